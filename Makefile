@@ -1,0 +1,39 @@
+# Two commands matter: `make demo` and `make test`. Both set up .venv by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test lint types pytest bench results clean
+
+help:            ## show this list
+	@grep -E '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*## */\t/'
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(READY)
+
+demo: $(READY)   ## train two models on bundled data, print a table, draw the label tree
+	$(BIN)/colabel demo
+
+test: lint types pytest ## everything that guards the project
+
+lint: $(READY)   ## ruff: lint and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)  ## mypy, strict
+	$(BIN)/mypy
+
+pytest: $(READY) ## tests and doctests, with coverage
+	$(BIN)/pytest -n 2 --cov --cov-report=term:skip-covered
+
+bench: $(READY)  ## speed against peers, as ratios in one run
+	$(BIN)/python -m benchmarks.run
+
+results: $(READY) ## ten-fold figures beside the published ones (needs COLABEL_DATA)
+	$(BIN)/python -m benchmarks.accuracy
+
+clean:           ## forget the environment and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov

@@ -1,0 +1,38 @@
+"""A progress bar for long work, shown on standard error and only when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Advance = Callable[[], None]
+
+
+def _ignore() -> None:
+    return None
+
+
+@contextmanager
+def progress_bar(description: str, total: int, *, shown: bool) -> Iterator[Advance]:
+    """Give a function to be called after each of `total` steps.
+
+    Examples
+    --------
+    >>> with progress_bar("fitting", 2, shown=False) as advance:
+    ...     advance()
+    """
+    if not shown:
+        yield _ignore
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(description, total=total)
+        yield lambda: progress.advance(task)

@@ -1,0 +1,179 @@
+"""Row splits: k-fold, random train/test, and iterative stratification for many labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.model_selection import KFold, ShuffleSplit
+
+from colabel.datasets.dataset import DatasetError
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Split: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+def kfold(n_rows: int, n_splits: int = 10, seed: int | None = None) -> list[Split]:
+    """Shuffle the rows and cut them into folds; each fold is the test set once.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    n_splits : int, default=10
+        Number of folds, between 2 and n_rows.
+    seed : int or None
+        Seed of the shuffle.
+
+    Returns
+    -------
+    list of (train, test)
+        Row positions, two integer arrays for each fold.
+
+    Examples
+    --------
+    >>> from colabel.datasets import kfold
+    >>> [len(test) for _, test in kfold(10, n_splits=3, seed=0)]
+    [4, 3, 3]
+    """
+    _check_folds(n_rows, n_splits)
+    folds = KFold(n_splits=n_splits, shuffle=True, random_state=seed)
+    return list(folds.split(np.empty((n_rows, 0))))
+
+
+def random_splits(
+    n_rows: int,
+    train: int | float,
+    test: int | float,
+    n_splits: int = 10,
+    seed: int | None = None,
+) -> list[Split]:
+    """Draw independent random train and test sets.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    train, test : int or float
+        Sizes: a count of rows (int) or a share of them (float between 0 and 1).
+    n_splits : int, default=10
+        Number of draws.
+    seed : int or None
+        Seed of the draws.
+
+    Returns
+    -------
+    list of (train, test)
+        Row positions, two disjoint integer arrays for each draw.
+
+    Examples
+    --------
+    >>> from colabel.datasets import random_splits
+    >>> train, test = random_splits(100, train=60, test=0.2, n_splits=1, seed=0)[0]
+    >>> len(train), len(test)
+    (60, 20)
+    """
+    try:
+        splitter = ShuffleSplit(
+            n_splits=n_splits, train_size=train, test_size=test, random_state=seed
+        )
+        return list(splitter.split(np.empty((n_rows, 0))))
+    except ValueError as error:
+        raise DatasetError(
+            f"Cannot draw {train} training and {test} test rows from {n_rows} rows: {error}"
+        ) from error
+
+
+def iterative_stratification(
+    Y: ArrayLike, n_splits: int = 10, seed: int | None = None
+) -> list[Split]:
+    """Cut the rows into folds in which every label is about equally common.
+
+    The algorithm of Sechidis, Tsoumakas and Vlahavas (2011): repeatedly take the label with the
+    fewest rows left, and give each of its rows to the fold that still wants that label most (then
+    the fold that still wants most rows, then a random one). Rows without labels fill up the folds.
+
+    Parameters
+    ----------
+    Y : array-like of shape (n_rows, n_labels)
+        0/1 labels. Class variables with other values are stratified value by value.
+    n_splits : int, default=10
+        Number of folds.
+    seed : int or None
+        Seed for breaking ties and for the order of rows.
+
+    Returns
+    -------
+    list of (train, test)
+        Row positions, two sorted integer arrays for each fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel.datasets import iterative_stratification
+    >>> Y = np.zeros((20, 2), dtype=int)
+    >>> Y[:4, 0] = 1  # a label with four rows
+    >>> folds = iterative_stratification(Y, n_splits=4, seed=0)
+    >>> [int(Y[test, 0].sum()) for _, test in folds]
+    [1, 1, 1, 1]
+    """
+    indicators = _indicators(np.asarray(Y))
+    n_rows = indicators.shape[0]
+    _check_folds(n_rows, n_splits)
+    fold_of = _assign_folds(indicators, n_splits, np.random.default_rng(seed))
+    rows = np.arange(n_rows)
+    return [(rows[fold_of != k], rows[fold_of == k]) for k in range(n_splits)]
+
+
+def _check_folds(n_rows: int, n_splits: int) -> None:
+    if not 2 <= n_splits <= n_rows:
+        raise DatasetError(
+            f"Cannot cut {n_rows} rows into {n_splits} folds: choose between 2 and {n_rows}."
+        )
+
+
+def _indicators(Y: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return Y itself when it is 0/1, otherwise one column per value: (n_rows, n_indicators)."""
+    if Y.ndim != 2:
+        raise DatasetError(f"Y has shape {Y.shape}: give one row a case and one column a label.")
+    if Y.dtype.kind in "iufb" and np.isin(Y, (0, 1)).all():
+        return Y.astype(bool)
+    # A missing label (None or NaN) is a value like any other here: it is spread evenly too.
+    columns = [column.astype(str) for column in Y.T]
+    return np.concatenate([column[:, None] == np.unique(column) for column in columns], axis=1)
+
+
+def _assign_folds(
+    indicators: NDArray[np.bool_], n_splits: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Return the fold of each row, shape (n_rows,)."""
+    n_rows = indicators.shape[0]
+    fold_of = np.full(n_rows, -1, dtype=np.intp)
+    rows_wanted = np.full(n_splits, n_rows / n_splits)
+    label_wanted = np.tile(indicators.sum(axis=0) / n_splits, (n_splits, 1))  # (folds, labels)
+    order = rng.permutation(n_rows)
+    members = [np.flatnonzero(row) for row in indicators]
+
+    def give(row: int, wish: NDArray[np.float64]) -> None:
+        best = np.flatnonzero(wish >= wish.max() - 1e-9)
+        most = rows_wanted[best]
+        best = best[most >= most.max() - 1e-9]
+        fold = int(best[0]) if len(best) == 1 else int(rng.choice(best))
+        fold_of[row] = fold
+        rows_wanted[fold] -= 1
+        label_wanted[fold, members[row]] -= 1
+
+    while True:
+        left = indicators[fold_of < 0].sum(axis=0)
+        if not left.any():
+            break
+        label = int(np.argmin(np.where(left > 0, left, n_rows + 1)))
+        for row in order[indicators[order, label] & (fold_of[order] < 0)]:
+            give(int(row), label_wanted[:, label])
+    for row in order[fold_of[order] < 0]:
+        give(int(row), rows_wanted)
+    return fold_of

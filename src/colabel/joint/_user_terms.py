@@ -1,0 +1,113 @@
+"""From what users write (label values, evidence, row indices) to codes and index arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Set
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colabel.labels import MISSING, Codes, LabelSpace
+
+_SHOWN = 5  # how many rows an error names
+
+
+def codes_of_labels(space: LabelSpace, Y: Any, n_rows: int) -> Codes:
+    """Return codes (n, d) of label vectors, one per row or one for all the rows."""
+    table, is_single = _as_table(Y, space.n_labels)
+    codes = space.encode(table)
+    if is_single:
+        return np.broadcast_to(codes, (n_rows, space.n_labels))
+    if len(codes) != n_rows:
+        raise ValueError(
+            f"There are label vectors for {len(codes)} rows but this joint has {n_rows}: give one "
+            f"per row, or a single vector of length {space.n_labels} for all of them."
+        )
+    return codes
+
+
+def codes_of_evidence(space: LabelSpace, evidence: Any, n_rows: int) -> Codes:
+    """Return codes (n, d) of evidence given as a mapping or a table; MISSING where unknown."""
+    if not isinstance(evidence, Mapping):
+        return codes_of_labels(space, evidence, n_rows)
+    codes = np.full((n_rows, space.n_labels), MISSING, dtype=np.int32)
+    for name, value in evidence.items():
+        i = space.index(name)
+        codes[:, i] = _column(space, i, value, n_rows)
+    return codes
+
+
+def as_rows(index: Any, n_rows: int) -> slice | NDArray[np.intp]:
+    """Return an index of rows (int, slice, indices or mask) as a slice or an index array."""
+    if isinstance(index, slice):
+        return index
+    array: NDArray[Any] = np.asarray(index)
+    if array.dtype == bool:
+        if array.shape != (n_rows,):
+            raise IndexError(
+                f"A mask of shape {array.shape} cannot choose among {n_rows} rows: give one "
+                "True or False per row."
+            )
+        return np.flatnonzero(array)
+    if array.ndim > 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
+        raise IndexError(
+            f"Rows are chosen by an integer, a slice, a vector of integers or a mask, not by "
+            f"{index!r}."
+        )
+    rows = np.atleast_1d(array).astype(np.intp)
+    outside = rows[(rows < -n_rows) | (rows >= n_rows)]
+    if outside.size:
+        raise IndexError(f"Row {outside[0]} does not exist: this joint has {n_rows} rows.")
+    return rows
+
+
+def impossible_evidence(space: LabelSpace, evidence: Codes, rows: NDArray[np.intp]) -> ValueError:
+    """Return the error for evidence (n, d) that has probability zero in `rows`."""
+    fixed = np.flatnonzero((evidence[rows] != MISSING).any(axis=0))
+    labels = ", ".join(repr(space.names[i]) for i in fixed)
+    shown = ", ".join(map(str, rows[:_SHOWN])) + (", ..." if len(rows) > _SHOWN else "")
+    first = evidence[rows[0]]
+    example = ", ".join(
+        f"{space.names[i]!r}: {space.classes[i][first[i]]!s}"
+        for i in np.flatnonzero(first != MISSING)
+    )
+    return ValueError(
+        f"The evidence on {labels} has probability zero in {len(rows)} of {len(evidence)} rows "
+        f"(rows {shown}; row {rows[0]} has {{{example}}}). Correct it, or leave some of these "
+        "labels unknown in those rows."
+    )
+
+
+def _as_table(Y: Any, n_labels: int) -> tuple[Any, bool]:
+    """Return Y with a row axis, and whether it was a single label vector for all the rows."""
+    if isinstance(Y, Set):
+        return [Y], True
+    if len(getattr(Y, "shape", (0,))) != 1:
+        return Y, False
+    entries = list(Y)
+    if any(isinstance(entry, Collection) and not isinstance(entry, str) for entry in entries):
+        return Y, False  # a list of rows, or of sets of labels
+    if n_labels > 1 and len(entries) != n_labels:
+        raise ValueError(
+            f"A single label vector must have {n_labels} entries, one per label, but this one has "
+            f"{len(entries)}."
+        )
+    return _plain_array(Y).reshape(-1, n_labels), n_labels > 1 or len(entries) == 1
+
+
+def _column(space: LabelSpace, i: int, value: Any, n_rows: int) -> Codes:
+    """Return the codes (n,) of the evidence on label i: a value for all rows or one per row."""
+    column = _plain_array(value)
+    if column.ndim > 1 or (column.ndim == 1 and len(column) != n_rows):
+        raise ValueError(
+            f"The evidence on {space.names[i]!r} has shape {column.shape}: give one value, or a "
+            f"vector of {n_rows} values, one per row."
+        )
+    alone = LabelSpace((space.names[i],), (space.classes[i],), "matrix")
+    return np.broadcast_to(alone.encode(column.reshape(-1, 1))[:, 0], (n_rows,))
+
+
+def _plain_array(values: Any) -> NDArray[Any]:
+    """Return values as an array; a list may mix numbers, text and None, so it keeps objects."""
+    return np.asarray(values, dtype=None if hasattr(values, "shape") else object)

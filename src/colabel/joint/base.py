@@ -1,0 +1,213 @@
+"""Joint: what a fitted model knows about the label vectors of a batch of rows."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from colabel.joint._user_terms import as_rows, codes_of_evidence, codes_of_labels
+from colabel.labels import Codes, LabelSpace
+
+FloatArray = NDArray[np.float64]
+Rows = slice | NDArray[np.intp]
+
+
+class TopK(NamedTuple):
+    """The most probable label vectors of each row, best first.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n, k, d)
+        Label values.
+    log_prob : ndarray of shape (n, k)
+        Their natural log-probabilities, descending; -inf for vectors that cannot occur, listed
+        when fewer than k can.
+    """
+
+    labels: NDArray[Any]
+    log_prob: FloatArray
+
+
+class Joint(ABC):
+    """The distribution P(y | x) over label vectors, for each of n rows.
+
+    The methods without `codes` or `tables` in their name speak in the user's label values; the
+    others, which a family implements, speak in the integer codes of `space` and are meant for
+    library code. There, -1 (`colabel.labels.MISSING`) stands for a label that is not observed.
+
+    Attributes
+    ----------
+    space : LabelSpace
+        Names and values of the d labels.
+    n_rows : int
+        Number of rows n.
+    exact : bool
+        Whether the answers are exact; if not, `how` names the approximation.
+    how : str
+        One sentence that says how the answers are computed.
+
+    Examples
+    --------
+    `Independent` and `Tree` are families; every family answers the same questions.
+
+    >>> import numpy as np
+    >>> from colabel.joint import Tree
+    >>> from colabel.labels import LabelSpace
+    >>> zero_one = np.array([0, 1])
+    >>> space = LabelSpace(("rain", "wet"), (zero_one, zero_one), "matrix")
+    >>> rain = np.log([[[0.6, 0.4]]])                    # one row: P(rain)
+    >>> wet = np.log([[[0.8, 0.2], [0.1, 0.9]]])         # P(wet | rain)
+    >>> joint = Tree(space, parents=[-1, 0], log_tables=[rain, wet])
+    >>> joint.mode()
+    array([[0, 0]])
+    >>> joint.marginals().round(2)
+    array([[0.4 , 0.48]])
+    >>> joint.given({"wet": 1}).marginals().round(2)
+    array([[0.75, 1.  ]])
+    """
+
+    exact: bool
+    how: str
+
+    def __init__(self, space: LabelSpace, n_rows: int) -> None:
+        self.space = space
+        self.n_rows = n_rows
+
+    # In the user's terms
+
+    def mode(self) -> NDArray[Any]:
+        """Return the most probable label vector of each row, shape (n, d)."""
+        return self.space.values(self.mode_codes())
+
+    def marginals(self) -> FloatArray | list[FloatArray]:
+        """Return the probability of each label alone.
+
+        Returns
+        -------
+        ndarray of shape (n, d) or list of d ndarrays of shape (n, K_i)
+            For labels of two values each, the probability of the second (of 1, for 0/1 labels);
+            otherwise, per label, the probability of each of its values.
+        """
+        tables = self.marginal_tables()
+        if self.space.is_binary:
+            return np.stack([table[:, 1] for table in tables], axis=1)
+        return tables
+
+    def pair_marginals(self, i: str | int, j: str | int) -> FloatArray:
+        """Return P(y_i, y_j) of two labels given by name or position, shape (n, K_i, K_j)."""
+        return self.pair_table(self.space.index(i), self.space.index(j))
+
+    def log_prob(self, Y: ArrayLike) -> FloatArray:
+        """Return the natural log-probability of label vectors, shape (n,).
+
+        Parameters
+        ----------
+        Y : array-like of shape (n, d) or (d,)
+            Label values, one vector per row or one for all rows. Where an entry is NaN or None
+            the label is not observed, and the others' joint marginal probability is returned.
+        """
+        return self.log_prob_codes(codes_of_labels(self.space, Y, self.n_rows))
+
+    def top_k(self, k: int) -> TopK:
+        """Return the k most probable label vectors of each row and their log-probabilities.
+
+        There are never more than there are label vectors, so k may come back smaller. Ties are
+        broken the same way every time.
+        """
+        if k < 1:
+            raise ValueError(f"k is {k}, but top_k needs k of at least 1.")
+        codes, log_prob = self.top_k_codes(self._at_most_all(k))
+        return TopK(self.space.values(codes), log_prob)
+
+    def sample(self, size: int, rng: Generator | int | None = None) -> NDArray[Any]:
+        """Draw `size` label vectors per row, shape (size, n, d); the same seed, the same draws."""
+        if size < 0:
+            raise ValueError(f"size is {size}, but the number of samples cannot be negative.")
+        return self.space.values(self.sample_codes(size, np.random.default_rng(rng)))
+
+    def given(self, evidence: Mapping[str | int, Any] | ArrayLike) -> Joint:
+        """Return the distribution when some labels are already known.
+
+        Parameters
+        ----------
+        evidence : mapping or array-like of shape (n, d) or (d,)
+            Label (name or position) -> its value in all rows, or an array (n,) of values in which
+            NaN or None means unknown; or a table of label values with NaN for the unknown ones.
+
+        Raises
+        ------
+        ValueError
+            If some row gives the evidence probability zero.
+        """
+        return self.given_codes(codes_of_evidence(self.space, evidence, self.n_rows))
+
+    # In codes, for library code
+
+    @abstractmethod
+    def mode_codes(self) -> Codes:
+        """Return the codes (n, d) of the most probable vectors."""
+
+    @abstractmethod
+    def marginal_tables(self) -> list[FloatArray]:
+        """Return P(y_i) for each label as an array (n, K_i)."""
+
+    @abstractmethod
+    def log_prob_codes(self, codes: Codes) -> FloatArray:
+        """Return the log-probability (n,) of the observed entries of codes (n, d)."""
+
+    @abstractmethod
+    def top_k_codes(self, k: int) -> tuple[Codes, FloatArray]:
+        """Return codes (n, k, d) and log-probabilities (n, k), best first."""
+
+    @abstractmethod
+    def sample_codes(self, size: int, rng: Generator) -> Codes:
+        """Return draws (size, n, d)."""
+
+    @abstractmethod
+    def given_codes(self, evidence: Codes) -> Joint:
+        """Return the joint given the known entries of evidence (n, d)."""
+
+    @abstractmethod
+    def rows(self, index: Rows) -> Joint:
+        """Return the joint of some of the rows."""
+
+    def pair_table(self, i: int, j: int) -> FloatArray:
+        """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no closed form for pairs of labels: count them in "
+            "sample(size) instead."
+        )
+
+    def entropy(self) -> FloatArray:
+        """Return the entropy of each row's distribution in nats, shape (n,)."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no closed form for the entropy: average -log_prob over "
+            "sample(size) instead."
+        )
+
+    # The container
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __getitem__(self, index: int | slice | ArrayLike) -> Joint:
+        return self.rows(as_rows(index, self.n_rows))
+
+    def __repr__(self) -> str:
+        rows, labels = _counted(self.n_rows, "row"), _counted(self.space.n_labels, "label")
+        exactness = "exact" if self.exact else "approximate"
+        return f"<{type(self).__name__}: {rows}, {labels}, {exactness}>"
+
+    def _at_most_all(self, k: int) -> int:
+        """Return k, or the number of label vectors if that is smaller."""
+        return min(k, math.prod(self.space.cardinalities))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,1 @@
+"""Learning: regressions in batches (`glm`), structures (`structure`), conditional models."""

@@ -1,0 +1,162 @@
+"""Learning P(y_i | x) for many label variables from many sets of rows.
+
+This is what the models of the library share: binary relevance learns each variable from all
+rows, a tree learns each variable from the rows with each value of its parent, and so on. *How*
+a conditional is learned, by the library's own regressions or by any scikit-learn classifier,
+is a learner's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from colabel.labels import MISSING, Codes
+
+Array = NDArray[np.floating[Any]]
+Indices = NDArray[np.intp]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Rows, codes and weights.
+
+    Attributes
+    ----------
+    X : (n, p) array or CSR
+    codes : (n, d)
+        Codes of the labels; MISSING where a label was not observed.
+    cardinalities : (d,)
+        Number of values of every variable.
+    weight : (n,) or None
+        Weights of the rows.
+    """
+
+    X: Any
+    codes: Codes
+    cardinalities: tuple[int, ...]
+    weight: Array | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return self.codes.shape[0]
+
+    @property
+    def n_labels(self) -> int:
+        """Number of label variables d."""
+        return self.codes.shape[1]
+
+    def class_frequencies(self, label: int) -> Array:
+        """Smoothed frequencies (K,) of a variable's values over all rows (Laplace's rule)."""
+        values, size = self.codes[:, label], self.cardinalities[label]
+        seen = values != MISSING
+        weight = None if self.weight is None else self.weight[seen]
+        counts = np.bincount(values[seen], weights=weight, minlength=size)
+        frequency: Array = (counts + 1.0) / (counts.sum() + size)
+        return frequency
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Some rows (all if None) and the variables to be learned from them."""
+
+    rows: Indices | None
+    targets: Indices
+
+
+class HeldOutScores(NamedTuple):
+    """What cross-validation says of a group's targets.
+
+    Attributes
+    ----------
+    log_prob : (m, n_group)
+        Log-probability of each true value by the model that did not see it; zero for rows
+        that are never held out and for missing values.
+    choice : (m,)
+        Position of the chosen hyperparameter in the learner's grid.
+    """
+
+    log_prob: Array
+    choice: Indices
+
+
+class Folds(NamedTuple):
+    """Which fold every row is held out in; negative for never."""
+
+    of_row: Indices
+    n_folds: int
+
+
+class ConditionalModels(Protocol):
+    """Fitted conditionals, one for every target of every group, in the order of the groups."""
+
+    def log_prob(self, X: Any) -> list[Array]:
+        """Log-probabilities (n, K_i) of the values of every target."""
+        ...
+
+
+class ConditionalLearner(Protocol):
+    """Learns conditionals, and scores them on rows they have not seen."""
+
+    needs_choice: bool  # whether there is a hyperparameter to choose
+
+    def cross_validate(
+        self,
+        data: TrainingData,
+        groups: Sequence[RowGroup],
+        folds: Folds,
+        reduce: Callable[[RowGroup, HeldOutScores], Result],
+        description: str,
+    ) -> list[Result]:
+        """Score every group; `reduce` keeps of a group's scores what the caller needs.
+
+        Groups with all rows should come first in the learner's life: others start from them.
+        """
+        ...
+
+    def fit(
+        self, data: TrainingData, groups: Sequence[RowGroup], choices: Sequence[Indices]
+    ) -> ConditionalModels:
+        """Fit every target of every group with its chosen hyperparameter."""
+        ...
+
+
+def make_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
+    """Assign rows to folds at random.
+
+    An integer `cv` gives that many folds of equal size; a fraction gives a single hold-out set.
+    Chance is drawn from the content of the rows: equal rows share a fold, so that none is ever
+    scored by a model that has seen its twin, and neither the order of the rows nor writing a
+    row twice instead of giving it weight 2 changes the folds.
+    """
+    key = int(seed).to_bytes(8, "little", signed=False)
+    contents = [
+        blake2b(row, digest_size=8, key=key).digest() for row in _row_bytes(data.X, data.codes)
+    ]
+    _, rank = np.unique(np.array(contents, dtype="S8"), return_inverse=True)
+    n_distinct = int(rank.max(initial=0)) + 1
+    if isinstance(cv, float):
+        n_held_out = min(max(1, round(cv * n_distinct)), n_distinct - 1)
+        return Folds(np.where(rank < n_held_out, 0, -1).astype(np.intp), 1)
+    n_folds = min(cv, n_distinct)
+    return Folds((rank % n_folds).astype(np.intp), n_folds)
+
+
+def _row_bytes(X: Any, codes: Codes) -> Iterator[bytes]:
+    codes = np.ascontiguousarray(codes)
+    if sp.issparse(X):
+        for row in range(X.shape[0]):
+            part = slice(X.indptr[row], X.indptr[row + 1])
+            yield X.indices[part].tobytes() + X.data[part].tobytes() + codes[row].tobytes()
+    else:
+        X = np.ascontiguousarray(X)
+        for row in range(X.shape[0]):
+            yield X[row].tobytes() + codes[row].tobytes()

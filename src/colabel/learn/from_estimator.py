@@ -1,0 +1,200 @@
+"""Conditionals by any scikit-learn probabilistic classifier, over joblib."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import has_fit_parameter
+
+from colabel._progress import progress_bar
+from colabel.labels import MISSING
+from colabel.learn.conditional import Folds, HeldOutScores, Indices, RowGroup, TrainingData
+
+Array = NDArray[np.floating[Any]]
+Result = TypeVar("Result")
+
+_SMALLEST_PROBABILITY = 1e-12
+
+
+@dataclass(frozen=True)
+class EstimatorModel:
+    """One fitted classifier of a variable with `n_classes` values.
+
+    A value the classifier has not seen keeps its smoothed frequency; `estimator` is None where
+    fewer than two values were seen, and the frequencies are then all there is.
+    """
+
+    estimator: Any | None
+    seen: Indices  # codes of the values the estimator knows
+    frequency: Array  # (K,) smoothed frequencies
+
+    def log_prob(self, X: Any) -> Array:
+        """Log-probabilities (n, K)."""
+        n_rows = X.shape[0]
+        prob = np.tile(self.frequency, (n_rows, 1))
+        if self.estimator is not None:
+            kept = self.frequency[self.seen].sum()
+            whole = len(self.seen) == len(self.frequency)
+            prob[:, self.seen] = self.estimator.predict_proba(X) * (1.0 if whole else kept)
+        # A classifier may say zero; the logarithm of a label vector's probability should not.
+        np.maximum(prob, _SMALLEST_PROBABILITY, out=prob)
+        prob /= prob.sum(axis=1, keepdims=True)
+        return np.log(prob)
+
+
+@dataclass(frozen=True)
+class EstimatorModels:
+    """Fitted classifiers in the order of the groups' targets."""
+
+    models: tuple[EstimatorModel, ...]
+
+    def log_prob(self, X: Any) -> list[Array]:
+        """See `ConditionalModels.log_prob`."""
+        return [model.log_prob(X) for model in self.models]
+
+
+def _fit_one(
+    estimator: BaseEstimator,
+    data: TrainingData,
+    rows: Indices | None,
+    target: int,
+    frequency: Array,
+    train: NDArray[np.bool_] | None,
+) -> EstimatorModel:
+    """Fit one target on the group's rows, or on those that `train` (n,) marks."""
+    codes = data.codes[:, target]
+    usable = codes != MISSING
+    if train is not None:
+        usable &= train
+    if rows is not None:
+        in_group = np.zeros(data.n_rows, dtype=bool)
+        in_group[rows] = True
+        usable &= in_group
+    if data.weight is not None:
+        usable &= data.weight > 0
+    index = np.flatnonzero(usable)
+    y = codes[index]
+    weight = None if data.weight is None else data.weight[index]
+    size = len(frequency)
+    counts = np.bincount(y, weights=weight, minlength=size)
+    smoothed = (counts + size * frequency) / (counts.sum() + size)
+    seen = np.flatnonzero(counts > 0)
+    if len(seen) < 2:
+        return EstimatorModel(None, seen, smoothed)
+    fitted = clone(estimator)
+    arguments = {} if weight is None else {"sample_weight": weight}
+    fitted.fit(data.X[index], y, **arguments)
+    return EstimatorModel(fitted, seen, smoothed)
+
+
+def _score_one(
+    estimator: BaseEstimator,
+    data: TrainingData,
+    rows: Indices | None,
+    target: int,
+    frequency: Array,
+    folds: Folds,
+) -> Array:
+    """Held-out log-probabilities of one target for the rows of its group."""
+    index = np.arange(data.n_rows) if rows is None else rows
+    result = np.zeros(len(index))
+    for fold in range(folds.n_folds):
+        held = np.flatnonzero(
+            (folds.of_row[index] == fold) & (data.codes[index, target] != MISSING)
+        )
+        if not len(held):
+            continue
+        train = folds.of_row != fold
+        model = _fit_one(estimator, data, rows, target, frequency, train)
+        log_prob = model.log_prob(data.X[index[held]])
+        result[held] = log_prob[np.arange(len(held)), data.codes[index[held], target]]
+    return result
+
+
+class EstimatorLearner:
+    """Any scikit-learn classifier with `predict_proba`, cloned for every target.
+
+    Parameters
+    ----------
+    estimator : classifier
+    n_jobs : int or None
+        Workers of joblib, which also reaches Dask and Ray clusters by its backends.
+    verbose : bool
+        Whether to show progress.
+    """
+
+    needs_choice = False
+
+    def __init__(self, estimator: BaseEstimator, n_jobs: int | None, verbose: bool) -> None:
+        if not hasattr(estimator, "predict_proba"):
+            raise ValueError(
+                f"estimator={estimator!r} has no predict_proba. Use a probabilistic classifier,"
+                " or wrap it in sklearn.calibration.CalibratedClassifierCV."
+            )
+        self._estimator = estimator
+        self._n_jobs = n_jobs
+        self._verbose = verbose
+
+    def _check_weights(self, data: TrainingData) -> None:
+        if data.weight is not None and not has_fit_parameter(self._estimator, "sample_weight"):
+            raise ValueError(
+                f"estimator={self._estimator!r} does not accept sample_weight. Fit without"
+                " weights or choose an estimator that takes them."
+            )
+
+    def cross_validate(
+        self,
+        data: TrainingData,
+        groups: Sequence[RowGroup],
+        folds: Folds,
+        reduce: Callable[[RowGroup, HeldOutScores], Result],
+        description: str,
+    ) -> list[Result]:
+        """See `ConditionalLearner.cross_validate`."""
+        self._check_weights(data)
+        results: list[Result] = []
+        with (
+            progress_bar(description, len(groups), shown=self._verbose) as advance,
+            Parallel(n_jobs=self._n_jobs) as parallel,
+        ):
+            for group in groups:
+                scores = parallel(
+                    delayed(_score_one)(
+                        self._estimator,
+                        data,
+                        group.rows,
+                        int(target),
+                        data.class_frequencies(int(target)),
+                        folds,
+                    )
+                    for target in group.targets
+                )
+                choice = np.zeros(len(group.targets), dtype=np.intp)
+                results.append(reduce(group, HeldOutScores(np.stack(scores), choice)))
+                advance()
+        return results
+
+    def fit(
+        self, data: TrainingData, groups: Sequence[RowGroup], choices: Sequence[Indices]
+    ) -> EstimatorModels:
+        """See `ConditionalLearner.fit`."""
+        self._check_weights(data)
+        models = Parallel(n_jobs=self._n_jobs)(
+            delayed(_fit_one)(
+                self._estimator,
+                data,
+                group.rows,
+                int(target),
+                data.class_frequencies(int(target)),
+                None,
+            )
+            for group in groups
+            for target in group.targets
+        )
+        return EstimatorModels(tuple(models))

@@ -1,0 +1,347 @@
+"""Designs: how the rows x are stored, and the products a solver needs of them.
+
+A solver works in the *coordinates* of a design, not in the user's features. Dense rows are
+centred and rotated to their principal axes: an L2 penalty is blind to rotations, and along
+principal axes a diagonal preconditioner comes close to the true curvature. Sparse rows keep
+their columns. The last coordinate is the intercept, the only one that is not penalised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from colabel.learn.glm._kernels import csr_times, csr_transposed_times
+
+Array = NDArray[np.floating[Any]]
+Rows = NDArray[np.intp]
+
+# Above this many coordinates, the cubic cost of finding principal axes outweighs their use.
+_LARGEST_ROTATION = 1500
+# Below this many rows a block is solved in the span of its rows, where that is the smaller space.
+_LARGEST_ROW_SPACE = 400
+# Directions whose variance is below this share of the largest are numerically absent.
+_RANK_TOLERANCE = 1e-12
+
+
+class DesignBlock(Protocol):
+    """Some rows of a design, ready for products. Arrays are (T, K, n) or (T, K, q)."""
+
+    n_rows: int
+    n_coordinates: int
+
+    def scores(self, coef: Array) -> Array:
+        """(T, K, q) -> (T, K, n)."""
+        ...
+
+    def pullback(self, residual: Array) -> Array:
+        """(T, K, n) -> (T, K, q), the transposed product."""
+        ...
+
+    @property
+    def scale(self) -> Array:
+        """Curvature of every coordinate (q,) if each row had curvature one, roughly."""
+        ...
+
+    def largest(self, gradient: Array) -> Array:
+        """Largest entry (T,) of a gradient (T, K, q), seen in the user's features."""
+        ...
+
+    def to_coordinates(self, coef: Array) -> Array:
+        """Coefficients of features and intercept (T, K, p + 1) -> coordinates (T, K, q)."""
+        ...
+
+    def from_coordinates(self, coef: Array) -> Array:
+        """Inverse of `to_coordinates` for a solution."""
+        ...
+
+
+class Design(Protocol):
+    """All rows of X behind one interface."""
+
+    shape: tuple[int, int]
+
+    def block(self, rows: Rows | None = None) -> DesignBlock:
+        """Gather some rows (all by default)."""
+        ...
+
+    def scores(self, coef: Array) -> Array:
+        """Scores (T, K, n) of coefficients (T, K, p + 1) in the user's features."""
+        ...
+
+
+def as_design(X: Any, weight: Array | None = None) -> Design:
+    """Wrap a dense array or SciPy sparse matrix of shape (n, p).
+
+    Row weights (n,) shape the coordinates, so that a row of weight 2 counts like two rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_design(np.eye(3)).shape
+    (3, 3)
+    """
+    if sp.issparse(X):
+        return SparseDesign(sp.csr_array(X, dtype=np.float64), weight)
+    return DenseDesign(np.asarray(X, dtype=np.float64), weight)
+
+
+def linear_scores(X: Any, coef: Array) -> Array:
+    """Scores (T, K, n) of coefficients (T, K, p + 1) for rows X (n, p), dense or sparse."""
+    flat = coef.reshape(-1, coef.shape[2])
+    product = flat[:, :-1] @ X.T if not sp.issparse(X) else (X @ flat[:, :-1].T).T
+    scores: Array = np.ascontiguousarray(product) + flat[:, -1:]
+    return scores.reshape(*coef.shape[:2], -1)
+
+
+class DenseDesign:
+    """Rows of a dense array, centred and turned to principal axes."""
+
+    def __init__(self, X: NDArray[np.float64], weight: Array | None = None) -> None:
+        self._X = X
+        self._weight = weight
+        self.shape: tuple[int, int] = X.shape
+
+    @cached_property
+    def _axes(self) -> _Axes:
+        return _principal_axes(self._X, self._weight)
+
+    @cached_property
+    def _all_rows(self) -> Array:
+        axes = self._axes
+        centred = self._X - axes.mean
+        rotated = centred if axes.basis is None else centred @ axes.basis
+        return np.hstack([rotated, np.ones((self.shape[0], 1))])
+
+    def block(self, rows: Rows | None = None) -> DesignBlock:
+        """See `Design.block`."""
+        gathered = self._all_rows if rows is None else self._all_rows[rows]
+        dense = DenseBlock(gathered, self._axes, _weight_of(self._weight, rows))
+        return dense.in_row_space() if _prefers_row_space(dense) else dense
+
+    def scores(self, coef: Array) -> Array:
+        """See `Design.scores`."""
+        return linear_scores(self._X, coef)
+
+
+class SparseDesign:
+    """Rows of a CSR matrix; coordinates are its columns and the intercept."""
+
+    def __init__(self, X: sp.csr_array, weight: Array | None = None) -> None:
+        self._X = X
+        self._weight = weight
+        self.shape: tuple[int, int] = X.shape
+
+    @cached_property
+    def _all_rows(self) -> sp.csr_array:
+        n_rows = self.shape[0]
+        joined = sp.hstack([self._X, np.ones((n_rows, 1))], format="csr")
+        joined.sort_indices()
+        return sp.csr_array(joined)
+
+    def block(self, rows: Rows | None = None) -> DesignBlock:
+        """See `Design.block`."""
+        gathered = self._all_rows if rows is None else self._all_rows[rows]
+        sparse = SparseBlock(gathered, _weight_of(self._weight, rows))
+        return sparse.in_row_space() if _prefers_row_space(sparse) else sparse
+
+    def scores(self, coef: Array) -> Array:
+        """See `Design.scores`."""
+        return linear_scores(self._X, coef)
+
+
+def _weight_of(weight: Array | None, rows: Rows | None) -> Array | None:
+    return weight if weight is None or rows is None else weight[rows]
+
+
+def _prefers_row_space(block: DesignBlock) -> bool:
+    return 0 < block.n_rows <= min(_LARGEST_ROW_SPACE, block.n_coordinates // 2)
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """Affine map from features to coordinates: z = (x - mean) @ basis."""
+
+    mean: Array  # (p,)
+    basis: Array | None  # (p, q - 1) orthonormal columns, None for the identity
+
+    def to_coordinates(self, coef: Array) -> Array:
+        weights, intercept = coef[..., :-1], coef[..., -1:]
+        intercept = intercept + (weights @ self.mean)[..., None]
+        rotated = weights if self.basis is None else weights @ self.basis
+        return np.concatenate([rotated, intercept], axis=-1)
+
+    def from_coordinates(self, coef: Array) -> Array:
+        weights, intercept = coef[..., :-1], coef[..., -1:]
+        weights = weights if self.basis is None else weights @ self.basis.T
+        intercept = intercept - (weights @ self.mean)[..., None]
+        return np.concatenate([weights, intercept], axis=-1)
+
+    def largest(self, gradient: Array) -> Array:
+        """Derivatives by features: the transposed map, d/dw = basis @ d/dz + mean d/db."""
+        rotated, intercept = gradient[..., :-1], gradient[..., -1:]
+        features = rotated if self.basis is None else rotated @ self.basis.T
+        features = features + intercept * self.mean
+        largest: Array = np.maximum(np.abs(features).max(axis=2), np.abs(intercept[..., 0]))
+        return largest.max(axis=1)
+
+
+def _principal_axes(X: Array, weight: Array | None) -> _Axes:
+    n_rows, n_features = X.shape
+    mean = np.average(X, axis=0, weights=weight)
+    if min(n_rows, n_features) > _LARGEST_ROTATION:
+        return _Axes(mean, None)
+    centred = X - mean
+    if weight is not None:
+        centred *= np.sqrt(weight)[:, None]
+    if n_features <= n_rows:
+        energy, basis = sla.eigh(centred.T @ centred)
+        return _Axes(mean, basis[:, energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)])
+    energy, left = sla.eigh(centred @ centred.T)
+    kept = energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)
+    return _Axes(mean, (centred.T @ left[:, kept]) / np.sqrt(energy[kept]))
+
+
+class DenseBlock:
+    """Rows in dense coordinates (n, q), the intercept's ones last."""
+
+    def __init__(self, rows: Array, axes: _Axes | _RowSpace, weight: Array | None = None) -> None:
+        self._rows = rows
+        self._axes = axes
+        self._weight = weight
+        self.n_rows, self.n_coordinates = rows.shape
+
+    def scores(self, coef: Array) -> Array:
+        """See `DesignBlock.scores`."""
+        flat = coef.reshape(-1, self.n_coordinates) @ self._rows.T
+        return flat.reshape(*coef.shape[:2], self.n_rows)
+
+    def pullback(self, residual: Array) -> Array:
+        """See `DesignBlock.pullback`."""
+        flat = residual.reshape(-1, self.n_rows) @ self._rows
+        return flat.reshape(*residual.shape[:2], self.n_coordinates)
+
+    @cached_property
+    def scale(self) -> Array:
+        """See `DesignBlock.scale`."""
+        squares = self._rows**2
+        scale: Array = squares.sum(axis=0) if self._weight is None else self._weight @ squares
+        return scale
+
+    def largest(self, gradient: Array) -> Array:
+        """See `DesignBlock.largest`."""
+        return self._axes.largest(gradient)
+
+    def to_coordinates(self, coef: Array) -> Array:
+        """See `DesignBlock.to_coordinates`."""
+        return self._axes.to_coordinates(coef)
+
+    def from_coordinates(self, coef: Array) -> Array:
+        """See `DesignBlock.from_coordinates`."""
+        return self._axes.from_coordinates(coef)
+
+    def in_row_space(self) -> DenseBlock:
+        """Return the same rows in coordinates of their own span."""
+        rows = self._rows[:, :-1]
+        return _row_space_block(self, rows, rows @ rows.T, self._weight)
+
+
+class SparseBlock:
+    """Rows in sparse coordinates: CSR (n, q), the intercept's ones last."""
+
+    def __init__(self, rows: sp.csr_array, weight: Array | None = None) -> None:
+        self._csr = rows
+        self._weight = weight
+        self.n_rows, self.n_coordinates = rows.shape
+
+    def _times(self, kernel: Any, dense: Array, n_out: int) -> Array:
+        # The kernels run along tasks, so tasks come last there.
+        flat = np.ascontiguousarray(dense.reshape(-1, dense.shape[2]).T)
+        out = np.empty((n_out, flat.shape[1]))
+        kernel(self._csr.indptr, self._csr.indices, self._csr.data, flat, out)
+        return np.ascontiguousarray(out.T).reshape(*dense.shape[:2], n_out)
+
+    def scores(self, coef: Array) -> Array:
+        """See `DesignBlock.scores`."""
+        return self._times(csr_times, coef, self.n_rows)
+
+    def pullback(self, residual: Array) -> Array:
+        """See `DesignBlock.pullback`."""
+        return self._times(csr_transposed_times, residual, self.n_coordinates)
+
+    @cached_property
+    def scale(self) -> Array:
+        """See `DesignBlock.scale`.
+
+        Sparse columns are far from principal axes: half way (geometrically) between the
+        columns' own scales and a common one takes fewer iterations than either.
+        """
+        squares = self._csr.data**2
+        if self._weight is not None:
+            squares *= np.repeat(self._weight, np.diff(self._csr.indptr))
+        energy = np.bincount(self._csr.indices, weights=squares, minlength=self.n_coordinates)
+        scale: Array = np.sqrt(energy * energy.mean())
+        return scale
+
+    def largest(self, gradient: Array) -> Array:
+        """See `DesignBlock.largest`."""
+        largest: Array = np.abs(gradient).max(axis=(1, 2))
+        return largest
+
+    def to_coordinates(self, coef: Array) -> Array:
+        """See `DesignBlock.to_coordinates`."""
+        return coef.astype(np.float64)
+
+    def from_coordinates(self, coef: Array) -> Array:
+        """See `DesignBlock.from_coordinates`."""
+        return coef
+
+    def in_row_space(self) -> DenseBlock:
+        """Return the same rows in coordinates of their own span."""
+        rows = self._csr[:, :-1]
+        return _row_space_block(self, rows, (rows @ rows.T).toarray(), self._weight)
+
+
+@dataclass(frozen=True)
+class _RowSpace:
+    """Coordinates in the span of a block's rows: an L2-regularised solution lies in it.
+
+    With rows R = U S V', the coordinates of w are V'w = S^-1 U' R w, and w = R' U S^-1 a.
+    """
+
+    outer: DesignBlock
+    rows: Any  # (n, q - 1) dense or CSR
+    scaled_left: Array  # U S^-1, (n, r)
+
+    def to_coordinates(self, coef: Array) -> Array:
+        outer = self.outer.to_coordinates(coef)
+        flat = outer[..., :-1].reshape(-1, outer.shape[2] - 1)
+        inner = (self.rows @ flat.T).T @ self.scaled_left
+        return np.concatenate([inner.reshape(*coef.shape[:2], -1), outer[..., -1:]], axis=-1)
+
+    def from_coordinates(self, coef: Array) -> Array:
+        inner = coef[..., :-1].reshape(-1, coef.shape[2] - 1)
+        flat = (self.rows.T @ (self.scaled_left @ inner.T)).T
+        outer = np.concatenate([flat.reshape(*coef.shape[:2], -1), coef[..., -1:]], axis=-1)
+        return self.outer.from_coordinates(outer)
+
+    def largest(self, gradient: Array) -> Array:
+        """The Euclidean norm: it needs no product with the rows, and bounds the largest entry."""
+        norm: Array = np.sqrt((gradient**2).sum(axis=(1, 2)))
+        return norm
+
+
+def _row_space_block(
+    outer: DesignBlock, rows: Any, gram: Array, weight: Array | None
+) -> DenseBlock:
+    energy, left = sla.eigh(gram)
+    kept = energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)
+    length = np.sqrt(energy[kept])
+    inner = np.hstack([left[:, kept] * length, np.ones((outer.n_rows, 1))])
+    return DenseBlock(inner, _RowSpace(outer, rows, left[:, kept] / length), weight)

@@ -1,0 +1,80 @@
+"""From an estimator's parameters to a learner of conditionals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from colabel.learn.conditional import (
+    ConditionalLearner,
+    Folds,
+    HeldOutScores,
+    Indices,
+    RowGroup,
+    TrainingData,
+)
+from colabel.learn.from_estimator import EstimatorLearner
+from colabel.learn.linear import LinearLearner
+
+Array = NDArray[np.floating[Any]]
+
+DEFAULT_GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
+
+
+def make_learner(
+    estimator: BaseEstimator | None,
+    C: float | Sequence[float],
+    tol: float,
+    max_iter: int,
+    n_jobs: int | None,
+    verbose: int,
+) -> ConditionalLearner:
+    """Return the learner that an estimator's parameters ask for, after checking them."""
+    if estimator is not None:
+        return EstimatorLearner(estimator, n_jobs, bool(verbose))
+    grid = np.atleast_1d(np.asarray(C, dtype=np.float64))
+    if grid.ndim != 1 or not len(grid) or not (np.isfinite(grid) & (grid > 0)).all():
+        raise ValueError(f"C={C!r} must be a positive number or a sequence of positive numbers.")
+    if not tol > 0:
+        raise ValueError(f"tol={tol!r} must be positive.")
+    if max_iter < 1:
+        raise ValueError(f"max_iter={max_iter!r} must be at least 1.")
+    return LinearLearner(grid, tol, max_iter, n_jobs, bool(verbose))
+
+
+def check_cv(cv: int | float) -> int | float:
+    """Return `cv` as a number of folds or a hold-out fraction; refuse anything else."""
+    if isinstance(cv, Integral) and not isinstance(cv, bool) and int(cv) >= 2:
+        return int(cv)
+    if isinstance(cv, Real) and not isinstance(cv, Integral) and 0 < float(cv) < 1:
+        return float(cv)
+    raise ValueError(
+        f"cv={cv!r} must be a number of folds (at least 2) or the fraction of rows to hold out"
+        " (between 0 and 1)."
+    )
+
+
+def everything(data: TrainingData) -> RowGroup:
+    """All variables, learned from all rows."""
+    return RowGroup(None, np.arange(data.n_labels))
+
+
+def choose(learner: ConditionalLearner, data: TrainingData, folds: Folds) -> Indices:
+    """Choose the hyperparameter of each variable learned from all rows, (d,)."""
+    if not learner.needs_choice or not can_hold_out(folds):
+        return np.zeros(data.n_labels, dtype=np.intp)
+
+    def choice(_: RowGroup, scores: HeldOutScores) -> Indices:
+        return scores.choice
+
+    return learner.cross_validate(data, [everything(data)], folds, choice, "choosing C")[0]
+
+
+def can_hold_out(folds: Folds) -> bool:
+    """Whether some rows can be held out while others remain."""
+    return folds.n_folds >= 2 or bool((folds.of_row < 0).any())

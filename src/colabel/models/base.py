@@ -1,0 +1,190 @@
+"""What every estimator of the library shares: labels in, a Joint out, decisions on it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags, check_random_state, get_tags
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _num_samples,
+    check_is_fitted,
+    validate_data,
+)
+
+from colabel.decide import Decision, decide, resolve_decision
+from colabel.joint import Joint
+from colabel.labels import Codes, LabelSpace
+from colabel.learn.conditional import TrainingData
+from colabel.metrics import exact_match
+
+Array = NDArray[np.floating[Any]]
+
+# Rows whose joints are held at once while predicting.
+_ROWS_AT_ONCE = 1 << 14
+
+
+class JointClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the estimators: learns P(y | x), answers through a `Joint`.
+
+    A subclass implements `_learn(data)`, which sets the fitted attributes, and `_joint(X)`.
+
+    Attributes
+    ----------
+    label_space_ : LabelSpace
+        Names and values of the labels.
+    classes_ : list of arrays, or array for one-dimensional y
+        Values of every label variable.
+    label_names_ : tuple of str
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Only where X had string column names.
+    """
+
+    decision: str | Decision
+    random_state: Any
+
+    @abstractmethod
+    def _learn(self, data: TrainingData) -> None:
+        """Fit the model to checked data."""
+
+    @abstractmethod
+    def _joint(self, X: Any) -> Joint:
+        """Return the joint distribution for checked rows."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        label_names: Sequence[str] | None = None,
+    ) -> Self:
+        """Learn from rows X and their labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, p)
+        y : labels of n rows
+            A 0/1 matrix, a table of class variables, a data frame, a sparse matrix, or a
+            sequence of sets of label names; see `LabelSpace`. NaN and None mean "not observed".
+        sample_weight : array of shape (n,), optional
+        label_names : sequence of d str, optional
+            Names of the labels, where `y` has none.
+
+        Returns
+        -------
+        self
+        """
+        resolve_decision(self.decision)
+        X = self._checked(X, reset=True)
+        space, codes = LabelSpace.infer(y, label_names)
+        if codes.shape[0] != X.shape[0]:
+            raise ValueError(
+                f"X has {X.shape[0]} rows but y has {codes.shape[0]}. Give one row of labels for"
+                " each row of X."
+            )
+        self.label_space_ = space
+        self.label_names_ = space.names
+        self.classes_ = space.classes[0] if space.kind == "vector" else list(space.classes)
+        self._learn(_training_data(X, codes, space, sample_weight))
+        return self
+
+    def joint(self, X: Any) -> Joint:
+        """Return the joint distribution of the labels for each row of X (n, p)."""
+        check_is_fitted(self)
+        return self._joint(self._checked(X, reset=False))
+
+    def predict(self, X: Any) -> Any:
+        """Predict the labels that minimise the expected loss named by `decision`.
+
+        Returns
+        -------
+        labels
+            In the container the training labels had: (n, d) array, 1-d array, CSR, or sets.
+        """
+        check_is_fitted(self)
+        decision = resolve_decision(self.decision)
+        codes: list[Codes] = self._by_chunks(X, lambda joint: decide(joint, decision))
+        return self.label_space_.decode(np.concatenate(codes))
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probability of each label alone.
+
+        Returns
+        -------
+        marginals : (n, d) array of P(y = 1) for 0/1 labels; list of (n, K_i) arrays for class
+            variables; (n, K) array for one-dimensional y.
+        """
+        check_is_fitted(self)
+        if self.label_space_.kind == "vector":
+            return np.concatenate(self._by_chunks(X, lambda joint: joint.marginal_tables()[0]))
+        chunks = self._by_chunks(X, lambda joint: joint.marginals())
+        if isinstance(chunks[0], list):
+            return [np.concatenate(tables) for tables in zip(*chunks, strict=True)]
+        return np.concatenate(chunks)
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithm of `predict_proba`."""
+        prob = self.predict_proba(X)
+        return [np.log(table) for table in prob] if isinstance(prob, list) else np.log(prob)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Exact match: the share of rows whose labels are all predicted right."""
+        return exact_match(y, self.predict(X), sample_weight=sample_weight)
+
+    def _by_chunks(self, X: Any, answer: Callable[[Joint], Any]) -> list[Any]:
+        """Ask rows a chunk at a time: a joint may be many times larger than its rows."""
+        X = self._checked(X, reset=False)
+        return [answer(self._joint(part)) for part in _row_chunks(X)]
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=np.float64,
+            ensure_all_finite="allow-nan" if self._allows_nan() else True,
+        )
+
+    def _allows_nan(self) -> bool:
+        estimator = getattr(self, "estimator", None)
+        return estimator is not None and bool(get_tags(estimator).input_tags.allow_nan)
+
+    def _seed(self) -> int:
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return int(seed)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._allows_nan()
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) -> TrainingData:
+    if sample_weight is None:
+        return TrainingData(X, codes, space.cardinalities)
+    weight = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True, ensure_same_device=False
+    )
+    kept = np.flatnonzero(weight > 0)
+    if not len(kept):
+        raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
+    if len(kept) < len(weight):
+        X, codes, weight = X[kept], codes[kept], weight[kept]
+    uniform = bool((weight == 1.0).all())
+    return TrainingData(X, codes, space.cardinalities, None if uniform else weight)
+
+
+def _row_chunks(X: Any) -> Iterator[Any]:
+    for start in range(0, max(1, _num_samples(X)), _ROWS_AT_ONCE):
+        yield X[start : start + _ROWS_AT_ONCE]

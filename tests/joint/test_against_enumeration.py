@@ -1,0 +1,161 @@
+"""Every answer of the exact families, compared with enumeration of all the label vectors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import Oracle, instances, make_space, random_evidence
+
+from colabel.joint import Independent, Tree
+from colabel.joint import _tree_passes as passes
+
+pytestmark = pytest.mark.filterwarnings("error")  # -inf must not warn anywhere
+FAMILIES = st.sampled_from([Tree, Independent])
+SETTINGS = settings(max_examples=120, deadline=None)
+
+
+def build(family, instance):
+    """The joint of a random instance, its oracle and its generator."""
+    cardinalities, parents, tables, rng = instance
+    space = make_space(cardinalities)
+    if family is Tree:
+        return Tree(space, parents, tables), Oracle.of_tree(cardinalities, parents, tables), rng
+    singles = [table[:, 0, :] for table in tables]
+    return Independent(space, singles), Oracle.of_independent(cardinalities, singles), rng
+
+
+def assert_best(joint, oracle, k):
+    """The k best vectors: right scores, scores that belong to the vectors, all different."""
+    codes, log_prob = joint.top_k_codes(k)
+    expected = oracle.best(k)
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-9, atol=1e-9)
+    assert codes.shape == (*expected.shape, len(joint.space.names))
+    assert codes.dtype == np.int32
+    assert (log_prob[:, :-1] >= log_prob[:, 1:]).all()
+    for rank in range(codes.shape[1]):
+        own = oracle.log_prob(codes[:, rank])
+        np.testing.assert_allclose(log_prob[:, rank], own, rtol=1e-9, atol=1e-9)
+    for row in codes:
+        assert len({tuple(y) for y in row.tolist()}) == len(row)
+
+
+def assert_same(joint, oracle, rng):
+    """All the answers of a joint agree with the oracle."""
+    n_vectors = math.prod(oracle.cardinalities)
+    n_rows, d = len(oracle.rows), len(oracle.cardinalities)
+    best = oracle.log_prob(joint.mode_codes())
+    np.testing.assert_allclose(best, oracle.best(1)[:, 0], rtol=1e-9, atol=1e-9)
+    for k in {1, 2, 3, 7, n_vectors, n_vectors + 5}:
+        assert_best(joint, oracle, k)
+    for table, expected in zip(joint.marginal_tables(), oracle.marginals(), strict=True):
+        np.testing.assert_allclose(table, expected, atol=1e-12)
+    i, j = rng.integers(0, d, size=2)
+    np.testing.assert_allclose(joint.pair_table(i, j), oracle.pair(i, j), atol=1e-12)
+    np.testing.assert_allclose(joint.entropy(), oracle.entropy(), atol=1e-9)
+    for known in (0.0, 0.5, 1.0):
+        codes = random_evidence(rng, n_rows, oracle.cardinalities, known)
+        np.testing.assert_allclose(
+            joint.log_prob_codes(codes), oracle.log_prob(codes), rtol=1e-9, atol=1e-9
+        )
+    drawn = joint.sample_codes(5, rng)
+    assert drawn.shape == (5, n_rows, d)
+    assert np.isfinite([oracle.log_prob(codes) for codes in drawn]).all()
+
+
+@SETTINGS
+@given(FAMILIES, instances())
+def test_every_answer(family, instance):
+    joint, oracle, rng = build(family, instance)
+    assert_same(joint, oracle, rng)
+
+
+@SETTINGS
+@given(FAMILIES, instances(max_labels=4))
+def test_every_answer_given_evidence(family, instance):
+    joint, oracle, rng = build(family, instance)
+    evidence = random_evidence(rng, joint.n_rows, oracle.cardinalities)
+    impossible = np.flatnonzero(np.isneginf(oracle.log_prob(evidence)))
+    if impossible.size:
+        with pytest.raises(ValueError, match=f"row {impossible[0]} has"):
+            joint.given_codes(evidence)
+        evidence[impossible] = -1
+    conditioned = joint.given_codes(evidence)
+    assert type(conditioned) is family
+    assert_same(conditioned, oracle.given(evidence), rng)
+    # tables made by conditioning must pass the checks that a user's tables pass
+    if family is Tree:
+        Tree(joint.space, conditioned.parents, conditioned.log_tables)
+    else:
+        Independent(joint.space, conditioned.log_tables)
+
+
+@SETTINGS
+@given(FAMILIES, instances(max_labels=4))
+def test_conditioning_in_two_steps_is_conditioning_once(family, instance):
+    joint, oracle, rng = build(family, instance)
+    # evidence that is possible: part of a vector drawn from the joint itself
+    codes = joint.sample_codes(1, rng)[0]
+    first = np.where(rng.random(codes.shape) < 0.4, codes, -1).astype(np.int32)
+    second = np.where(rng.random(codes.shape) < 0.4, codes, -1).astype(np.int32)
+    both = np.where(first == -1, second, first)
+    assert_same(joint.given_codes(first).given_codes(second), oracle.given(both), rng)
+
+
+@SETTINGS
+@given(FAMILIES, instances())
+def test_chunks_do_not_change_the_answer(family, instance):
+    joint, _, _ = build(family, instance)
+    whole = joint.top_k_codes(4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passes, "_CHUNK_ELEMENTS", 1)
+        in_chunks = joint.top_k_codes(4)
+    np.testing.assert_array_equal(whole[0], in_chunks[0])
+    np.testing.assert_array_equal(whole[1], in_chunks[1])
+
+
+@SETTINGS
+@given(FAMILIES, instances())
+def test_rows_answer_as_in_the_batch(family, instance):
+    joint, _, rng = build(family, instance)
+    index = rng.integers(0, joint.n_rows, size=3)
+    part = joint.rows(index)
+    assert part.n_rows == 3
+    np.testing.assert_array_equal(part.mode_codes(), joint.mode_codes()[index])
+    for table, whole in zip(part.marginal_tables(), joint.marginal_tables(), strict=True):
+        np.testing.assert_array_equal(table, whole[index])
+
+
+@SETTINGS
+@given(FAMILIES, instances())
+def test_longer_lists_begin_with_the_shorter(family, instance):
+    joint, _, _ = build(family, instance)
+    long_codes, long_log_prob = joint.top_k_codes(6)  # ties included: exactly equal
+    codes, log_prob = joint.top_k_codes(3)
+    np.testing.assert_array_equal(codes, long_codes[:, :3])
+    np.testing.assert_array_equal(log_prob, long_log_prob[:, :3])
+    np.testing.assert_array_equal(joint.mode_codes(), long_codes[:, 0])
+
+
+@pytest.mark.parametrize("family", [Tree, Independent])
+def test_frequencies_of_samples(family):
+    rng = np.random.default_rng(3)
+    cardinalities, parents = (2, 3, 1, 2), [-1, 0, 1, 0]
+    above = [1 if p == -1 else cardinalities[p] for p in parents]
+    tables = [
+        np.log(rng.dirichlet(np.ones(k), size=(2, p)))
+        for p, k in zip(above, cardinalities, strict=True)
+    ]
+    joint, oracle, _ = build(family, (cardinalities, parents, tables, rng))
+    size = 20_000
+    drawn = joint.sample_codes(size, np.random.default_rng(0))
+    for r, row in enumerate(oracle.rows):
+        for y, p in row.items():
+            count = (drawn[:, r] == y).all(axis=1).sum()
+            assert abs(count - size * p) <= 5 * math.sqrt(size * p * (1 - p)) + 1
+    # rows are drawn independently of each other
+    same = (drawn[:, 0, 0] == 1).astype(float), (drawn[:, 1, 0] == 1).astype(float)
+    assert abs(np.corrcoef(*same)[0, 1]) < 5 / math.sqrt(size)

@@ -1,0 +1,236 @@
+"""The public face of Joint: label values in, label values out, evidence in several forms."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from colabel.joint import Independent, Joint, Tree
+from colabel.labels import LabelSpace
+
+
+@pytest.fixture
+def weather() -> Tree:
+    """Three rows; sky (clear, grey, stormy) above wind (calm, strong) and rain (0, 1)."""
+    space = LabelSpace(
+        ("sky", "wind", "rain"),
+        (np.array(["clear", "grey", "stormy"]), np.array(["calm", "strong"]), np.array([0, 1])),
+        "matrix",
+    )
+    rng = np.random.default_rng(5)
+    sky = np.log(rng.dirichlet(np.ones(3), size=(3, 1)))
+    wind = np.log(rng.dirichlet(np.ones(2), size=(3, 3)))
+    rain = np.log(rng.dirichlet(np.ones(2), size=(3, 3)))
+    rain[:, 0] = [0.0, -np.inf]  # no rain from a clear sky
+    return Tree(space, [-1, 0, 0], [sky, wind, rain])
+
+
+@pytest.fixture
+def tags() -> Independent:
+    """Two rows of three 0/1 labels given as sets."""
+    space, _ = LabelSpace.infer([{"a", "b"}, {"c"}])
+    p = np.array([[0.9, 0.2, 0.5], [0.1, 0.3, 0.6]])
+    return Independent(space, [np.log(np.stack([1 - q, q], axis=1)) for q in p.T])
+
+
+def test_attributes(weather, tags):
+    for joint in (weather, tags):
+        assert isinstance(joint, Joint)
+        assert joint.exact is True
+        assert joint.how.endswith(".")
+    assert repr(weather) == "<Tree: 3 rows, 3 labels, exact>"
+    assert repr(tags[0]) == "<Independent: 1 row, 3 labels, exact>"
+    assert weather.parents.tolist() == [-1, 0, 0]
+
+
+def test_joint_is_abstract():
+    with pytest.raises(TypeError, match="abstract"):
+        Joint(None, 1)
+
+
+def test_families_without_closed_forms_name_the_alternative(tags):
+    with pytest.raises(NotImplementedError, match=r"sample\(size\)"):
+        Joint.pair_table(tags, 0, 1)
+    with pytest.raises(NotImplementedError, match=r"sample\(size\)"):
+        Joint.entropy(tags)
+
+
+def test_mode_and_samples_are_label_values(weather, tags):
+    assert weather.mode().shape == (3, 3)
+    assert set(weather.mode()[:, 0]) <= {"clear", "grey", "stormy"}
+    assert tags.mode().tolist() == [[1, 0, 0], [0, 0, 1]]
+    drawn = weather.sample(50, rng=0)
+    assert drawn.shape == (50, 3, 3)
+    rainy = drawn[..., 2] == 1
+    assert not (drawn[rainy][:, 0] == "clear").any()
+    np.testing.assert_array_equal(drawn, weather.sample(50, rng=np.random.default_rng(0)))
+    assert weather.sample(0).shape == (0, 3, 3)
+    assert weather.sample(2).shape == (2, 3, 3)
+    with pytest.raises(ValueError, match="size is -1"):
+        weather.sample(-1)
+
+
+def test_marginals_are_an_array_for_binary_labels_and_a_list_otherwise(weather, tags):
+    np.testing.assert_allclose(tags.marginals(), [[0.9, 0.2, 0.5], [0.1, 0.3, 0.6]])
+    tables = weather.marginals()
+    assert [table.shape for table in tables] == [(3, 3), (3, 2), (3, 2)]
+    pair = weather.pair_marginals("sky", "rain")
+    np.testing.assert_allclose(pair.sum(axis=2), tables[0])
+    np.testing.assert_allclose(pair, weather.pair_marginals(2, 0).transpose(0, 2, 1))
+
+
+def test_log_prob_takes_tables_and_single_vectors(weather):
+    vector = ["stormy", "strong", 1]
+    one = weather.log_prob(vector)
+    assert one.shape == (3,)
+    np.testing.assert_array_equal(one, weather.log_prob([vector] * 3))
+    np.testing.assert_array_equal(one, weather.log_prob(np.array([vector] * 3, dtype=object)))
+    frame = pd.DataFrame([vector] * 3, columns=["sky", "wind", "rain"])
+    np.testing.assert_array_equal(one, weather.log_prob(frame))
+    assert (weather.log_prob(["clear", "calm", 1]) == -np.inf).all()
+    everything = itertools.product(*weather.space.classes)
+    total = np.sum([np.exp(weather.log_prob(list(y))) for y in everything], axis=0)
+    np.testing.assert_allclose(total, 1.0)
+
+
+def test_log_prob_of_a_part_is_its_marginal(weather):
+    sky = weather.marginals()[0]
+    np.testing.assert_allclose(np.exp(weather.log_prob(["grey", None, np.nan])), sky[:, 1])
+    np.testing.assert_allclose(weather.log_prob([None, None, None]), 0.0, atol=1e-12)
+
+
+def test_log_prob_takes_sets(tags):
+    np.testing.assert_allclose(np.exp(tags.log_prob([{"a"}, {"c"}])), [0.36, 0.378])
+    np.testing.assert_allclose(np.exp(tags.log_prob({"a"})), [0.36, 0.1 * 0.7 * 0.4])
+    np.testing.assert_allclose(np.exp(tags.log_prob([1, 0, 0])), [0.36, 0.1 * 0.7 * 0.4])
+
+
+def test_log_prob_of_one_label_takes_a_vector():
+    space, _ = LabelSpace.infer(["no", "yes"])
+    joint = Independent(space, [np.log([[0.3, 0.7], [0.6, 0.4]])])
+    np.testing.assert_allclose(np.exp(joint.log_prob(["yes", "no"])), [0.7, 0.6])
+    np.testing.assert_allclose(np.exp(joint.log_prob(["yes"])), [0.7, 0.4])
+    np.testing.assert_allclose(np.exp(joint.log_prob([None, "no"])), [1.0, 0.6])
+
+
+def test_wrong_shapes_are_explained(weather):
+    with pytest.raises(ValueError, match="for 2 rows but this joint has 3"):
+        weather.log_prob([["grey", "calm", 0]] * 2)
+    with pytest.raises(ValueError, match="for 1 rows but this joint has 3"):
+        weather.log_prob([["grey", "calm", 0]])
+    with pytest.raises(ValueError, match="must have 3 entries, one per label, but this one has 2"):
+        weather.log_prob(["grey", "calm"])
+    with pytest.raises(ValueError, match="'rain' has shape"):
+        weather.given({"rain": [0, 1]})
+    with pytest.raises(ValueError, match="blue"):
+        weather.given({"sky": "blue"})
+    with pytest.raises(KeyError, match="wnd"):
+        weather.given({"wnd": "calm"})
+
+
+def test_top_k(weather, tags):
+    labels, log_prob = weather.top_k(4)
+    assert labels.shape == (3, 4, 3)
+    np.testing.assert_array_equal(labels[:, 0], weather.mode())
+    for rank in range(4):
+        np.testing.assert_allclose(log_prob[:, rank], weather.log_prob(labels[:, rank]))
+    everything = tags.top_k(1000)
+    assert everything.labels.shape == (2, 8, 3)
+    np.testing.assert_allclose(np.exp(everything.log_prob).sum(axis=1), 1.0)
+    with pytest.raises(ValueError, match="k is 0"):
+        tags.top_k(0)
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        {"rain": 1},
+        {2: 1},
+        {"rain": [1, 1, 1]},
+        {"rain": np.ones(3)},
+        {"rain": pd.Series([1, 1, 1])},
+        {"rain": 1, "wind": None},
+        {"rain": 1, "wind": [None, np.nan, None]},
+        {"rain": 1, "wind": pd.Series([None] * 3, dtype="string")},
+        [None, None, 1],
+        [[None, None, 1]] * 3,
+        pd.DataFrame([[None, None, 1]] * 3, columns=["sky", "wind", "rain"]),
+    ],
+    ids=str,
+)
+def test_evidence_in_all_its_forms(weather, evidence):
+    conditioned = weather.given(evidence)
+    assert isinstance(conditioned, Tree)
+    sky, _, rain = conditioned.marginals()
+    pair = weather.pair_marginals("sky", "rain")
+    np.testing.assert_allclose(sky, pair[:, :, 1] / weather.marginals()[2][:, [1]])
+    np.testing.assert_allclose(rain, [[0.0, 1.0]] * 3)
+
+
+def test_evidence_may_differ_between_rows(weather):
+    conditioned = weather.given({"wind": ["calm", None, "strong"]})
+    wind = conditioned.marginals()[1]
+    np.testing.assert_allclose(wind[[0, 2]], [[1, 0], [0, 1]])
+    np.testing.assert_allclose(wind[1], weather.marginals()[1][1])
+
+
+def test_log_prob_given_evidence(weather):
+    conditioned = weather.given({"wind": "calm"})
+    calm, strong = ["grey", "calm", 0], ["grey", "strong", 0]
+    expected = weather.log_prob(calm) - weather.log_prob([None, "calm", None])
+    np.testing.assert_allclose(conditioned.log_prob(calm), expected)
+    assert (conditioned.log_prob(strong) == -np.inf).all()
+    np.testing.assert_allclose(weather.given({}).log_prob(strong), weather.log_prob(strong))
+    assert (conditioned.mode()[:, 1] == "calm").all()
+
+
+def test_impossible_evidence_names_rows_and_labels(weather, tags):
+    with pytest.raises(ValueError, match=r"'sky', 'rain' has probability zero in 2 of 3 rows") as e:
+        weather.given({"sky": ["clear", "grey", "clear"], "rain": 1})
+    assert "rows 0, 2; row 0 has {'sky': clear, 'rain': 1}" in str(e.value)
+    certain = tags.given({"a": [1, None]})
+    with pytest.raises(ValueError, match=r"on 'a' has probability zero in 1 of 2 rows \(rows 0;"):
+        certain.given({"a": 0, "b": 0})
+    many = weather[[0] * 9]
+    with pytest.raises(ValueError, match=r"rows 0, 1, 2, 3, 4, \.\.\.;"):
+        many.given({"sky": "clear", "rain": 1})
+
+
+def test_rows_can_be_chosen_in_all_the_usual_ways(weather):
+    mode = weather.log_prob(["grey", "calm", 0])
+
+    def answer(joint: Joint):
+        return joint.log_prob(["grey", "calm", 0])
+
+    assert len(weather) == 3
+    np.testing.assert_array_equal(answer(weather[1]), mode[[1]])
+    np.testing.assert_array_equal(answer(weather[-1]), mode[[2]])
+    np.testing.assert_array_equal(answer(weather[np.int64(2)]), mode[[2]])
+    np.testing.assert_array_equal(answer(weather[1:]), mode[1:])
+    np.testing.assert_array_equal(answer(weather[[2, 0, 0]]), mode[[2, 0, 0]])
+    np.testing.assert_array_equal(answer(weather[[True, False, True]]), mode[[0, 2]])
+    assert len(weather[[]]) == 0
+    assert [len(row) for row in weather] == [1, 1, 1]
+
+
+def test_rows_that_do_not_exist(weather):
+    with pytest.raises(IndexError, match="Row 3 does not exist"):
+        weather[3]
+    with pytest.raises(IndexError, match=r"mask of shape \(2,\)"):
+        weather[[True, False]]
+    with pytest.raises(IndexError, match="not by 'sky'"):
+        weather["sky"]
+
+
+def test_no_rows_is_a_batch_too(weather, tags):
+    for joint, d in ((weather[:0], 3), (tags[:0], 3)):
+        assert joint.mode().shape == (0, d)
+        assert joint.top_k(2).labels.shape == (0, 2, d)
+        assert joint.sample(4).shape == (4, 0, d)
+        assert joint.log_prob_codes(np.empty((0, d), dtype=np.int32)).shape == (0,)
+        assert joint.entropy().shape == (0,)
+        assert joint.given_codes(np.empty((0, d), dtype=np.int32)).n_rows == 0
+        assert len(joint.marginal_tables()) == d

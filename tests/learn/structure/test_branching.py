@@ -1,0 +1,226 @@
+"""maximum_branching: against enumeration, against networkx, and how much work it does."""
+
+from __future__ import annotations
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from colabel.learn.structure import branching, maximum_branching
+
+
+def total(parents, weights, root_weights) -> float:
+    return sum(
+        root_weights[i] if parent < 0 else weights[parent, i] for i, parent in enumerate(parents)
+    )
+
+
+def is_forest(parents) -> bool:
+    for start in range(len(parents)):
+        node, steps = start, 0
+        while node >= 0:
+            node, steps = parents[node], steps + 1
+            if steps > len(parents):
+                return False
+    return True
+
+
+def forests(d: int) -> list[tuple[int, ...]]:
+    choices = [[p for p in range(-1, d) if p != i] for i in range(d)]
+    return [parents for parents in itertools.product(*choices) if is_forest(parents)]
+
+
+def by_networkx(weights, root_weights) -> float:
+    d = len(weights)
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(d))
+    for i in range(d):
+        if np.isfinite(root_weights[i]):
+            graph.add_edge("root", i, weight=float(root_weights[i]))
+        for j in range(d):
+            if i != j and np.isfinite(weights[j, i]):
+                graph.add_edge(j, i, weight=float(weights[j, i]))
+    tree = nx.maximum_spanning_arborescence(graph)
+    return sum(data["weight"] for _, _, data in tree.edges(data=True))
+
+
+def nested_cycles(d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes 0 and 1 form a cycle, which forms a cycle with 2, which forms one with 3, …."""
+    weights = np.full((d, d), -1e6)
+    for i in range(1, d):
+        weights[i - 1, i] = 1000.0
+        weights[i, 0] = 1000.0 - i
+    return weights, np.zeros(d)
+
+
+def check_optimal(weights, root_weights) -> None:
+    parents = maximum_branching(weights, root_weights)
+    assert parents.dtype == np.intp
+    assert is_forest(parents)
+    expected = by_networkx(weights, root_weights)
+    assert total(parents, weights, root_weights) == pytest.approx(expected, rel=1e-12, abs=1e-9)
+
+
+# ------------------------------------------------------------------------------- enumeration
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+def test_total_and_ties_agree_with_enumeration(d):
+    rng = np.random.default_rng(d)
+    every = forests(d)
+    for high in [2] * 60 + [4] * 60 + [100] * 30:
+        weights, roots = rng.integers(0, high, (d, d)), rng.integers(0, high, d)
+
+        def rank(parents, weights=weights, roots=roots):
+            given = [p for p in parents if p >= 0]
+            return total(parents, weights, roots), -len(given), -sum(given)
+
+        found = tuple(maximum_branching(weights, roots).tolist())
+        assert rank(found) == max(map(rank, every))
+
+
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_forbidden_arcs_agree_with_enumeration(d):
+    rng = np.random.default_rng(d)
+    every = forests(d)
+    refused = 0
+    for _ in range(150):
+        weights, roots = rng.normal(size=(d, d)), rng.normal(size=d)
+        weights[rng.random((d, d)) < 0.5] = -np.inf
+        roots[rng.random(d) < 0.6] = -np.inf
+        best = max(total(parents, weights, roots) for parents in every)
+        if best == -np.inf:
+            refused += 1
+            with pytest.raises(ValueError, match="No forest is allowed: nodes"):
+                maximum_branching(weights, roots)
+        else:
+            found = total(maximum_branching(weights, roots), weights, roots)
+            assert found == pytest.approx(best)
+    assert 0 < refused < 150
+
+
+# ---------------------------------------------------------------------------------- networkx
+
+
+@pytest.mark.parametrize("d", [2, 3, 5, 8, 13])
+def test_small_graphs_agree_with_networkx(d):
+    rng = np.random.default_rng(d)
+    for trial in range(40):
+        if trial % 2:
+            weights, roots = rng.normal(size=(d, d)), rng.normal(size=d) - 1.0
+        else:
+            weights = rng.integers(-3, 4, (d, d)).astype(float)
+            roots = rng.integers(-6, 1, d).astype(float)
+        check_optimal(weights, roots)
+
+
+@pytest.mark.parametrize("d", [6, 12, 25])
+def test_sparse_graphs_agree_with_networkx(d):
+    rng = np.random.default_rng(d)
+    for _ in range(15):
+        weights = rng.integers(1, 6, (d, d)).astype(float)
+        weights[rng.random((d, d)) < 0.8] = -np.inf
+        check_optimal(weights, rng.normal(size=d) - 10.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["real", "integer", "symmetric"])
+def test_large_graphs_agree_with_networkx(kind, seed):
+    rng = np.random.default_rng(seed)
+    d = 60
+    weights = {
+        "real": rng.normal(size=(d, d)),
+        "integer": rng.integers(0, 5, (d, d)).astype(float),
+        "symmetric": rng.gamma(1.0, size=(d, d)),
+    }[kind]
+    if kind == "symmetric":  # mutual information: every arc closes a cycle with its reverse
+        weights = weights + weights.T
+    check_optimal(weights, np.full(d, -2.0))
+
+
+def test_all_arcs_better_than_roots_by_far():
+    # one root at last: all contractions happen, and rounding must not change the choice
+    rng = np.random.default_rng(0)
+    weights = 1e6 + rng.normal(size=(30, 30))
+    parents = maximum_branching(weights, np.zeros(30))
+    assert (parents < 0).sum() == 1
+    check_optimal(weights, np.zeros(30))
+
+
+@pytest.mark.parametrize("d", [2, 3, 7, 20])
+def test_nested_cycles(d):
+    weights, roots = nested_cycles(d)
+    check_optimal(weights, roots)
+    permutation = np.random.default_rng(d).permutation(d)
+    check_optimal(weights[np.ix_(permutation, permutation)], roots)
+
+
+def test_order_of_the_nodes_does_not_matter():
+    rng = np.random.default_rng(3)
+    weights, roots = rng.normal(size=(15, 15)), rng.normal(size=15)
+    parents = maximum_branching(weights, roots)
+    order = rng.permutation(15)
+    renamed = maximum_branching(weights[np.ix_(order, order)], roots[order])
+    expected = [-1 if parents[i] < 0 else order.tolist().index(parents[i]) for i in order]
+    assert renamed.tolist() == expected
+
+
+# ------------------------------------------------------------------------- special and refused
+
+
+def test_one_node_is_a_root():
+    assert maximum_branching([[np.nan]], [3.0]).tolist() == [-1]
+
+
+def test_no_parent_wins_ties_then_the_smallest_parent():
+    assert maximum_branching(np.zeros((4, 4)), np.zeros(4)).tolist() == [-1] * 4
+    assert maximum_branching(np.ones((4, 4)), np.zeros(4)).tolist() == [-1, 0, 0, 0]
+    assert maximum_branching(np.ones((3, 3)), [0.0, 0.0, 1.0]).tolist() == [2, 0, -1]
+
+
+def test_inputs_are_not_changed():
+    weights, roots = np.ones((5, 5)), np.zeros(5)
+    maximum_branching(weights, roots)
+    assert (weights == 1).all()
+    assert (roots == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("weights", "roots", "message"),
+    [
+        (np.zeros((2, 3)), np.zeros(2), r"weights has shape \(2, 3\): give a square matrix"),
+        (np.zeros(3), np.zeros(3), r"weights has shape \(3,\)"),
+        (np.zeros((0, 0)), np.zeros(0), r"weights has shape \(0, 0\)"),
+        (np.zeros((2, 2)), np.zeros(3), r"root_weights has shape \(3,\)"),
+        ([[0, np.nan], [0, 0]], [0, 0], r"weights\[0, 1\] is nan: a weight must be finite"),
+        ([[0, 0], [np.inf, 0]], [0, 0], r"weights\[1, 0\] is inf"),
+        ([[0, 0], [0, 0]], [0, np.nan], r"root_weights\[1\] is nan"),
+        ([[0, 1], [1, 0]], [-np.inf, -np.inf], r"nodes \[0, 1\] may neither be roots nor"),
+    ],
+)
+def test_wrong_input_is_named(weights, roots, message):
+    with pytest.raises(ValueError, match=message):
+        maximum_branching(weights, roots)
+
+
+# --------------------------------------------------------------------------------------- work
+
+
+@pytest.mark.parametrize("d", [10, 40, 160])
+@pytest.mark.parametrize("kind", ["random", "nested"])
+def test_work_is_linear_in_passes_over_rows(kind, d):
+    # Each pass is O(d), so O(d) passes are O(d^2) in all: 2d - 1 searches, and per contraction
+    # one mask and at most two passes per member, of which there are 2d - 2 over all contractions.
+    if kind == "nested":
+        weights, roots = nested_cycles(d)
+    else:
+        weights, roots = np.random.default_rng(d).normal(size=(d, d)) + 10.0, np.zeros(d)
+    contraction = branching._Contraction(branching._entering_weights(weights, roots))
+    contraction.run()
+    n_contractions = len(contraction.arcs) - d
+    if kind == "nested":
+        assert n_contractions == d - 1
+    assert contraction.row_operations <= (2 * d - 1) + (d - 1) + 2 * (2 * d - 2)
+    assert contraction.incoming.shape == (d, d + 1)

@@ -1,0 +1,380 @@
+"""Metrics by hand, against scikit-learn, and against the papers' formulas written out."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+from sklearn import metrics as sk
+
+from colabel.metrics import (
+    exact_match,
+    f1_label,
+    f1_score,
+    hamming_accuracy,
+    joint_log_loss,
+    multilabel_accuracy,
+)
+
+pd = pytest.importorskip("pandas")
+
+NAN = float("nan")
+METRICS = [exact_match, hamming_accuracy, multilabel_accuracy, f1_score, f1_label]
+
+# three rows; the last is empty in truth and prediction
+TRUE = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0]])
+PRED = np.array([[1, 0, 1], [0, 1, 0], [0, 0, 0]])
+
+# class variables: 4 of 6 values right, one row of three wholly right
+TRUE_VALUES = np.array([["a", 1], ["b", 2], ["c", 2]], dtype=object)
+PRED_VALUES = np.array([["a", 1], ["b", 3], ["a", 2]], dtype=object)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20)
+
+
+# ------------------------------------------------------------------------------------- by hand
+
+
+def test_zero_one_by_hand():
+    assert exact_match(TRUE, PRED) == pytest.approx(2 / 3)
+    assert hamming_accuracy(TRUE, PRED) == pytest.approx(7 / 9)
+    assert multilabel_accuracy(TRUE, PRED) == pytest.approx((1 / 3 + 1 + 1) / 3)
+    # label by label: tp 1 | tp 1, fn 1 | fp 1
+    assert f1_score(TRUE, PRED, average="macro") == pytest.approx((1 + 2 / 3 + 0) / 3)
+    assert f1_score(TRUE, PRED) == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
+    assert f1_score(TRUE, PRED, average="samples") == pytest.approx((1 / 2 + 1 + 1) / 3)
+
+
+def test_f1_label_by_hand():
+    # row 0 has half of its prediction right and half of its truth found, row 1 all of both
+    first = 1 / 2  # Pre 1/2, Rec 1/2, both from row 0
+    second = 2 * 1 * 0.75 / 1.75  # predicted in row 1 only: Pre 1; true in both: Rec 3/4
+    third = 0.0  # predicted in row 0, true nowhere
+    assert f1_label(TRUE, PRED) == pytest.approx((first + second + third) / 3)
+
+
+def test_class_variables_by_hand():
+    assert exact_match(TRUE_VALUES, PRED_VALUES) == pytest.approx(1 / 3)
+    assert hamming_accuracy(TRUE_VALUES, PRED_VALUES) == pytest.approx(4 / 6)
+    assert multilabel_accuracy(TRUE_VALUES, PRED_VALUES) == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
+    letters = (2 / 3 + 1 + 0) / 3  # a: one right, one false; b right; c missed
+    numbers = (1 + 2 / 3 + 0) / 3  # 1 right; 2: one right, one missed; 3 false
+    macro = f1_score(TRUE_VALUES, PRED_VALUES, average="macro")
+    assert macro == pytest.approx((letters + numbers) / 2)
+    assert f1_score(TRUE_VALUES, PRED_VALUES, average="micro") == pytest.approx(4 / 6)
+    assert f1_score(TRUE_VALUES, PRED_VALUES, average="samples") == pytest.approx(4 / 6)
+
+
+def test_joint_log_loss():
+    logs = np.log([0.5, 0.25, 1.0])
+    assert joint_log_loss(logs) == pytest.approx(np.log(8) / 3)
+    assert joint_log_loss(logs, normalize=False) == pytest.approx(np.log(8))
+    assert joint_log_loss(logs, sample_weight=[1, 0, 1]) == pytest.approx(np.log(2) / 2)
+    assert joint_log_loss([0.0, -np.inf]) == np.inf
+    assert joint_log_loss([0.0, -np.inf], sample_weight=[1, 0]) == 0.0
+    assert joint_log_loss([1e-9]) == 0.0
+
+
+# ------------------------------------------------------------------------- formulas written out
+
+
+def f1_label_transcribed(true_sets, pred_sets, labels, zero_division=1.0):
+    """Section 4.1 of the paper, symbol by symbol."""
+    rows = list(zip(true_sets, pred_sets, strict=True))
+    scores = []
+    for c in labels:
+        predicted = [len(m & p) / len(p) for m, p in rows if c in p]
+        actual = [len(m & p) / len(m) for m, p in rows if c in m]
+        if not predicted and not actual:
+            scores.append(zero_division)
+        elif not predicted or not actual:
+            scores.append(0.0)
+        else:
+            pre, rec = np.mean(predicted), np.mean(actual)
+            scores.append(2 * pre * rec / (pre + rec) if pre + rec else 0.0)
+    return np.mean(scores)
+
+
+def as_sets(Y):
+    return [set(np.flatnonzero(row)) for row in Y]
+
+
+def as_pairs(Y):
+    return [set(enumerate(row)) for row in Y.tolist()]
+
+
+zero_one_pairs = st.tuples(st.integers(1, 7), st.integers(1, 4)).flatmap(
+    lambda shape: st.tuples(
+        hnp.arrays(np.int8, shape, elements=st.integers(0, 1)),
+        hnp.arrays(np.int8, shape, elements=st.integers(0, 1)),
+    )
+)
+valued_pairs = st.tuples(st.integers(1, 7), st.integers(1, 3)).flatmap(
+    lambda shape: st.tuples(
+        # from 5 on, so that these never are 0/1 labels
+        hnp.arrays(np.int8, shape, elements=st.integers(5, 8)),
+        hnp.arrays(np.int8, shape, elements=st.integers(5, 8)),
+    )
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(zero_one_pairs)
+def test_zero_one_formulas(pair):
+    true, pred = pair
+    labels = range(true.shape[1])
+    sets = list(zip(as_sets(true), as_sets(pred), strict=True))
+    assert exact_match(true, pred) == pytest.approx(np.mean([m == p for m, p in sets]))
+    differences = np.mean([len(m ^ p) / len(labels) for m, p in sets])
+    assert hamming_accuracy(true, pred) == pytest.approx(1 - differences)
+    overlap = np.mean([len(m & p) / len(m | p) if m | p else 1.0 for m, p in sets])
+    assert multilabel_accuracy(true, pred) == pytest.approx(overlap)
+    per_row = np.mean([2 * len(m & p) / (len(m) + len(p)) if m | p else 1.0 for m, p in sets])
+    assert f1_score(true, pred, average="samples") == pytest.approx(per_row)
+    expected = f1_label_transcribed(as_sets(true), as_sets(pred), labels)
+    assert f1_label(true, pred) == pytest.approx(expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(valued_pairs)
+def test_class_variable_formulas(pair):
+    true, pred = pair
+    rows = list(zip(as_pairs(true), as_pairs(pred), strict=True))
+    overlap = np.mean([len(m & p) / len(m | p) for m, p in rows])
+    assert multilabel_accuracy(true, pred) == pytest.approx(overlap)
+    labels = set().union(*as_pairs(true), *as_pairs(pred))
+    expected = f1_label_transcribed(as_pairs(true), as_pairs(pred), labels)
+    assert f1_label(true, pred) == pytest.approx(expected)
+    assert exact_match(true, pred) == pytest.approx(np.mean([m == p for m, p in rows]))
+    assert hamming_accuracy(true, pred) == pytest.approx((true == pred).mean())
+    macro = np.mean(
+        [sk.f1_score(t, p, average="macro") for t, p in zip(true.T, pred.T, strict=True)]
+    )
+    assert f1_score(true, pred, average="macro") == pytest.approx(macro)
+    micro = np.mean(true == pred)
+    assert f1_score(true, pred, average="micro") == pytest.approx(micro)
+
+
+# --------------------------------------------------------------------------- against scikit-learn
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_zero_one_agrees_with_sklearn(rng, weighted):
+    true, pred = rng.integers(0, 2, size=(2, 40, 5))
+    weight = rng.random(40) if weighted else None
+    options = {"sample_weight": weight}
+    assert exact_match(true, pred, **options) == pytest.approx(
+        sk.accuracy_score(true, pred, **options)
+    )
+    assert hamming_accuracy(true, pred, **options) == pytest.approx(
+        1 - sk.hamming_loss(true, pred, **options)
+    )
+    assert multilabel_accuracy(true, pred, **options) == pytest.approx(
+        sk.jaccard_score(true, pred, average="samples", zero_division=1.0, **options)
+    )
+    for average in ("micro", "macro", "samples"):
+        assert f1_score(true, pred, average=average, **options) == pytest.approx(
+            sk.f1_score(true, pred, average=average, **options)
+        )
+
+
+@pytest.mark.parametrize("average", ["micro", "macro"])
+@pytest.mark.parametrize("classes", [[0, 1], [2, 5, 7], ["a", "b", "c"]])
+def test_vectors_are_ordinary_targets(rng, classes, average):
+    true, pred = rng.choice(classes, size=(2, 30))
+    assert exact_match(true, pred) == pytest.approx(sk.accuracy_score(true, pred))
+    assert f1_score(true, pred, average=average) == pytest.approx(
+        sk.f1_score(true, pred, average=average)
+    )
+    assert f1_score(true[:, None], pred, average=average) == pytest.approx(
+        sk.f1_score(true, pred, average=average)
+    )
+
+
+def test_one_zero_one_label_is_a_label():
+    true, pred = np.array([[1], [0], [1]]), np.array([[1], [0], [0]])
+    for average in ("micro", "macro"):
+        assert f1_score(true, pred, average=average) == pytest.approx(2 / 3)
+    assert multilabel_accuracy(true, pred) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(("zero_division", "expected"), [(1.0, 1.0), (0.0, 0.5), (NAN, 1.0)])
+def test_zero_division(zero_division, expected):
+    true = pred = np.array([[1, 0], [1, 0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for score in (
+            f1_label(true, pred, zero_division=zero_division),
+            f1_score(true, pred, average="macro", zero_division=zero_division),
+        ):
+            assert score == pytest.approx(expected)
+    assert np.isnan(f1_label([[0, 0]], [[0, 0]], zero_division=NAN))
+
+
+def test_f1_of_absent_labels_is_that_of_sklearn_by_default():
+    true = pred = np.array([[1, 0], [1, 0], [0, 0]])
+    for average, expected in (("micro", 1.0), ("macro", 0.5), ("samples", 2 / 3)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            score = f1_score(true, pred, average=average)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # scikit-learn warns where it divides by zero
+            assert score == pytest.approx(sk.f1_score(true, pred, average=average))
+        assert score == pytest.approx(expected)
+    assert f1_label(true, pred) == pytest.approx(1.0)
+
+
+# ------------------------------------------------------------------------------------ containers
+
+
+def test_all_containers_agree():
+    names = np.array(["a", "b", "c"])
+    sets_true, sets_pred = ([set(names[row == 1]) for row in Y] for Y in (TRUE, PRED))
+    frames = [pd.DataFrame(Y, columns=names) for Y in (TRUE, PRED)]
+    pairs = [
+        (TRUE.tolist(), PRED.tolist()),
+        (TRUE.astype(bool), PRED.astype(float)),
+        (sparse.csr_array(TRUE), sparse.csr_matrix(PRED)),
+        (sparse.csr_array(TRUE), PRED),
+        (frames[0], frames[1][["c", "a", "b"]]),
+        (frames[0], PRED),
+        (TRUE, frames[1]),
+        (sets_true, sets_pred),
+        ([sorted(s) for s in sets_true], [tuple(s) for s in sets_pred]),
+        ([*sets_true, {"c"}], np.vstack([PRED, [0, 0, 1]])),
+    ]
+    for metric in METRICS:
+        for true, pred in pairs[:-1]:
+            assert metric(true, pred) == pytest.approx(metric(TRUE, PRED))
+        longer = [np.vstack([Y, [0, 0, 1]]) for Y in (TRUE, PRED)]
+        assert metric(*pairs[-1]) == pytest.approx(metric(*longer))
+
+
+def test_sets_over_the_labels_of_either():
+    assert hamming_accuracy([{"a"}, {"b"}], [{"a"}, {"z"}]) == pytest.approx(4 / 6)
+    assert hamming_accuracy([{"a"}, {"b"}], [set(), set()]) == pytest.approx(2 / 4)
+    # equally long lists of strings are label sets, once the other side is
+    assert exact_match([["a", "b"], ["b", "c"]], [{"b", "a"}, {"c"}]) == 0.5
+    assert exact_match([{"b", "a"}, {"c"}], [["a", "b"], ["b", "c"]]) == 0.5
+
+
+def test_values_unseen_in_the_truth():
+    assert exact_match([[0, 1], [1, 1]], [[0, 1], [2, 1]]) == 0.5
+    assert exact_match(["a", "b"], np.array(["a", "zebra"], dtype=object)) == 0.5
+    assert exact_match([1, 2], ["1", 2]) == 0.5
+    dates = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[ns]")
+    assert exact_match(dates, dates[[0, 0]]) == 0.5
+
+
+def test_unoccurring_value_has_no_say():
+    # the truth alone would be a 0/1 label, with a value 1 that occurs nowhere
+    # c = 0: Pre 1, Rec 1/2; c = 2: never true
+    assert f1_label([[0], [0]], [[0], [2]]) == pytest.approx((2 * 1 * 0.5 / 1.5 + 0) / 2)
+
+
+# -------------------------------------------------------------------------------- missing labels
+
+
+def test_hamming_skips_missing_truth():
+    true = np.array([[0, 1, NAN], [NAN, 0, NAN]])
+    pred = np.array([[0, 0, 1], [1, 0, 1]])
+    assert hamming_accuracy(true, pred) == pytest.approx(2 / 3)
+    assert hamming_accuracy(true, pred, sample_weight=[3, 1]) == pytest.approx(4 / 7)
+    assert hamming_accuracy([["a", None], ["b", None]], [["a", "x"], ["c", "x"]]) == 0.5
+    assert hamming_accuracy([{"a"}, None], [{"a", "b"}, {"a"}]) == 0.5
+
+
+@pytest.mark.parametrize("metric", [m for m in METRICS if m is not hamming_accuracy])
+def test_others_refuse_missing_truth(metric):
+    with pytest.raises(ValueError, match=r"Y_true has missing.*1 row:.*hamming_accuracy"):
+        metric([[0, NAN], [1, 1]], [[0, 1], [1, 1]])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_all_refuse_missing_predictions(metric):
+    with pytest.raises(ValueError, match=rf"Y_pred has missing.*{metric.__name__}"):
+        metric([[0, 1], [1, 1]], [[0, NAN], [1, 1]])
+
+
+def test_hamming_refuses_all_missing():
+    with pytest.raises(ValueError, match="no observed entry"):
+        hamming_accuracy([[NAN, NAN]], [[0, 1]])
+
+
+# -------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(
+    ("true", "pred", "words"),
+    [
+        (TRUE, PRED[:2], r"Y_true has 3 rows and Y_pred has 2"),
+        (TRUE, PRED[:, :2], r"Y_true has 3 label variables and Y_pred has 2"),
+        (TRUE, PRED[:, 0], r"Y_pred has 1"),
+        (TRUE, PRED * 0.3, r"Y_pred cannot be read: Unknown label type: continuous"),
+        ([], PRED, r"Y_true cannot be read: Y is empty"),
+        ([set()], [set()], r"holds a label.*0/1 matrices"),
+        (
+            pd.DataFrame({"a": [0], "b": [1]}),
+            pd.DataFrame({"a": [0], "z": [1]}),
+            r"'z'.*Y_true \('a', 'b'\)",
+        ),
+    ],
+)
+def test_refusals(metric, true, pred, words):
+    with pytest.raises(ValueError, match=words):
+        metric(true, pred)
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [
+        ([1, 2], r"shape \(2,\).*\(3,\)"),
+        ([1, 2, -1], r"not negative.*-1"),
+        ([0, 0, 0], r"at least one positive"),
+        ([1, 2, NAN], r"finite"),
+    ],
+)
+def test_sample_weight_refusals(weight, words):
+    with pytest.raises(ValueError, match=words):
+        exact_match(TRUE, PRED, sample_weight=weight)
+    with pytest.raises(ValueError, match=words):
+        joint_log_loss([-1.0, -1.0, -1.0], sample_weight=weight)
+
+
+def test_f1_refuses_unknown_average():
+    with pytest.raises(ValueError, match=r"average is 'weighted'.*'samples'"):
+        f1_score(TRUE, PRED, average="weighted")
+
+
+@pytest.mark.parametrize(
+    ("logs", "words"),
+    [
+        ([[-1.0]], r"shape \(1, 1\)"),
+        ([], r"shape \(0,\)"),
+        ([-1.0, NAN], r"NaN at row 1"),
+        ([0.3, 0.5], r"reaches 0\.5.*not probabilities"),
+    ],
+)
+def test_joint_log_loss_refusals(logs, words):
+    with pytest.raises(ValueError, match=words):
+        joint_log_loss(logs)
+
+
+def test_weights_count_as_repeated_rows(rng):
+    repeats = np.array([1, 3, 2, 0, 1])
+    for high in (2, 4):
+        true, pred = rng.integers(0, high, size=(2, 5, 3))
+        if high == 4:
+            true, pred = true + 5, pred + 5
+        for metric in METRICS:
+            repeated = metric(true.repeat(repeats, axis=0), pred.repeat(repeats, axis=0))
+            assert metric(true, pred, sample_weight=repeats) == pytest.approx(repeated)
