@@ -50,7 +50,10 @@ def test_zero_one_by_hand():
     # label by label: tp 1 | tp 1, fn 1 | fp 1
     assert f1_score(TRUE, PRED, average="macro") == pytest.approx((1 + 2 / 3 + 0) / 3)
     assert f1_score(TRUE, PRED) == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
-    assert f1_score(TRUE, PRED, average="samples") == pytest.approx((1 / 2 + 1 + 1) / 3)
+    # nothing to find and nothing found in the last row: 0 by default, as in scikit-learn
+    assert f1_score(TRUE, PRED, average="samples") == pytest.approx((1 / 2 + 1 + 0) / 3)
+    lenient = f1_score(TRUE, PRED, average="samples", zero_division=1.0)
+    assert lenient == pytest.approx((1 / 2 + 1 + 1) / 3)
 
 
 def test_f1_label_by_hand():
@@ -137,8 +140,10 @@ def test_zero_one_formulas(pair):
     assert hamming_accuracy(true, pred) == pytest.approx(1 - differences)
     overlap = np.mean([len(m & p) / len(m | p) if m | p else 1.0 for m, p in sets])
     assert multilabel_accuracy(true, pred) == pytest.approx(overlap)
-    per_row = np.mean([2 * len(m & p) / (len(m) + len(p)) if m | p else 1.0 for m, p in sets])
-    assert f1_score(true, pred, average="samples") == pytest.approx(per_row)
+    for empty in (0.0, 1.0):
+        per_row = [2 * len(m & p) / (len(m) + len(p)) if m | p else empty for m, p in sets]
+        score = f1_score(true, pred, average="samples", zero_division=empty)
+        assert score == pytest.approx(np.mean(per_row))
     expected = f1_label_transcribed(as_sets(true), as_sets(pred), labels)
     assert f1_label(true, pred) == pytest.approx(expected)
 
@@ -182,7 +187,7 @@ def test_zero_one_agrees_with_sklearn(rng, weighted):
     )
     for average in ("micro", "macro", "samples"):
         assert f1_score(true, pred, average=average, **options) == pytest.approx(
-            sk.f1_score(true, pred, average=average, **options)
+            sk.f1_score(true, pred, average=average, zero_division=0.0, **options)
         )
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import Oracle, instances, make_space, random_evidence
 
 from colabel.joint import Independent, Tree
 from colabel.joint import _tree_passes as passes
+from tests.joint.oracle import Oracle, instances, make_space, random_evidence
 
 pytestmark = pytest.mark.filterwarnings("error")  # -inf must not warn anywhere
 FAMILIES = st.sampled_from([Tree, Independent])

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from oracle import make_space
 
 from colabel.joint import Independent, Tree
 from colabel.joint._semiring import KBest, LogSum, _leading, _pairs, log_sum_exp
 from colabel.joint._tree_passes import draw, upward
 from colabel.joint._wiring import Wiring
+from tests.joint.oracle import make_space
 
 
 def half(n_rows: int, n_above: int) -> np.ndarray:

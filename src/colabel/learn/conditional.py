@@ -8,7 +8,7 @@ is a learner's business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -53,6 +53,11 @@ class TrainingData:
     def n_labels(self) -> int:
         """Number of label variables d."""
         return self.codes.shape[1]
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the row weights."""
+        return float(self.n_rows if self.weight is None else self.weight.sum())
 
     def class_frequencies(self, label: int) -> Array:
         """Smoothed frequencies (K,) of a variable's values over all rows (Laplace's rule)."""
@@ -129,7 +134,7 @@ class ConditionalLearner(Protocol):
         ...
 
 
-def make_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
+def random_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
     """Assign rows to folds at random.
 
     An integer `cv` gives that many folds of equal size; a fraction gives a single hold-out set.
@@ -141,13 +146,40 @@ def make_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
     contents = [
         blake2b(row, digest_size=8, key=key).digest() for row in _row_bytes(data.X, data.codes)
     ]
-    _, rank = np.unique(np.array(contents, dtype="S8"), return_inverse=True)
-    n_distinct = int(rank.max(initial=0)) + 1
+    counted = np.ones(data.n_rows, dtype=bool) if data.weight is None else data.weight > 0
+    digests = np.array(contents, dtype="S8")
+    distinct = np.unique(digests[counted])
+    rank = np.searchsorted(distinct, digests)
     if isinstance(cv, float):
-        n_held_out = min(max(1, round(cv * n_distinct)), n_distinct - 1)
+        n_held_out = min(max(1, round(cv * len(distinct))), len(distinct) - 1)
         return Folds(np.where(rank < n_held_out, 0, -1).astype(np.intp), 1)
-    n_folds = min(cv, n_distinct)
+    n_folds = max(1, min(cv, len(distinct)))
     return Folds((rank % n_folds).astype(np.intp), n_folds)
+
+
+def given_folds(n_rows: int, splits: Iterable[tuple[Any, Any]]) -> Folds:
+    """Use splits (train, test) that hold out each row at most once and train on the rest."""
+    of_row = np.full(n_rows, -1, dtype=np.intp)
+    n_folds = 0
+    for train, test in splits:
+        train, test = _as_index(train, n_rows), _as_index(test, n_rows)
+        if (of_row[test] >= 0).any():
+            raise ValueError("cv holds out some rows twice. Give splits with disjoint test sets.")
+        if len(train) + len(test) != n_rows or len(np.union1d(train, test)) != n_rows:
+            raise ValueError(
+                f"Fold {n_folds} of cv trains on {len(train)} rows and holds out {len(test)} of"
+                f" {n_rows}. Give splits that train on all rows they do not hold out."
+            )
+        of_row[test] = n_folds
+        n_folds += 1
+    if not n_folds:
+        raise ValueError("cv has no splits. Give at least one.")
+    return Folds(of_row, n_folds)
+
+
+def _as_index(rows: Any, n_rows: int) -> Indices:
+    rows = np.asarray(rows)
+    return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.intp)
 
 
 def _row_bytes(X: Any, codes: Codes) -> Iterator[bytes]:

@@ -63,6 +63,11 @@ class LinearModels:
         return result
 
     @property
+    def n_iter(self) -> int:
+        """Most iterations any model took."""
+        return max(fitted.n_iter for _, _, fitted in self.parts)
+
+    @property
     def coef(self) -> list[Array]:
         """Coefficients (K, p + 1) of every model, the intercept last."""
         result: list[Array] = [np.empty(0)] * self.n_models

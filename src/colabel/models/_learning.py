@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,6 +17,8 @@ from colabel.learn.conditional import (
     Indices,
     RowGroup,
     TrainingData,
+    given_folds,
+    random_folds,
 )
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearner
@@ -47,15 +49,19 @@ def make_learner(
     return LinearLearner(grid, tol, max_iter, n_jobs, bool(verbose))
 
 
-def check_cv(cv: int | float) -> int | float:
-    """Return `cv` as a number of folds or a hold-out fraction; refuse anything else."""
+def make_folds(data: TrainingData, cv: Any, seed: int) -> Folds:
+    """Return the folds that an estimator's `cv` asks for."""
     if isinstance(cv, Integral) and not isinstance(cv, bool) and int(cv) >= 2:
-        return int(cv)
+        return random_folds(data, int(cv), seed)
     if isinstance(cv, Real) and not isinstance(cv, Integral) and 0 < float(cv) < 1:
-        return float(cv)
+        return random_folds(data, float(cv), seed)
+    if hasattr(cv, "split"):
+        return given_folds(data.n_rows, cv.split(data.X, data.codes))
+    if isinstance(cv, Iterable) and not isinstance(cv, str):
+        return given_folds(data.n_rows, cv)
     raise ValueError(
-        f"cv={cv!r} must be a number of folds (at least 2) or the fraction of rows to hold out"
-        " (between 0 and 1)."
+        f"cv={cv!r} must be a number of folds (at least 2), the fraction of rows to hold out"
+        " (between 0 and 1), a scikit-learn splitter, or an iterable of (train, test) indices."
     )
 
 

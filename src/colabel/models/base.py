@@ -176,11 +176,8 @@ def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) 
     weight = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True, ensure_same_device=False
     )
-    kept = np.flatnonzero(weight > 0)
-    if not len(kept):
+    if not weight.any():
         raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
-    if len(kept) < len(weight):
-        X, codes, weight = X[kept], codes[kept], weight[kept]
     uniform = bool((weight == 1.0).all())
     return TrainingData(X, codes, space.cardinalities, None if uniform else weight)
 

@@ -10,8 +10,14 @@ from sklearn.base import BaseEstimator
 
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
-from colabel.learn.conditional import TrainingData, make_folds
-from colabel.models._learning import DEFAULT_GRID, check_cv, choose, everything, make_learner
+from colabel.learn.conditional import TrainingData
+from colabel.models._learning import (
+    DEFAULT_GRID,
+    choose,
+    everything,
+    make_folds,
+    make_learner,
+)
 from colabel.models.base import JointClassifier
 
 
@@ -30,8 +36,9 @@ class BinaryRelevance(JointClassifier):
         sequence the best value is chosen for each label by cross-validation.
     estimator : classifier, optional
         Any scikit-learn classifier with `predict_proba`, instead of the built-in regression.
-    cv : int or float
-        Folds for choosing C, or the fraction of rows to hold out for it.
+    cv : int, float, splitter or iterable
+        How rows are held out to choose C: a number of folds, a fraction, a scikit-learn
+        splitter, or pairs of index arrays (train, test).
     decision : str or Decision
         Loss that `predict` minimises, see `decide`. For independent labels "subset" and
         "hamming" agree.
@@ -52,6 +59,8 @@ class BinaryRelevance(JointClassifier):
         The fitted conditionals; `models_.coef` for the built-in regression.
     C_ : (d,) array
         Chosen C of every label; absent with `estimator`.
+    n_iter_ : int
+        Most iterations any regression of the final fit took; absent with `estimator`.
 
     Examples
     --------
@@ -68,7 +77,7 @@ class BinaryRelevance(JointClassifier):
         C: float | Sequence[float] = DEFAULT_GRID,
         *,
         estimator: BaseEstimator | None = None,
-        cv: int | float = 5,
+        cv: Any = 5,
         decision: str | Decision = "subset",
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -90,10 +99,11 @@ class BinaryRelevance(JointClassifier):
         learner = make_learner(
             self.estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose
         )
-        folds = make_folds(data, check_cv(self.cv), self._seed())
+        folds = make_folds(data, self.cv, self._seed())
         choice = choose(learner, data, folds)
         self.models_ = learner.fit(data, [everything(data)], [choice])
         if self.estimator is None:
+            self.n_iter_ = self.models_.n_iter
             self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]
 
     def _joint(self, X: Any) -> Joint:

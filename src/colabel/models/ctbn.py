@@ -18,15 +18,14 @@ from colabel.learn.conditional import (
     Indices,
     RowGroup,
     TrainingData,
-    make_folds,
 )
 from colabel.learn.structure import maximum_branching
 from colabel.models._learning import (
     DEFAULT_GRID,
     can_hold_out,
-    check_cv,
     choose,
     everything,
+    make_folds,
     make_learner,
 )
 from colabel.models.base import JointClassifier
@@ -57,9 +56,10 @@ class CTBN(JointClassifier):
         sequence the best value is chosen for every classifier by cross-validation.
     estimator : classifier, optional
         Any scikit-learn classifier with `predict_proba`, instead of the built-in regression.
-    cv : int or float
-        How rows are held out to score arcs (and to choose C): a number of folds, or the
-        fraction of a single hold-out set as in the paper.
+    cv : int, float, splitter or iterable
+        How rows are held out to score arcs (and to choose C): a number of folds, the fraction
+        of a single hold-out set as in the paper, a scikit-learn splitter, or pairs of index
+        arrays (train, test).
     min_rows : int
         Fewest rows (by weight) from which a parent value gets classifiers of its own.
     decision : str or Decision
@@ -87,6 +87,8 @@ class CTBN(JointClassifier):
         Entry [j, i]: what the arc j -> i adds, in nats per row; zero on the diagonal.
     models_ : ConditionalModels
         The fitted conditionals.
+    n_iter_ : int
+        Most iterations any regression of the final fit took; absent with `estimator`.
 
     References
     ----------
@@ -112,7 +114,7 @@ class CTBN(JointClassifier):
         C: float | Sequence[float] = DEFAULT_GRID,
         *,
         estimator: BaseEstimator | None = None,
-        cv: int | float = 5,
+        cv: Any = 5,
         min_rows: int = 10,
         decision: str | Decision = "subset",
         tol: float = 1e-4,
@@ -136,14 +138,16 @@ class CTBN(JointClassifier):
         learner = make_learner(
             self.estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose
         )
-        folds = make_folds(data, check_cv(self.cv), self._seed())
+        folds = make_folds(data, self.cv, self._seed())
         search = _search(learner, data, folds, self.min_rows)
         self.tree_ = maximum_branching(search.gains, np.zeros(data.n_labels))
         self.edge_scores_ = search.gains + search.alone
         np.fill_diagonal(self.edge_scores_, search.alone)
-        self.edge_gains_ = search.gains / data.n_rows
+        self.edge_gains_ = search.gains / data.total_weight
         groups, choices, self._slots = _tree_groups(data, self.tree_, search)
         self.models_ = learner.fit(data, groups, choices)
+        if self.estimator is None:
+            self.n_iter_ = self.models_.n_iter
 
     def _joint(self, X: Any) -> Joint:
         log_prob = self.models_.log_prob(X)

@@ -11,12 +11,12 @@ from colabel.learn.glm.losses import Logistic, Loss, Softmax, loss_for
 from colabel.learn.glm.path import FittedTasks, HeldOut, PathCoef, Tasks, fit_tasks, held_out_path
 
 __all__ = [
+    "LBFGS",
     "Batch",
     "Design",
     "DesignBlock",
     "FittedTasks",
     "HeldOut",
-    "LBFGS",
     "Logistic",
     "Loss",
     "PathCoef",

@@ -62,6 +62,9 @@ class Batch:
         Fixed part of the scores.
     start : (T, K, p + 1) or None
         Coefficients to start from, the intercept last.
+    allowed : (T, e) of bool, or None
+        Which of the design's extra features a task may use; the coefficients of the others
+        stay zero.
     memory : Memory or None
         Curvature learned from like tasks on the same block; it is used up by the solver.
     """
@@ -71,6 +74,7 @@ class Batch:
     weight: Array | None = None
     offset: Array | None = None
     start: Array | None = None
+    allowed: NDArray[np.bool_] | None = None
     memory: Memory | None = None
 
     @property

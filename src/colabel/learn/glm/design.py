@@ -71,15 +71,13 @@ class Design(Protocol):
         """Gather some rows (all by default)."""
         ...
 
-    def scores(self, coef: Array) -> Array:
-        """Scores (T, K, n) of coefficients (T, K, p + 1) in the user's features."""
-        ...
 
-
-def as_design(X: Any, weight: Array | None = None) -> Design:
+def as_design(X: Any, weight: Array | None = None, extra: Array | None = None) -> Design:
     """Wrap a dense array or SciPy sparse matrix of shape (n, p).
 
     Row weights (n,) shape the coordinates, so that a row of weight 2 counts like two rows.
+    Further features `extra` (n, e), such as the labels in a chain, come after those of X and
+    are coordinates of their own, so that a task may leave some of them out (`Batch.allowed`).
 
     Examples
     --------
@@ -88,8 +86,8 @@ def as_design(X: Any, weight: Array | None = None) -> Design:
     (3, 3)
     """
     if sp.issparse(X):
-        return SparseDesign(sp.csr_array(X, dtype=np.float64), weight)
-    return DenseDesign(np.asarray(X, dtype=np.float64), weight)
+        return SparseDesign(sp.csr_array(X, dtype=np.float64), weight, extra)
+    return DenseDesign(np.asarray(X, dtype=np.float64), weight, extra)
 
 
 def linear_scores(X: Any, coef: Array) -> Array:
@@ -103,45 +101,51 @@ def linear_scores(X: Any, coef: Array) -> Array:
 class DenseDesign:
     """Rows of a dense array, centred and turned to principal axes."""
 
-    def __init__(self, X: NDArray[np.float64], weight: Array | None = None) -> None:
+    def __init__(
+        self, X: NDArray[np.float64], weight: Array | None = None, extra: Array | None = None
+    ) -> None:
         self._X = X
+        self._extra = extra
         self._weight = weight
-        self.shape: tuple[int, int] = X.shape
+        self.shape: tuple[int, int] = (X.shape[0], X.shape[1] + _n_columns(extra))
 
     @cached_property
     def _axes(self) -> _Axes:
-        return _principal_axes(self._X, self._weight)
+        axes = _principal_axes(self._X, self._weight)
+        if self._extra is None:
+            return axes
+        mean = np.average(self._extra, axis=0, weights=self._weight)
+        return _Axes(np.concatenate([axes.mean, mean]), axes.basis, len(mean))
 
     @cached_property
     def _all_rows(self) -> Array:
-        axes = self._axes
-        centred = self._X - axes.mean
-        rotated = centred if axes.basis is None else centred @ axes.basis
-        return np.hstack([rotated, np.ones((self.shape[0], 1))])
+        joined = self._X if self._extra is None else np.hstack([self._X, self._extra])
+        return np.hstack([self._axes.rotate(joined - self._axes.mean), np.ones((len(joined), 1))])
 
     def block(self, rows: Rows | None = None) -> DesignBlock:
         """See `Design.block`."""
         gathered = self._all_rows if rows is None else self._all_rows[rows]
         dense = DenseBlock(gathered, self._axes, _weight_of(self._weight, rows))
-        return dense.in_row_space() if _prefers_row_space(dense) else dense
-
-    def scores(self, coef: Array) -> Array:
-        """See `Design.scores`."""
-        return linear_scores(self._X, coef)
+        reduced = self._extra is None and _prefers_row_space(dense)
+        return dense.in_row_space() if reduced else dense
 
 
 class SparseDesign:
     """Rows of a CSR matrix; coordinates are its columns and the intercept."""
 
-    def __init__(self, X: sp.csr_array, weight: Array | None = None) -> None:
+    def __init__(
+        self, X: sp.csr_array, weight: Array | None = None, extra: Array | None = None
+    ) -> None:
         self._X = X
+        self._extra = extra
         self._weight = weight
-        self.shape: tuple[int, int] = X.shape
+        self.shape: tuple[int, int] = (X.shape[0], X.shape[1] + _n_columns(extra))
 
     @cached_property
     def _all_rows(self) -> sp.csr_array:
-        n_rows = self.shape[0]
-        joined = sp.hstack([self._X, np.ones((n_rows, 1))], format="csr")
+        ones = np.ones((self.shape[0], 1))
+        added = ones if self._extra is None else np.hstack([self._extra, ones])
+        joined = sp.hstack([self._X, sp.csr_array(added)], format="csr")
         joined.sort_indices()
         return sp.csr_array(joined)
 
@@ -149,11 +153,12 @@ class SparseDesign:
         """See `Design.block`."""
         gathered = self._all_rows if rows is None else self._all_rows[rows]
         sparse = SparseBlock(gathered, _weight_of(self._weight, rows))
-        return sparse.in_row_space() if _prefers_row_space(sparse) else sparse
+        reduced = self._extra is None and _prefers_row_space(sparse)
+        return sparse.in_row_space() if reduced else sparse
 
-    def scores(self, coef: Array) -> Array:
-        """See `Design.scores`."""
-        return linear_scores(self._X, coef)
+
+def _n_columns(extra: Array | None) -> int:
+    return 0 if extra is None else extra.shape[1]
 
 
 def _weight_of(weight: Array | None, rows: Rows | None) -> Array | None:
@@ -166,29 +171,47 @@ def _prefers_row_space(block: DesignBlock) -> bool:
 
 @dataclass(frozen=True)
 class _Axes:
-    """Affine map from features to coordinates: z = (x - mean) @ basis."""
+    """Affine map from features to coordinates: z = (x - mean) @ basis.
+
+    The last `n_plain` features are centred but not rotated.
+    """
 
     mean: Array  # (p,)
-    basis: Array | None  # (p, q - 1) orthonormal columns, None for the identity
+    basis: Array | None  # (p - n_plain, r) orthonormal columns, None for the identity
+    n_plain: int = 0
+
+    def rotate(self, features: Array) -> Array:
+        """Turn features (..., p) to the axes."""
+        if self.basis is None:
+            return features
+        cut = features.shape[-1] - self.n_plain
+        return np.concatenate([features[..., :cut] @ self.basis, features[..., cut:]], axis=-1)
+
+    def rotate_back(self, coordinates: Array) -> Array:
+        """Transposed map of `rotate`."""
+        if self.basis is None:
+            return coordinates
+        cut = coordinates.shape[-1] - self.n_plain
+        turned = coordinates[..., :cut] @ self.basis.T
+        return np.concatenate([turned, coordinates[..., cut:]], axis=-1)
 
     def to_coordinates(self, coef: Array) -> Array:
         weights, intercept = coef[..., :-1], coef[..., -1:]
         intercept = intercept + (weights @ self.mean)[..., None]
-        rotated = weights if self.basis is None else weights @ self.basis
-        return np.concatenate([rotated, intercept], axis=-1)
+        return np.concatenate([self.rotate(weights), intercept], axis=-1)
 
     def from_coordinates(self, coef: Array) -> Array:
-        weights, intercept = coef[..., :-1], coef[..., -1:]
-        weights = weights if self.basis is None else weights @ self.basis.T
+        weights, intercept = self.rotate_back(coef[..., :-1]), coef[..., -1:]
         intercept = intercept - (weights @ self.mean)[..., None]
         return np.concatenate([weights, intercept], axis=-1)
 
     def largest(self, gradient: Array) -> Array:
         """Derivatives by features: the transposed map, d/dw = basis @ d/dz + mean d/db."""
         rotated, intercept = gradient[..., :-1], gradient[..., -1:]
-        features = rotated if self.basis is None else rotated @ self.basis.T
-        features = features + intercept * self.mean
-        largest: Array = np.maximum(np.abs(features).max(axis=2), np.abs(intercept[..., 0]))
+        features = self.rotate_back(rotated) + intercept * self.mean
+        largest: Array = np.maximum(
+            np.abs(features).max(axis=2, initial=0.0), np.abs(intercept[..., 0])
+        )
         return largest.max(axis=1)
 
 

@@ -40,6 +40,7 @@ class _State:
     task: NDArray[np.intp]  # positions in the caller's batch
     targets: NDArray[np.int16]
     penalty: Array  # (T, 1, q): zero for the intercept
+    free: Array | None  # (T, 1, q): zero for coordinates that stay zero
     total: Array  # (T,) sum of row weights
     coef: Array  # (T, K, q)
     terms: Terms  # the loss at the task's scores
@@ -50,6 +51,7 @@ class _State:
             self.task[active],
             self.targets[active],
             self.penalty[active],
+            None if self.free is None else self.free[active],
             self.total[active],
             self.coef[active],
             Terms(*(part[active] for part in self.terms)),
@@ -139,6 +141,9 @@ def _start(block: DesignBlock, loss: Loss, batch: Batch) -> _State:
         coef = block.to_coordinates(batch.start)
     penalty = np.repeat(batch.penalty[:, None, None], block.n_coordinates, axis=2)
     penalty[:, :, -1] = 0.0
+    free = _free_coordinates(batch, block.n_coordinates)
+    if free is not None:
+        coef = coef * free
     scores = block.scores(coef)
     if batch.offset is not None:
         scores += batch.offset
@@ -147,12 +152,23 @@ def _start(block: DesignBlock, loss: Loss, batch: Batch) -> _State:
     value = terms.value + 0.5 * _dot(penalty * coef, coef)
     total = np.maximum(batch.total_weight(), np.finfo(float).tiny)
     task = np.arange(batch.n_tasks)
-    return _State(task, batch.targets, penalty, total, coef, terms, value)
+    return _State(task, batch.targets, penalty, free, total, coef, terms, value)
+
+
+def _free_coordinates(batch: Batch, n_coordinates: int) -> Array | None:
+    if batch.allowed is None:
+        return None
+    n_extra = batch.allowed.shape[1]
+    free = np.ones((batch.n_tasks, 1, n_coordinates))
+    free[:, 0, n_coordinates - 1 - n_extra : -1] = batch.allowed
+    return free
 
 
 def _gradient(block: DesignBlock, state: _State) -> Array:
     gradient = block.pullback(state.terms.residual)
     gradient += state.penalty * state.coef
+    if state.free is not None:
+        gradient *= state.free
     return gradient
 
 

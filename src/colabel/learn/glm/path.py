@@ -32,26 +32,36 @@ class Tasks:
         Row weights.
     prior : (T, n_classes) or None
         Class frequencies towards which those of tasks that lack classes are smoothed.
+    allowed : (T, e) of bool, or None
+        Which extra features of the design each task may use.
     """
 
     targets: Targets
     n_classes: int
     weight: Array | None = None
     prior: Array | None = None
-
-    def take(self, tasks: Any) -> Tasks:
-        """Return some of the tasks."""
-        prior = None if self.prior is None else self.prior[tasks]
-        return replace(self, targets=self.targets[tasks], prior=prior)
+    allowed: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
 class FittedTasks:
-    """Linear models: coefficients (T, K, p + 1) and the floor (T, n_classes) of absent classes."""
+    """Linear models of T tasks.
+
+    Attributes
+    ----------
+    coef : (T, K, p + 1)
+        Coefficients, the intercept last.
+    floor : (T, n_classes)
+        Probability kept for classes that were absent.
+    converged : (T,) of bool
+    n_iter : int
+        Most iterations any task took.
+    """
 
     coef: Array
     floor: Array
     converged: NDArray[np.bool_]
+    n_iter: int
 
     def log_prob(self, loss: Loss, scores: Array) -> Array:
         """Log-probabilities (T, n_classes, n) from the models' scores (T, K, n)."""
@@ -116,6 +126,7 @@ class _Fit:
     coef: Array  # (T, K, p + 1)
     scores: Array  # (T, K, n)
     converged: NDArray[np.bool_]
+    n_iter: int
     memory: Memory | None  # lanes of the tasks in `varied`
     varied: NDArray[np.intp]  # tasks that were solved; the others are constant
 
@@ -136,8 +147,7 @@ def _fit_at(
     scores = np.repeat(intercepts[:, :, None], n_rows, axis=2)
     converged = np.ones(n_tasks, dtype=bool)
     if not len(varied):
-        # Feature coefficients are zero: their number is known only to the caller's start.
-        return _Fit(_intercepts_only(block, intercepts), scores, converged, None, varied)
+        return _Fit(_intercepts_only(block, intercepts), scores, converged, 1, None, varied)
     offset = support.offset(n_rows)
     batch = Batch(
         np.ascontiguousarray(tasks.targets[varied]),
@@ -145,13 +155,15 @@ def _fit_at(
         tasks.weight,
         None if offset is None else offset[varied],
         None if start is None else start[varied],
+        None if tasks.allowed is None else tasks.allowed[varied],
         memory,
     )
     solution: Solution = solver.solve(block, loss, batch)
     coef = _intercepts_only(block, intercepts)
     coef[varied], scores[varied] = solution.coef, solution.scores
     converged[varied] = solution.converged
-    return _Fit(coef, scores, converged, solution.memory, varied)
+    n_iter = max(1, int(solution.n_iter.max()))
+    return _Fit(coef, scores, converged, n_iter, solution.memory, varied)
 
 
 def _intercepts_only(block: DesignBlock, intercepts: Array) -> Array:
@@ -176,7 +188,7 @@ def fit_tasks(
     coef = fit.coef
     if loss.n_scores > 1:
         coef[..., -1] -= coef[..., -1].mean(axis=1, keepdims=True)
-    return FittedTasks(coef, support.floor, fit.converged)
+    return FittedTasks(coef, support.floor, fit.converged, fit.n_iter)
 
 
 def held_out_path(
@@ -261,7 +273,8 @@ def _path_coef(fits: dict[int, tuple[_Fit, _Fit]], n_folds: int) -> PathCoef:
 def _fold_tasks(tasks: Tasks, folds: NDArray[np.intp], n_folds: int) -> Tasks:
     masked = [np.where(folds == fold, np.int16(-1), tasks.targets) for fold in range(n_folds)]
     prior = None if tasks.prior is None else np.tile(tasks.prior, (n_folds, 1))
-    return replace(tasks, targets=np.concatenate(masked), prior=prior)
+    allowed = None if tasks.allowed is None else np.tile(tasks.allowed, (n_folds, 1))
+    return replace(tasks, targets=np.concatenate(masked), prior=prior, allowed=allowed)
 
 
 def _fold_memory(whole: _Fit, folded: ClassSupport) -> Memory | None:
