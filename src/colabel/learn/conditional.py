@@ -14,9 +14,9 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from colabel._typing import is_sparse
 from colabel.labels import MISSING, Codes
 
 Array = NDArray[np.floating[Any]]
@@ -37,22 +37,26 @@ class TrainingData:
         Number of values of every variable.
     weight : (n,) or None
         Weights of the rows.
+    extra : (n, e) or None
+        Further features that a target may or may not use (`RowGroup.allowed`), such as the
+        other labels.
     """
 
     X: Any
     codes: Codes
     cardinalities: tuple[int, ...]
     weight: Array | None = None
+    extra: Array | None = None
 
     @property
     def n_rows(self) -> int:
         """Number of rows n."""
-        return self.codes.shape[0]
+        return int(self.codes.shape[0])
 
     @property
     def n_labels(self) -> int:
         """Number of label variables d."""
-        return self.codes.shape[1]
+        return int(self.codes.shape[1])
 
     @property
     def total_weight(self) -> float:
@@ -71,10 +75,21 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class RowGroup:
-    """Some rows (all if None) and the variables to be learned from them."""
+    """Some rows and the variables to be learned from them.
+
+    Attributes
+    ----------
+    rows : (n_group,) or None
+        Positions of the rows; None for all.
+    targets : (m,)
+        Label variables.
+    allowed : (m, e) of bool, or None
+        Which extra features of the data each target may use; None for all.
+    """
 
     rows: Indices | None
     targets: Indices
+    allowed: NDArray[np.bool_] | None = None
 
 
 class HeldOutScores(NamedTuple):
@@ -103,8 +118,11 @@ class Folds(NamedTuple):
 class ConditionalModels(Protocol):
     """Fitted conditionals, one for every target of every group, in the order of the groups."""
 
-    def log_prob(self, X: Any) -> list[Array]:
-        """Log-probabilities (n, K_i) of the values of every target."""
+    def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:
+        """Log-probabilities (n, K_i) of the values of every target.
+
+        `extra` (n, e) are the extra features, where the training data had any.
+        """
         ...
 
 
@@ -184,7 +202,7 @@ def _as_index(rows: Any, n_rows: int) -> Indices:
 
 def _row_bytes(X: Any, codes: Codes) -> Iterator[bytes]:
     codes = np.ascontiguousarray(codes)
-    if sp.issparse(X):
+    if is_sparse(X):
         for row in range(X.shape[0]):
             part = slice(X.indptr[row], X.indptr[row + 1])
             yield X.indices[part].tobytes() + X.data[part].tobytes() + codes[row].tobytes()

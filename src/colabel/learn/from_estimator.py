@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import has_fit_parameter
 
 from colabel._progress import progress_bar
+from colabel._typing import is_sparse
 from colabel.labels import MISSING
 from colabel.learn.conditional import Folds, HeldOutScores, Indices, RowGroup, TrainingData
 
@@ -33,10 +35,12 @@ class EstimatorModel:
     estimator: Any | None
     seen: Indices  # codes of the values the estimator knows
     frequency: Array  # (K,) smoothed frequencies
+    allowed: NDArray[np.bool_] | None = None  # (e,) extra features it uses, None for all
 
-    def log_prob(self, X: Any) -> Array:
+    def log_prob(self, X: Any, extra: Array | None = None) -> Array:
         """Log-probabilities (n, K)."""
         n_rows = X.shape[0]
+        X = _with_extra(X, extra, self.allowed)
         prob = np.tile(self.frequency, (n_rows, 1))
         if self.estimator is not None:
             kept = self.frequency[self.seen].sum()
@@ -54,9 +58,19 @@ class EstimatorModels:
 
     models: tuple[EstimatorModel, ...]
 
-    def log_prob(self, X: Any) -> list[Array]:
+    def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:
         """See `ConditionalModels.log_prob`."""
-        return [model.log_prob(X) for model in self.models]
+        return [model.log_prob(X, extra) for model in self.models]
+
+
+def _with_extra(X: Any, extra: Array | None, allowed: NDArray[np.bool_] | None) -> Any:
+    """Append the allowed extra features to the rows."""
+    if extra is None:
+        return X
+    used = extra if allowed is None else extra[:, allowed]
+    return (
+        sp.hstack([X, sp.csr_array(used)], format="csr") if is_sparse(X) else np.hstack([X, used])
+    )
 
 
 def _fit_one(
@@ -65,6 +79,7 @@ def _fit_one(
     rows: Indices | None,
     target: int,
     frequency: Array,
+    allowed: NDArray[np.bool_] | None,
     train: NDArray[np.bool_] | None,
 ) -> EstimatorModel:
     """Fit one target on the group's rows, or on those that `train` (n,) marks."""
@@ -86,11 +101,12 @@ def _fit_one(
     smoothed = (counts + size * frequency) / (counts.sum() + size)
     seen = np.flatnonzero(counts > 0)
     if len(seen) < 2:
-        return EstimatorModel(None, seen, smoothed)
+        return EstimatorModel(None, seen, smoothed, allowed)
     fitted = clone(estimator)
     arguments = {} if weight is None else {"sample_weight": weight}
-    fitted.fit(data.X[index], y, **arguments)
-    return EstimatorModel(fitted, seen, smoothed)
+    extra = None if data.extra is None else data.extra[index]
+    fitted.fit(_with_extra(data.X[index], extra, allowed), y, **arguments)
+    return EstimatorModel(fitted, seen, smoothed, allowed)
 
 
 def _score_one(
@@ -99,6 +115,7 @@ def _score_one(
     rows: Indices | None,
     target: int,
     frequency: Array,
+    allowed: NDArray[np.bool_] | None,
     folds: Folds,
 ) -> Array:
     """Held-out log-probabilities of one target for the rows of its group."""
@@ -111,8 +128,9 @@ def _score_one(
         if not len(held):
             continue
         train = folds.of_row != fold
-        model = _fit_one(estimator, data, rows, target, frequency, train)
-        log_prob = model.log_prob(data.X[index[held]])
+        model = _fit_one(estimator, data, rows, target, frequency, allowed, train)
+        extra = None if data.extra is None else data.extra[index[held]]
+        log_prob = model.log_prob(data.X[index[held]], extra)
         result[held] = log_prob[np.arange(len(held)), data.codes[index[held], target]]
     return result
 
@@ -171,9 +189,10 @@ class EstimatorLearner:
                         group.rows,
                         int(target),
                         data.class_frequencies(int(target)),
+                        None if group.allowed is None else group.allowed[position],
                         folds,
                     )
-                    for target in group.targets
+                    for position, target in enumerate(group.targets)
                 )
                 choice = np.zeros(len(group.targets), dtype=np.intp)
                 results.append(reduce(group, HeldOutScores(np.stack(scores), choice)))
@@ -192,9 +211,10 @@ class EstimatorLearner:
                 group.rows,
                 int(target),
                 data.class_frequencies(int(target)),
+                None if group.allowed is None else group.allowed[position],
                 None,
             )
             for group in groups
-            for target in group.targets
+            for position, target in enumerate(group.targets)
         )
         return EstimatorModels(tuple(models))

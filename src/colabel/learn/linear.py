@@ -52,11 +52,11 @@ class LinearModels:
     parts: tuple[tuple[Indices, int, FittedTasks], ...]
     n_models: int
 
-    def log_prob(self, X: Any) -> list[Array]:
+    def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:
         """See `ConditionalModels.log_prob`."""
         result: list[Array] = [np.empty(0)] * self.n_models
         for positions, n_classes, fitted in self.parts:
-            scores = linear_scores(X, fitted.coef)
+            scores = linear_scores(X, fitted.coef, extra)
             log_prob = fitted.log_prob(loss_for(n_classes), scores)
             for position, table in zip(positions, log_prob, strict=True):
                 result[position] = np.ascontiguousarray(table.T)
@@ -106,7 +106,7 @@ class LinearLearner:
 
     def _design_of(self, data: TrainingData) -> Design:
         if self._design is None:
-            self._design = as_design(data.X, data.weight)
+            self._design = as_design(data.X, data.weight, data.extra)
         return self._design
 
     def cross_validate(
@@ -158,7 +158,7 @@ class LinearLearner:
             found = held_out_path(
                 block,
                 loss_for(chunk.n_classes),
-                _tasks(data, group, targets, chunk.n_classes, frequencies),
+                _tasks(data, group, chunk, frequencies),
                 self._grid,
                 of_row,
                 folds.n_folds,
@@ -202,7 +202,7 @@ class LinearLearner:
             return fit_tasks(
                 design.block(group.rows),
                 loss_for(chunk.n_classes),
-                _tasks(data, group, targets, chunk.n_classes, frequencies),
+                _tasks(data, group, chunk, frequencies),
                 self._grid[chosen],
                 self._solver,
                 start,
@@ -222,20 +222,16 @@ def _n_rows(data: TrainingData, group: RowGroup) -> int:
     return data.n_rows if group.rows is None else len(group.rows)
 
 
-def _tasks(
-    data: TrainingData,
-    group: RowGroup,
-    targets: Indices,
-    n_classes: int,
-    frequencies: list[Array],
-) -> Tasks:
+def _tasks(data: TrainingData, group: RowGroup, chunk: _Chunk, frequencies: list[Array]) -> Tasks:
+    targets = group.targets[chunk.positions]
     codes = data.codes if group.rows is None else data.codes[group.rows]
     weight = data.weight if data.weight is None or group.rows is None else data.weight[group.rows]
     return Tasks(
         np.ascontiguousarray(codes[:, targets].T, dtype=np.int16),
-        n_classes,
+        chunk.n_classes,
         weight,
         np.stack([frequencies[target] for target in targets]),
+        None if group.allowed is None else group.allowed[chunk.positions],
     )
 
 

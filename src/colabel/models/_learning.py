@@ -51,7 +51,7 @@ def make_learner(
 
 def make_folds(data: TrainingData, cv: Any, seed: int) -> Folds:
     """Return the folds that an estimator's `cv` asks for."""
-    if isinstance(cv, Integral) and not isinstance(cv, bool) and int(cv) >= 2:
+    if isinstance(cv, Integral) and int(cv) >= 2:
         return random_folds(data, int(cv), seed)
     if isinstance(cv, Real) and not isinstance(cv, Integral) and 0 < float(cv) < 1:
         return random_folds(data, float(cv), seed)

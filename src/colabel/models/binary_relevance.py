@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.learn.conditional import TrainingData
+from colabel.learn.linear import LinearModels
 from colabel.models._learning import (
     DEFAULT_GRID,
     choose,
@@ -102,7 +103,7 @@ class BinaryRelevance(JointClassifier):
         folds = make_folds(data, self.cv, self._seed())
         choice = choose(learner, data, folds)
         self.models_ = learner.fit(data, [everything(data)], [choice])
-        if self.estimator is None:
+        if isinstance(self.models_, LinearModels):
             self.n_iter_ = self.models_.n_iter
             self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]
 

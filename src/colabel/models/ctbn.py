@@ -19,6 +19,7 @@ from colabel.learn.conditional import (
     RowGroup,
     TrainingData,
 )
+from colabel.learn.linear import LinearModels
 from colabel.learn.structure import maximum_branching
 from colabel.models._learning import (
     DEFAULT_GRID,
@@ -146,7 +147,7 @@ class CTBN(JointClassifier):
         self.edge_gains_ = search.gains / data.total_weight
         groups, choices, self._slots = _tree_groups(data, self.tree_, search)
         self.models_ = learner.fit(data, groups, choices)
-        if self.estimator is None:
+        if isinstance(self.models_, LinearModels):
             self.n_iter_ = self.models_.n_iter
 
     def _joint(self, X: Any) -> Joint:

@@ -80,7 +80,7 @@ class Batch:
     @property
     def n_tasks(self) -> int:
         """Number of regressions T."""
-        return self.targets.shape[0]
+        return int(self.targets.shape[0])
 
     def total_weight(self) -> Array:
         """Sum of the row weights of every task, (T,)."""

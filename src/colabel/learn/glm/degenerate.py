@@ -56,7 +56,8 @@ class ClassSupport:
         log_frequency = np.log(self.smoothed)
         if self.smoothed.shape[1] == 2:
             return log_frequency[:, 1:] - log_frequency[:, :1]
-        return log_frequency - log_frequency.mean(axis=1, keepdims=True)
+        centred: Array = log_frequency - log_frequency.mean(axis=1, keepdims=True)
+        return centred
 
 
 def class_support(
@@ -78,4 +79,5 @@ def with_floor(log_prob: Array, floor: Array) -> Array:
     """
     kept = 1.0 - floor.sum(axis=1)
     mixed = np.exp(log_prob) * kept[:, None, None] + floor[:, :, None]
-    return np.log(np.maximum(mixed, np.finfo(float).tiny))
+    log_mixed: Array = np.log(np.maximum(mixed, np.finfo(float).tiny))
+    return log_mixed

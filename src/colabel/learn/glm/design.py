@@ -17,6 +17,7 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from colabel._typing import is_sparse
 from colabel.learn.glm._kernels import csr_times, csr_transposed_times
 
 Array = NDArray[np.floating[Any]]
@@ -85,16 +86,19 @@ def as_design(X: Any, weight: Array | None = None, extra: Array | None = None) -
     >>> as_design(np.eye(3)).shape
     (3, 3)
     """
-    if sp.issparse(X):
+    if is_sparse(X):
         return SparseDesign(sp.csr_array(X, dtype=np.float64), weight, extra)
     return DenseDesign(np.asarray(X, dtype=np.float64), weight, extra)
 
 
-def linear_scores(X: Any, coef: Array) -> Array:
-    """Scores (T, K, n) of coefficients (T, K, p + 1) for rows X (n, p), dense or sparse."""
+def linear_scores(X: Any, coef: Array, extra: Array | None = None) -> Array:
+    """Scores (T, K, n) of coefficients (T, K, p + e + 1) for rows X (n, p) and extra (n, e)."""
     flat = coef.reshape(-1, coef.shape[2])
-    product = flat[:, :-1] @ X.T if not sp.issparse(X) else (X @ flat[:, :-1].T).T
-    scores: Array = np.ascontiguousarray(product) + flat[:, -1:]
+    of_features = flat[:, : X.shape[1]]
+    product = np.asarray((X @ of_features.T).T if is_sparse(X) else of_features @ X.T)
+    scores = np.ascontiguousarray(product + flat[:, -1:])
+    if extra is not None:
+        scores += flat[:, X.shape[1] : -1] @ extra.T
     return scores.reshape(*coef.shape[:2], -1)
 
 
@@ -212,7 +216,7 @@ class _Axes:
         largest: Array = np.maximum(
             np.abs(features).max(axis=2, initial=0.0), np.abs(intercept[..., 0])
         )
-        return largest.max(axis=1)
+        return np.asarray(largest.max(axis=1))
 
 
 def _principal_axes(X: Array, weight: Array | None) -> _Axes:

@@ -135,6 +135,7 @@ class _Unfinished:
 
 
 def _start(block: DesignBlock, loss: Loss, batch: Batch) -> _State:
+    coef: Array
     if batch.start is None:
         coef = np.zeros((batch.n_tasks, loss.n_scores, block.n_coordinates))
     else:

@@ -259,7 +259,7 @@ def _fold_start(whole: _Fit, start: PathCoef | None, position: int, n_folds: int
     """
     if start is None:
         return np.tile(whole.coef, (n_folds, 1, 1))
-    moved = whole.coef + (start.folds[position] - start.whole[position])
+    moved: Array = whole.coef + (start.folds[position] - start.whole[position])
     return moved.reshape(-1, *whole.coef.shape[1:])
 
 
