@@ -99,14 +99,16 @@ class LinearLearner:
         self._solver = LBFGS(tol=tol, max_iter=max_iter)
         self._n_jobs = n_jobs
         self._verbose = verbose
+        self._data: TrainingData | None = None
         self._design: Design | None = None
         # Coefficients of targets learned from all rows: where other groups start.
         self._like: dict[int, PathCoef] = {}
         self.needs_choice = len(self._grid) > 1
 
     def _design_of(self, data: TrainingData) -> Design:
-        if self._design is None:
-            self._design = as_design(data.X, data.weight, data.extra)
+        if self._design is None or self._data is not data:
+            self._data, self._design = data, as_design(data.X, data.weight, data.extra)
+            self._like = {}
         return self._design
 
     def cross_validate(
@@ -119,6 +121,8 @@ class LinearLearner:
     ) -> list[Result]:
         """See `ConditionalLearner.cross_validate`."""
         design = self._design_of(data)
+        if any(like.folds.shape[1] != folds.n_folds for like in self._like.values()):
+            self._like = {}  # learned with other folds
         frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
 
         def score(index: int) -> tuple[Result, int]:

@@ -31,9 +31,14 @@ class Memory:
 
     def take(self, lanes: NDArray[np.intp]) -> Memory:
         """Return a copy with the lanes asked for, in that order, repeated where asked."""
-        return Memory(
-            self.steps[lanes], self.changes[lanes], self.inverse_products[lanes], self.newest
-        )
+        n_lanes, size, n_coordinates = len(lanes), *self.steps.shape[1:]
+        taken = Memory.empty(n_lanes, size, n_coordinates)
+        taken.newest = self.newest
+        for slot in np.flatnonzero(self.inverse_products.any(axis=0)):  # few, as a rule
+            taken.steps[:, slot] = self.steps[lanes, slot]
+            taken.changes[:, slot] = self.changes[lanes, slot]
+            taken.inverse_products[:, slot] = self.inverse_products[lanes, slot]
+        return taken
 
     def remember(self, lanes: NDArray[np.intp], step: Array, change: Array) -> None:
         """Overwrite the oldest pair of `lanes` by step and change (T, K q)."""

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from colabel._typing import is_sparse
-from colabel.learn.glm._kernels import csr_times, csr_transposed_times
+from colabel.learn.glm._kernels import csr_times
 
 Array = NDArray[np.floating[Any]]
 Rows = NDArray[np.intp]
@@ -287,20 +287,18 @@ class SparseBlock:
         self._weight = weight
         self.n_rows, self.n_coordinates = rows.shape
 
-    def _times(self, kernel: Any, dense: Array, n_out: int) -> Array:
-        # The kernels run along tasks, so tasks come last there.
-        flat = np.ascontiguousarray(dense.reshape(-1, dense.shape[2]).T)
-        out = np.empty((n_out, flat.shape[1]))
-        kernel(self._csr.indptr, self._csr.indices, self._csr.data, flat, out)
-        return np.ascontiguousarray(out.T).reshape(*dense.shape[:2], n_out)
+    @cached_property
+    def _transposed(self) -> sp.csr_array:
+        # Gathering rows of the transposed matrix is faster than scattering to them.
+        return sp.csr_array(self._csr.T)
 
     def scores(self, coef: Array) -> Array:
         """See `DesignBlock.scores`."""
-        return self._times(csr_times, coef, self.n_rows)
+        return _csr_product(self._csr, coef)
 
     def pullback(self, residual: Array) -> Array:
         """See `DesignBlock.pullback`."""
-        return self._times(csr_transposed_times, residual, self.n_coordinates)
+        return _csr_product(self._transposed, residual)
 
     @cached_property
     def scale(self) -> Array:
@@ -333,6 +331,15 @@ class SparseBlock:
         """Return the same rows in coordinates of their own span."""
         rows = self._csr[:, :-1]
         return _row_space_block(self, rows, (rows @ rows.T).toarray(), self._weight)
+
+
+def _csr_product(matrix: sp.csr_array, tasks: Array) -> Array:
+    """Matrix (m, n) times every row of `tasks` (T, K, n): (T, K, m)."""
+    # The kernel runs along tasks, so tasks come last there.
+    dense = np.ascontiguousarray(tasks.reshape(-1, tasks.shape[2]).T)
+    out = np.empty((matrix.shape[0], dense.shape[1]))
+    csr_times(matrix.indptr, matrix.indices, matrix.data, dense, out)
+    return np.ascontiguousarray(out.T).reshape(*tasks.shape[:2], -1)
 
 
 @dataclass(frozen=True)

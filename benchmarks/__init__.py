@@ -1,0 +1,1 @@
+"""Speed, memory and accuracy, measured by commands anyone can run."""
