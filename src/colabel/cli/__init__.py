@@ -1,0 +1,64 @@
+"""The command line: `colabel demo`, `colabel datasets`."""
+
+from __future__ import annotations
+
+import sys
+from io import TextIOWrapper
+from typing import Annotated
+
+import typer
+
+from colabel._version import __version__
+from colabel.cli.datasets import datasets
+from colabel.cli.demo import demo
+
+__all__ = ["app", "main"]
+
+_EXAMPLES = """
+[bold]Examples[/bold]
+
+  [cyan]colabel demo[/cyan]                 compare two models and draw the label tree
+
+  [cyan]colabel demo --quick[/cyan]         the same on a third of the rows
+
+  [cyan]colabel datasets[/cyan]             list the data sets the library knows by name
+"""
+
+app = typer.Typer(
+    name="colabel",
+    epilog=_EXAMPLES,
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo)
+app.command()(datasets)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"colabel {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _colabel(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and stop."
+        ),
+    ] = False,
+) -> None:
+    """Learn P(y | x) for many labels at once, and ask it anything."""
+
+
+def main() -> None:
+    """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # a terminal that cannot show a character shows "?" instead of a traceback
+            stream.reconfigure(errors="replace")
+    app()

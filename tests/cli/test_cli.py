@@ -1,0 +1,100 @@
+"""The command line as a whole, and `colabel datasets`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from typer.testing import CliRunner
+
+from colabel import __version__
+from colabel.cli import app
+from colabel.datasets import describe, list_datasets
+
+runner = CliRunner()
+
+
+def run_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    code = "from colabel.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env=environment or None,
+        check=False,
+    )
+
+
+def test_version():
+    result = runner.invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert result.stdout == f"colabel {__version__}\n"
+
+
+def test_help_lists_commands_and_examples():
+    result = runner.invoke(app, ["--help"])
+    assert result.exit_code == 0
+    for text in ("demo", "datasets", "Examples", "colabel demo --quick"):
+        assert text in result.stdout
+
+
+def test_without_a_command_the_help_is_shown():
+    assert "Commands" in runner.invoke(app, []).output
+
+
+def test_unknown_command():
+    result = runner.invoke(app, ["dmeo"])
+    assert result.exit_code == 2
+    assert "No such command" in result.output
+
+
+def rows_of(text: str) -> dict[str, list[str]]:
+    lines = [line.split() for line in text.splitlines()]
+    return {line[0]: line[1:] for line in lines if line and line[0] in list_datasets()}
+
+
+def test_datasets_says_where_each_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLABEL_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("COLABEL_CACHE", str(tmp_path / "cache"))
+    for file, _ in describe("yeast").files:
+        place = tmp_path / "data" / "yeast" / file
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+    (tmp_path / "data" / "scene").mkdir()  # a folder without the files
+    for name in ("emotions", "rcv1subset5"):
+        note = tmp_path / "cache" / "openml" / name / "current.json"
+        note.parent.mkdir(parents=True)
+        note.touch()
+
+    result = runner.invoke(app, ["datasets"])
+    assert result.exit_code == 0
+    rows = rows_of(result.stdout)
+    assert list(rows) == list(list_datasets())
+    assert rows["yeast"] == ["2,417", "103", "14", "local"]
+    assert rows["emotions"][-1] == "cache"
+    assert rows["rcv1subset5_top10"][-1] == "cache"  # cut from a set that is there
+    assert rows["scene"][-2:] == ["not", "here"]
+
+
+def test_datasets_without_any_folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("COLABEL_DATA", raising=False)
+    monkeypatch.setenv("COLABEL_CACHE", str(tmp_path))
+    rows = rows_of(runner.invoke(app, ["datasets"]).stdout)
+    assert all(row[-2:] == ["not", "here"] for row in rows.values())
+
+
+def test_characters_that_the_terminal_lacks_are_replaced(tmp_path):
+    finished = run_process("datasets", PYTHONIOENCODING="ascii", COLABEL_CACHE=str(tmp_path))
+    assert finished.returncode == 0
+    assert "Traceback" not in finished.stderr
+    assert "yeast" in finished.stdout
+
+
+def test_errors_go_to_standard_error(tmp_path):
+    finished = run_process("demo", "--folds", "1", "--output", str(tmp_path))
+    assert finished.returncode == 2
+    assert finished.stdout == ""
+    assert finished.stderr == (
+        "Error: Cannot cut 1797 rows into 1 folds: choose between 2 and 1797.\n"
+    )
