@@ -14,14 +14,16 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from colabel._typing import is_sparse
 from colabel.labels import MISSING, Codes
 
 Array = NDArray[np.floating[Any]]
 Indices = NDArray[np.intp]
 Result = TypeVar("Result")
+
+_ROWS_AT_ONCE = 1 << 12  # while reading their content
 
 
 @dataclass(frozen=True)
@@ -201,12 +203,17 @@ def _as_index(rows: Any, n_rows: int) -> Indices:
 
 
 def _row_bytes(X: Any, codes: Codes) -> Iterator[bytes]:
+    """The content of each row, the same for dense and sparse storage."""
     codes = np.ascontiguousarray(codes)
-    if is_sparse(X):
-        for row in range(X.shape[0]):
-            part = slice(X.indptr[row], X.indptr[row + 1])
-            yield X.indices[part].tobytes() + X.data[part].tobytes() + codes[row].tobytes()
-    else:
-        X = np.ascontiguousarray(X)
-        for row in range(X.shape[0]):
-            yield X[row].tobytes() + codes[row].tobytes()
+    for start in range(0, X.shape[0], _ROWS_AT_ONCE):
+        part = sp.csr_array(X[start : start + _ROWS_AT_ONCE], copy=True)
+        part.sum_duplicates()
+        part.eliminate_zeros()
+        columns, values = part.indices.astype(np.int64), part.data.astype(np.float64)
+        for row in range(part.shape[0]):
+            entries = slice(part.indptr[row], part.indptr[row + 1])
+            yield (
+                columns[entries].tobytes()
+                + values[entries].tobytes()
+                + codes[start + row].tobytes()
+            )

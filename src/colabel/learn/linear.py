@@ -135,7 +135,7 @@ class LinearLearner:
                 found = map_threads(score, order, self._n_jobs, advance)
             else:
                 # A lone group is spread over threads chunk by chunk, inside.
-                found = [score(0)]
+                found = [score(index) for index in order]
         _warn_of_failures(sum(failed for _, failed in found))
         results = dict(zip(order, (result for result, _ in found), strict=True))
         return [results[index] for index in range(len(groups))]

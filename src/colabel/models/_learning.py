@@ -39,7 +39,10 @@ def make_learner(
     """Return the learner that an estimator's parameters ask for, after checking them."""
     if estimator is not None:
         return EstimatorLearner(estimator, n_jobs, bool(verbose))
-    grid = np.atleast_1d(np.asarray(C, dtype=np.float64))
+    try:
+        grid = np.atleast_1d(np.asarray(C, dtype=np.float64))
+    except (TypeError, ValueError):
+        grid = np.array([])
     if grid.ndim != 1 or not len(grid) or not (np.isfinite(grid) & (grid > 0)).all():
         raise ValueError(f"C={C!r} must be a positive number or a sequence of positive numbers.")
     if not tol > 0:
@@ -55,7 +58,7 @@ def make_folds(data: TrainingData, cv: Any, seed: int) -> Folds:
         return random_folds(data, int(cv), seed)
     if isinstance(cv, Real) and not isinstance(cv, Integral) and 0 < float(cv) < 1:
         return random_folds(data, float(cv), seed)
-    if hasattr(cv, "split"):
+    if hasattr(cv, "split") and not isinstance(cv, str):
         return given_folds(data.n_rows, cv.split(data.X, data.codes))
     if isinstance(cv, Iterable) and not isinstance(cv, str):
         return given_folds(data.n_rows, cv)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,7 @@ class CTBN(JointClassifier):
         learner = make_learner(
             self.estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose
         )
+        _check_min_rows(self.min_rows)
         folds = make_folds(data, self.cv, self._seed())
         search = _search(learner, data, folds, self.min_rows)
         self.tree_ = maximum_branching(search.gains, np.zeros(data.n_labels))
@@ -209,6 +211,11 @@ def _search(
         search.choices[parent, value] = np.zeros(data.n_labels, dtype=np.intp)
         search.choices[parent, value][group.targets] = choice
     return search
+
+
+def _check_min_rows(min_rows: Any) -> None:
+    if not (isinstance(min_rows, Real) and float(min_rows) >= 0):
+        raise ValueError(f"min_rows={min_rows!r} must be a number of rows, 0 or more.")
 
 
 def _rows_of(group: RowGroup) -> Indices:

@@ -70,6 +70,8 @@ class Batch:
     allowed : (T, e) of bool, or None
         Which of the design's extra features a task may use; the coefficients of the others
         stay zero.
+    absent : (T, K) of bool, or None
+        Scores whose coefficients all stay zero: classes that no row of the task carries.
     memory : Memory or None
         Curvature learned from like tasks on the same block; it is used up by the solver.
     """
@@ -80,6 +82,7 @@ class Batch:
     offset: Array | None = None
     start: Array | None = None
     allowed: NDArray[np.bool_] | None = None
+    absent: NDArray[np.bool_] | None = None
     memory: Memory | None = None
 
     @property
@@ -105,7 +108,7 @@ class Solution:
     scores : (T, K, n)
         Scores of every row of the block, rows outside a task included.
     residual : (T,)
-        Euclidean norm of the gradient of the mean objective; bounds its largest entry.
+        Largest entry of the gradient of the mean objective, or a bound on it.
     n_iter : (T,)
         Newton iterations of every task.
     converged : (T,) of bool

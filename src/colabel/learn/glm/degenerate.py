@@ -41,15 +41,8 @@ class ClassSupport:
 
     @property
     def floor(self) -> Array:
-        """Probability kept for absent classes, (T, K)."""
-        return np.where(self.absent, self.smoothed, 0.0)
-
-    def offset(self, n_rows: int) -> Array | None:
-        """Scores (T, K, n) that shut absent classes out of a softmax; None if none is absent."""
-        if self.absent.shape[1] == 2 or not self.absent.any():
-            return None
-        shut = np.where(self.absent, _ABSENT_SCORE, 0.0)
-        return np.repeat(shut[:, :, None], n_rows, axis=2)
+        """Probability kept for absent classes, (T, K); none where the intercepts say it all."""
+        return np.where(self.absent & ~self.constant[:, None], self.smoothed, 0.0)
 
     def constant_intercepts(self) -> Array:
         """Scores whose probabilities are the smoothed frequencies, (T, n_scores)."""
@@ -70,6 +63,11 @@ def class_support(
     total = counts.sum(axis=1, keepdims=True)
     smoothed = (counts + n_classes * frequency) / (total + n_classes)
     return ClassSupport(smoothed, counts <= 0)
+
+
+def shut_scores(scores: Array, absent: NDArray[np.bool_]) -> Array:
+    """Scores (T, K, n) with absent classes (T, K) shut out of the softmax."""
+    return np.where(absent[:, :, None], _ABSENT_SCORE, scores)
 
 
 def with_floor(log_prob: Array, floor: Array) -> Array:

@@ -27,6 +27,8 @@ Rows = NDArray[np.intp]
 _LARGEST_ROTATION = 1500
 # Below this many rows a block is solved in the span of its rows, where that is the smaller space.
 _LARGEST_ROW_SPACE = 400
+# Principal axes of features whose energies differ by more would drown the weakest in rounding.
+_WIDEST_ENERGY_RANGE = 1e8
 # Directions whose variance is below this share of the largest are numerically absent.
 _RANK_TOLERANCE = 1e-12
 
@@ -184,6 +186,10 @@ class _Axes:
     basis: Array | None  # (p - n_plain, r) orthonormal columns, None for the identity
     n_plain: int = 0
 
+    @property
+    def largest_mean(self) -> float:
+        return float(np.abs(self.mean).max(initial=0.0))
+
     def rotate(self, features: Array) -> Array:
         """Turn features (..., p) to the axes."""
         if self.basis is None:
@@ -227,6 +233,11 @@ def _principal_axes(X: Array, weight: Array | None) -> _Axes:
     centred = X - mean
     if weight is not None:
         centred *= np.sqrt(weight)[:, None]
+    energy = (centred**2).sum(axis=0)
+    rounding = n_rows * (1e-14 * np.abs(X).max(axis=0, initial=0.0)) ** 2
+    varied = energy[energy > rounding]
+    if len(varied) and varied.max() > _WIDEST_ENERGY_RANGE * varied.min():
+        return _Axes(mean, None)
     if n_features <= n_rows:
         energy, basis = sla.eigh(centred.T @ centred)
         return _Axes(mean, basis[:, energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)])
@@ -276,7 +287,8 @@ class DenseBlock:
     def in_row_space(self) -> DenseBlock:
         """Return the same rows in coordinates of their own span."""
         rows = self._rows[:, :-1]
-        return _row_space_block(self, rows, rows @ rows.T, self._weight)
+        largest_mean = self._axes.largest_mean
+        return _row_space_block(self, rows, rows @ rows.T, self._weight, largest_mean)
 
 
 class SparseBlock:
@@ -330,7 +342,7 @@ class SparseBlock:
     def in_row_space(self) -> DenseBlock:
         """Return the same rows in coordinates of their own span."""
         rows = self._csr[:, :-1]
-        return _row_space_block(self, rows, (rows @ rows.T).toarray(), self._weight)
+        return _row_space_block(self, rows, (rows @ rows.T).toarray(), self._weight, 0.0)
 
 
 def _csr_product(matrix: sp.csr_array, tasks: Array) -> Array:
@@ -352,6 +364,7 @@ class _RowSpace:
     outer: DesignBlock
     rows: Any  # (n, q - 1) dense or CSR
     scaled_left: Array  # U S^-1, (n, r)
+    largest_mean: float  # of the outer coordinates' features
 
     def to_coordinates(self, coef: Array) -> Array:
         outer = self.outer.to_coordinates(coef)
@@ -366,16 +379,23 @@ class _RowSpace:
         return self.outer.from_coordinates(outer)
 
     def largest(self, gradient: Array) -> Array:
-        """The Euclidean norm: it needs no product with the rows, and bounds the largest entry."""
-        norm: Array = np.sqrt((gradient**2).sum(axis=(1, 2)))
-        return norm
+        """A bound that needs no product with the rows.
+
+        The derivative by a feature is that by a turned coordinate, at most the Euclidean norm,
+        plus the feature's mean times the derivative by the intercept.
+        """
+        turned = np.sqrt((gradient[..., :-1] ** 2).sum(axis=(1, 2)))
+        intercept = np.abs(gradient[..., -1]).max(axis=1)
+        bound: Array = np.maximum(turned + self.largest_mean * intercept, intercept)
+        return bound
 
 
 def _row_space_block(
-    outer: DesignBlock, rows: Any, gram: Array, weight: Array | None
+    outer: DesignBlock, rows: Any, gram: Array, weight: Array | None, largest_mean: float
 ) -> DenseBlock:
     energy, left = sla.eigh(gram)
     kept = energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)
     length = np.sqrt(energy[kept])
     inner = np.hstack([left[:, kept] * length, np.ones((outer.n_rows, 1))])
-    return DenseBlock(inner, _RowSpace(outer, rows, left[:, kept] / length), weight)
+    space = _RowSpace(outer, rows, left[:, kept] / length, largest_mean)
+    return DenseBlock(inner, space, weight)

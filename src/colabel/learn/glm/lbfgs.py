@@ -18,7 +18,10 @@ Flags = NDArray[np.bool_]
 
 _SUFFICIENT_DECREASE = 1e-4
 _MOST_HALVINGS = 40
-_LONGEST_STEP = 1e3
+# A quadratic model of the loss holds for changes of the scores of a few units.
+_LARGEST_CHANGE = 20.0
+# Where all rows are saturated the curvature says nothing; this share of the residual bounds it.
+_CURVATURE_PER_RESIDUAL = 0.1
 # Relative rounding error of a sum of losses: decreases below it cannot be told from none.
 _VALUE_NOISE = 1e-13
 
@@ -40,7 +43,7 @@ class _State:
     task: NDArray[np.intp]  # positions in the caller's batch
     targets: NDArray[np.int16]
     penalty: Array  # (T, 1, q): zero for the intercept
-    free: Array | None  # (T, 1, q): zero for coordinates that stay zero
+    free: Array | None  # (T, 1 or K, q): zero for coordinates that stay zero
     total: Array  # (T,) sum of row weights
     coef: Array  # (T, K, q)
     terms: Terms  # the loss at the task's scores
@@ -57,6 +60,13 @@ class _State:
             Terms(*(part[active] for part in self.terms)),
             self.value[active],
         )
+
+    def undone(self, before: _State, tasks: Flags) -> _State:
+        """Take some tasks back to where they were."""
+        for part, old in zip(self.terms, before.terms, strict=True):
+            part[tasks] = old[tasks]
+        self.coef[tasks], self.value[tasks] = before.coef[tasks], before.value[tasks]
+        return self
 
 
 @dataclass(frozen=True)
@@ -157,11 +167,15 @@ def _start(block: DesignBlock, loss: Loss, batch: Batch) -> _State:
 
 
 def _free_coordinates(batch: Batch, n_coordinates: int) -> Array | None:
-    if batch.allowed is None:
+    if batch.allowed is None and batch.absent is None:
         return None
-    n_extra = batch.allowed.shape[1]
-    free = np.ones((batch.n_tasks, 1, n_coordinates))
-    free[:, 0, n_coordinates - 1 - n_extra : -1] = batch.allowed
+    n_scores = 1 if batch.absent is None else batch.absent.shape[1]
+    free = np.ones((batch.n_tasks, n_scores, n_coordinates))
+    if batch.allowed is not None:
+        n_extra = batch.allowed.shape[1]
+        free[:, :, n_coordinates - 1 - n_extra : -1] = batch.allowed[:, None, :]
+    if batch.absent is not None:
+        free[batch.absent] = 0.0
     return free
 
 
@@ -177,7 +191,7 @@ def _step(
     block: DesignBlock, loss: Loss, batch: Batch, state: _State, memory: Memory, gradient: Array
 ) -> tuple[_State, Flags]:
     """Move every task along its quasi-Newton direction; flag those that cannot move."""
-    diagonal = state.terms.mean_curvature[:, :, None] * block.scale + state.penalty
+    diagonal = _mean_curvature(state.terms)[:, :, None] * block.scale + state.penalty
     np.maximum(diagonal, 1e-10 * diagonal.max(axis=2, keepdims=True) + 1e-300, out=diagonal)
     direction = quasi_newton_direction(
         _flat(gradient),
@@ -193,7 +207,8 @@ def _step(
     bend = loss.bend(state.terms.curvature, change)
     bend += _dot(state.penalty * direction, direction)
     # Where the objective is nearly quadratic this is the exact minimum along the line.
-    length = np.minimum(-slope / np.maximum(bend, 1e-300), _LONGEST_STEP)
+    farthest = _LARGEST_CHANGE / np.maximum(np.abs(_flat(change)).max(axis=1), 1e-300)
+    length = np.minimum(-slope / np.maximum(bend, 1e-300), farthest)
     for _ in range(_MOST_HALVINGS):
         coef = state.coef + length[:, None, None] * direction
         terms = loss.terms(state.terms.scores, change, length, state.targets, batch.weight)
@@ -203,4 +218,12 @@ def _step(
         if enough.all():
             break
         length = np.where(enough, length, 0.5 * length)
-    return replace(state, coef=coef, terms=terms, value=value), ~enough
+    moved = replace(state, coef=coef, terms=terms, value=value)
+    return (moved if enough.all() else moved.undone(state, ~enough)), ~enough
+
+
+def _mean_curvature(terms: Terms) -> Array:
+    n_rows = terms.residual.shape[2]
+    floor = _CURVATURE_PER_RESIDUAL * np.abs(terms.residual).sum(axis=2) / max(1, n_rows)
+    curvature: Array = np.maximum(terms.mean_curvature, floor)
+    return curvature

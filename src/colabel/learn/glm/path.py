@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.learn.glm.batch import Batch, Memory, Solution
-from colabel.learn.glm.degenerate import ClassSupport, class_support, with_floor
+from colabel.learn.glm.degenerate import ClassSupport, class_support, shut_scores, with_floor
 from colabel.learn.glm.design import DesignBlock
 from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.glm.losses import Loss
@@ -113,9 +113,10 @@ class HeldOut:
 
 def _log_prob(loss: Loss, scores: Array, floor: Array) -> Array:
     log_prob = loss.log_prob(scores)
-    lacking = floor.any(axis=1) if floor.shape[1] > 2 else np.zeros(len(floor), dtype=bool)
+    lacking = floor.any(axis=1)
     if lacking.any():
-        log_prob[lacking] = with_floor(log_prob[lacking], floor[lacking])
+        open_scores = shut_scores(scores[lacking], floor[lacking] > 0)
+        log_prob[lacking] = with_floor(loss.log_prob(open_scores), floor[lacking])
     return log_prob
 
 
@@ -148,15 +149,18 @@ def _fit_at(
     converged = np.ones(n_tasks, dtype=bool)
     if not len(varied):
         return _Fit(_intercepts_only(block, intercepts), scores, converged, 1, None, varied)
-    offset = support.offset(n_rows)
+    absent = support.absent[varied]
+    lacking = loss.n_scores > 1 and bool(absent.any())
+    nothing = np.zeros((len(varied), loss.n_scores, n_rows))
     batch = Batch(
         np.ascontiguousarray(tasks.targets[varied]),
         penalty[varied],
         tasks.weight,
-        None if offset is None else offset[varied],
-        None if start is None else start[varied],
-        None if tasks.allowed is None else tasks.allowed[varied],
-        memory,
+        offset=shut_scores(nothing, absent) if lacking else None,
+        start=None if start is None else start[varied],
+        allowed=None if tasks.allowed is None else tasks.allowed[varied],
+        absent=absent if lacking else None,
+        memory=memory,
     )
     solution: Solution = solver.solve(block, loss, batch)
     coef = _intercepts_only(block, intercepts)
@@ -284,7 +288,11 @@ def _fold_memory(whole: _Fit, folded: ClassSupport) -> Memory | None:
     n_tasks = len(whole.coef)
     lane = np.zeros(n_tasks, dtype=np.intp)
     lane[whole.varied] = np.arange(len(whole.varied))
-    return whole.memory.take(lane[np.flatnonzero(~folded.constant) % n_tasks])
+    varied = np.flatnonzero(~folded.constant)
+    memory = whole.memory.take(lane[varied % n_tasks])
+    # Where a fold takes a class away, coordinates are frozen that the memory knows as free.
+    memory.inverse_products[folded.absent[varied].any(axis=1)] = 0.0
+    return memory
 
 
 def _held_out_log_prob(

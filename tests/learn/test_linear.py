@@ -1,0 +1,230 @@
+"""The built-in regressions as a learner of conditionals, against any-classifier learning."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from colabel.learn import linear
+from colabel.learn.conditional import RowGroup, TrainingData, random_folds
+from colabel.learn.from_estimator import EstimatorLearner
+from colabel.learn.linear import LinearLearner
+
+SIZES = (2, 3, 2, 4, 2)
+
+
+def learner(grid=(1.0,), tol=1e-10, max_iter=3000, n_jobs=1):
+    return LinearLearner(np.asarray(grid), tol, max_iter, n_jobs, verbose=False)
+
+
+def reference(C=1.0):
+    model = LogisticRegression(C=C, tol=1e-10, solver="newton-cg", max_iter=10_000)
+    return EstimatorLearner(model, n_jobs=1, verbose=False)
+
+
+def keep(_, scores):
+    return scores
+
+
+def make_data(rng, n_rows=120, sizes=SIZES, weighted=False, missing=0.0):
+    X = rng.normal(size=(n_rows, 4))
+    codes = np.empty((n_rows, len(sizes)), dtype=np.int32)
+    for label, size in enumerate(sizes):
+        scores = X @ rng.normal(size=(4, size)) + rng.gumbel(size=(n_rows, size))
+        codes[:, label] = scores.argmax(axis=1)
+    codes[rng.random(codes.shape) < missing] = -1
+    weight = rng.uniform(0.5, 2.0, size=n_rows) if weighted else None
+    return TrainingData(X, codes, tuple(sizes), weight)
+
+
+def make_groups(data):
+    rows = np.flatnonzero(data.codes[:, 0] == 1)
+    return [
+        RowGroup(None, np.arange(data.n_labels)),
+        RowGroup(rows, np.array([3, 1, 4])),
+        RowGroup(np.arange(0, data.n_rows, 2), np.array([0])),
+    ]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_held_out_scores_equal_those_of_an_estimator(rng, weighted, missing):
+    data = make_data(rng, weighted=weighted, missing=missing)
+    folds = random_folds(data, 3, seed=0)
+    groups = make_groups(data)
+    ours = learner().cross_validate(data, groups, folds, keep, "")
+    theirs = reference().cross_validate(data, groups, folds, keep, "")
+    for group, found, expected in zip(groups, ours, theirs, strict=True):
+        n_rows = data.n_rows if group.rows is None else len(group.rows)
+        assert found.log_prob.shape == (len(group.targets), n_rows)
+        np.testing.assert_allclose(found.log_prob, expected.log_prob, atol=1e-6)
+
+
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_fitted_probabilities_equal_those_of_an_estimator(rng, store, weighted):
+    data = make_data(rng, weighted=weighted, missing=0.1)
+    data = TrainingData(store(data.X), data.codes, data.cardinalities, data.weight)
+    groups = make_groups(data)
+    choices = [np.zeros(len(group.targets), dtype=np.intp) for group in groups]
+    X = store(rng.normal(size=(30, 4)))
+    ours = learner().fit(data, groups, choices).log_prob(X)
+    theirs = reference().fit(data, groups, choices).log_prob(X)
+    targets = np.concatenate([group.targets for group in groups])
+    assert [table.shape for table in ours] == [(30, SIZES[target]) for target in targets]
+    for found, expected in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("some", [False, True], ids=["all extra", "some extra"])
+def test_extra_features_equal_those_of_an_estimator(rng, store, some):
+    plain = make_data(rng)
+    extra = (plain.codes[:, [0, 2, 4]] == 1).astype(float)
+    data = TrainingData(store(plain.X), plain.codes, SIZES, None, extra)
+    targets = np.array([1, 3, 2])
+    allowed = np.array([[1, 1, 1], [0, 1, 0], [1, 0, 1]], dtype=bool) if some else None
+    rows = np.arange(0, 120, 2)
+    if allowed is None:
+        targets = targets[:2]  # the third would be its own feature
+    groups = [RowGroup(None, targets, allowed), RowGroup(rows, targets, allowed)]
+    choices = [np.zeros(len(targets), dtype=np.intp)] * 2
+    folds = random_folds(data, 3, seed=0)
+    ours, theirs = learner(), reference()
+    for found, expected in zip(
+        ours.cross_validate(data, groups, folds, keep, ""),
+        theirs.cross_validate(data, groups, folds, keep, ""),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found.log_prob, expected.log_prob, atol=1e-6)
+    models = ours.fit(data, groups, choices), theirs.fit(data, groups, choices)
+    for found, expected in zip(*(m.log_prob(data.X, extra) for m in models), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_learner_may_see_other_data_and_folds(rng):
+    first, second = make_data(rng), make_data(rng, n_rows=90)
+    group = RowGroup(None, np.arange(5))
+    used = learner((0.1, 1.0))
+    used.cross_validate(first, [group], random_folds(first, 3, 0), keep, "")
+    for data, cv in ((first, 4), (second, 4), (second, 0.3)):
+        folds = random_folds(data, cv, seed=1)
+        again = used.cross_validate(data, [group], folds, keep, "")[0]
+        fresh = learner((0.1, 1.0)).cross_validate(data, [group], folds, keep, "")[0]
+        np.testing.assert_allclose(again.log_prob, fresh.log_prob, atol=1e-6)
+        np.testing.assert_array_equal(again.choice, fresh.choice)
+
+
+def test_no_groups_have_no_scores(rng):
+    data = make_data(rng)
+    assert learner().cross_validate(data, [], random_folds(data, 2, 0), keep, "") == []
+
+
+def test_values_absent_from_a_group_equal_the_estimators(rng):
+    data = make_data(rng, sizes=(2, 3, 4))
+    codes = data.codes.copy()
+    rows = np.flatnonzero(codes[:, 0] == 1)
+    codes[rows, 1] = np.minimum(codes[rows, 1], 1)  # value 2 does not occur there
+    codes[rows, 2] = 3  # and this one is constant
+    data = TrainingData(data.X, codes, data.cardinalities)
+    groups = [RowGroup(rows, np.array([1, 2]))]
+    choices = [np.zeros(2, dtype=np.intp)]
+    ours = learner().fit(data, groups, choices).log_prob(data.X)
+    # two values are left: the symmetric softmax has half the penalty of the logistic regression
+    theirs = reference(C=2.0).fit(data, groups, choices).log_prob(data.X)
+    np.testing.assert_allclose(ours[0], theirs[0], atol=1e-6)
+    np.testing.assert_allclose(ours[1], theirs[1], atol=1e-9)
+
+
+def test_each_target_gets_the_c_that_was_chosen(rng):
+    data = make_data(rng)
+    grid = (0.01, 1.0, 10.0)
+    group = RowGroup(None, np.arange(5))
+    choice = np.array([2, 0, 1, 1, 0])
+    models = learner(grid).fit(data, [group], [choice])
+    log_prob = models.log_prob(data.X)
+    for label in range(5):
+        alone = RowGroup(None, np.array([label]))
+        zero = [np.zeros(1, dtype=np.intp)]
+        expected = reference(grid[choice[label]]).fit(data, [alone], zero).log_prob(data.X)[0]
+        np.testing.assert_allclose(log_prob[label], expected, atol=1e-6)
+    assert [coef.shape for coef in models.coef] == [(1 if k == 2 else k, 5) for k in SIZES]
+    assert models.n_iter > 1
+
+
+@pytest.mark.parametrize("narrowest", [1, 4])
+def test_batches_of_any_size_give_the_same_answers(rng, monkeypatch, narrowest):
+    data = make_data(rng, sizes=(2,) * 7 + (3,) * 3, missing=0.1)
+    folds = random_folds(data, 3, seed=0)
+    groups = [RowGroup(None, np.arange(10)), RowGroup(np.arange(50), np.arange(1, 9))]
+    choices = [np.zeros(len(group.targets), dtype=np.intp) for group in groups]
+    wide = learner((1.0, 0.1))
+    scores = wide.cross_validate(data, groups, folds, keep, "")
+    tables = wide.fit(data, groups, choices).log_prob(data.X)
+    monkeypatch.setattr(linear, "_SCORES_PER_BATCH", 1)
+    monkeypatch.setattr(linear, "_NARROWEST_BATCH", narrowest)
+    narrow = learner((1.0, 0.1))
+    for one, two in zip(scores, narrow.cross_validate(data, groups, folds, keep, ""), strict=True):
+        np.testing.assert_allclose(one.log_prob, two.log_prob, atol=1e-6)
+        np.testing.assert_array_equal(one.choice, two.choice)
+    for one, two in zip(tables, narrow.fit(data, groups, choices).log_prob(data.X), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-6)
+
+
+def test_any_number_of_threads_gives_the_same_bits(rng, monkeypatch):
+    monkeypatch.setattr(linear, "_SCORES_PER_BATCH", 1)
+    monkeypatch.setattr(linear, "_NARROWEST_BATCH", 2)
+    data = make_data(rng, sizes=(2,) * 8 + (3,) * 2)
+    folds = random_folds(data, 3, seed=0)
+    groups = [RowGroup(np.flatnonzero(data.codes[:, j] == 1), np.arange(5)) for j in range(5, 10)]
+    everything = [RowGroup(None, np.arange(10))]
+    choices = [np.zeros(5, dtype=np.intp)] * 5
+    found = []
+    for n_jobs in (1, 2):
+        model = learner((0.1, 1.0), tol=1e-4, n_jobs=n_jobs)
+        alone = model.cross_validate(data, everything, folds, keep, "")
+        pairs = model.cross_validate(data, groups, folds, keep, "")
+        tables = model.fit(data, groups, choices).log_prob(data.X)
+        found.append([*(s.log_prob for s in alone + pairs), *tables])
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_groups_come_back_in_their_order_whatever_their_sizes(rng):
+    data = make_data(rng, sizes=(2, 2, 2))
+    folds = random_folds(data, 2, seed=0)
+    groups = [RowGroup(np.arange(n), np.array([0])) for n in (20, 100, 50)]
+    found = learner().cross_validate(
+        data, groups, folds, lambda group, scores: (len(group.rows), scores.log_prob.shape[1]), ""
+    )
+    assert found == [(20, 20), (100, 100), (50, 50)]
+
+
+def test_unfinished_regressions_are_reported_once(rng):
+    data = make_data(rng, sizes=(2, 2))
+    folds = random_folds(data, 2, seed=0)
+    group = RowGroup(None, np.arange(2))
+    hasty = learner(tol=1e-12, max_iter=1)
+    with pytest.warns(ConvergenceWarning, match="6 regressions did not reach the tolerance") as w:
+        hasty.cross_validate(data, [group], folds, keep, "")
+    assert len(w) == 1
+    with pytest.warns(ConvergenceWarning, match="2 regressions .* raise max_iter"):
+        hasty.fit(data, [group], [np.zeros(2, dtype=np.intp)])
+
+
+def test_finished_regressions_are_not_reported(rng):
+    data = make_data(rng, sizes=(2, 3))
+    group = RowGroup(None, np.arange(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learner(tol=1e-4).cross_validate(data, [group], random_folds(data, 2, 0), keep, "")
+
+
+def test_a_choice_is_needed_where_there_is_more_than_one_c():
+    assert not learner((1.0,)).needs_choice
+    assert learner((1.0, 2.0)).needs_choice

@@ -1,0 +1,277 @@
+"""CTBN against an oracle written straight from the paper."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
+
+from colabel import CTBN, BinaryRelevance
+from colabel.datasets import load, make_synthetic
+from tests.models.oracle import PaperCTBN, regression
+
+TIGHT = {"tol": 1e-10, "max_iter": 3000}
+
+
+def draw(rng, n_rows, sizes, parents, strength=2.0):
+    """Draw X and codes from a tree of softmax models; children follow their parents."""
+    X = rng.normal(size=(n_rows, 3))
+    codes = np.empty((n_rows, len(sizes)), dtype=int)
+    for i, j in parents.items():
+        scores = 0.7 * X @ rng.normal(size=(3, sizes[i]))
+        if j is not None:
+            scores += strength * (codes[:, j, None] % sizes[i] == np.arange(sizes[i]))
+        codes[:, i] = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+    return X, codes
+
+
+def binary_data(rng, n_rows=200):
+    return draw(rng, n_rows, (2, 2, 2, 2), {2: None, 0: 2, 1: 2, 3: 1})
+
+
+def hold_out(n_rows):
+    index = np.random.default_rng(1).permutation(n_rows)
+    cut = n_rows // 3
+    return [(np.sort(index[cut:]), np.sort(index[:cut]))]
+
+
+def k_fold(n_rows):
+    return list(KFold(3, shuffle=True, random_state=0).split(np.zeros(n_rows)))
+
+
+def assert_equals_oracle(model, oracle, X):
+    np.testing.assert_allclose(model.edge_scores_, oracle.weights, atol=1e-5)
+    scores = model.edge_scores_
+    tree_weight = sum(scores[j if j >= 0 else i, i] for i, j in enumerate(model.tree_))
+    np.testing.assert_allclose(tree_weight, oracle.tree_weight, atol=1e-5)
+    assert model.tree_.tolist() == oracle.tree
+    joint = model.joint(X)
+    for y, expected in oracle.log_joint(X).items():
+        np.testing.assert_allclose(joint.log_prob(list(y)), expected, atol=1e-6)
+    np.testing.assert_array_equal(model.predict(X), oracle.predict(X))
+
+
+# ------------------------------------------------------------------- the paper's algorithm
+
+
+@pytest.mark.parametrize("make_splits", [hold_out, k_fold])
+def test_binary_labels_equal_the_paper(rng, make_splits):
+    X, codes = binary_data(rng)
+    splits = make_splits(200)
+    oracle = PaperCTBN([regression()], splits, (2, 2, 2, 2)).fit(X, codes)
+    model = CTBN(C=1.0, cv=splits, **TIGHT).fit(X, codes)
+    assert_equals_oracle(model, oracle, rng.normal(size=(40, 3)))
+    assert (model.tree_ >= 0).sum() >= 2
+
+
+def test_every_classifier_chooses_its_own_c(rng):
+    X = rng.normal(size=(200, 3))
+    clear = (X[:, 0] + 0.3 * rng.normal(size=200) > 0).astype(int)
+    noise = rng.integers(0, 2, size=200)
+    copied = np.where(rng.random(200) < 0.2, 1 - clear, clear)
+    codes = np.column_stack([clear, noise, copied, 1 - noise[::-1]])
+    grid, splits = [3.0, 0.001], k_fold(200)
+    oracle = PaperCTBN([regression(C) for C in grid], splits, (2, 2, 2, 2)).fit(X, codes)
+    assert len({id(make) for make in oracle.best.values()}) == 2
+    model = CTBN(C=grid, cv=splits, **TIGHT).fit(X, codes)
+    assert_equals_oracle(model, oracle, X[:40])
+
+
+@pytest.mark.parametrize("make_splits", [hold_out, k_fold])
+def test_class_variables_equal_the_paper(rng, make_splits):
+    sizes = (3, 2, 4)
+    X, codes = draw(rng, 600, sizes, {0: None, 1: 0, 2: 1}, strength=1.0)
+    splits = make_splits(600)
+    oracle = PaperCTBN([regression()], splits, sizes).fit(X, codes)
+    model = CTBN(C=1.0, cv=splits, **TIGHT).fit(X, codes)
+    assert_equals_oracle(model, oracle, X[:40])
+    for table, size in zip(model.predict_proba(X), sizes, strict=True):
+        assert table.shape == (600, size)
+        np.testing.assert_allclose(table.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize(
+    "estimator", [GaussianNB(), DecisionTreeClassifier(max_depth=2, random_state=0)]
+)
+def test_other_classifiers_equal_the_paper(rng, estimator):
+    X, codes = binary_data(rng, 300)
+    splits = k_fold(300)
+    oracle = PaperCTBN([lambda: type(estimator)(**estimator.get_params())], splits, (2,) * 4)
+    oracle.fit(X, codes)
+    model = CTBN(estimator=estimator, cv=splits).fit(X, codes)
+    assert_equals_oracle(model, oracle, X[:40])
+    joint = model.joint(X[:5])
+    total = sum(np.exp(joint.log_prob(list(y))) for y in itertools.product((0, 1), repeat=4))
+    np.testing.assert_allclose(total, 1.0)
+    assert not hasattr(model, "n_iter_")
+
+
+def test_classifiers_that_take_missing_features(rng):
+    X, codes = draw(rng, 80, (2, 2), {0: None, 1: 0})
+    X[rng.random(X.shape) < 0.1] = np.nan
+    estimator = HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=5)
+    with threadpool_limits(1):  # threads only get in each other's way here
+        model = CTBN(estimator=estimator, cv=2, random_state=0, n_jobs=1).fit(X, codes)
+    assert model.predict(X).shape == codes.shape
+    assert np.isfinite(model.joint(X).log_prob(codes)).all()
+    with pytest.raises(ValueError, match="NaN"):
+        CTBN(estimator=GaussianNB()).fit(X, codes)
+
+
+def test_missing_labels_equal_the_oracle_without_those_rows(rng):
+    X, codes = binary_data(rng, 300)
+    Y = np.where(rng.random(codes.shape) < 0.3, np.nan, codes)
+    splits = k_fold(300)
+    observed = np.where(np.isnan(Y), -1, codes)
+    oracle = PaperCTBN([regression()], splits, (2,) * 4).fit(X, observed)
+    model = CTBN(C=1.0, cv=splits, **TIGHT).fit(X, Y)
+    assert_equals_oracle(model, oracle, X[:40])
+
+
+def test_gains_are_scores_less_those_without_parent_per_row(rng):
+    X, codes = binary_data(rng)
+    model = CTBN(C=1.0, random_state=0).fit(X, codes)
+    gains = (model.edge_scores_ - np.diag(model.edge_scores_)) / 200
+    np.testing.assert_allclose(model.edge_gains_, gains, atol=1e-12)
+    assert (np.diag(model.edge_gains_) == 0).all()
+
+
+def test_random_folds_equal_the_same_folds_given(rng):
+    X, codes = binary_data(rng)
+    model = CTBN(C=1.0, cv=0.3, random_state=0, **TIGHT).fit(X, codes)
+    assert model.edge_scores_.max() < 0
+    # 60 held-out rows: each scores about -log 2 or better
+    assert -np.diag(model.edge_scores_).max() < 60
+    other = CTBN(C=1.0, cv=0.3, random_state=1, **TIGHT).fit(X, codes)
+    assert (model.edge_scores_ != other.edge_scores_).any()
+
+
+def test_a_splitter_equals_its_splits(rng):
+    X, codes = binary_data(rng)
+    splitter = KFold(3, shuffle=True, random_state=0)
+    one = CTBN(C=1.0, cv=splitter).fit(X, codes)
+    two = CTBN(C=1.0, cv=list(splitter.split(X))).fit(X, codes)
+    np.testing.assert_array_equal(one.edge_scores_, two.edge_scores_)
+
+
+def test_a_stratified_splitter_serves_a_single_label(rng):
+    X, codes = binary_data(rng)
+    model = CTBN(cv=StratifiedKFold(3)).fit(X, codes[:, 0])
+    assert model.predict(X).shape == (200,)
+
+
+# ------------------------------------------------------------------------ special cases
+
+
+def test_rare_parent_values_share_the_classifier_without_parent(rng):
+    X = rng.normal(size=(300, 2))
+    rare = np.arange(300) < 12
+    Y = np.column_stack([rare, np.roll(rare, 2)]).astype(int)  # either may be the parent
+    model = CTBN(C=1.0, cv=k_fold(300), min_rows=13, **TIGHT).fit(X, Y)
+    assert sorted(model.tree_) in ([-1, 0], [-1, 1])
+    child, parent = int(model.tree_.argmax()), int(model.tree_.max())
+    common = Y[:, parent] == 0
+    alone = BinaryRelevance(C=1.0, **TIGHT).fit(X, Y).predict_proba(X)[:, child]
+    own = BinaryRelevance(C=1.0, **TIGHT).fit(X[common], Y[common]).predict_proba(X)[:, child]
+    assert np.abs(alone - own).max() > 0.01
+    joint = model.joint(X)
+    for value, expected in ((0, own), (1, alone)):
+        given = joint.given({parent: value}).marginals()[:, child]
+        np.testing.assert_allclose(given, expected, atol=1e-7)
+
+
+def test_min_rows_counts_weight(rng):
+    X, codes = binary_data(rng)
+    weight = np.full(200, 0.01)
+    model = CTBN(C=1.0, cv=k_fold(200)).fit(X, codes, sample_weight=weight)
+    assert (model.edge_gains_ == 0).all()
+    assert (model.tree_ == -1).all()
+
+
+def test_without_frequent_values_it_is_binary_relevance(rng):
+    X, codes = binary_data(rng)
+    model = CTBN(C=1.0, min_rows=10_000, **TIGHT).fit(X, codes)
+    assert (model.tree_ == -1).all()
+    expected = BinaryRelevance(C=1.0, **TIGHT).fit(X, codes).predict_proba(X)
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("min_rows", [0, 1])
+def test_the_rarest_values_may_have_classifiers_of_their_own(rng, min_rows):
+    X, codes = binary_data(rng, 60)
+    codes[:, 1] = 0  # value 1 has no row at all
+    codes[:, 3] = np.arange(60) == 7
+    model = CTBN(C=1.0, min_rows=min_rows, random_state=0).fit(X, codes)
+    prob = model.predict_proba(X)
+    assert np.isfinite(prob).all()
+    assert np.isfinite(model.edge_scores_).all()
+
+
+def test_weight_zero_for_all_rows_of_a_parent_value(rng):
+    X, codes = binary_data(rng, 60)
+    weight = np.where(codes[:, 0] == 1, 0.0, 1.0)
+    model = CTBN(C=1.0, min_rows=0, random_state=0).fit(X, codes, sample_weight=weight)
+    assert np.isfinite(model.edge_scores_).all()
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_values_absent_among_a_parents_rows_stay_unlikely(rng):
+    X, codes = draw(rng, 300, (2, 3), {0: None, 1: 0})
+    codes[(codes[:, 0] == 1) & (codes[:, 1] == 2), 1] = 0  # 2 never goes with 1
+    model = CTBN(C=1.0, cv=3, random_state=0).fit(X, codes)
+    assert model.tree_.max() >= 0
+    together = model.joint(X).pair_marginals(0, 1)
+    assert together[:, 1, 2].max() < 0.05
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 8])
+def test_a_handful_of_rows(rng, n_rows):
+    X, codes = binary_data(rng, n_rows)
+    model = CTBN(random_state=0).fit(X, codes)
+    assert (model.tree_ == -1).all()  # too few rows for any arc
+    assert model.predict(X).shape == codes.shape
+
+
+def test_one_label_is_a_plain_regression(rng):
+    X, codes = binary_data(rng)
+    model = CTBN(C=[0.1, 1.0], random_state=0, **TIGHT).fit(X, codes[:, :1])
+    alone = BinaryRelevance(C=[0.1, 1.0], random_state=0, **TIGHT).fit(X, codes[:, :1])
+    assert model.tree_.tolist() == [-1]
+    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), atol=1e-9)
+
+
+def test_a_tree_beats_independent_labels_on_sd2():
+    data = make_synthetic("SD2", n_rows=600, random_state=0)
+    X, Y, X_test, Y_test = data.X[:400], data.Y[:400], data.X[400:], data.Y[400:]
+    tree = CTBN(C=1.0, random_state=0).fit(X, Y)
+    assert {frozenset((i, j)) for i, j in enumerate(tree.tree_) if j >= 0} >= {frozenset((0, 1))}
+    alone = BinaryRelevance(C=1.0).fit(X, Y)
+    losses = [-model.joint(X_test).log_prob(Y_test).mean() for model in (tree, alone)]
+    assert losses[0] < losses[1] - 0.02
+    assert tree.score(X_test, Y_test) >= alone.score(X_test, Y_test)
+
+
+def test_a_tree_beats_independent_labels_on_emotions():
+    default = Path(__file__).parents[2] / ".." / "shared" / "data"
+    home = Path(os.environ.get("COLABEL_DATA", default))
+    if not (home / "emotions").is_dir():
+        pytest.skip(f"No real data sets in {home}: set COLABEL_DATA to their folder.")
+    data = load("emotions", data_home=home, source="local")
+    losses = {CTBN: [], BinaryRelevance: []}
+    for train, test in KFold(3, shuffle=True, random_state=0).split(data.X):
+        for kind, found in losses.items():
+            model = make_pipeline(StandardScaler(), kind(C=[0.01, 0.1], cv=3, random_state=0))
+            model.fit(data.X[train], data.Y[train])
+            joint = model[-1].joint(model[0].transform(data.X[test]))
+            found.append(-joint.log_prob(data.Y[test]).mean())
+    assert np.mean(losses[CTBN]) < np.mean(losses[BinaryRelevance]) - 0.05
