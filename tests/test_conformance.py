@@ -1,0 +1,267 @@
+"""Every estimator that colabel exports keeps scikit-learn's contract and the library's own.
+
+Models are discovered: a new one is covered as soon as the package exports it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import colabel
+from colabel.models import JointClassifier
+
+ESTIMATORS = [
+    value
+    for name, value in sorted(vars(colabel).items())
+    if name in colabel.__all__
+    and inspect.isclass(value)
+    and issubclass(value, ClassifierMixin)
+    and not issubclass(value, MetaEstimatorMixin)  # tests/models/test_thresholds.py checks it
+    and not inspect.isabstract(value)
+]
+MODELS = [estimator for estimator in ESTIMATORS if issubclass(estimator, JointClassifier)]
+
+
+def make(estimator_class, **params):
+    """Make an estimator with its defaults, around a simple model if it needs one."""
+    needed = inspect.signature(estimator_class).parameters.values()
+    if any(p.name == "estimator" and p.default is p.empty for p in needed):
+        params.setdefault("estimator", colabel.BinaryRelevance(C=1.0))
+    return estimator_class(**params)
+
+
+def seeded(estimator_class, **params):
+    model = make(estimator_class, **params)
+    return model.set_params(random_state=0) if "random_state" in model.get_params() else model
+
+
+# The one check that the default decision may fail, and why.
+ALLOWED_TO_FAIL = {
+    "check_classifier_multioutput": "a joint mode need not be the vector of marginal modes"
+}
+
+
+def test_models_are_found():
+    assert {"BinaryRelevance", "CTBN"} <= {model.__name__ for model in MODELS}
+
+
+# ---------------------------------------------------------------- scikit-learn's contract
+
+
+@parametrize_with_checks([make(model, decision="hamming") for model in MODELS])
+def test_scikit_learn_checks_with_the_hamming_decision(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(
+    [make(estimator) for estimator in ESTIMATORS],
+    expected_failed_checks=lambda estimator: (
+        ALLOWED_TO_FAIL if isinstance(estimator, JointClassifier) else {}
+    ),
+)
+def test_scikit_learn_checks_with_the_default_decision(estimator, check):
+    check(estimator)
+
+
+# ------------------------------------------------------------------ the library's contract
+
+
+@pytest.fixture(params=MODELS, ids=lambda model: model.__name__)
+def model_class(request):
+    return request.param
+
+
+PROBLEMS = {"labels": (2, 2, 2), "class variables": (3, 2, 4), "one label": (2,)}
+
+
+@pytest.fixture(params=PROBLEMS)
+def problem(request, rng):
+    """Draw X and codes, each variable following the one before."""
+    sizes = PROBLEMS[request.param]
+    X = rng.normal(size=(150, 3))
+    Y = np.empty((150, len(sizes)), dtype=int)
+    for i, size in enumerate(sizes):
+        scores = X @ rng.normal(size=(3, size)) + rng.gumbel(size=(150, size))
+        if i:
+            scores += 1.5 * (Y[:, i - 1, None] % size == np.arange(size))
+        Y[:, i] = scores.argmax(axis=1)
+    return X, Y, sizes
+
+
+def tables_of(marginals):
+    """Marginals as one (n, K) table per label, whichever form they came in."""
+    if isinstance(marginals, list):
+        return marginals
+    return [np.column_stack([1 - p, p]) for p in marginals.T]
+
+
+def vectors(sizes):
+    return [list(y) for y in itertools.product(*map(range, sizes))]
+
+
+def test_probabilities_are_the_joints_marginals(model_class, problem):
+    X, Y, sizes = problem
+    model = seeded(model_class).fit(X, Y)
+    for table, other, size in zip(
+        tables_of(model.predict_proba(X)), tables_of(model.joint(X).marginals()), sizes, strict=True
+    ):
+        assert table.shape == (150, size)
+        np.testing.assert_allclose(table, other, atol=1e-9)
+        np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-9)
+        assert (table >= 0).all()
+
+
+def test_predictions_are_the_joints_mode(model_class, problem):
+    X, Y, _ = problem
+    model = seeded(model_class, decision="subset").fit(X, Y)
+    predicted = model.predict(X)
+    assert predicted.shape == Y.shape
+    np.testing.assert_array_equal(predicted, model.joint(X).mode())
+
+
+def test_hamming_predictions_are_the_most_probable_values(model_class, problem):
+    X, Y, _ = problem
+    model = seeded(model_class, decision="hamming").fit(X, Y)
+    best = [table.argmax(axis=1) for table in tables_of(model.predict_proba(X))]
+    np.testing.assert_array_equal(model.predict(X), np.stack(best, axis=1))
+
+
+def test_label_vectors_share_probability_one(model_class, problem):
+    X, Y, sizes = problem
+    joint = seeded(model_class).fit(X, Y).joint(X[:20])
+    prob = np.stack([np.exp(joint.log_prob(y)) for y in vectors(sizes)])
+    if not joint.exact:
+        pytest.skip(f"{model_class.__name__} answers approximately: {joint.how}")
+    np.testing.assert_allclose(prob.sum(axis=0), 1.0, atol=1e-9)
+    for i, table in enumerate(tables_of(joint.marginals())):
+        values = np.array([y[i] for y in vectors(sizes)])
+        summed = np.stack([prob[values == v].sum(axis=0) for v in range(sizes[i])], axis=1)
+        np.testing.assert_allclose(table, summed, atol=1e-9)
+
+
+def test_the_best_vectors_come_in_order(model_class, problem):
+    X, Y, sizes = problem
+    joint = seeded(model_class).fit(X, Y).joint(X[:20])
+    labels, log_prob = joint.top_k(4)
+    assert labels.shape == (20, min(4, int(np.prod(sizes))), len(sizes))
+    assert (np.diff(log_prob, axis=1) <= 1e-12).all()
+    for place in range(labels.shape[1]):
+        listed = np.isfinite(log_prob[:, place])
+        found = joint.log_prob(labels[:, place])
+        np.testing.assert_allclose(found[listed], log_prob[listed, place], atol=1e-9)
+
+
+def test_no_vector_is_more_probable_than_the_mode(model_class, problem):
+    X, Y, sizes = problem
+    joint = seeded(model_class).fit(X, Y).joint(X[:20])
+    if not joint.exact:
+        pytest.skip(f"{model_class.__name__} answers approximately: {joint.how}")
+    of_mode = joint.log_prob(joint.mode())
+    every = np.stack([joint.log_prob(y) for y in vectors(sizes)])
+    np.testing.assert_allclose(of_mode, every.max(axis=0), atol=1e-9)
+    np.testing.assert_allclose(of_mode, joint.top_k(1).log_prob[:, 0], atol=1e-9)
+
+
+def test_known_labels_stay_as_they_are(model_class, problem):
+    X, Y, sizes = problem
+    joint = seeded(model_class).fit(X, Y).joint(X[:20])
+    last = len(sizes) - 1
+    for value in range(sizes[last]):
+        given = joint.given({last: value})
+        assert (given.mode()[:, last] == value).all()
+        assert (given.sample(3, 0)[..., last] == value).all()
+        np.testing.assert_allclose(tables_of(given.marginals())[last][:, value], 1.0, atol=1e-9)
+    if joint.exact and last:
+        both = joint.pair_marginals(0, last)
+        expected = both[:, :, 0] / both[:, :, 0].sum(axis=1, keepdims=True)
+        found = tables_of(joint.given({last: 0}).marginals())[0]
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_a_joint_has_the_models_label_space(model_class, problem):
+    X, Y, sizes = problem
+    model = seeded(model_class).fit(X, Y)
+    joint = model.joint(X[:7])
+    assert len(joint) == 7
+    assert joint.space is model.label_space_
+    assert joint.space.cardinalities == sizes
+    assert model.label_names_ == joint.space.names
+    assert [len(values) for values in model.classes_] == list(sizes)
+    assert model.n_features_in_ == 3
+
+
+def test_sparse_rows_are_answered_like_dense_ones(model_class, problem):
+    X, Y, _ = problem
+    model = seeded(model_class).fit(X, Y)
+    dense, sparse = model.predict_proba(X), model.predict_proba(sp.csr_array(X))
+    for one, two in zip(tables_of(dense), tables_of(sparse), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-9)
+
+
+def test_the_same_seed_gives_the_same_answer(model_class, problem):
+    X, Y, _ = problem
+    one, two = (seeded(model_class).fit(X, Y).predict_proba(X) for _ in range(2))
+    for first, second in zip(tables_of(one), tables_of(two), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_any_number_of_jobs_gives_the_same_answer(model_class, problem):
+    if "n_jobs" not in make(model_class).get_params():
+        pytest.skip(f"{model_class.__name__} has no n_jobs.")
+    X, Y, _ = problem
+    one, two = (seeded(model_class, n_jobs=n).fit(X, Y).predict_proba(X) for n in (1, 2))
+    for first, second in zip(tables_of(one), tables_of(two), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+# ----------------------------------------------------------------------- its documentation
+
+
+@pytest.fixture(params=ESTIMATORS, ids=lambda estimator: estimator.__name__)
+def estimator_class(request):
+    return request.param
+
+
+@pytest.mark.parametrize("section", ["Parameters", "Attributes", "Examples"])
+def test_docstrings_have_their_sections(estimator_class, section):
+    lines = inspect.getdoc(estimator_class).splitlines()
+    at = lines.index(section) if section in lines else None
+    assert at is not None, f"{estimator_class.__name__} has no section {section}."
+    assert lines[at + 1] == "-" * len(section)
+
+
+def test_every_parameter_is_documented(estimator_class):
+    lines = inspect.getdoc(estimator_class).splitlines()
+    documented = {
+        name.strip()
+        for line in lines
+        if " : " in line and not line.startswith(" ")
+        for name in line.split(" : ")[0].split(",")
+    }
+    missing = set(make(estimator_class).get_params(deep=False)) - documented
+    assert not missing, f"{estimator_class.__name__} does not document {sorted(missing)}."
+
+
+def test_parameters_are_those_of_the_constructor(estimator_class):
+    names = [n for n in inspect.signature(estimator_class.__init__).parameters if n != "self"]
+    assert sorted(make(estimator_class).get_params(deep=False)) == sorted(names)
+    for name in names:
+        marker = object()  # stored as it is, unchecked until fit
+        assert getattr(make(estimator_class, **{name: marker}), name) is marker
+
+
+def test_fitted_attributes_are_documented_names(estimator_class, rng):
+    X, Y = rng.normal(size=(40, 2)), rng.integers(0, 2, size=(40, 2))
+    model = seeded(estimator_class).fit(X, Y)
+    own = (kind for kind in estimator_class.__mro__ if kind.__module__.startswith("colabel"))
+    documentation = "\n".join(inspect.getdoc(kind) or "" for kind in own)
+    fitted = [n for n in vars(model) if n.endswith("_") and not n.startswith("_")]
+    missing = [name for name in fitted if name not in documentation]
+    assert not missing, f"{estimator_class.__name__} does not document {missing}."
