@@ -30,10 +30,16 @@ pytest: $(READY) ## tests and doctests, with coverage
 	$(BIN)/pytest -n 2 --cov --cov-report=term:skip-covered
 
 bench: $(READY)  ## speed against peers, as ratios in one run
-	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.field
+	$(BIN)/python -m benchmarks.cdn --only speed
 
 results: $(READY) ## ten-fold figures beside the published ones (needs COLABEL_DATA)
 	$(BIN)/python -m benchmarks.accuracy
+	$(BIN)/python -m benchmarks.chains
+	$(BIN)/python -m benchmarks.cdn --only accuracy
+	$(BIN)/python -m benchmarks.neighbours
 
 clean:           ## forget the environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov

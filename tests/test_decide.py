@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 
 import numpy as np
 import pytest
 
-from colabel.decide import DECISIONS, Hamming, Subset, decide
+from colabel.decide import DECISIONS, F1, Hamming, Jaccard, Subset, decide
 from colabel.joint import Independent, Tree
 from colabel.labels import LabelSpace
+from tests.joint.oracle import random_log_table
 
 
 def make_space(cardinalities):
@@ -44,8 +46,163 @@ def test_the_decision_has_the_least_expected_loss(tree, name):
     np.testing.assert_allclose(risk[np.arange(len(codes)), chosen], risk.min(axis=1), atol=1e-12)
 
 
+# --------------------------------------------------------------- F1 and Jaccard, 0/1 labels
+
+
+def f1(y, h, empty=1.0):
+    return 2 * (y & h).sum() / (y.sum() + h.sum()) if (y | h).any() else empty
+
+
+def jaccard(y, h, empty=1.0):
+    return (y & h).sum() / (y | h).sum() if (y | h).any() else empty
+
+
+GAINS = {"f1": f1, "jaccard": jaccard}
+
+
+def random_tree(rng, n_labels, n_rows=12, style="smooth"):
+    """A random forest over 0/1 labels."""
+    parents = [int(rng.integers(-1, i)) if i else -1 for i in range(n_labels)]
+    order = rng.permutation(n_labels)
+    wired = np.full(n_labels, -1)
+    for i, parent in enumerate(parents):
+        wired[order[i]] = -1 if parent == -1 else order[parent]
+    tables = [random_log_table(rng, (n_rows, 1 if p == -1 else 2, 2), style) for p in wired]
+    return Tree(make_space((2,) * n_labels), wired, tables)
+
+
+def expected_gains(joint, gain, **options):
+    """Expected gain (n, 2^d) of every label vector, and the vectors."""
+    vectors = np.array(list(itertools.product((0, 1), repeat=joint.space.n_labels)))
+    prob = np.stack([np.exp(joint.log_prob(y)) for y in vectors], axis=1)
+    return prob @ np.array([[gain(y, h, **options) for h in vectors] for y in vectors]), vectors
+
+
+def gain_of(codes, gains, vectors):
+    return gains[np.arange(len(codes)), [(vectors == h).all(axis=1).argmax() for h in codes]]
+
+
+@pytest.mark.parametrize("style", ["smooth", "zeros", "ties"])
+@pytest.mark.parametrize("n_labels", [1, 2, 5, 7])
+@pytest.mark.parametrize("name", sorted(GAINS))
+def test_no_vector_has_a_larger_expected_gain(rng, name, n_labels, style):
+    joint = random_tree(rng, n_labels, style=style)
+    gains, vectors = expected_gains(joint, GAINS[name])
+    codes = decide(joint, name)
+    assert codes.dtype == np.int32
+    np.testing.assert_allclose(gain_of(codes, gains, vectors), gains.max(axis=1), atol=1e-12)
+
+
+def test_eight_labels(rng):
+    joint = random_tree(rng, 8, n_rows=4)
+    for name, gain in GAINS.items():
+        gains, vectors = expected_gains(joint, gain)
+        found = gain_of(decide(joint, name), gains, vectors)
+        np.testing.assert_allclose(found, gains.max(axis=1), atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", [F1(zero_division=0.0), Jaccard(zero_division=0.0)])
+def test_what_an_empty_row_is_worth(rng, rule):
+    tables = [np.log(np.tile([0.95, 0.05], (3, 1)))] * 3
+    joint = Independent(make_space((2, 2, 2)), tables)
+    gain = GAINS[type(rule).__name__.lower()]
+    assert (type(rule)()(joint) == 0).all()
+    gains, vectors = expected_gains(joint, gain, empty=0.0)
+    codes = decide(joint, rule)
+    assert codes.any(axis=1).all()
+    np.testing.assert_allclose(gain_of(codes, gains, vectors), gains.max(axis=1), atol=1e-12)
+
+
+def test_ties_go_to_smaller_sets_and_earlier_labels():
+    joint = Independent(make_space((2, 2)), [np.log([[0.5, 0.5]]), np.log([[0.5, 0.5]])])
+    # all of a, b and {a, b} have an expected F1 of 5/12 to 1/2; {a, b} is best
+    np.testing.assert_array_equal(decide(joint, "f1"), [[1, 1]])
+    with np.errstate(divide="ignore"):
+        either = Tree(
+            make_space((2, 2)), [-1, 0], [np.log([[[0.5, 0.5]]]), np.log([[[1, 0], [1.0, 0]]])]
+        )
+    np.testing.assert_array_equal(decide(either, "f1"), [[0, 0]])
+
+
+class Hidden(Tree):
+    """A tree that does not know its size marginals and claims to be approximate."""
+
+    exact = False
+
+    def rows(self, index):
+        hidden = Hidden.__new__(Hidden)
+        hidden._set(self.space, self._wiring, [table[index] for table in self.log_tables])
+        return hidden
+
+    def _size_marginals(self):
+        return super(Tree, self)._size_marginals()
+
+
+def hide(tree):
+    return Hidden(tree.space, tree.parents, tree.log_tables)
+
+
+@pytest.mark.parametrize("n_labels", [5, 12])
+@pytest.mark.parametrize("name", sorted(GAINS))
+def test_samplers_decide_nearly_as_well(rng, name, n_labels):
+    joint = random_tree(rng, n_labels, n_rows=8)
+    draws = joint.sample_codes(4000, rng)
+
+    def value(codes):
+        pairs = zip(draws.swapaxes(0, 1), codes, strict=True)
+        return np.mean([[GAINS[name](y, h) for y in drawn] for drawn, h in pairs], axis=1)
+
+    exactly, by_draws = value(decide(joint, name)), value(decide(hide(joint), name))
+    assert (by_draws >= exactly - 0.03).all()
+    np.testing.assert_array_equal(decide(hide(joint), name), decide(hide(joint), name))
+
+
+def test_with_many_labels_jaccard_beats_every_candidate(rng):
+    from colabel.decide._jaccard import candidates, mean_overlap
+    from colabel.joint.sizes import draws_of
+
+    joint = random_tree(rng, 12, n_rows=6)
+    codes = decide(joint, "jaccard")
+    draws = draws_of(joint)
+    chosen = mean_overlap(codes[:, None], draws, 1.0)[:, 0]
+    others = candidates(joint)
+    assert others.shape == (6, 13 + 12 + 1 + 10, 12)
+    np.testing.assert_allclose(chosen, mean_overlap(others, draws, 1.0).max(axis=1), atol=1e-12)
+    by_loop = [[jaccard(y, h) for y, h in zip(drawn, codes, strict=True)] for drawn in draws]
+    np.testing.assert_allclose(chosen, np.mean(by_loop, axis=0), atol=1e-7)
+    present = (others == joint.mode_codes()[:, None]).all(axis=2).any(axis=1)
+    assert present.all()
+
+
+@pytest.mark.parametrize("name", sorted(GAINS))
+def test_rows_in_chunks_are_decided_alike(rng, monkeypatch, name):
+    joint = random_tree(rng, 6, n_rows=30)
+    whole = decide(joint, name)
+    # the package's attribute `decide` is the function, so the module is found by its name
+    chunks = importlib.import_module("colabel.decide._chunks")
+    monkeypatch.setattr(chunks, "_ENTRIES_AT_ONCE", 6 * 1000 * 7)
+    np.testing.assert_array_equal(decide(joint, name), whole)
+
+
+@pytest.mark.parametrize("name", sorted(GAINS))
+def test_class_variables_have_no_ones(tree, name):
+    with pytest.raises(ValueError, match=f"'{name}' counts the ones .* 'y0' has the values"):
+        decide(tree, name)
+    answers = LabelSpace(("a",), (np.array(["no", "yes"]),), "matrix")
+    with pytest.raises(ValueError, match="'a' has the values 'no', 'yes'"):
+        decide(Independent(answers, [np.log([[0.5, 0.5]])]), name)
+
+
+def test_f1_names_more_labels_than_the_mode(rng):
+    joint = random_tree(rng, 6, n_rows=300)
+    assert decide(joint, "f1").sum() > decide(joint, "subset").sum()
+
+
+# ------------------------------------------------------------------------- all of them
+
+
 def test_every_named_loss_is_tested():
-    assert set(LOSSES) == set(DECISIONS)
+    assert set(LOSSES) | set(GAINS) == set(DECISIONS)
 
 
 def test_subset_is_the_default(tree):
@@ -74,6 +231,8 @@ def test_decisions_say_what_they_need():
     assert {name: set(rule.needs) for name, rule in DECISIONS.items()} == {
         "subset": {"mode"},
         "hamming": {"marginals"},
+        "f1": {"size_marginals"},
+        "jaccard": {"marginals", "mode", "samples", "size_marginals", "top_k"},
     }
 
 
@@ -88,7 +247,7 @@ def test_decisions_and_functions_are_accepted(tree):
 def test_what_is_no_decision(tree):
     with pytest.raises(ValueError, match="no decision for the loss 'zero-one'") as error:
         decide(tree, "zero-one")
-    assert "'subset', 'hamming'" in str(error.value)
+    assert "'subset', 'hamming', 'f1', 'jaccard'" in str(error.value)
     with pytest.raises(ValueError, match="but it is 3"):
         decide(tree, 3)
     with pytest.raises(ValueError, match=r"must return integer codes of shape \(40, 3\)"):

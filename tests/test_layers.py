@@ -39,7 +39,9 @@ HELPERS = {
     "_typing": "bottom",
     "_version": "bottom",
 }
-OPTIONAL = frozenset({"pandas", "matplotlib", "pyarrow", "networkx", "torch", "dask"})
+OPTIONAL = frozenset(
+    {"pandas", "matplotlib", "pyarrow", "networkx", "torch", "dask", "pytoulbar2", "pyagrum"}
+)
 
 
 class Import(NamedTuple):

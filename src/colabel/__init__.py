@@ -2,16 +2,38 @@
 
 from colabel._version import __version__
 from colabel.decide import decide
-from colabel.joint import Independent, Joint, TopK, Tree
+from colabel.joint import Chain, Independent, Joint, Mixture, PairwiseField, TopK, Tree
 from colabel.labels import LabelSpace
-from colabel.models import CTBN, BinaryRelevance
+from colabel.models import (
+    CDN,
+    CTBN,
+    IBLR,
+    BinaryRelevance,
+    ClassifierChain,
+    EnsembleOfChains,
+    MLkNN,
+    ProbabilisticClassifierChain,
+    StackedBinaryRelevance,
+    ThresholdedClassifier,
+)
 
 __all__ = [
+    "CDN",
     "CTBN",
+    "IBLR",
     "BinaryRelevance",
+    "Chain",
+    "ClassifierChain",
+    "EnsembleOfChains",
     "Independent",
     "Joint",
     "LabelSpace",
+    "MLkNN",
+    "Mixture",
+    "PairwiseField",
+    "ProbabilisticClassifierChain",
+    "StackedBinaryRelevance",
+    "ThresholdedClassifier",
     "TopK",
     "Tree",
     "__version__",

@@ -12,6 +12,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.joint._user_terms import as_rows, codes_of_evidence, codes_of_labels
+from colabel.joint.sizes import SizeMarginals, require_zero_one, sizes_by_counting
 from colabel.labels import Codes, LabelSpace
 
 FloatArray = NDArray[np.float64]
@@ -190,6 +191,25 @@ class Joint(ABC):
             f"{type(self).__name__} has no closed form for the entropy: average -log_prob over "
             "sample(size) instead."
         )
+
+    def size_marginals(self) -> SizeMarginals:
+        """Return how many labels a row has, alone and together with each label.
+
+        Only for 0/1 labels. `Independent` and `Tree` give it exactly. Other families sum over
+        all label vectors if there are at most 1024 and the joint is exact, and otherwise count
+        in 1000 draws of each row, from a fixed seed.
+
+        Returns
+        -------
+        SizeMarginals
+            `size` (n, d + 1): P(|y| = s), and `with_label` (n, d, d + 1): P(y_i = 1, |y| = s).
+        """
+        require_zero_one(self.space, "size_marginals")
+        return self._size_marginals()
+
+    def _size_marginals(self) -> SizeMarginals:
+        """Return the size marginals of 0/1 labels."""
+        return sizes_by_counting(self)
 
     # The container
 

@@ -13,6 +13,7 @@ from colabel.joint._tree_passes import draw, entropy_of, k_best
 from colabel.joint._user_terms import impossible_evidence
 from colabel.joint._wiring import ROOT, Wiring
 from colabel.joint.base import Joint, Rows
+from colabel.joint.sizes import SizeMarginals, forest_sizes
 from colabel.labels import MISSING, Codes, LabelSpace
 
 FloatArray = NDArray[np.float64]
@@ -113,6 +114,11 @@ class Independent(Joint):
         """Return the entropy of each row's distribution in nats, shape (n,)."""
         found: FloatArray = np.sum([entropy_of(table) for table in self.log_tables], axis=0)
         return found
+
+    def _size_marginals(self) -> SizeMarginals:
+        """Return P(|y| = s) and P(y_i = 1, |y| = s), exactly."""
+        roots = Wiring.from_parents([ROOT] * self.space.n_labels)
+        return forest_sizes(roots, [table[:, None, :] for table in self.log_tables])
 
     def _log_prob_each(self, codes: Codes) -> FloatArray:
         """Return log P(y_i) of the observed entries of codes, 0 elsewhere, shape (n, d)."""

@@ -13,6 +13,7 @@ from colabel.joint._checks import checked_tables
 from colabel.joint._user_terms import impossible_evidence
 from colabel.joint._wiring import ROOT, Wiring
 from colabel.joint.base import Joint, Rows
+from colabel.joint.sizes import SizeMarginals, forest_sizes
 from colabel.labels import Codes, LabelSpace
 
 FloatArray = NDArray[np.float64]
@@ -135,3 +136,7 @@ class Tree(Joint):
     def entropy(self) -> FloatArray:
         """Return the entropy of each row's distribution in nats, shape (n,)."""
         return passes.entropy(self._wiring, self.log_tables)
+
+    def _size_marginals(self) -> SizeMarginals:
+        """Return P(|y| = s) and P(y_i = 1, |y| = s), exactly."""
+        return forest_sizes(self._wiring, self.log_tables)

@@ -162,12 +162,8 @@ def random_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
     scored by a model that has seen its twin, and neither the order of the rows nor writing a
     row twice instead of giving it weight 2 changes the folds.
     """
-    key = int(seed).to_bytes(8, "little", signed=False)
-    contents = [
-        blake2b(row, digest_size=8, key=key).digest() for row in _row_bytes(data.X, data.codes)
-    ]
     counted = np.ones(data.n_rows, dtype=bool) if data.weight is None else data.weight > 0
-    digests = np.array(contents, dtype="S8")
+    digests = row_digests(data, seed)
     distinct = np.unique(digests[counted])
     rank = np.searchsorted(distinct, digests)
     if isinstance(cv, float):
@@ -175,6 +171,32 @@ def random_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
         return Folds(np.where(rank < n_held_out, 0, -1).astype(np.intp), 1)
     n_folds = max(1, min(cv, len(distinct)))
     return Folds((rank % n_folds).astype(np.intp), n_folds)
+
+
+def row_digests(data: TrainingData, seed: int) -> NDArray[np.bytes_]:
+    """Digests (n,) of the rows' features and labels: equal for equal rows, else random."""
+    key = int(seed).to_bytes(8, "little", signed=False)
+    contents = [
+        blake2b(row, digest_size=8, key=key).digest() for row in _row_bytes(data.X, data.codes)
+    ]
+    return np.array(contents, dtype="S8")
+
+
+def distinct_rows(data: TrainingData, seed: int) -> TrainingData:
+    """Merge equal rows, adding their weights, and drop rows of weight zero; order by chance.
+
+    What is learned from the result depends neither on the order of the rows nor on whether a row
+    is written twice or has weight 2.
+    """
+    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    used = np.flatnonzero(weight > 0)
+    _, first, group = np.unique(
+        row_digests(data, seed)[used], return_index=True, return_inverse=True
+    )
+    total = np.bincount(group.ravel(), weights=weight[used]).astype(np.float64)
+    kept = used[first]
+    extra = None if data.extra is None else data.extra[kept]
+    return TrainingData(data.X[kept], data.codes[kept], data.cardinalities, total, extra)
 
 
 def given_folds(n_rows: int, splits: Iterable[tuple[Any, Any]]) -> Folds:

@@ -1,7 +1,28 @@
 """The estimators, one file per published method."""
 
-from colabel.models.base import JointClassifier
+from colabel.models.base import JointClassifier, LabelClassifier
 from colabel.models.binary_relevance import BinaryRelevance
+from colabel.models.cdn import CDN
+from colabel.models.chain import ClassifierChain
 from colabel.models.ctbn import CTBN
+from colabel.models.ecc import EnsembleOfChains
+from colabel.models.iblr import IBLR
+from colabel.models.mlknn import MLkNN
+from colabel.models.pcc import ProbabilisticClassifierChain
+from colabel.models.stacked import StackedBinaryRelevance
+from colabel.models.thresholds import ThresholdedClassifier
 
-__all__ = ["CTBN", "BinaryRelevance", "JointClassifier"]
+__all__ = [
+    "CDN",
+    "CTBN",
+    "IBLR",
+    "BinaryRelevance",
+    "ClassifierChain",
+    "EnsembleOfChains",
+    "JointClassifier",
+    "LabelClassifier",
+    "MLkNN",
+    "ProbabilisticClassifierChain",
+    "StackedBinaryRelevance",
+    "ThresholdedClassifier",
+]

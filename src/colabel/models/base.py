@@ -1,4 +1,4 @@
-"""What every estimator of the library shares: labels in, a Joint out, decisions on it."""
+"""What the estimators of the library share: labels in, a Joint out, decisions on it."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Array = NDArray[np.floating[Any]]
 _ROWS_AT_ONCE = 1 << 14
 
 
-class JointClassifier(ClassifierMixin, BaseEstimator):
-    """Base of the estimators: learns P(y | x), answers through a `Joint`.
+class LabelClassifier(ClassifierMixin, BaseEstimator):
+    """Base of all estimators, probabilistic or not: any labels in, the same kind of labels out.
 
-    A subclass implements `_learn(data)`, which sets the fitted attributes, and `_joint(X)`.
+    A subclass implements `_learn(data)`, which sets the fitted attributes, and `_codes(X)`.
 
     Attributes
     ----------
@@ -46,7 +46,6 @@ class JointClassifier(ClassifierMixin, BaseEstimator):
         Only where X had string column names.
     """
 
-    decision: str | Decision
     random_state: Any
 
     @abstractmethod
@@ -54,8 +53,11 @@ class JointClassifier(ClassifierMixin, BaseEstimator):
         """Fit the model to checked data."""
 
     @abstractmethod
-    def _joint(self, X: Any) -> Joint:
-        """Return the joint distribution for checked rows."""
+    def _codes(self, X: Any) -> Codes:
+        """Return the codes (n, d) predicted for checked rows."""
+
+    def _check_parameters(self) -> None:
+        """Refuse wrong parameters before any work is done."""
 
     def fit(
         self,
@@ -81,7 +83,7 @@ class JointClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        resolve_decision(self.decision)
+        self._check_parameters()
         X = self._checked(X, reset=True)
         space, codes = LabelSpace.infer(y, label_names)
         if codes.shape[0] != X.shape[0]:
@@ -95,13 +97,8 @@ class JointClassifier(ClassifierMixin, BaseEstimator):
         self._learn(_training_data(X, codes, space, sample_weight))
         return self
 
-    def joint(self, X: Any) -> Joint:
-        """Return the joint distribution of the labels for each row of X (n, p)."""
-        check_is_fitted(self)
-        return self._joint(self._checked(X, reset=False))
-
     def predict(self, X: Any) -> Any:
-        """Predict the labels that minimise the expected loss named by `decision`.
+        """Predict the labels of each row of X (n, p).
 
         Returns
         -------
@@ -109,39 +106,13 @@ class JointClassifier(ClassifierMixin, BaseEstimator):
             In the container the training labels had: (n, d) array, 1-d array, CSR, or sets.
         """
         check_is_fitted(self)
-        decision = resolve_decision(self.decision)
-        codes: list[Codes] = self._by_chunks(X, lambda joint: decide(joint, decision))
+        X = self._checked(X, reset=False)
+        codes = [self._codes(part) for part in _row_chunks(X)]
         return self.label_space_.decode(np.concatenate(codes))
-
-    def predict_proba(self, X: Any) -> Any:
-        """Probability of each label alone.
-
-        Returns
-        -------
-        marginals : (n, d) array of P(y = 1) for 0/1 labels; list of (n, K_i) arrays for class
-            variables; (n, K) array for one-dimensional y.
-        """
-        check_is_fitted(self)
-        if self.label_space_.kind == "vector":
-            return np.concatenate(self._by_chunks(X, lambda joint: joint.marginal_tables()[0]))
-        chunks = self._by_chunks(X, lambda joint: joint.marginals())
-        if isinstance(chunks[0], list):
-            return [np.concatenate(tables) for tables in zip(*chunks, strict=True)]
-        return np.concatenate(chunks)
-
-    def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of `predict_proba`."""
-        prob = self.predict_proba(X)
-        return [np.log(table) for table in prob] if isinstance(prob, list) else np.log(prob)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Exact match: the share of rows whose labels are all predicted right."""
         return exact_match(y, self.predict(X), sample_weight=sample_weight)
-
-    def _by_chunks(self, X: Any, answer: Callable[[Joint], Any]) -> list[Any]:
-        """Ask rows a chunk at a time: a joint may be many times larger than its rows."""
-        X = self._checked(X, reset=False)
-        return [answer(self._joint(part)) for part in _row_chunks(X)]
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
         return validate_data(
@@ -168,6 +139,68 @@ class JointClassifier(ClassifierMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         tags.classifier_tags.multi_label = True
         return tags
+
+
+class JointClassifier(LabelClassifier):
+    """Base of the probabilistic estimators: learns P(y | x), answers through a `Joint`.
+
+    A subclass implements `_learn(data)`, which sets the fitted attributes, and `_joint(X)`.
+    `predict` returns the labels that minimise the expected loss named by `decision`.
+
+    Attributes
+    ----------
+    label_space_ : LabelSpace
+        Names and values of the labels.
+    classes_ : list of arrays, or array for one-dimensional y
+        Values of every label variable.
+    label_names_ : tuple of str
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Only where X had string column names.
+    """
+
+    decision: str | Decision
+
+    @abstractmethod
+    def _joint(self, X: Any) -> Joint:
+        """Return the joint distribution for checked rows."""
+
+    def _check_parameters(self) -> None:
+        resolve_decision(self.decision)
+
+    def _codes(self, X: Any) -> Codes:
+        return decide(self._joint(X), resolve_decision(self.decision))
+
+    def joint(self, X: Any) -> Joint:
+        """Return the joint distribution of the labels for each row of X (n, p)."""
+        check_is_fitted(self)
+        return self._joint(self._checked(X, reset=False))
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probability of each label alone.
+
+        Returns
+        -------
+        marginals : (n, d) array of P(y = 1) for 0/1 labels; list of (n, K_i) arrays for class
+            variables; (n, K) array for one-dimensional y.
+        """
+        check_is_fitted(self)
+        if self.label_space_.kind == "vector":
+            return np.concatenate(self._by_chunks(X, lambda joint: joint.marginal_tables()[0]))
+        chunks = self._by_chunks(X, lambda joint: joint.marginals())
+        if isinstance(chunks[0], list):
+            return [np.concatenate(tables) for tables in zip(*chunks, strict=True)]
+        return np.concatenate(chunks)
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithm of `predict_proba`."""
+        prob = self.predict_proba(X)
+        return [np.log(table) for table in prob] if isinstance(prob, list) else np.log(prob)
+
+    def _by_chunks(self, X: Any, answer: Callable[[Joint], Any]) -> list[Any]:
+        """Ask rows a chunk at a time: a joint may be many times larger than its rows."""
+        X = self._checked(X, reset=False)
+        return [answer(self._joint(part)) for part in _row_chunks(X)]
 
 
 def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) -> TrainingData:

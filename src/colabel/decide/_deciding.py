@@ -1,73 +1,21 @@
-"""Decisions: the label vector to announce, given a joint distribution and a loss."""
+"""From the name of a loss to a decision, and from a joint to label vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Protocol
 
 import numpy as np
 
+from colabel.decide._f1 import F1
+from colabel.decide._jaccard import Jaccard
+from colabel.decide._rules import Decision, Hamming, Subset
 from colabel.joint import Joint
 from colabel.labels import Codes
 
-__all__ = ["DECISIONS", "Decision", "Hamming", "Subset", "decide"]
-
-
-class Decision(Protocol):
-    """A rule that turns a joint distribution into one label vector per row."""
-
-    needs: ClassVar[frozenset[str]]  # the questions it asks: "mode", "marginals", ...
-
-    def __call__(self, joint: Joint) -> Codes:
-        """Return codes (n, d)."""
-        ...
-
-
-@dataclass(frozen=True)
-class Subset:
-    """Minimise the expected subset 0/1 loss, 1[y != h]: announce the most probable vector.
-
-    Examples
-    --------
-    >>> Subset().needs
-    frozenset({'mode'})
-    """
-
-    needs: ClassVar[frozenset[str]] = frozenset({"mode"})
-
-    def __call__(self, joint: Joint) -> Codes:
-        """Return the codes (n, d) of the mode."""
-        return joint.mode_codes()
-
-
-@dataclass(frozen=True)
-class Hamming:
-    """Minimise the expected Hamming loss, mean_i 1[y_i != h_i]: each label's own best value.
-
-    A tie goes to the smaller code. For a label of two values the decision is P(y=1) > 1/2, which
-    agrees with rounding the probability (NumPy rounds one half to the even number, 0).
-
-    Examples
-    --------
-    >>> Hamming().needs
-    frozenset({'marginals'})
-    """
-
-    needs: ClassVar[frozenset[str]] = frozenset({"marginals"})
-
-    def __call__(self, joint: Joint) -> Codes:
-        """Return the codes (n, d) of the most probable value of each label."""
-        best = [
-            # not argmax: P(y=0) may be off one half by a rounding error where P(y=1) is not
-            table[:, 1] > 0.5 if table.shape[1] == 2 else table.argmax(axis=1)
-            for table in joint.marginal_tables()
-        ]
-        return np.stack(best, axis=1).astype(np.int32)
-
-
-DECISIONS: Mapping[str, Decision] = MappingProxyType({"subset": Subset(), "hamming": Hamming()})
+DECISIONS: Mapping[str, Decision] = MappingProxyType(
+    {"subset": Subset(), "hamming": Hamming(), "f1": F1(), "jaccard": Jaccard()}
+)
 
 
 def decide(joint: Joint, loss: str | Decision | Callable[[Joint], Codes] = "subset") -> Codes:
@@ -79,7 +27,9 @@ def decide(joint: Joint, loss: str | Decision | Callable[[Joint], Codes] = "subs
         The distribution over label vectors, for n rows.
     loss : str or callable, default="subset"
         `"subset"` (the most probable vector), `"hamming"` (the most probable value of each
-        label), or a `Decision` or any function from a joint to codes (n, d).
+        label), `"f1"` or `"jaccard"` (for 0/1 labels: the vector with the largest expected F1 or
+        overlap, see `F1` and `Jaccard`), or a `Decision` or any function from a joint to codes
+        (n, d).
 
     Returns
     -------
@@ -96,6 +46,11 @@ def decide(joint: Joint, loss: str | Decision | Callable[[Joint], Codes] = "subs
     >>> joint = Tree(space, [-1, 0], [a, b])
     >>> decide(joint).tolist(), decide(joint, "hamming").tolist()
     ([[1, 0]], [[0, 0]])
+
+    F1 prefers to name a label too many over one too few.
+
+    >>> decide(joint, "f1").tolist()
+    [[1, 1]]
     """
     rule = resolve_decision(loss)
     codes = np.asarray(rule(joint))

@@ -1,0 +1,48 @@
+"""How a pairwise field is asked: which engine, with how much memory, how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+Engine = Literal["auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"]
+ModeEngine = Literal["auto", "icm", "toulbar2"]
+
+_LEAST = {"memory": 1, "max_iter": 1, "n_chains": 1, "n_sweeps": 1, "burn_in": 0}
+
+
+@dataclass(frozen=True)
+class FieldOptions:
+    """Options of `PairwiseField`; see there."""
+
+    engine: Engine = "auto"
+    mode_engine: ModeEngine = "auto"
+    memory: int = 2**24
+    damping: float = 0.3
+    tol: float = 1e-6
+    max_iter: int = 200
+    n_chains: int = 4
+    n_sweeps: int = 500
+    burn_in: int = 100
+    random_state: int = 0
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, choices in (("engine", Engine), ("mode_engine", ModeEngine)):
+            value = getattr(self, name)
+            if value not in get_args(choices):
+                listed = ", ".join(map(repr, get_args(choices)))
+                raise ValueError(f"{name}={value!r} must be one of {listed}.")
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(f"{name}={value!r} must be an integer of at least {least}.")
+        if not 0.0 <= self.damping < 1.0:
+            raise ValueError(
+                f"damping={self.damping!r} must be at least 0 and below 1: it is the share of the "
+                "old message that stays."
+            )
+        if not self.tol > 0.0:
+            raise ValueError(f"tol={self.tol!r} must be positive.")

@@ -1,0 +1,246 @@
+"""The tables of a pairwise field: one per label, one per edge, for each row of a batch.
+
+Shapes: n rows, d labels, label i has K_i values. `unary[i]` is (n, K_i). `tables[e]`, of the edge
+e = (i, j), is (n, K_i, K_j), or (1, K_i, K_j) where all rows share it. Scores are natural logs up
+to a constant per row; -inf forbids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colabel.labels import MISSING, Codes, LabelSpace
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+Rows = slice | IntArray
+Edge = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class FieldTables:
+    """The potentials of a pairwise field.
+
+    score(y) = sum_i unary_i[y_i] + sum_(i, j) table_ij[y_i, y_j]
+
+    Attributes
+    ----------
+    unary : tuple of d arrays of shape (n, K_i)
+        Score of each value of each label.
+    edges : tuple of E pairs (i, j)
+        All different, with i < j.
+    tables : tuple of E arrays of shape (n, K_i, K_j) or (1, K_i, K_j)
+        Score of each pair of values.
+    """
+
+    unary: tuple[FloatArray, ...]
+    edges: tuple[Edge, ...]
+    tables: tuple[FloatArray, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return len(self.unary[0])
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels d."""
+        return len(self.unary)
+
+    @cached_property
+    def cardinalities(self) -> tuple[int, ...]:
+        """Number of values of each label."""
+        return tuple(table.shape[1] for table in self.unary)
+
+    @cached_property
+    def neighbours(self) -> tuple[tuple[int, ...], ...]:
+        """The labels that share an edge with each label, ascending."""
+        found: list[list[int]] = [[] for _ in self.unary]
+        for i, j in self.edges:
+            found[i].append(j)
+            found[j].append(i)
+        return tuple(tuple(sorted(others)) for others in found)
+
+    @cached_property
+    def has_zeros(self) -> bool:
+        """Whether some score is -inf."""
+        return any(bool(np.isneginf(part).any()) for part in (*self.unary, *self.tables))
+
+    def rows(self, index: Rows) -> FieldTables:
+        """Return the tables of some of the rows."""
+        tables = tuple(t if len(t) == 1 else _not_empty(t[index]) for t in self.tables)
+        return FieldTables(tuple(u[index] for u in self.unary), self.edges, tables)
+
+    def score(self, codes: Codes) -> FloatArray:
+        """Return the scores (..., n) of label vectors (..., n, d), none of them missing."""
+        rows = np.arange(self.n_rows)
+        found = np.zeros(codes.shape[:-1])
+        for i, unary in enumerate(self.unary):
+            found += unary[rows, codes[..., i]]
+        for (i, j), table in zip(self.edges, self.tables, strict=True):
+            found += table[rows if len(table) > 1 else 0, codes[..., i], codes[..., j]]
+        return found
+
+    def mean_score(self, single: Sequence[FloatArray], pairs: Sequence[FloatArray]) -> FloatArray:
+        """Return the expected score (n,) under marginals (n, K_i) and (n, K_i, K_j) of edges."""
+        found = np.zeros(self.n_rows)
+        for unary, prob in zip(self.unary, single, strict=True):
+            found += (_finite(unary) * prob).sum(axis=1)
+        for table, prob in zip(self.tables, pairs, strict=True):
+            found += (_finite(table) * prob).sum(axis=(1, 2))
+        return found
+
+    def components(self) -> list[IntArray]:
+        """Return the labels of each connected component, ascending; smallest label first."""
+        unseen = dict.fromkeys(range(self.n_labels))
+        found = []
+        while unseen:
+            stack = [next(iter(unseen))]
+            del unseen[stack[0]]
+            members = []
+            while stack:
+                i = stack.pop()
+                members.append(i)
+                new = [j for j in self.neighbours[i] if j in unseen]
+                stack.extend(new)
+                for j in new:
+                    del unseen[j]
+            found.append(np.array(sorted(members), dtype=np.intp))
+        return found
+
+    def restricted(self, labels: IntArray) -> FieldTables:
+        """Return the field of some of the labels (ascending) and the edges among them."""
+        place = {int(i): p for p, i in enumerate(labels)}
+        kept = [e for e, (i, j) in enumerate(self.edges) if i in place and j in place]
+        return FieldTables(
+            tuple(self.unary[i] for i in labels),
+            tuple((place[self.edges[e][0]], place[self.edges[e][1]]) for e in kept),
+            tuple(self.tables[e] for e in kept),
+        )
+
+    def clamped(self, i: int, value: int) -> FieldTables:
+        """Return the field in which label i has one value in all rows; the edges stay."""
+        allowed = np.arange(self.cardinalities[i]) == value
+        unary = list(self.unary)
+        unary[i] = np.where(allowed, unary[i], -np.inf)
+        return FieldTables(tuple(unary), self.edges, self.tables)
+
+    def conditioned(self, evidence: Codes) -> FieldTables:
+        """Return the field in which labels that disagree with evidence (n, d) score -inf.
+
+        The scores of vectors that agree do not change. A label known in every row takes its edges
+        with it, folded into the scores of its neighbours: so the graph gets simpler.
+        """
+        known = evidence != MISSING
+        unary = list(self.unary)
+        for i in np.flatnonzero(known.any(axis=0)).tolist():
+            agrees = evidence[:, i, None] == np.arange(unary[i].shape[1])
+            unary[i] = np.where(agrees | ~known[:, i, None], unary[i], -np.inf)
+        certain = known.all(axis=0) if self.n_rows else np.zeros(self.n_labels, dtype=bool)
+        edges: list[Edge] = []
+        tables: list[FloatArray] = []
+        for (i, j), table in zip(self.edges, self.tables, strict=True):
+            if not certain[i] and not certain[j]:
+                edges.append((i, j))
+                tables.append(table)
+                continue
+            at = np.arange(self.n_rows) if len(table) > 1 else 0
+            if certain[i]:
+                unary[j] = unary[j] + table[at, evidence[:, i], :]
+            else:
+                unary[i] = unary[i] + table[at, :, evidence[:, j]]
+        return FieldTables(tuple(unary), tuple(edges), tuple(tables))
+
+
+def _not_empty(table: FloatArray) -> FloatArray:
+    """Give a table of no rows (0, K, L) a row of zeros, so that row 0 can always be read."""
+    return table if len(table) else np.zeros((1, *table.shape[1:]))
+
+
+def _finite(scores: FloatArray) -> FloatArray:
+    """Scores with 0 for -inf: what is impossible adds nothing to an expectation."""
+    return np.where(np.isneginf(scores), 0.0, scores)
+
+
+def checked_field(
+    space: LabelSpace, unary: Sequence[ArrayLike], edges: ArrayLike, tables: Sequence[ArrayLike]
+) -> FieldTables:
+    """Return a user's potentials as `FieldTables`, or raise ValueError with a sentence."""
+    singles = _checked_unary(space, unary)
+    pairs = np.asarray(edges)
+    if pairs.size == 0:
+        pairs = np.empty((0, 2), dtype=np.intp)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise ValueError(
+            f"edges has shape {pairs.shape} and type {pairs.dtype} but must be an integer array "
+            "(E, 2): two label positions per edge."
+        )
+    if len(tables) != len(pairs):
+        raise ValueError(
+            f"There are {len(tables)} tables but {len(pairs)} edges: give one table per edge."
+        )
+    n_rows = len(singles[0])
+    found: dict[Edge, FloatArray] = {}
+    for (i, j), given in zip(pairs.tolist(), tables, strict=True):
+        _check_edge(space, i, j, found)
+        table = np.asarray(given, dtype=np.float64)
+        shape = (space.cardinalities[i], space.cardinalities[j])
+        if table.shape not in ((n_rows, *shape), (1, *shape)):
+            raise ValueError(
+                f"The table of edge ({i}, {j}) has shape {table.shape} but must have "
+                f"{(n_rows, *shape)}, or {(1, *shape)} if all rows share it."
+            )
+        _check_scores(f"The table of edge ({i}, {j})", table)
+        found[min(i, j), max(i, j)] = _not_empty(table if i < j else table.transpose(0, 2, 1))
+    order = sorted(found)
+    return FieldTables(tuple(singles), tuple(order), tuple(found[edge] for edge in order))
+
+
+def _checked_unary(space: LabelSpace, unary: Sequence[ArrayLike]) -> list[FloatArray]:
+    """Return the scores of the labels as arrays (n, K_i)."""
+    if len(unary) != space.n_labels:
+        raise ValueError(
+            f"There are {len(unary)} unary arrays but {space.n_labels} labels: give one array "
+            "(n, K_i) of scores per label."
+        )
+    singles = [np.asarray(scores, dtype=np.float64) for scores in unary]
+    for name, size, scores in zip(space.names, space.cardinalities, singles, strict=True):
+        wanted = (len(singles[0]) if singles[0].ndim else 0, size)
+        if scores.shape != wanted:
+            raise ValueError(
+                f"The unary scores of label {name!r} have shape {scores.shape} but must have "
+                f"{wanted}: rows, then the values of the label."
+            )
+        _check_scores(f"The unary array of label {name!r}", scores)
+    return singles
+
+
+def _check_edge(space: LabelSpace, i: int, j: int, seen: dict[Edge, FloatArray]) -> None:
+    """Raise ValueError unless (i, j) joins two different labels that are not joined yet."""
+    if not (0 <= i < space.n_labels and 0 <= j < space.n_labels):
+        raise ValueError(
+            f"Edge ({i}, {j}) names a label that does not exist: labels are numbered from 0 to "
+            f"{space.n_labels - 1}."
+        )
+    if i == j:
+        raise ValueError(
+            f"Edge ({i}, {j}) joins label {space.names[i]!r} to itself: put its scores into unary."
+        )
+    if (min(i, j), max(i, j)) in seen:
+        raise ValueError(f"Edge ({i}, {j}) is given twice: add the two tables into one.")
+
+
+def _check_scores(what: str, scores: FloatArray) -> None:
+    """Raise ValueError if a score is NaN or +inf."""
+    wrong = np.argwhere(np.isnan(scores) | np.isposinf(scores))
+    if len(wrong):
+        first = tuple(wrong[0].tolist())
+        raise ValueError(
+            f"{what} holds {scores[first]} at {first} (row first), but scores must be numbers or "
+            "-inf, which forbids."
+        )

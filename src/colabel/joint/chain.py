@@ -1,0 +1,316 @@
+"""Chain: every label depends on x and on all the labels before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from colabel.joint import _chain_prefixes as grown
+from colabel.joint import _chain_sums as sums
+from colabel.joint._chain_links import EstimatorLinks, LinearLinks, Links, TableLinks
+from colabel.joint._chain_prefixes import Prefixes
+from colabel.joint._chain_search import (
+    ENUMERATION_LIMIT,
+    BeamSearch,
+    BranchAndBound,
+    ChainSearch,
+    EpsilonSearch,
+    Exhaustive,
+    MonteCarlo,
+    as_search,
+)
+from colabel.joint._user_terms import impossible_evidence
+from colabel.joint.base import Joint, Rows
+from colabel.labels import MISSING, Codes, LabelSpace
+
+__all__ = [
+    "ENUMERATION_LIMIT",
+    "BeamSearch",
+    "BranchAndBound",
+    "Chain",
+    "ChainSearch",
+    "EpsilonSearch",
+    "EstimatorLinks",
+    "Exhaustive",
+    "LinearLinks",
+    "Links",
+    "MonteCarlo",
+    "TableLinks",
+    "as_order",
+    "as_search",
+]
+
+FloatArray = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+class Chain(Joint):
+    r"""Labels in an order, each dependent on all before it.
+
+    .. math:: P(y \mid x) = \prod_k P(y_{o(k)} \mid x, y_{o(0)}, \dots, y_{o(k-1)})
+
+    This is the joint of classifier chains. Any distribution can be written so, and nothing is
+    lost by the order itself; what is hard is to ask.
+
+    - The probability of a complete label vector is exact, and samples are exact draws.
+    - The mode and `top_k` come from a search, `inference`. Branch and bound is exact and visits
+      about d / P(mode) prefixes of a row. A row that needs more than
+      `BranchAndBound.max_prefixes` (a million) keeps the best vector seen, with a warning.
+    - Marginals, `pair_marginals`, entropy and probabilities of partly observed vectors are sums
+      over label vectors: exact by enumeration while there are at most `limit` of them (labels
+      that are known do not count), otherwise estimated from `n_samples` draws along the chain,
+      marginals as averages of the links' probabilities (Rao-Blackwell).
+    - Evidence whose earlier labels are all known clamps the links and costs nothing. Other
+      evidence restricts the searches, which stay exact; sums weigh all the prefixes up to the
+      last known label, or draws of them (importance weights) where there are more than `limit`.
+
+    `exact` says whether all the answers are exact; `how` says what is not.
+
+    Parameters
+    ----------
+    space : LabelSpace
+        Names and values of the d labels.
+    order : array-like of int of shape (d,)
+        Position in the space of the first, second, ... label of the chain.
+    links : Links
+        The conditionals, in chain order: `LinearLinks`, `EstimatorLinks`, `TableLinks`, or any
+        object like them.
+    inference : str or ChainSearch, default="exact"
+        "exact" (branch and bound), "exhaustive" (enumeration, up to 65536 label vectors),
+        "epsilon", "beam", "greedy", "monte_carlo", or one of `BranchAndBound()`,
+        `Exhaustive(limit)`, `EpsilonSearch(epsilon)`, `BeamSearch(width)` and
+        `MonteCarlo(n_samples, seed)`.
+    limit : int, default=65536
+        Most label vectors of a row that sums enumerate.
+    n_samples : int, default=1000
+        Draws per row where there are more.
+    seed : int, default=0
+        Seed of these draws. All rows share their random numbers, so the answer for a row does
+        not depend on the others.
+
+    Examples
+    --------
+    Greedy search takes the likelier value of `a` and misses the mode.
+
+    >>> import numpy as np
+    >>> from colabel.joint.chain import Chain, TableLinks
+    >>> from colabel.labels import LabelSpace
+    >>> space = LabelSpace(("a", "b"), (np.array([0, 1]), np.array([0, 1])), "matrix")
+    >>> a, b_given_a = np.log([[0.6, 0.4]]), np.log([[[0.5, 0.5], [0.9, 0.1]]])
+    >>> links = TableLinks.of([a, b_given_a])
+    >>> joint = Chain(space, [0, 1], links)
+    >>> joint
+    <Chain: 1 row, 2 labels, exact>
+    >>> joint.mode(), Chain(space, [0, 1], links, inference="greedy").mode()
+    (array([[1, 0]]), array([[0, 0]]))
+    >>> joint.marginals().round(2), joint.given({"b": 1}).marginals().round(2)
+    (array([[0.4 , 0.34]]), array([[0.12, 1.  ]]))
+    """
+
+    def __init__(
+        self,
+        space: LabelSpace,
+        order: ArrayLike,
+        links: Links,
+        *,
+        inference: str | ChainSearch = "exact",
+        limit: int = ENUMERATION_LIMIT,
+        n_samples: int = 1000,
+        seed: int = 0,
+    ) -> None:
+        order = as_order(order, space)
+        wanted = tuple(space.cardinalities[label] for label in order)
+        if links.cardinalities != wanted:
+            raise ValueError(
+                f"The links are of labels with {links.cardinalities} values but the chain has "
+                f"{wanted}: give one link per label, in the order of the chain."
+            )
+        effort = sums.Effort(_at_least(1, limit=limit), _at_least(1, n_samples=n_samples), seed)
+        known = np.full((links.n_rows, space.n_labels), MISSING, dtype=np.int32)
+        self._set(space, order, links, as_search(inference), effort, known)
+
+    def _set(
+        self,
+        space: LabelSpace,
+        order: Indices,
+        links: Links,
+        search: ChainSearch,
+        effort: sums.Effort,
+        known: Codes,
+    ) -> None:
+        super().__init__(space, links.n_rows)
+        self.order = order
+        self.links = links
+        self.inference = search
+        self._effort = effort
+        self._known = known  # in chain order
+        self._log_evidence: FloatArray | None = None
+        enumerable = sums.is_enumerable(links, known, effort)
+        self.exact = search.exact and bool(enumerable.all())
+        self.how = f"{search.how} {self._how_sums(bool(enumerable.all()))}"
+
+    def _how_sums(self, enumerable: bool) -> str:
+        if enumerable:
+            return "Sums exact, by enumeration of the label vectors."
+        weighted = ", weighted by the evidence" if (self._known != MISSING).any() else ""
+        return (
+            f"Marginals and other sums over more than {self._effort.limit} label vectors are "
+            f"estimated from {self._effort.n_samples} draws{weighted}."
+        )
+
+    def _with(self, links: Links, known: Codes) -> Chain:
+        """Return the chain of other rows or with other evidence."""
+        joint = Chain.__new__(Chain)
+        joint._set(self.space, self.order, links, self.inference, self._effort, known)
+        return joint
+
+    def mode_codes(self) -> Codes:
+        """Return the codes (n, d) of the most probable vectors, as `inference` finds them.
+
+        In a tie the smaller code wins at the label earliest in the chain.
+        """
+        return self.top_k_codes(1)[0][:, 0]
+
+    def top_k_codes(self, k: int) -> tuple[Codes, FloatArray]:
+        """Return codes (n, k, d) and log-probabilities (n, k), best first.
+
+        Exact with the inferences "exact" and "exhaustive". "greedy" and "beam" return the k
+        last survivors of a beam at least k wide, "epsilon" and "monte_carlo" the best of the
+        vectors they have seen.
+        """
+        k = self._at_most_all(k)
+        found = self.inference.candidates(self.links, self._known, k)
+        codes, log_prob, count = grown.best_distinct(found, self.n_rows, k)
+        lacking = np.flatnonzero(count < k)
+        if lacking.size and not self.inference.exact:
+            # an approximate search ran out of vectors; others may still be possible
+            rest = BranchAndBound().candidates(self.links.take(lacking), self._known[lacking], k)
+            completed = grown.best_distinct(rest, len(lacking), k)
+            codes[lacking], log_prob[lacking], count[lacking] = completed
+        for row in np.flatnonzero(count < k):
+            _fill_impossible(codes[row], int(count[row]), self.links.cardinalities)
+        return self._to_labels(codes), log_prob - self._evidence_mass()[:, None]
+
+    def log_prob_codes(self, codes: Codes) -> FloatArray:
+        """Return the log-probability (n,) of the observed entries of codes (n, d).
+
+        Exact for complete vectors, and for others while no more than `limit` prefixes have to
+        be summed.
+        """
+        asked = codes[:, self.order]
+        both = np.where(asked == MISSING, self._known, asked).astype(np.int32)
+        contradicts = ((self._known != MISSING) & (both != self._known)).any(axis=1)
+        mass = sums.log_mass(self.links, both, self._effort) - self._evidence_mass()
+        return np.where(contradicts, -np.inf, mass)
+
+    def marginal_tables(self) -> list[FloatArray]:
+        """Return P(y_i) for each label as an array (n, K_i)."""
+        tables = sums.marginal_tables(self.links, self._known, self._effort)
+        return [tables[position] for position in np.argsort(self.order)]
+
+    def pair_table(self, i: int, j: int) -> FloatArray:
+        """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
+        shape = self.space.cardinalities[i], self.space.cardinalities[j]
+        first, second = (int(np.flatnonzero(self.order == label)[0]) for label in (i, j))
+
+        def count(vectors: Prefixes, weight: FloatArray, n_rows: int) -> FloatArray:
+            cell = vectors.rows * shape[0] + vectors.codes[:, first]
+            cell = cell * shape[1] + vectors.codes[:, second]
+            counts = grown.bin_sums(cell, weight, n_rows * shape[0] * shape[1])
+            return counts.reshape(n_rows, *shape)
+
+        return sums.over_vectors(self.links, self._known, self._effort, count, shape)
+
+    def entropy(self) -> FloatArray:
+        """Return the entropy of each row's distribution in nats, shape (n,)."""
+
+        def mean_log_prob(vectors: Prefixes, weight: FloatArray, n_rows: int) -> FloatArray:
+            possible = np.where(weight > 0, vectors.log_prob, 0.0)
+            return grown.bin_sums(vectors.rows, weight * possible, n_rows)
+
+        mean = sums.over_vectors(self.links, self._known, self._effort, mean_log_prob, ())
+        return self._evidence_mass() - mean
+
+    def sample_codes(self, size: int, rng: Generator) -> Codes:
+        """Return draws (size, n, d).
+
+        Given evidence that cannot be enumerated, they are resampled by weight from `n_samples`
+        draws of each row.
+        """
+        drawn = sums.sample(self.links, self._known, self._effort, size, rng)
+        return self._to_labels(drawn)
+
+    def given_codes(self, evidence: Codes) -> Chain:
+        """Return the joint given the known entries of evidence (n, d)."""
+        asked = evidence[:, self.order]
+        known = np.where(asked == MISSING, self._known, asked).astype(np.int32)
+        contradicts = ((self._known != MISSING) & (known != self._known)).any(axis=1)
+        joint = self._with(self.links, known)
+        impossible = np.flatnonzero(contradicts | np.isneginf(joint._evidence_mass()))
+        if impossible.size:
+            raise impossible_evidence(self.space, evidence, impossible)
+        return joint
+
+    def rows(self, index: Rows) -> Chain:
+        """Return the joint of some of the rows."""
+        return self._with(self.links.take(index), self._known[index])
+
+    def path_tables(self) -> list[FloatArray]:
+        """Return P(y_i | x, mode of the labels before it) for each label, arrays (n, K_i).
+
+        With greedy inference these are what classifier chains classically report as
+        probabilities; they are not marginals.
+        """
+        mode = self.mode_codes()[:, self.order]
+        rows = np.arange(self.n_rows)
+        tables = [
+            np.exp(self.links.log_prob(rows, np.ascontiguousarray(mode[:, :position])))
+            for position in range(self.space.n_labels)
+        ]
+        return [tables[position] for position in np.argsort(self.order)]
+
+    def _evidence_mass(self) -> FloatArray:
+        """Log-probability (n,) of what is known, computed once."""
+        if self._log_evidence is None:
+            self._log_evidence = sums.log_mass(self.links, self._known, self._effort)
+        return self._log_evidence
+
+    def _to_labels(self, codes: Codes) -> Codes:
+        """Turn codes (..., d) in chain order into codes in the order of the space."""
+        return np.ascontiguousarray(codes[..., np.argsort(self.order)])
+
+
+def as_order(order: Any, space: LabelSpace) -> Indices:
+    """Return an order of labels, given by names or positions, as positions (d,)."""
+    positions = np.array([space.index(label) for label in order], dtype=np.intp)
+    if sorted(positions.tolist()) != list(range(space.n_labels)):
+        raise ValueError(
+            f"order={list(order)!r} must name each of the {space.n_labels} labels once, by name "
+            "or by position."
+        )
+    return positions
+
+
+def _at_least(least: int, **named: int) -> int:
+    ((name, value),) = named.items()
+    if value < least:
+        raise ValueError(f"{name}={value!r} must be at least {least}.")
+    return value
+
+
+def _fill_impossible(codes: Codes, count: int, cardinalities: tuple[int, ...]) -> None:
+    """Fill codes (k, d) behind the first `count` with vectors not yet listed, in place.
+
+    The k first vectors by code hold enough of them, `count` being at most k.
+    """
+    k = len(codes)
+    every = np.zeros((k + count, len(cardinalities)), dtype=np.int32)
+    rest = np.arange(k + count)
+    for position in range(len(cardinalities) - 1, -1, -1):
+        rest, every[:, position] = np.divmod(rest, cardinalities[position])
+    listed = {tuple(vector) for vector in codes[:count].tolist()}
+    new = [vector for vector in every[rest == 0].tolist() if tuple(vector) not in listed]
+    codes[count:] = new[: k - count]

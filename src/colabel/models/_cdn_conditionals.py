@@ -1,0 +1,164 @@
+"""From fitted conditionals and rows to what the samplers of dependency networks take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+
+from colabel._typing import is_sparse
+from colabel.joint import LinearConditionals
+from colabel.joint._gibbs_random import Keys, mix
+from colabel.labels import Codes
+from colabel.learn.from_estimator import EstimatorModels
+from colabel.learn.label_features import column_owner, label_columns
+from colabel.learn.linear import LinearModels
+
+FloatArray = NDArray[np.float64]
+Rows = slice | NDArray[np.intp]
+
+_NEVER = -1e6  # a score far below any other
+_NUMBERS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True)
+class LinearNetwork:
+    """Fitted linear conditionals, one score for each label column.
+
+    Attributes
+    ----------
+    coef : (e, p)
+        Weights of the features in each score.
+    intercept : (e,)
+    weights : (e, e)
+        Entry [c, s]: weight of label column c in score s.
+    floor : (e,)
+        Probability kept for values of multi-valued labels that no row carried.
+    cardinalities : (d,)
+    """
+
+    coef: FloatArray
+    intercept: FloatArray
+    weights: FloatArray
+    floor: FloatArray
+    cardinalities: tuple[int, ...]
+
+    @classmethod
+    def of(cls, models: LinearModels, cardinalities: tuple[int, ...]) -> LinearNetwork:
+        """Gather the coefficients of one model a label; the extra features are label columns."""
+        coef: FloatArray = np.concatenate(models.coef).astype(
+            np.float64
+        )  # (e, p + e + 1): scores are laid out like columns
+        n_columns = len(column_owner(cardinalities))
+        floors: list[FloatArray] = [np.zeros(0)] * models.n_models
+        for positions, n_classes, fitted in models.parts:
+            for position, floor in zip(positions, fitted.floor, strict=True):
+                floors[position] = np.zeros(1) if n_classes == 2 else floor
+        floor = np.concatenate(floors)
+        # Where a floor stands for a value, the regression itself has nothing to say of it.
+        intercept = np.where(floor > 0, _NEVER, coef[:, -1])
+        n_features = coef.shape[1] - n_columns - 1
+        weights = np.ascontiguousarray(coef[:, n_features:-1].T)
+        return cls(coef[:, :n_features], intercept, weights, floor, cardinalities)
+
+    def at(self, X: Any) -> LinearConditionals:
+        """Return the conditionals of rows X (n, p)."""
+        base = np.asarray(X @ self.coef.T) + self.intercept
+        return LinearConditionals(base, self.weights, self.cardinalities, self.floor)
+
+
+@dataclass(frozen=True)
+class EstimatorConditionals:
+    """Conditionals by fitted classifiers whose last features are the other labels' columns."""
+
+    models: EstimatorModels
+    X: Any  # (n, p) array or CSR
+    cardinalities: tuple[int, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return int(self.X.shape[0])
+
+    def log_prob(self, labels: Codes, i: int) -> FloatArray:
+        """Return log p(y_i = v | x, y_-i), (m, n, K_i), for label vectors (m, n, d)."""
+        n_vectors, n_rows, n_labels = labels.shape
+        columns = label_columns(labels.reshape(-1, n_labels), self.cardinalities)
+        log_prob = self.models.models[i].log_prob(_repeated(self.X, n_vectors), columns)
+        return np.asarray(log_prob, dtype=np.float64).reshape(n_vectors, n_rows, -1)
+
+    def rows(self, index: Rows) -> EstimatorConditionals:
+        """Return the conditionals of some of the rows."""
+        return EstimatorConditionals(self.models, self.X[index], self.cardinalities)
+
+
+def _repeated(X: Any, times: int) -> Any:
+    if times == 1:
+        return X
+    return sp.vstack([X] * times, format="csr") if is_sparse(X) else np.tile(X, (times, 1))
+
+
+class HardDecisions(ClassifierMixin, BaseEstimator):
+    """A classifier whose probabilities are 0 and 1: what it predicts has probability 1.
+
+    So the paper extends the network to classifiers without probabilities.
+    """
+
+    def __init__(self, estimator: BaseEstimator) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the classifier behind."""
+        arguments = {} if sample_weight is None else {"sample_weight": sample_weight}
+        self.estimator_ = clone(self.estimator).fit(X, y, **arguments)
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predict as the classifier behind does."""
+        return self.estimator_.predict(X)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return 1 for the predicted class and 0 for the others, (n, K)."""
+        certain: FloatArray = (self.predict(X)[:, None] == self.classes_).astype(np.float64)
+        return certain
+
+
+def row_keys(X: Any) -> Keys:
+    """Return a number of 64 bits for each row of X (n, p) that depends on its content alone.
+
+    Chance is drawn from it: so a row gets the same answer whatever rows stand beside it and in
+    whatever order, and whether X is dense or sparse. It is the sum, over the entries that are
+    not zero, of a hash of position and value.
+    """
+    n_rows, n_columns = X.shape
+    places = mix(np.arange(1, n_columns + 1, dtype=np.uint64))
+    if not is_sparse(X):
+        step = max(1, _NUMBERS_AT_ONCE // max(1, n_columns))
+        parts = [_entry_hashes(X[s : s + step], places) for s in range(0, n_rows, step)]
+        return np.concatenate([part.sum(axis=1, dtype=np.uint64) for part in parts])
+    csr = sp.csr_array(X, copy=True)
+    csr.sum_duplicates()
+    hashes = _entry_hashes(csr.data, places[csr.indices])
+    # Sums of 64 bits wrap around, so differences of running sums are exact.
+    running = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(hashes, dtype=np.uint64)])
+    keys: Keys = running[csr.indptr[1:]] - running[csr.indptr[:-1]]
+    return keys
+
+
+def _entry_hashes(values: Any, places: Keys) -> Keys:
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    hashes = mix(mix(values.view(np.uint64) ^ places))
+    return np.where(values == 0, np.uint64(0), hashes)
+
+
+def allowed_columns(cardinalities: Sequence[int]) -> NDArray[np.bool_]:
+    """Which label columns each conditional may use, (d, e): those of the other labels."""
+    owner = column_owner(cardinalities)
+    others: NDArray[np.bool_] = owner != np.arange(len(cardinalities))[:, None]
+    return others

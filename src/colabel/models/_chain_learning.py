@@ -1,0 +1,181 @@
+"""Learning the links of a chain, for one chain or for many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+
+from colabel.joint.chain import Chain, ChainSearch, EstimatorLinks, LinearLinks, Links
+from colabel.labels import MISSING, LabelSpace
+from colabel.learn.conditional import Folds, Indices, RowGroup, TrainingData
+from colabel.learn.from_estimator import EstimatorModels
+from colabel.learn.label_features import column_owner, label_columns
+from colabel.learn.linear import LinearModels
+from colabel.models._chain_scales import MakeLearner, Models, ScaledLearner
+from colabel.models._learning import can_hold_out
+
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class LearnedChain:
+    """A chain for any rows.
+
+    Attributes
+    ----------
+    order : (d,)
+        Labels in the order of the chain.
+    models : LinearModels or EstimatorModels
+        One conditional per label, in the order of the labels; the columns of the earlier labels
+        follow the features.
+    choice : (d,)
+        Position of each label's C in the grid.
+    scale : (d,)
+        Scale of the label columns each link was taught with.
+    cardinalities : (d,)
+        Number of values of each label.
+    """
+
+    order: Indices
+    models: Models
+    choice: Indices
+    scale: Array
+    cardinalities: tuple[int, ...]
+
+    def links(self, X: Any) -> Links:
+        """Return the links for rows X (n, p)."""
+        if isinstance(self.models, LinearModels):
+            return LinearLinks.of_models(self.models, X, self.order, self.cardinalities)
+        return EstimatorLinks(self.models, X, self.order, self.cardinalities)
+
+    def joint(
+        self, space: LabelSpace, X: Any, search: ChainSearch | str, n_samples: int, seed: int
+    ) -> Chain:
+        """Return the joint for rows X (n, p)."""
+        return Chain(
+            space, self.order, self.links(X), inference=search, n_samples=n_samples, seed=seed
+        )
+
+
+def refuse_missing_labels(data: TrainingData, space: LabelSpace) -> None:
+    """Raise unless every label of every row is known."""
+    missing = np.argwhere(data.codes == MISSING)
+    if len(missing):
+        row, label = missing[0]
+        raise ValueError(
+            f"{len(missing)} labels are missing (the first is {space.names[label]!r} in row "
+            f"{row}), but a link of a chain needs all the labels before it. Leave out or fill in "
+            "these rows, or use BinaryRelevance or CTBN, which learn from the labels a row has."
+        )
+
+
+def seeded(estimator: BaseEstimator | None, seed: int) -> BaseEstimator | None:
+    """Return the estimator with a seed wherever it has a random_state of None."""
+    if estimator is None:
+        return None
+    unset = {
+        name: seed
+        for name, value in estimator.get_params(deep=True).items()
+        if value is None and (name == "random_state" or name.endswith("__random_state"))
+    }
+    return clone(estimator).set_params(**unset) if unset else estimator
+
+
+def learn_chain(
+    make_learner: MakeLearner,
+    data: TrainingData,
+    order: Indices,
+    folds: Folds,
+    scales: Sequence[float] = (1.0,),
+) -> LearnedChain:
+    """Learn all links from true labels: they are independent then, and solved together."""
+    data = replace(data, extra=label_columns(data.codes, data.cardinalities))
+    group = RowGroup(None, np.arange(data.n_labels), earlier_columns(order, data.cardinalities))
+    learner = ScaledLearner(make_learner, data, scales)
+    choice, scale = learner.choose(group, folds)
+    models = learner.fit([group], [choice], [scale])
+    return LearnedChain(order, models, choice, np.asarray(scales)[scale], data.cardinalities)
+
+
+def learn_chain_on_predictions(
+    make_learner: MakeLearner,
+    data: TrainingData,
+    order: Indices,
+    folds: Folds,
+    scales: Sequence[float] = (1.0,),
+) -> LearnedChain:
+    """Learn link after link, each from held-out predictions of the labels before it.
+
+    So a link is taught with the errors that the earlier ones make in prediction.
+    """
+    if not can_hold_out(folds) or (folds.of_row < 0).any():
+        raise ValueError(
+            'train_on="predicted" needs a prediction for every row by a link that has not seen it: '
+            "give cv as a number of folds (and rows that differ), or as splits that hold out each "
+            "row once."
+        )
+    owner = column_owner(data.cardinalities)
+    allowed = earlier_columns(order, data.cardinalities)
+    extra = np.zeros((data.n_rows, len(owner)))
+    choice, scale = (np.zeros(data.n_labels, dtype=np.intp) for _ in range(2))
+    models: list[Models] = []
+    for label in order:
+        taught = replace(data, extra=extra.copy())
+        link = RowGroup(None, np.array([label]), allowed[label : label + 1])
+        learner = ScaledLearner(make_learner, taught, scales)
+        chosen = learner.choose(link, folds)
+        choice[label], scale[label] = chosen[0][0], chosen[1][0]
+        models.append(learner.fit([link], [chosen[0]], [chosen[1]]))
+        predicted = np.full(data.codes.shape, MISSING, dtype=np.int32)
+        predicted[:, label] = _held_out_values(learner, taught, link, chosen, folds)
+        mine = owner == label
+        extra[:, mine] = label_columns(predicted, data.cardinalities)[:, mine]
+    merged = _merged(models, order)
+    return LearnedChain(order, merged, choice, np.asarray(scales)[scale], data.cardinalities)
+
+
+def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Which label columns each label may use, (d, e): those of the labels before it."""
+    position_of = np.argsort(order)
+    allowed: NDArray[np.bool_] = (
+        position_of[column_owner(cardinalities)][None, :] < position_of[:, None]
+    )
+    return allowed
+
+
+def _held_out_values(
+    learner: ScaledLearner,
+    data: TrainingData,
+    link: RowGroup,
+    chosen: tuple[Indices, Indices],
+    folds: Folds,
+) -> NDArray[np.intp]:
+    """Most probable value (n,) of the link's target, by models that have not seen the row."""
+    groups = [
+        RowGroup(np.flatnonzero(folds.of_row != fold), link.targets, link.allowed)
+        for fold in range(folds.n_folds)
+    ]
+    choice, scale = chosen
+    models = learner.fit(groups, [choice] * len(groups), [scale] * len(groups))
+    tables = np.stack(models.log_prob(data.X, data.extra))
+    values: NDArray[np.intp] = tables[folds.of_row, np.arange(data.n_rows)].argmax(axis=1)
+    return values
+
+
+def _merged(models: list[Models], order: Indices) -> Models:
+    """Put models of one label each, in chain order, into one in the order of the labels."""
+    linear = [model for model in models if isinstance(model, LinearModels)]
+    if linear:
+        parts = tuple(
+            (np.array([label]), n_classes, fitted)
+            for label, model in zip(order, linear, strict=True)
+            for _, n_classes, fitted in model.parts
+        )
+        return LinearModels(parts, len(order))
+    single = [model.models[0] for model in models if isinstance(model, EstimatorModels)]
+    return EstimatorModels(tuple(single[position] for position in np.argsort(order)))

@@ -1,0 +1,113 @@
+"""What classifier chains and probabilistic classifier chains share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from colabel.joint import Chain
+from colabel.joint.chain import ChainSearch
+from colabel.learn.conditional import TrainingData
+from colabel.learn.linear import LinearModels
+from colabel.models._chain_learning import (
+    LearnedChain,
+    learn_chain,
+    learn_chain_on_predictions,
+    refuse_missing_labels,
+    seeded,
+)
+from colabel.models._chain_order import resolve_order
+from colabel.models._chain_scales import MakeLearner, resolve_scales
+from colabel.models._learning import make_folds, make_learner
+from colabel.models.base import JointClassifier
+
+Array = NDArray[np.floating[Any]]
+
+_TEACHERS: Mapping[str, Callable[..., LearnedChain]] = MappingProxyType(
+    {"true": learn_chain, "predicted": learn_chain_on_predictions}
+)
+
+
+class ChainModel(JointClassifier):
+    """A model of one chain; a subclass says how its modes are searched for."""
+
+    C: float | Sequence[float]
+    estimator: BaseEstimator | None
+    order: str | Sequence[str | int] | None
+    train_on: str = "true"
+    label_scale: float | Sequence[float] | None
+    cv: Any
+    n_samples: int
+    tol: float
+    max_iter: int
+    n_jobs: int | None
+    verbose: int
+    _chain: LearnedChain
+    _sampling_seed: int
+
+    @abstractmethod
+    def _search(self, seed: int) -> ChainSearch:
+        """Return the search that the parameters ask for."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.train_on not in _TEACHERS:
+            raise ValueError(
+                f'train_on={self.train_on!r} is unknown: choose "true" (labels) or "predicted".'
+            )
+        if self.n_samples < 1:
+            raise ValueError(f"n_samples={self.n_samples!r} must be at least 1.")
+        resolve_scales(self.label_scale, self.C, self.estimator)
+        self._search(0)
+
+    def _learn(self, data: TrainingData) -> None:
+        refuse_missing_labels(data, self.label_space_)
+        seed = self._seed()
+        self._sampling_seed = seed
+        self.order_ = resolve_order(self.order, self.label_space_, data, seed)
+        folds = make_folds(data, self.cv, seed)
+        scales = resolve_scales(self.label_scale, self.C, self.estimator)
+        teach = _TEACHERS[self.train_on]
+        chain = teach(self._make_learner(seed), data, self.order_, folds, scales)
+        self._chain = chain
+        self.models_ = chain.models
+        if isinstance(chain.models, LinearModels):
+            self.n_iter_ = chain.models.n_iter
+            self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[chain.choice]
+            self.label_scale_ = chain.scale
+
+    def _make_learner(self, seed: int) -> MakeLearner:
+        estimator = seeded(self.estimator, seed)
+        return lambda: make_learner(
+            estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose
+        )
+
+    def _joint(self, X: Any) -> Chain:
+        seed = self._sampling_seed
+        return self._chain.joint(self.label_space_, X, self._search(seed), self.n_samples, seed)
+
+    def predict_path_proba(self, X: Any) -> Any:
+        """Return P(y_i | x, predicted labels before it), the classic numbers of a chain.
+
+        Returns
+        -------
+        (n, d) array of P(y = 1) for labels of two values, otherwise a list of (n, K_i) arrays.
+        """
+        check_is_fitted(self)
+        chunks: list[list[Array]] = self._by_chunks(X, _path_tables)
+        tables = [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
+        if self.label_space_.is_binary:
+            return np.stack([table[:, 1] for table in tables], axis=1)
+        return tables
+
+
+def _path_tables(joint: Any) -> list[Array]:
+    tables: list[Array] = joint.path_tables()
+    return tables

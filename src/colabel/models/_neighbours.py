@@ -1,0 +1,206 @@
+"""Nearest training rows and the labels they carry, for ML-kNN and IBLR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+
+from colabel._typing import is_sparse
+from colabel.labels import MISSING
+from colabel.learn.conditional import TrainingData
+from colabel.learn.label_features import label_columns
+from colabel.models.base import JointClassifier
+
+FloatArray = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+# Distances that agree to this relative precision are equal but for rounding errors.
+_TIE = 1e-9
+# Squared Euclidean distances come from |x|^2 - 2 x.y + |y|^2, which rounds on the scale of |x|^2.
+_TIE_SQUARED = 1e-12
+_EUCLIDEAN = ("euclidean", "l2", "minkowski")
+_ENTRIES_AT_ONCE = 2**22
+_ROWS_AT_ONCE = 2**12
+
+
+@dataclass(frozen=True)
+class NeighbourSettings:
+    """How neighbours are found; see `MLkNN` for the meaning."""
+
+    k: int
+    metric: str | Callable[..., float]
+    metric_params: dict[str, Any] | None
+    algorithm: str
+    n_jobs: int | None
+    seed: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.k, int | np.integer) or self.k < 1:
+            raise ValueError(f"k={self.k!r} must be a whole number of neighbours, at least 1.")
+        if self.metric == "precomputed":
+            raise ValueError(
+                "metric='precomputed' is not supported, because the rows of X are features here."
+                " Give the name of a metric or a function of two rows."
+            )
+
+
+class Neighbours:
+    """The k nearest training rows of any row, and what share of them has which label.
+
+    Where rows at exactly the same distance compete for the last places, a random ranking of the
+    training rows, drawn once from the seed, decides. Equal but for rounding errors counts as
+    equal.
+
+    Attributes
+    ----------
+    k : int
+        Number of neighbours: the one asked for, or all other rows where there are fewer.
+    columns : (n, e) array
+        Labels of the training rows as 0/1 columns, see `label_columns`.
+    """
+
+    def __init__(self, data: TrainingData, settings: NeighbourSettings) -> None:
+        self.k = min(settings.k, data.n_rows - 1)
+        self.columns = label_columns(data.codes, data.cardinalities)
+        others = dict(settings.metric_params or {})
+        power = others.pop("p", 2)  # of "minkowski", which scikit-learn wants apart
+        self._search = NearestNeighbors(
+            metric=settings.metric,
+            p=power,
+            metric_params=others or None,
+            algorithm=settings.algorithm,
+            n_jobs=settings.n_jobs,
+        ).fit(data.X)
+        self._sparse = is_sparse(data.X)
+        self._euclidean = settings.metric in _EUCLIDEAN and power == 2
+        self._rank = np.random.default_rng(settings.seed).permutation(data.n_rows)
+
+    def counts_in_training(self, X: Any) -> FloatArray:
+        """Neighbours with each label (n, e), for the training rows X, none its own neighbour."""
+        return self._counts(X, np.arange(X.shape[0]))
+
+    def counts(self, X: Any) -> FloatArray:
+        """Neighbours with each label (m, e), for other rows X (m, p)."""
+        return self._counts(X, np.full(X.shape[0], MISSING))
+
+    def _counts(self, X: Any, own: Indices) -> FloatArray:
+        counts = np.zeros((X.shape[0], self.columns.shape[1]))
+        for start in range(0, X.shape[0] if self.k else 0, _ROWS_AT_ONCE):
+            chunk = slice(start, start + _ROWS_AT_ONCE)
+            # one neighbour at a time: all at once would take k times the memory
+            for neighbour in self.indices(X[chunk], own[chunk]).T:
+                counts[chunk] += self.columns[neighbour]
+        return counts
+
+    def indices(self, X: Any, own: Indices) -> Indices:
+        """Positions (m, k) of the neighbours of X (m, p), in no order.
+
+        `own` (m,) is each row's own position among the training rows, which is left out, or -1.
+        """
+        X = self._stored_like_training(X)
+        slack = self._slack(X)
+        found = np.empty((X.shape[0], self.k), dtype=np.intp)
+        # one more than k shows whether the k-th place is tied, and one may be the row itself
+        todo, asked = np.arange(X.shape[0]), min(self.k + 2, len(self._rank))
+        while len(todo):
+            unsettled = []
+            for part in _parts(todo, asked):
+                distance, index = self._search.kneighbors(X[part], n_neighbors=asked)
+                distance[index == own[part, None]] = np.inf
+                settled = self._settle(distance, index, slack[part])
+                complete = asked == len(self._rank)
+                keep = np.ones(len(part), dtype=bool) if complete else settled.is_complete
+                found[part[keep]] = settled.index[keep]
+                unsettled.append(part[~keep])
+            todo, asked = np.concatenate(unsettled), min(4 * asked, len(self._rank))
+        return found
+
+    def _stored_like_training(self, X: Any) -> Any:
+        """Return the rows dense if the training rows are, else as CSR: search trees insist."""
+        if is_sparse(X) == self._sparse:
+            return X
+        return sp.csr_array(X) if self._sparse else X.toarray()
+
+    def _slack(self, X: Any) -> FloatArray:
+        """Rounding error (m,) of squared distances to the rows X."""
+        if not self._euclidean:
+            return np.zeros(X.shape[0])
+        squared = (X.multiply(X)).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
+        return _TIE_SQUARED * np.asarray(squared, dtype=np.float64).ravel()
+
+    def _settle(self, distance: FloatArray, index: Indices, slack: FloatArray) -> _Settled:
+        """Choose k of the candidates (m, a), whose own row is at distance infinity."""
+        last = np.partition(distance, self.k - 1, axis=1)[:, self.k - 1, None]
+        gap = np.where(np.isinf(distance), np.inf, distance**2) - last**2
+        tied = np.abs(gap) <= slack[:, None] + 2 * _TIE * last**2
+        place = np.where(tied, 1, np.where(gap < 0, 0, 2))
+        order = np.lexsort((self._rank[index], place), axis=1)[:, : self.k]
+        # candidates farther than the k-th show that all its equals have been seen
+        beyond = ((place == 2) & np.isfinite(distance)).any(axis=1)
+        return _Settled(np.take_along_axis(index, order, axis=1), beyond)
+
+
+@dataclass(frozen=True)
+class _Settled:
+    index: Indices  # (m, k)
+    is_complete: NDArray[np.bool_]  # (m,) whether no further candidate could matter
+
+
+class NeighbourClassifier(JointClassifier):
+    """Base of the estimators that look at neighbours; see `MLkNN` for the parameters."""
+
+    k: int
+    metric: str | Callable[..., float]
+    metric_params: dict[str, Any] | None
+    algorithm: str
+    n_jobs: int | None
+
+    def fit(  # type: ignore[override]  # rows cannot be weighted: no sample_weight
+        self, X: Any, y: Any, *, label_names: Sequence[str] | None = None
+    ) -> Self:
+        """Learn from rows X and their labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, p)
+        y : labels of n rows
+            In any container that `LabelSpace` reads, without missing entries.
+        label_names : sequence of d str, optional
+            Names of the labels, where `y` has none.
+
+        Returns
+        -------
+        self
+        """
+        return super().fit(X, y, label_names=label_names)
+
+    def _find_neighbours(self, data: TrainingData) -> Neighbours:
+        require_observed(data, type(self).__name__)
+        settings = NeighbourSettings(
+            self.k, self.metric, self.metric_params, self.algorithm, self.n_jobs, self._seed()
+        )
+        return Neighbours(data, settings)
+
+
+def require_observed(data: TrainingData, method: str) -> None:
+    """Raise ValueError if some label of the training rows is missing."""
+    missing = np.argwhere(data.codes == MISSING)
+    if len(missing):
+        row, label = missing[0]
+        raise ValueError(
+            f"{method} counts the labels of neighbours, but label {label} of row {row} is missing"
+            f" ({len(missing)} entries in all). Leave these rows out, or use BinaryRelevance or"
+            " CTBN, which learn from the labels that are there."
+        )
+
+
+def _parts(rows: Indices, asked: int) -> list[Indices]:
+    """Cut rows so that a part's candidates fit in memory."""
+    step = max(1, _ENTRIES_AT_ONCE // asked)
+    return [rows[start : start + step] for start in range(0, len(rows), step)]

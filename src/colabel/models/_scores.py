@@ -1,0 +1,70 @@
+"""Classifiers without probabilities, treated as if their scores were log-odds."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import has_fit_parameter
+
+FloatArray = NDArray[np.float64]
+
+
+class ScoresAsLogOdds(ClassifierMixin, BaseEstimator):
+    """A classifier whose decision values pass for log-odds.
+
+    The probabilities are no more than a way to carry scores through code that expects
+    probabilities: the largest stays the largest, and the logarithms give the scores back, up to
+    about 27 in size. What the classifier only predicts has probability 1.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With `decision_function`, or at least `predict`.
+    """
+
+    def __init__(self, estimator: BaseEstimator) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the classifier behind."""
+        arguments = {} if sample_weight is None else {"sample_weight": sample_weight}
+        if arguments and not has_fit_parameter(self.estimator, "sample_weight"):
+            raise ValueError(
+                f"estimator={self.estimator!r} does not accept sample_weight. Fit without weights"
+                " or choose an estimator that takes them."
+            )
+        self.estimator_ = clone(self.estimator).fit(X, y, **arguments)
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Return the classes of the largest scores, (n,)."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return scores squeezed between 0 and 1, (n, K)."""
+        if not hasattr(self.estimator_, "decision_function"):
+            certain: FloatArray = self.estimator_.predict(X)[:, None] == self.classes_
+            return certain.astype(np.float64)
+        scores = np.asarray(self.estimator_.decision_function(X), dtype=np.float64)
+        if scores.ndim == 1 or scores.shape[1] == 1:
+            positive = scores.reshape(-1)
+            return np.column_stack([expit(-positive), expit(positive)])
+        if scores.shape[1] != len(self.classes_):
+            raise ValueError(
+                f"estimator={self.estimator!r} gives {scores.shape[1]} scores for"
+                f" {len(self.classes_)} values. Let it give one score a value, such as by"
+                " decision_function_shape='ovr'."
+            )
+        found: FloatArray = softmax(scores, axis=1)
+        return found
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags

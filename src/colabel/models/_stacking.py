@@ -1,0 +1,121 @@
+"""What a first layer says of rows it has not seen, and the choice of C behind it.
+
+The outputs for a training row carry traces of all the labels the first layer was fitted to. If C
+of the second layer were chosen by holding out rows whose labels shaped the inputs of the others,
+the second layer would find these traces and a large C would look good. So whatever holds rows
+out here also fits the first layer without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colabel.labels import MISSING
+from colabel.learn.conditional import (
+    ConditionalLearner,
+    ConditionalModels,
+    Folds,
+    Indices,
+    RowGroup,
+    TrainingData,
+)
+
+FloatArray = NDArray[np.float64]
+Columns = Callable[[list[NDArray[Any]]], FloatArray]
+
+
+@dataclass(frozen=True)
+class FirstLayer:
+    """A first layer that can be fitted without some folds.
+
+    Attributes
+    ----------
+    learner : ConditionalLearner
+    data : TrainingData
+    folds : Folds
+    choice : (d,)
+        Hyperparameters of the labels.
+    columns : callable
+        Turns log-probabilities, a list of (n, K_i), into outputs (n, e).
+    cross_validated : bool
+        Whether outputs for a row come from models that have not seen it.
+    """
+
+    learner: ConditionalLearner
+    data: TrainingData
+    folds: Folds
+    choice: Indices
+    columns: Columns
+    cross_validated: bool
+    _fitted: dict[frozenset[int], ConditionalModels] = field(default_factory=dict)
+
+    def models(self, without: frozenset[int] = frozenset()) -> ConditionalModels:
+        """Return the layer fitted to all rows but those of some folds."""
+        if without not in self._fitted:
+            rows = np.flatnonzero(~np.isin(self.folds.of_row, list(without))) if without else None
+            group = RowGroup(rows, np.arange(self.data.n_labels))
+            self._fitted[without] = self.learner.fit(self.data, [group], [self.choice])
+        return self._fitted[without]
+
+    def inputs(self, without: frozenset[int] = frozenset()) -> FloatArray:
+        """Inputs of the second layer (n, e), if it learns from all rows but those of some folds.
+
+        For the rows left out these are the outputs that new rows would have.
+        """
+        models = self.models(without)
+        if not self.cross_validated:
+            return self._outputs(models, np.arange(self.data.n_rows))
+        found: FloatArray | None = None
+        for fold in range(self.folds.n_folds):
+            rows = np.flatnonzero(self.folds.of_row == fold)
+            excluded = without | {fold}
+            # of two folds, one held out and one to predict leave nothing to learn from
+            unseen = len(excluded) < self.folds.n_folds
+            outputs = self._outputs(self.models(excluded) if unseen else models, rows)
+            if found is None:
+                found = np.empty((self.data.n_rows, outputs.shape[1]))
+            found[rows] = outputs
+        assert found is not None  # there is at least one fold
+        return found
+
+    def _outputs(self, models: ConditionalModels, rows: Indices) -> FloatArray:
+        return self.columns(models.log_prob(self.data.X[rows]))
+
+
+def choose_behind(
+    first: FirstLayer, make_learner: Callable[[], ConditionalLearner], n_choices: int
+) -> Indices:
+    """Choose the hyperparameters (d,) of a second layer by held-out log-likelihood."""
+    data, folds = first.data, first.folds
+    targets = np.arange(data.n_labels)
+    every = [np.full(data.n_labels, choice, dtype=np.intp) for choice in range(n_choices)]
+    total = np.zeros((n_choices, data.n_labels))
+    for fold in range(folds.n_folds):
+        stacked = replace(data, extra=first.inputs(frozenset({fold})))
+        seen = RowGroup(np.flatnonzero(folds.of_row != fold), targets)
+        models = make_learner().fit(stacked, [seen] * n_choices, every)
+        total += _log_likelihoods(models, stacked, folds.of_row == fold, n_choices)
+    best: Indices = total.argmax(axis=0)
+    return best
+
+
+def _log_likelihoods(
+    models: ConditionalModels, data: TrainingData, held: NDArray[np.bool_], n_choices: int
+) -> FloatArray:
+    """Log-likelihood (n_choices, d) of the labels of some rows, by d models for each choice."""
+    rows = np.flatnonzero(held)
+    assert data.extra is not None
+    tables = models.log_prob(data.X[rows], data.extra[rows])
+    weight = np.ones(len(rows)) if data.weight is None else data.weight[rows]
+    found = np.empty((n_choices, data.n_labels))
+    for position, table in enumerate(tables):
+        choice, label = divmod(position, data.n_labels)
+        truth = data.codes[rows, label]
+        log_prob = table[np.arange(len(rows)), truth]  # a missing label reads the last value
+        found[choice, label] = weight @ np.where(truth == MISSING, 0.0, log_prob)
+    return found

@@ -1,0 +1,275 @@
+"""CDN: conditional dependency networks (Guo & Gu, 2011)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import has_fit_parameter
+
+from colabel.decide import Decision
+from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint
+from colabel.joint._gibbs_runs import Plan
+from colabel.labels import MISSING
+from colabel.learn.conditional import (
+    ConditionalLearner,
+    HeldOutScores,
+    Indices,
+    RowGroup,
+    TrainingData,
+)
+from colabel.learn.from_estimator import EstimatorModels
+from colabel.learn.label_features import label_columns
+from colabel.learn.linear import LinearModels
+from colabel.models._cdn_conditionals import (
+    EstimatorConditionals,
+    HardDecisions,
+    LinearNetwork,
+    allowed_columns,
+    row_keys,
+)
+from colabel.models._learning import DEFAULT_GRID, can_hold_out, make_folds, make_learner
+from colabel.models.base import JointClassifier
+
+
+def _has_probabilities(model: CDN) -> bool:
+    if model.estimator is None or hasattr(model.estimator, "predict_proba"):
+        return True
+    raise AttributeError(
+        f"estimator={model.estimator!r} has no predict_proba, so this network decides by"
+        " Algorithm 2 and has no probabilities. Use predict, or wrap the estimator in"
+        " sklearn.calibration.CalibratedClassifierCV."
+    )
+
+
+class CDN(JointClassifier):
+    r"""A classifier for every label given the features and all other labels.
+
+    .. math:: p(y_i \mid x, y_1, \dots, y_{i-1}, y_{i+1}, \dots, y_d), \quad i = 1, \dots, d
+
+    Learning is d separate regressions, solved in one batch, with the other labels as further
+    features. The conditionals need not belong to one joint distribution; a row's labels are
+    found by Gibbs sampling (the paper's Algorithm 1): `burn_in` sweeps over the labels, then
+    `n_sweeps` more whose samples are ranked by the product of all conditionals; the `n_best`
+    best decide each label by majority. `predict_proba` averages the conditional probabilities
+    over all kept sweeps, and is never exactly 0 or 1.
+
+    With an `estimator` without `predict_proba`, such as `LinearSVC`, labels are set in turn to
+    what their classifiers say until none changes (Algorithm 2), starting from each label's most
+    frequent value in training (the paper leaves the start open); ``joint(X).report`` tells how
+    many rows settled. Only `predict` with ``decision="subset"`` is then available.
+
+    Chance is drawn from a seed fixed in `fit` and from the content of a row, so predictions are
+    the same at every call, whatever the other rows, their order and the number of threads.
+    Training labels must not be missing.
+
+    Parameters
+    ----------
+    C : float or sequence of float
+        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`; features
+        and other labels are penalised alike. From a sequence the best value is chosen for each
+        label by cross-validation.
+    estimator : classifier, optional
+        Any scikit-learn classifier instead of the built-in regression; it sees the features and
+        then the other labels, 0/1 (one-hot for more than two values).
+    burn_in : int
+        Sweeps thrown away first.
+    n_sweeps : int
+        Sweeps whose samples are kept.
+    n_best : int
+        Number of samples that decide with ``marginals="best"``.
+    marginals : {"best", "plain"}
+        Whether the best samples or all kept samples decide under ``decision="subset"``.
+    n_chains : int
+        Chains a row; the samples of all count. Two or more make
+        ``joint(X).diagnostics()`` more telling.
+    max_iterations : int
+        Most passes over the labels of Algorithm 2.
+    cv : int, float, splitter or iterable
+        How rows are held out to choose C: a number of folds, a fraction, a scikit-learn
+        splitter, or pairs of index arrays (train, test).
+    decision : str or Decision
+        Loss that `predict` minimises, see `decide`: "subset" decides as the paper does,
+        "hamming" by `predict_proba`.
+    tol : float
+        Bound on the entries of the gradient of the mean objective.
+    max_iter : int
+        Bound on the iterations of the solver.
+    n_jobs : int or None
+        Threads (None: all cores), or joblib workers that fit `estimator`.
+    random_state : int, RandomState or None
+        Seed of folds and sampling.
+    verbose : int
+        Whether to show progress.
+
+    Attributes
+    ----------
+    models_ : ConditionalModels
+        The fitted conditionals; the labels' columns are their last features.
+    label_weights_ : (e, e) array
+        Entry [c, s]: weight of label column c in the score of column s (one column for a label
+        of two values, K for one of K); absent with `estimator`.
+    C_ : (d,) array
+        Chosen C of every label; absent with `estimator`.
+    n_iter_ : int
+        Most iterations any regression of the final fit took; absent with `estimator`.
+    seed_ : int
+        Seed of the sampling.
+
+    Notes
+    -----
+    A C chosen for each label makes the best conditionals given the *true* other labels. Where
+    labels almost determine each other, such conditionals make the sampler mix slowly (see
+    ``joint(X).diagnostics()``) and agree with themselves more than with x. Standardised
+    features, or one C for all labels chosen by a `GridSearchCV` for the measure that matters,
+    then serve better.
+
+    References
+    ----------
+    Y. Guo, S. Gu: Multi-label classification using conditional dependency networks. IJCAI 2011.
+
+    Examples
+    --------
+    >>> from colabel import CDN
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> model = CDN(C=0.01, random_state=0)
+    >>> model = model.fit(data.X[:500], data.Y[:500], label_names=data.label_names)
+    >>> model.predict(data.X[-2:]).shape
+    (2, 7)
+    >>> joint = model.joint(data.X[-1:])
+    >>> joint
+    <DependencyNetwork: 1 row, 7 labels, approximate>
+    >>> joint.given({"even": 0}).mode()[0, 0]
+    np.int64(0)
+    """
+
+    def __init__(
+        self,
+        C: float | Sequence[float] = DEFAULT_GRID,
+        *,
+        estimator: BaseEstimator | None = None,
+        burn_in: int = 100,
+        n_sweeps: int = 500,
+        n_best: int = 100,
+        marginals: Literal["best", "plain"] = "best",
+        n_chains: int = 1,
+        max_iterations: int = 100,
+        cv: Any = 5,
+        decision: str | Decision = "subset",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.estimator = estimator
+        self.burn_in = burn_in
+        self.n_sweeps = n_sweeps
+        self.n_best = n_best
+        self.marginals = marginals
+        self.n_chains = n_chains
+        self.max_iterations = max_iterations
+        self.cv = cv
+        self.decision = decision
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _learn(self, data: TrainingData) -> None:
+        self._check(data)
+        learner = self._learner(data)
+        self.seed_ = self._seed()
+        data = replace(data, extra=label_columns(data.codes, data.cardinalities))
+        group = RowGroup(None, np.arange(data.n_labels), allowed_columns(data.cardinalities))
+        choice = self._choose(learner, data, group)
+        self.models_ = learner.fit(data, [group], [choice])
+        if isinstance(self.models_, LinearModels):
+            self.n_iter_ = self.models_.n_iter
+            self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]
+            self._network = LinearNetwork.of(self.models_, data.cardinalities)
+            self.label_weights_ = self._network.weights
+        frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
+        self._usual = np.array([values.argmax() for values in frequencies])
+
+    def _check(self, data: TrainingData) -> None:
+        Plan(self.burn_in, self.n_sweeps, self.n_best, self.n_chains)
+        if self.marginals not in ("best", "plain"):
+            raise ValueError(f"marginals={self.marginals!r} must be 'best' or 'plain'.")
+        n_missing = int((data.codes == MISSING).sum())
+        if n_missing:
+            raise ValueError(
+                f"y has {n_missing} missing labels, but a CDN learns every label from all the"
+                " others of its row. Fill them in, leave those rows out, or use CTBN or"
+                " BinaryRelevance, which take missing labels."
+            )
+
+    def _learner(self, data: TrainingData) -> ConditionalLearner:
+        estimator = self.estimator
+        if estimator is not None and not hasattr(estimator, "predict_proba"):
+            if data.weight is not None and not has_fit_parameter(estimator, "sample_weight"):
+                raise ValueError(
+                    f"estimator={estimator!r} does not accept sample_weight. Fit without weights"
+                    " or choose an estimator that takes them."
+                )
+            estimator = HardDecisions(estimator)
+        return make_learner(estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
+
+    def _choose(self, learner: ConditionalLearner, data: TrainingData, group: RowGroup) -> Indices:
+        """Choose the hyperparameter of each conditional, (d,)."""
+
+        def choice(_: RowGroup, scores: HeldOutScores) -> Indices:
+            return scores.choice
+
+        folds = make_folds(data, self.cv, self.seed_)
+        if not learner.needs_choice or not can_hold_out(folds):
+            return np.zeros(data.n_labels, dtype=np.intp)
+        return learner.cross_validate(data, [group], folds, choice, "choosing C")[0]
+
+    def _joint(self, X: Any) -> Joint:
+        space = self.label_space_
+        if isinstance(self.models_, LinearModels):
+            conditionals: Any = self._network.at(X)
+        else:
+            assert isinstance(self.models_, EstimatorModels)
+            conditionals = EstimatorConditionals(self.models_, X, space.cardinalities)
+        if self.estimator is not None and not hasattr(self.estimator, "predict_proba"):
+            return DiscreteDependencyNetwork(
+                space,
+                conditionals,
+                initial=self._usual,
+                max_iterations=self.max_iterations,
+                seed=self.seed_,
+            )
+        return DependencyNetwork(
+            space,
+            conditionals,
+            burn_in=self.burn_in,
+            n_sweeps=self.n_sweeps,
+            n_best=self.n_best,
+            n_chains=self.n_chains,
+            marginals=self.marginals,
+            seed=self.seed_,
+            row_keys=row_keys(X),
+            n_jobs=self.n_jobs,
+        )
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Any:
+        """Probability of each label alone; see `JointClassifier.predict_proba`.
+
+        Not available where `estimator` has no probabilities.
+        """
+        return super().predict_proba(X)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithm of `predict_proba`."""
+        return super().predict_log_proba(X)

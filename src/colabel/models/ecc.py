@@ -1,0 +1,230 @@
+"""Ensembles of classifier chains (Read, Pfahringer, Holmes & Frank, 2009)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from colabel._progress import progress_bar
+from colabel.decide import Decision
+from colabel.joint import Mixture
+from colabel.joint.chain import ChainSearch, as_search
+from colabel.learn._parallel import map_threads
+from colabel.learn.conditional import Folds, Indices, TrainingData, random_folds
+from colabel.learn.linear import LinearModels
+from colabel.models._chain_learning import (
+    LearnedChain,
+    learn_chain,
+    refuse_missing_labels,
+    seeded,
+)
+from colabel.models._chain_scales import resolve_scales
+from colabel.models._learning import DEFAULT_GRID, make_folds, make_learner
+from colabel.models.base import JointClassifier
+
+Array = NDArray[np.floating[Any]]
+
+
+class EnsembleOfChains(JointClassifier):
+    r"""Chains in random orders, each taught with some of the rows, and averaged.
+
+    .. math:: P(y \mid x) = \frac{1}{M} \sum_m P_m(y \mid x)
+
+    where :math:`P_m` is the distribution of chain m. The joint is a `Mixture` of `Chain`.
+
+    Parameters
+    ----------
+    n_chains : int
+        Number of chains M.
+    C : float or sequence of float
+        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`. From a
+        sequence the best value is chosen for each link by cross-validation.
+    label_scale : None, float or sequence of float
+        How large the columns of the labels are beside the features: 0 and `label_scale`. The
+        penalty holds back a label's weight the less the larger it is; 1 treats labels like
+        features, as classic chains do. From a sequence the best value is chosen for each link by
+        cross-validation, together with C. None: 1 where C is a number, chosen from 1, 10 and 100
+        where C is a sequence. Of the built-in regression only.
+    estimator : classifier, optional
+        Any scikit-learn classifier with `predict_proba`, instead of the built-in regression:
+        `GaussianNB()` gives the ECC-NB of the literature, `DecisionTreeClassifier()` is close
+        to its ECC-J48.
+    max_samples : float
+        Share of the rows each chain is taught with. Equal rows stay together.
+    bootstrap : bool
+        Whether rows are drawn with replacement, by weight; an `estimator` must then accept
+        `sample_weight`.
+    inference : str or ChainSearch
+        How the chains' own candidates for the mode are found, see `ProbabilisticClassifierChain`.
+        "greedy" is the classic ensemble. With "exact" the mode of the mixture is exact.
+    n_samples : int
+        Draws per row that estimate marginals where there are more than 65536 label vectors.
+    cv : int, float, splitter or iterable
+        How rows are held out to choose C: a number of folds, a fraction, a scikit-learn
+        splitter, or pairs of index arrays (train, test).
+    decision : str or Decision
+        Loss that `predict` minimises, see `decide`. "subset" gives the most probable vector of
+        the mixture among the chains' candidates, "hamming" the most probable value of each
+        label. The classic majority vote is `decision=Mixture.vote_codes`.
+    tol : float
+        Bound on the entries of the gradient of the mean objective.
+    max_iter : int
+        Bound on the iterations of the solver.
+    n_jobs : int or None
+        Threads, one chain each, of the built-in regression (None: all cores), or joblib workers
+        for `estimator`. The answer does not depend on it.
+    random_state : int, RandomState or None
+        Seed of orders, rows, folds, draws, and of an `estimator` without seed.
+    verbose : int
+        Whether to show progress.
+
+    Attributes
+    ----------
+    orders_ : (M, d) array of int
+        Order of every chain.
+    chains_ : list of M LearnedChain
+        The chains; `chains_[m].models` are the links in the order of the labels.
+    n_iter_ : int
+        Most iterations any regression of the final fits took; absent with `estimator`.
+
+    References
+    ----------
+    J. Read, B. Pfahringer, G. Holmes, E. Frank: Classifier chains for multi-label
+    classification. ECML PKDD 2009; Machine Learning 85, 2011.
+
+    Examples
+    --------
+    >>> from colabel import EnsembleOfChains
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> model = EnsembleOfChains(5, C=0.01, random_state=0)
+    >>> model = model.fit(data.X[:500], data.Y[:500], label_names=data.label_names)
+    >>> model.predict(data.X[-1:])
+    array([[1, 0, 0, 1, 1, 0, 0]])
+    >>> len(model.joint(data.X[-1:]).members)
+    5
+    """
+
+    def __init__(
+        self,
+        n_chains: int = 10,
+        *,
+        C: float | Sequence[float] = DEFAULT_GRID,
+        label_scale: float | Sequence[float] | None = None,
+        estimator: BaseEstimator | None = None,
+        max_samples: float = 0.67,
+        bootstrap: bool = False,
+        inference: str | ChainSearch = "greedy",
+        n_samples: int = 1000,
+        cv: Any = 5,
+        decision: str | Decision = "subset",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_chains = n_chains
+        self.C = C
+        self.label_scale = label_scale
+        self.estimator = estimator
+        self.max_samples = max_samples
+        self.bootstrap = bootstrap
+        self.inference = inference
+        self.n_samples = n_samples
+        self.cv = cv
+        self.decision = decision
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _learn(self, data: TrainingData) -> None:
+        refuse_missing_labels(data, self.label_space_)
+        seed = self._seed()
+        self._sampling_seed = seed
+        seeds = np.random.SeedSequence(seed).generate_state(self.n_chains).tolist()
+        # links of one chain are a single batch, so built-in regressions spread chain by chain;
+        # joblib spreads the links of other estimators by itself
+        threads = self.n_jobs if self.estimator is None else 1
+        with progress_bar("chains", self.n_chains, shown=bool(self.verbose)) as advance:
+            self.chains_: list[LearnedChain] = map_threads(
+                lambda member: self._learn_member(data, member), seeds, threads, advance
+            )
+        self.orders_ = np.stack([chain.order for chain in self.chains_])
+        fitted = [chain.models for chain in self.chains_]
+        if self.estimator is None:
+            self.n_iter_ = max(m.n_iter for m in fitted if isinstance(m, LinearModels))
+
+    def _learn_member(self, data: TrainingData, seed: int) -> LearnedChain:
+        order = np.random.default_rng(seed).permutation(data.n_labels)
+        rows, part = resampled(data, self.max_samples, self.bootstrap, seed)
+        folds = make_folds(data, self.cv, seed)  # of all rows, which splits given by the user need
+        inner_jobs = 1 if self.estimator is None else self.n_jobs
+        estimator = seeded(self.estimator, seed >> 1)  # scikit-learn's seeds have 31 bits
+
+        def learner() -> Any:
+            return make_learner(estimator, self.C, self.tol, self.max_iter, inner_jobs, 0)
+
+        scales = resolve_scales(self.label_scale, self.C, self.estimator)
+        return learn_chain(learner, part, order, Folds(folds.of_row[rows], folds.n_folds), scales)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.n_chains < 1:
+            raise ValueError(f"n_chains={self.n_chains!r} must be at least 1.")
+        if self.n_samples < 1:
+            raise ValueError(f"n_samples={self.n_samples!r} must be at least 1.")
+        if not 0 < self.max_samples <= 1:
+            raise ValueError(
+                f"max_samples={self.max_samples!r} must be a share of the rows: above 0, at most 1."
+            )
+        resolve_scales(self.label_scale, self.C, self.estimator)
+        as_search(self.inference)
+
+    def _joint(self, X: Any) -> Mixture:
+        search, space = as_search(self.inference), self.label_space_
+        return Mixture(
+            [
+                chain.joint(space, X, search, self.n_samples, self._sampling_seed)
+                for chain in self.chains_
+            ]
+        )
+
+
+def resampled(
+    data: TrainingData, share: float, bootstrap: bool, seed: int
+) -> tuple[Indices, TrainingData]:
+    """Return the positions of some rows, drawn with or without replacement, and these rows.
+
+    Chance is drawn from the content of the rows, as for folds: equal rows are drawn together,
+    and neither the order of the rows nor writing a row twice instead of giving it weight 2
+    changes what is drawn.
+    """
+    if share == 1.0 and not bootstrap:
+        return np.arange(data.n_rows), data
+    # as many folds as there are distinct rows: a fold is then the rank of a row by its content
+    ranks = random_folds(data, max(2, data.n_rows), seed)
+    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    if not bootstrap:
+        kept = (ranks.of_row < max(1, round(share * ranks.n_folds))) & (weight > 0)
+        return _chosen(data, kept, data.weight)
+    mass = np.bincount(ranks.of_row, weight, minlength=ranks.n_folds)
+    size = max(1, round(share * float(mass.sum())))
+    drawn = np.random.default_rng(seed).multinomial(size, mass / mass.sum())
+    new_weight = weight * (drawn / np.where(mass > 0, mass, 1.0))[ranks.of_row]
+    return _chosen(data, new_weight > 0, new_weight)
+
+
+def _chosen(
+    data: TrainingData, kept: NDArray[np.bool_], weight: Array | None
+) -> tuple[Indices, TrainingData]:
+    rows = np.flatnonzero(kept)
+    new_weight = None if weight is None else weight[rows]
+    return rows, replace(data, X=data.X[rows], codes=data.codes[rows], weight=new_weight)

@@ -1,0 +1,265 @@
+"""Stacked binary relevance: CHF and SVM-HF (Godbole & Sarawagi, 2004)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
+
+from colabel.decide import Decision
+from colabel.joint import Independent, Joint
+from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
+from colabel.learn.label_features import label_columns
+from colabel.learn.linear import LinearModels
+from colabel.models._learning import (
+    DEFAULT_GRID,
+    can_hold_out,
+    choose,
+    everything,
+    make_folds,
+    make_learner,
+)
+from colabel.models._scores import ScoresAsLogOdds
+from colabel.models._stacking import FirstLayer, choose_behind
+from colabel.models.base import JointClassifier
+
+FloatArray = NDArray[np.float64]
+Outputs = Literal["auto", "probabilities", "scores", "decisions"]
+
+
+def _is_probabilistic(estimator: BaseEstimator | None) -> bool:
+    return estimator is None or hasattr(estimator, "predict_proba")
+
+
+def _has_probabilities(model: StackedBinaryRelevance) -> bool:
+    if _is_probabilistic(model.estimator):
+        return True
+    raise AttributeError(
+        f"estimator={model.estimator!r} has no predict_proba, so there are no probabilities of"
+        " labels. Use predict, or wrap the estimator in sklearn.calibration.CalibratedClassifierCV."
+    )
+
+
+class StackedBinaryRelevance(JointClassifier):
+    r"""A second classifier per label that also sees what the first ones say of all labels.
+
+    .. math:: P(y_i \mid x) = f_i\bigl(x, \; g_1(x), \dots, g_d(x)\bigr)
+
+    where g_j is the output of a first layer of binary relevance. With logistic regression this
+    is classification with heterogeneous features (CHF), with linear SVMs SVM-HF. Labels inform
+    each other through the first layer, but are independent given x.
+
+    The second layer should learn how far to trust the first. In the rows the first layer was
+    fitted to, it looks better than it is; so by default its outputs for a training row come from
+    models that have not seen the row (`first_layer="cross_validated"`). For new rows they come
+    from models of all training rows.
+
+    Class variables with more than two values have one output for each value. Rows with missing
+    labels serve the labels they have.
+
+    Parameters
+    ----------
+    C : float or sequence of float
+        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`. From a
+        sequence the best value is chosen for each label and layer by cross-validation; for the
+        second layer, the first is fitted anew without the rows that are held out.
+    estimator : classifier, optional
+        Any scikit-learn classifier instead of the built-in regression, in both layers. Without
+        `predict_proba`, as `LinearSVC`, the model only predicts.
+    first_layer : {"cross_validated", "in_sample"}
+        Where the second layer's training inputs come from; "in_sample" is as published.
+    outputs : {"auto", "probabilities", "scores", "decisions"}
+        What the first layer passes on: probabilities of the values; log-odds, or the values of
+        `decision_function` up to about 27 in size; or the predicted labels. "auto" takes
+        probabilities, or else scores, or else decisions, whichever the estimator has.
+    cv : int, float, splitter or iterable
+        How rows are held out, for the first layer's outputs and to choose C: a number of folds,
+        a scikit-learn splitter, pairs of index arrays (train, test), or a fraction, which leaves
+        rows that are never held out and so needs `first_layer="in_sample"`.
+    decision : str or Decision
+        Loss that `predict` minimises, see `decide`. For independent labels "subset" and
+        "hamming" agree; they are all there is without probabilities.
+    tol : float
+        Bound on the entries of the gradient of the mean objective.
+    max_iter : int
+        Bound on the iterations of the solver.
+    n_jobs : int or None
+        Threads of the built-in regression (None: all cores) or joblib workers for `estimator`.
+    random_state : int, RandomState or None
+        Seed of the folds.
+    verbose : int
+        Whether to show progress.
+
+    Attributes
+    ----------
+    first_models_, models_ : ConditionalModels
+        The first and the second layer; in `models_.coef` of the built-in regression the features
+        come first, then the first layer's outputs, then the intercept.
+    first_C_, C_ : (d,) arrays
+        Chosen C of every label in the two layers; absent with `estimator`.
+    n_iter_ : int
+        Most iterations any regression of the second layer took; absent with `estimator`.
+
+    References
+    ----------
+    S. Godbole, S. Sarawagi: Discriminative methods for multi-labeled classification. PAKDD 2004.
+
+    Examples
+    --------
+    >>> from colabel import StackedBinaryRelevance
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> model = StackedBinaryRelevance(C=0.1).fit(data.X[:500], data.Y[:500])
+    >>> model.predict_proba(data.X[-2:]).shape
+    (2, 7)
+
+    SVM-HF, as published:
+
+    >>> from sklearn.svm import LinearSVC
+    >>> model = StackedBinaryRelevance(estimator=LinearSVC(), first_layer="in_sample")
+    >>> model.fit(data.X[:500], data.Y[:500]).predict(data.X[-2:]).shape
+    (2, 7)
+    """
+
+    def __init__(
+        self,
+        C: float | Sequence[float] = DEFAULT_GRID,
+        *,
+        estimator: BaseEstimator | None = None,
+        first_layer: Literal["cross_validated", "in_sample"] = "cross_validated",
+        outputs: Outputs = "auto",
+        cv: Any = 5,
+        decision: str | Decision = "subset",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.estimator = estimator
+        self.first_layer = first_layer
+        self.outputs = outputs
+        self.cv = cv
+        self.decision = decision
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @available_if(_has_probabilities)
+    def joint(self, X: Any) -> Joint:
+        """Return the joint distribution of the labels for each row of X (n, p).
+
+        Not available where `estimator` has no probabilities.
+        """
+        return super().joint(X)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Any:
+        """Probability of each label alone; see `JointClassifier.predict_proba`.
+
+        Not available where `estimator` has no probabilities.
+        """
+        return super().predict_proba(X)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithm of `predict_proba`."""
+        return super().predict_log_proba(X)
+
+    def _learn(self, data: TrainingData) -> None:
+        learner = self._learner()
+        folds = make_folds(data, self.cv, self._seed())
+        first_choice = choose(learner, data, folds)
+        crossed = self.first_layer == "cross_validated" and can_hold_out(folds)
+        if crossed:
+            self._require_every_row(folds)
+        first = FirstLayer(learner, data, folds, first_choice, self._columns, crossed)
+        choice = np.zeros(data.n_labels, dtype=np.intp)
+        grid = np.atleast_1d(np.asarray(self.C, dtype=np.float64))
+        if learner.needs_choice and can_hold_out(folds):
+            choice = choose_behind(first, self._learner, len(grid))
+        self.first_models_ = first.models()
+        stacked = replace(data, extra=first.inputs())
+        self.models_ = self._learner().fit(stacked, [everything(data)], [choice])
+        if isinstance(self.models_, LinearModels):
+            self.first_C_, self.C_ = grid[first_choice], grid[choice]
+            self.n_iter_ = self.models_.n_iter
+
+    def _joint(self, X: Any) -> Joint:
+        extra = self._columns(self.first_models_.log_prob(X))
+        return Independent(self.label_space_, self.models_.log_prob(X, extra))
+
+    def _learner(self) -> ConditionalLearner:
+        estimator = self.estimator
+        if not _is_probabilistic(estimator):
+            estimator = ScoresAsLogOdds(estimator)
+        return make_learner(estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
+
+    def _require_every_row(self, folds: Folds) -> None:
+        never = int((folds.of_row < 0).sum())
+        if never:
+            raise ValueError(
+                f"cv={self.cv!r} never holds out {never} of {len(folds.of_row)} rows, so they have"
+                " no cross-validated outputs. Give a number of folds or splits that hold out every"
+                " row once, or set first_layer='in_sample'."
+            )
+
+    def _columns(self, log_tables: list[NDArray[Any]]) -> FloatArray:
+        """What the first layer passes on (n, e), from log-probabilities (n, K_i)."""
+        match self._outputs():
+            case "probabilities":
+                columns = [np.exp(t[:, 1:] if t.shape[1] == 2 else t) for t in log_tables]
+            case "scores":
+                columns = [_scores(t) for t in log_tables]
+            case _:
+                codes = np.stack([t.argmax(axis=1) for t in log_tables], axis=1).astype(np.int32)
+                return label_columns(codes, [t.shape[1] for t in log_tables])
+        return np.hstack(columns)
+
+    def _outputs(self) -> Outputs:
+        if self.outputs != "auto":
+            return self.outputs
+        if _is_probabilistic(self.estimator):
+            return "probabilities"
+        return "scores" if hasattr(self.estimator, "decision_function") else "decisions"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.first_layer not in ("cross_validated", "in_sample"):
+            raise ValueError(
+                f"first_layer={self.first_layer!r} must be 'cross_validated' or 'in_sample'."
+            )
+        if self.outputs not in ("auto", "probabilities", "scores", "decisions"):
+            raise ValueError(
+                f"outputs={self.outputs!r} must be 'auto', 'probabilities', 'scores' or"
+                " 'decisions'."
+            )
+        if _is_probabilistic(self.estimator):
+            return
+        lacking = {"probabilities": "predict_proba", "scores": "decision_function"}
+        if not hasattr(self.estimator, lacking.get(self.outputs, "fit")):
+            raise ValueError(
+                f"outputs={self.outputs!r} needs {lacking[self.outputs]}, which"
+                f" estimator={self.estimator!r} does not have. Set outputs='auto'."
+            )
+        if self.decision not in ("subset", "hamming"):
+            raise ValueError(
+                f"decision={self.decision!r} needs probabilities, which estimator="
+                f"{self.estimator!r} does not have. Set decision='subset'."
+            )
+
+
+def _scores(log_table: NDArray[Any]) -> FloatArray:
+    """Log-odds (n, 1) of two values, or log-probabilities (n, K) less their mean."""
+    if log_table.shape[1] == 2:
+        return np.diff(log_table, axis=1)
+    centred: FloatArray = log_table - log_table.mean(axis=1, keepdims=True)
+    return centred

@@ -1,0 +1,360 @@
+"""Per-label thresholds, tuned on rows that were held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _num_samples,
+    check_is_fitted,
+    has_fit_parameter,
+    validate_data,
+)
+
+from colabel._typing import is_sparse
+from colabel.joint import Joint
+from colabel.labels import MISSING, Codes, LabelSpace
+from colabel.learn.conditional import Folds, TrainingData
+from colabel.metrics import exact_match
+from colabel.models._learning import make_folds
+from colabel.models.base import JointClassifier
+
+FloatArray = NDArray[np.float64]
+
+
+def _has_joint(model: ThresholdedClassifier) -> bool:
+    if hasattr(getattr(model, "estimator_", model.estimator), "joint"):
+        return True
+    raise AttributeError(
+        f"estimator={model.estimator!r} has no joint distribution. Use a model of colabel."
+    )
+
+
+class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    r"""A classifier that announces a label where its probability exceeds the label's threshold.
+
+    .. math:: h_i(x) = [P(y_i = 1 \mid x) > t_i]
+
+    The thresholds are those that maximise the F1 of each label, and so the macro-F1, over
+    probabilities of rows that were held out; all folds together. Rare labels gain most: with a
+    threshold of one half they are often not announced at all. Whether labels make sense together
+    is left out of account; for that, choose a `decision` of the model itself.
+
+    A label without a true row of positive probability among those held out keeps the threshold
+    1/2. In a tie the threshold nearest to 1/2 wins. Thresholds lie halfway between two
+    probabilities that occurred.
+
+    scikit-learn's `TunedThresholdClassifierCV` does this for a single label.
+
+    Parameters
+    ----------
+    estimator : classifier
+        A model of colabel, or any scikit-learn classifier with `predict_proba` that takes 0/1
+        matrices. Every label must have two values.
+    cv : int, float, splitter or iterable
+        How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
+        of index arrays (train, test).
+    n_jobs : int or None
+        Joblib workers, over folds.
+    random_state : int, RandomState or None
+        Seed of the folds.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        Fitted to all rows.
+    thresholds_ : (d,) array
+    held_out_f1_ : (d,) array
+        F1 of each label at its threshold, over rows held out; optimistic, as it was maximised.
+    label_space_ : LabelSpace
+        Names and values of the labels.
+    label_names_ : tuple of str
+    classes_ : list of arrays, or array for one-dimensional y
+        Values of every label.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Only where X had string column names.
+
+    Examples
+    --------
+    >>> from colabel import BinaryRelevance, ThresholdedClassifier
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> model = ThresholdedClassifier(BinaryRelevance(C=0.01), random_state=0)
+    >>> model = model.fit(data.X[:500], data.Y[:500])
+    >>> model.thresholds_.shape, model.predict(data.X[-2:]).shape
+    ((7,), (2, 7))
+    """
+
+    def __init__(
+        self,
+        estimator: BaseEstimator,
+        *,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        label_names: Sequence[str] | None = None,
+    ) -> Self:
+        """Tune the thresholds on held-out rows, and fit the estimator to all rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, p)
+        y : labels of n rows
+            In any container that `LabelSpace` reads, two values a label. Missing entries do not
+            count for thresholds; the estimator must be able to take them.
+        sample_weight : array of shape (n,), optional
+        label_names : sequence of d str, optional
+            Names of the labels, where `y` has none.
+
+        Returns
+        -------
+        self
+        """
+        _require_probabilities(self.estimator)
+        X = self._checked(X, reset=True)
+        space, codes = LabelSpace.infer(y, label_names)
+        if len(codes) != _num_samples(X):
+            raise ValueError(
+                f"X has {_num_samples(X)} rows but y has {len(codes)}. Give one row of labels for"
+                " each row of X."
+            )
+        _require_two_values(space)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+        self.label_space_ = space
+        self.label_names_ = space.names
+        self.classes_ = space.classes[0] if space.kind == "vector" else list(space.classes)
+        self._tune(X, codes, weight)
+        target, names = self._own_labels(y, codes, label_names)
+        self.estimator_ = _fitted(self.estimator, X, target, weight, names)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predict the labels whose probabilities exceed their thresholds.
+
+        Returns
+        -------
+        labels
+            In the container the training labels had.
+        """
+        check_is_fitted(self)
+        prob = _positive(self.estimator_, self._checked(X, reset=False), self._n_labels)
+        return self.label_space_.decode((prob > self.thresholds_).astype(np.int32))
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probability of each label alone: (n, d), or (n, 2) for one-dimensional y."""
+        check_is_fitted(self)
+        prob = _positive(self.estimator_, self._checked(X, reset=False), self._n_labels)
+        return np.hstack([1.0 - prob, prob]) if self.label_space_.kind == "vector" else prob
+
+    @available_if(_has_joint)
+    def joint(self, X: Any) -> Joint:
+        """Return the joint distribution of the labels, where the estimator has one."""
+        check_is_fitted(self)
+        joint: Joint = self.estimator_.joint(X)
+        return joint
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Exact match: the share of rows whose labels are all predicted right."""
+        return exact_match(y, self.predict(X), sample_weight=sample_weight)
+
+    @property
+    def _n_labels(self) -> int:
+        return self.label_space_.n_labels
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        """Check arrays for their shape; leave data frames and texts to the estimator."""
+        if hasattr(X, "iloc") or _are_texts(X):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        options = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": False}
+        return validate_data(self, X, reset=reset, **options)
+
+    def _tune(self, X: Any, codes: Codes, weight: FloatArray | None) -> None:
+        folds = self._folds(X, codes, weight)
+        tests = [np.flatnonzero(folds.of_row == fold) for fold in range(folds.n_folds)]
+        held_out = Parallel(n_jobs=self.n_jobs)(
+            delayed(_held_out)(self.estimator, X, codes, weight, folds.of_row != fold, test)
+            for fold, test in enumerate(tests)
+        )
+        rows, prob = np.concatenate(tests), np.concatenate(held_out)
+        counted = np.ones(len(rows)) if weight is None else weight[rows]
+        found = [best_threshold(prob[:, i], codes[rows, i], counted) for i in range(codes.shape[1])]
+        self.thresholds_, self.held_out_f1_ = np.array(found).T
+
+    def _folds(self, X: Any, codes: Codes, weight: FloatArray | None) -> Folds:
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        rows = X if is_sparse(X) else np.asarray(X)
+        if rows.dtype.kind not in "biuf":
+            # folds are drawn from the content of the rows; of text, positions have to do
+            rows = np.arange(len(codes))[:, None]
+        return make_folds(TrainingData(rows, codes, (2,) * codes.shape[1], weight), self.cv, seed)
+
+    def _own_labels(
+        self, y: Any, codes: Codes, label_names: Sequence[str] | None
+    ) -> tuple[Any, Sequence[str] | None]:
+        """Labels in a form the estimator takes: as given, for a model of colabel."""
+        if isinstance(self.estimator, JointClassifier):
+            return y, label_names
+        return _plain_labels(self.estimator, codes), None
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def best_threshold(
+    prob: FloatArray, truth: NDArray[Any], weight: FloatArray | None = None
+) -> tuple[float, float]:
+    """Return the threshold of one label with the largest F1, and that F1.
+
+    Parameters
+    ----------
+    prob : (n,)
+        Probabilities of the label.
+    truth : (n,)
+        1 where the label is true, 0 where it is not; other entries do not count.
+    weight : (n,), optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> threshold, f1 = best_threshold(np.array([0.1, 0.2, 0.4]), np.array([0, 1, 1]))
+    >>> round(threshold, 2), f1
+    (0.15, 1.0)
+    """
+    seen = truth != MISSING
+    weight = np.ones(len(prob)) if weight is None else weight
+    prob, truth, weight = prob[seen], truth[seen], weight[seen]
+    order = np.argsort(-prob, kind="stable")
+    prob, weight, positive = prob[order], weight[order], (truth * weight)[order]
+    # cutting behind the j-th largest probability announces j labels
+    announced = weight.cumsum() + positive.sum()
+    f1 = 2 * positive.cumsum() / np.where(announced > 0, announced, 1.0)
+    below = np.append(prob[1:], 0.0)
+    cuts = (prob + below) / 2
+    f1[prob <= below] = 0.0  # equal probabilities stay on one side, and zero below
+    if not f1.any():
+        return 0.5, 0.0
+    # midway may round onto the upper of two neighbours, and then would leave it out
+    cuts = np.where(cuts < prob, cuts, below)
+    best = np.flatnonzero(f1 >= f1.max() * (1 - 1e-12))
+    chosen = best[np.abs(cuts[best] - 0.5).argmin()]
+    return float(cuts[chosen]), float(f1[chosen])
+
+
+def _held_out(
+    estimator: BaseEstimator,
+    X: Any,
+    codes: Codes,
+    weight: FloatArray | None,
+    is_train: NDArray[np.bool_],
+    test: NDArray[np.intp],
+) -> FloatArray:
+    """Probabilities (n_test, d) of the rows held out."""
+    if not len(test):
+        return np.empty((0, codes.shape[1]))
+    train = np.flatnonzero(is_train)
+    part = None if weight is None else weight[train]
+    labels = _plain_labels(estimator, codes[train])
+    model = _fitted(estimator, _safe_indexing(X, train), labels, part, None)
+    return _positive(model, _safe_indexing(X, test), codes.shape[1])
+
+
+def _plain_labels(estimator: BaseEstimator, codes: Codes) -> Any:
+    """0/1 labels as a matrix, NaN where missing; a single label of scikit-learn's as a vector.
+
+    Models of colabel get a matrix, in which a constant label keeps both its values.
+    """
+    labels = np.where(codes == MISSING, np.nan, codes) if (codes == MISSING).any() else codes
+    alone = labels.shape[1] == 1 and not isinstance(estimator, JointClassifier)
+    return labels[:, 0] if alone else labels
+
+
+def _fitted(
+    estimator: BaseEstimator,
+    X: Any,
+    labels: Any,
+    weight: FloatArray | None,
+    names: Sequence[str] | None,
+) -> Any:
+    arguments: dict[str, Any] = {} if names is None else {"label_names": names}
+    if weight is not None:
+        if not has_fit_parameter(estimator, "sample_weight"):
+            raise ValueError(
+                f"estimator={estimator!r} does not accept sample_weight. Fit without weights or"
+                " choose an estimator that takes them."
+            )
+        arguments["sample_weight"] = weight
+    return clone(estimator).fit(X, labels, **arguments)
+
+
+def _positive(model: Any, X: Any, n_labels: int) -> FloatArray:
+    """P(y = 1) of each label (n, d), from whichever form `predict_proba` has.
+
+    scikit-learn's forests and nearest neighbours return a list of (n, 2) tables; a classifier
+    of a single label returns one. A label that was constant among the training rows has a table
+    of one column.
+    """
+    found = model.predict_proba(X)
+    if isinstance(found, list):
+        tables = zip(found, model.classes_, strict=True)
+        return np.stack([_of_one(table, classes) for table, classes in tables], axis=1)
+    prob: FloatArray = np.asarray(found, dtype=np.float64)
+    if isinstance(model, JointClassifier):
+        return prob[:, 1:] if model.label_space_.kind == "vector" else prob
+    return prob if n_labels > 1 else _of_one(prob, model.classes_)[:, None]
+
+
+def _of_one(table: Any, classes: Any) -> FloatArray:
+    """P(y = 1) from a table (n, K), K of 1 or 2."""
+    if table.shape[1] == 1:
+        return np.full(len(table), float(np.ravel(classes)[0] == 1))
+    positive: FloatArray = np.asarray(table[:, 1], dtype=np.float64)
+    return positive
+
+
+def _are_texts(X: Any) -> bool:
+    return isinstance(X, list | tuple | np.ndarray) and len(X) > 0 and isinstance(X[0], str)
+
+
+def _require_probabilities(estimator: BaseEstimator) -> None:
+    if not hasattr(estimator, "predict_proba"):
+        raise ValueError(
+            f"estimator={estimator!r} has no predict_proba. Use a probabilistic classifier, or"
+            " wrap it in sklearn.calibration.CalibratedClassifierCV."
+        )
+
+
+def _require_two_values(space: LabelSpace) -> None:
+    for name, classes in zip(space.names, space.classes, strict=True):
+        if len(classes) != 2:
+            raise ValueError(
+                f"Only binary classification is supported. Label {name!r} has {len(classes)}"
+                f" class{'es' * (len(classes) != 1)}: use the model without thresholds."
+            )

@@ -1,0 +1,184 @@
+"""Mixtures: every answer against enumeration of the averaged distributions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colabel.joint import Chain, Independent, Mixture, Tree
+from colabel.joint import mixture as module
+from colabel.joint.chain import TableLinks
+from tests.joint.oracle import Oracle, make_space, random_evidence, random_log_table
+from tests.joint.test_against_enumeration import assert_best, assert_same
+from tests.joint.test_chain import oracle_of
+
+pytestmark = pytest.mark.filterwarnings("error")
+SETTINGS = settings(max_examples=60, deadline=None)
+
+
+@st.composite
+def mixtures(draw, max_labels=4, max_values=3, max_rows=3, inference="exact"):
+    """A mixture of chains, trees and independent labels, its oracle and a generator."""
+    d = draw(st.integers(1, max_labels))
+    sizes = tuple(draw(st.lists(st.integers(1, max_values), min_size=d, max_size=d)))
+    n_rows = draw(st.integers(1, max_rows))
+    style = draw(st.sampled_from(["smooth", "zeros", "ties"]))
+    families = draw(st.lists(st.sampled_from(["chain", "tree", "alone"]), min_size=1, max_size=4))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    space = make_space(sizes)
+    members, oracles = [], []
+    for family in families:
+        if family == "chain":
+            order = rng.permutation(d).tolist()
+            chain_sizes = [sizes[i] for i in order]
+            tables = [
+                random_log_table(rng, (n_rows, *chain_sizes[: k + 1]), style) for k in range(d)
+            ]
+            members.append(Chain(space, order, TableLinks.of(tables), inference=inference))
+            oracles.append(oracle_of(sizes, order, tables))
+        elif family == "tree":
+            parents = [-1, *range(d - 1)]
+            above = [1, *sizes[:-1]]
+            tables = [
+                random_log_table(rng, (n_rows, a, k), style)
+                for a, k in zip(above, sizes, strict=True)
+            ]
+            members.append(Tree(space, parents, tables))
+            oracles.append(Oracle.of_tree(sizes, parents, tables))
+        else:
+            tables = [random_log_table(rng, (n_rows, k), style) for k in sizes]
+            members.append(Independent(space, tables))
+            oracles.append(Oracle.of_independent(sizes, tables))
+    weights = rng.dirichlet(np.ones(len(members)), size=n_rows)
+    return Mixture(members, weights), averaged(oracles, weights), rng
+
+
+def averaged(oracles, weights):
+    rows = []
+    for r, weight in enumerate(weights):
+        vectors = oracles[0].rows[r]
+        rows.append(
+            {
+                y: sum(w * o.rows[r][y] for w, o in zip(weight, oracles, strict=True))
+                for y in vectors
+            }
+        )
+    return Oracle(oracles[0].cardinalities, rows)
+
+
+class WithoutEntropy:
+    """A mixture for `assert_same`, which asks for the entropy that mixtures do not have."""
+
+    def __init__(self, joint, oracle):
+        self._joint, self._oracle = joint, oracle
+
+    def __getattr__(self, name):
+        return getattr(self._joint, name)
+
+    def entropy(self):
+        return self._oracle.entropy()
+
+
+@SETTINGS
+@given(mixtures())
+def test_every_answer(instance):
+    joint, oracle, rng = instance
+    assert joint.exact
+    assert_same(WithoutEntropy(joint, oracle), oracle, rng)
+
+
+@SETTINGS
+@given(mixtures(max_labels=3))
+def test_every_answer_given_evidence(instance):
+    joint, oracle, rng = instance
+    evidence = random_evidence(rng, joint.n_rows, oracle.cardinalities)
+    impossible = np.flatnonzero(np.isneginf(oracle.log_prob(evidence)))
+    if impossible.size:
+        with pytest.raises(ValueError, match=f"row {impossible[0]} has"):
+            joint.given_codes(evidence)
+        evidence[impossible] = -1
+    conditioned, expected = joint.given_codes(evidence), oracle.given(evidence)
+    np.testing.assert_allclose(conditioned.weights.sum(axis=1), 1.0)
+    assert_same(WithoutEntropy(conditioned, expected), expected, rng)
+
+
+def smooth(n_members=6, n_rows=4, d=6, inference="exact"):
+    rng = np.random.default_rng(1)
+    space = make_space((2,) * d)
+    members = []
+    for _ in range(n_members):
+        tables = [random_log_table(rng, (n_rows, *(2,) * (k + 1)), "smooth") for k in range(d)]
+        members.append(Chain(space, rng.permutation(d), TableLinks.of(tables), inference=inference))
+    return Mixture(members)
+
+
+def enumerated(joint):
+    codes = np.array(np.unravel_index(np.arange(64), (2,) * 6)).T.astype(np.int32)
+    log_prob = [joint.log_prob_codes(np.tile(y, (joint.n_rows, 1))) for y in codes]
+    return Oracle(
+        (2,) * 6,
+        [
+            {tuple(y): np.exp(p[r]) for y, p in zip(codes.tolist(), log_prob, strict=True)}
+            for r in range(joint.n_rows)
+        ],
+    )
+
+
+def test_the_mode_need_not_be_any_members_mode():
+    space = make_space((3,))
+    tables = np.log([[[0.5, 0.4, 0.1]], [[0.1, 0.4, 0.5]]])
+    joint = Mixture([Independent(space, [table]) for table in tables])
+    assert joint.mode().tolist() == [[1]]
+
+
+def test_lists_grow_until_they_prove_it():
+    joint = smooth()
+    oracle = enumerated(joint)
+    for k in (1, 3, 20):
+        assert_best(joint, oracle, k)
+
+
+def test_lists_too_short_to_prove_it_warn(monkeypatch):
+    monkeypatch.setattr(module, "_LONGEST_LIST", 1)
+    with pytest.warns(RuntimeWarning, match="do not prove which are the best"):
+        smooth().mode_codes()
+
+
+def test_greedy_members_give_candidates():
+    joint = smooth(inference="greedy")
+    assert not joint.exact
+    assert "scored by the mixture" in joint.how
+    own = [joint.log_prob_codes(member.mode_codes()) for member in joint.members]
+    np.testing.assert_allclose(joint.log_prob_codes(joint.mode_codes()), np.max(own, axis=0))
+
+
+def test_votes():
+    joint = smooth(n_members=3, inference="greedy")
+    modes = np.stack([member.mode_codes() for member in joint.members])
+    np.testing.assert_allclose(joint.vote_tables()[2][:, 1], modes[:, :, 2].mean(axis=0))
+    np.testing.assert_array_equal(joint.vote_codes(), (modes.mean(axis=0) > 0.5).astype(int))
+
+
+def test_frequencies_of_samples():
+    joint = smooth(n_members=3, n_rows=2)
+    size = 20_000
+    drawn = joint.sample_codes(size, np.random.default_rng(0))
+    for r, row in enumerate(enumerated(joint).rows):
+        for y, p in row.items():
+            count = (drawn[:, r] == y).all(axis=1).sum()
+            assert abs(count - size * p) <= 5 * np.sqrt(size * p * (1 - p)) + 1
+
+
+def test_errors_say_what_to_do():
+    space = make_space((2,))
+    member = Independent(space, [np.log([[0.5, 0.5]])])
+    with pytest.raises(ValueError, match="at least one member"):
+        Mixture([])
+    with pytest.raises(ValueError, match="one weight per member, or one per row and member"):
+        Mixture([member], [0.5, 0.5])
+    with pytest.raises(ValueError, match="finite and not negative"):
+        Mixture([member], [0.0])
+    with pytest.raises(ValueError, match="same rows and labels"):
+        Mixture([member, Independent(make_space((3,)), [np.log(np.full((1, 3), 1 / 3))])])

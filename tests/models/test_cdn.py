@@ -1,0 +1,364 @@
+"""CDN: learning, sampling and the scikit-learn contract."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import check_estimator
+
+from colabel import CDN, BinaryRelevance
+from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork
+from colabel.learn.label_features import column_owner
+from colabel.metrics import exact_match
+from colabel.models._cdn_conditionals import row_keys
+
+
+@pytest.fixture(scope="module")
+def coupled():
+    """Four labels: y1 mostly copies y0, which helps y2, which y3 mostly contradicts."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5))
+    y0 = (X[:, 0] + rng.logistic(size=400) > 0).astype(int)
+    y1 = np.where(rng.random(400) < 0.95, y0, 1 - y0)
+    y2 = (X[:, 1] + y0 - 0.5 + rng.logistic(size=400) > 0).astype(int)
+    y3 = np.where(rng.random(400) < 0.95, 1 - y2, y2)
+    return X, np.column_stack([y0, y1, y2, y3])
+
+
+@pytest.fixture(scope="module")
+def several():
+    """Class variables with 3, 2 and 4 values."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 4))
+    first = np.digitize(X[:, 0] + rng.normal(size=300), [-0.5, 0.7])
+    second = (first + rng.normal(size=300) > 1).astype(int)
+    third = (first + second + rng.integers(0, 2, size=300)) % 4
+    return X, np.column_stack([first, second, third])
+
+
+# ------------------------------------------------------------------------------------ learning
+
+
+def test_conditionals_are_the_regressions_on_features_and_other_labels(coupled):
+    X, Y = coupled
+    model = CDN(C=0.5, tol=1e-8, random_state=0).fit(X, Y)
+    for i in range(4):
+        others = np.delete(np.arange(4), i)
+        alone = LogisticRegression(C=0.5, tol=1e-10, max_iter=1000)
+        alone.fit(np.hstack([X, Y[:, others]]), Y[:, i])
+        coef = model.models_.coef[i][0]
+        np.testing.assert_allclose(coef[:5], alone.coef_[0, :5], atol=1e-4)
+        np.testing.assert_allclose(model.label_weights_[others, i], alone.coef_[0, 5:], atol=1e-4)
+        np.testing.assert_allclose(coef[-1], alone.intercept_[0], atol=1e-4)
+    assert (np.diag(model.label_weights_) == 0).all()
+    assert model.label_weights_[0, 1] > 2
+    assert model.label_weights_[2, 3] < -2
+
+
+def test_the_penalty_is_chosen_for_every_conditional(coupled):
+    X, Y = coupled
+    grid = (0.001, 0.1, 10.0)
+    model = CDN(C=grid, cv=3, random_state=0).fit(X, Y)
+    assert model.C_.shape == (4,)
+    assert set(model.C_) <= set(grid)
+    assert (model.C_ > 0.001).all()
+
+
+@pytest.mark.parametrize("fixture", ["coupled", "several"])
+def test_linear_and_estimator_conditionals_agree(fixture, request):
+    X, Y = request.getfixturevalue(fixture)
+    ours = CDN(C=1.0, tol=1e-9, random_state=0, n_sweeps=4000).fit(X, Y)
+    base = LogisticRegression(C=1.0, tol=1e-10, max_iter=2000)
+    theirs = CDN(estimator=base, random_state=0, n_sweeps=20).fit(X, Y)
+    linear, other = ours.joint(X[:20]).conditionals, theirs.joint(X[:20]).conditionals
+    rng = np.random.default_rng(0)
+    labels = np.stack([rng.integers(0, k, size=(3, 20)) for k in linear.cardinalities], axis=-1)
+    for i in range(labels.shape[2]):
+        np.testing.assert_allclose(linear.log_prob(labels, i), other.log_prob(labels, i), atol=1e-3)
+
+
+def test_weights_count_like_repeated_rows(coupled):
+    X, Y = coupled
+    weight = np.random.default_rng(0).integers(0, 3, size=len(X))
+    weighted = CDN(C=1.0, tol=1e-9, random_state=0).fit(X, Y, sample_weight=weight)
+    repeated = CDN(C=1.0, tol=1e-9, random_state=0)
+    repeated.fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0))
+    np.testing.assert_allclose(weighted.label_weights_, repeated.label_weights_, atol=1e-5)
+
+
+def test_a_value_of_weight_zero_keeps_a_small_probability(several):
+    X, Y = several
+    model = CDN(C=1.0, random_state=0).fit(X, Y, sample_weight=(Y[:, 0] != 2).astype(float))
+    prob = model.predict_proba(X[:50])[0][:, 2]
+    assert ((prob > 0) & (prob < 0.05)).all()
+
+
+# ----------------------------------------------------------------------------------- answering
+
+
+def test_dependent_labels_are_found_together(coupled):
+    X, Y = coupled
+    alone = BinaryRelevance(C=1.0).fit(X[:200], Y[:200])
+    model = CDN(C=1.0, random_state=0).fit(X[:200], Y[:200])
+    assert model.score(X[200:], Y[200:]) > alone.score(X[200:], Y[200:]) + 0.02
+    joint = model.joint(X[200:])
+    assert isinstance(joint, DependencyNetwork)
+    assert joint.log_prob(Y[200:]).mean() > alone.joint(X[200:]).log_prob(Y[200:]).mean() + 0.3
+    known = joint.given({"y0": Y[200:, 0], "y2": Y[200:, 2]})
+    assert exact_match(Y[200:], known.mode()) > 0.85
+
+
+def test_answers_depend_on_the_row_alone(coupled):
+    X, Y = coupled
+    model = CDN(C=1.0, random_state=0).fit(X, Y)
+    whole = model.predict_proba(X[:60])
+    order = np.random.default_rng(0).permutation(60)
+    np.testing.assert_allclose(model.predict_proba(X[:60][order]), whole[order], atol=1e-12)
+    one_by_one = np.concatenate([model.predict_proba(X[i : i + 1]) for i in range(60)])
+    np.testing.assert_allclose(one_by_one, whole, atol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(sp.csr_array(X[:60])), whole, atol=1e-9)
+    np.testing.assert_array_equal(model.set_params(n_jobs=1).predict_proba(X[:60]), whole)
+
+
+def test_predictions_repeat_and_follow_the_seed(coupled):
+    X, Y = coupled
+    for seed in (None, 0, np.random.RandomState(3)):
+        model = CDN(C=1.0, random_state=seed).fit(X, Y)
+        np.testing.assert_array_equal(model.predict_proba(X), model.predict_proba(X))
+    one, same, other = (CDN(C=1.0, random_state=seed).fit(X, Y) for seed in (5, 5, 6))
+    np.testing.assert_array_equal(one.predict_proba(X), same.predict_proba(X))
+    assert (one.predict_proba(X) != other.predict_proba(X)).any()
+
+
+@pytest.mark.parametrize("decision", ["f1", "jaccard"])
+def test_decisions_from_draws_depend_on_the_row_alone_too(coupled, decision):
+    X, Y = coupled
+    model = CDN(C=1.0, decision=decision, random_state=0).fit(X, Y)
+    whole = model.predict(X[:40])
+    np.testing.assert_array_equal(model.predict(X[30:40][::-1]), whole[30:40][::-1])
+
+
+def test_hamming_rounds_the_marginals(coupled):
+    X, Y = coupled
+    model = CDN(C=1.0, decision="hamming", random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X), model.predict_proba(X).round())
+
+
+def test_best_and_plain(coupled):
+    X, Y = coupled
+    model = CDN(C=1.0, random_state=0, n_best=20).fit(X, Y)
+    best, plain = (model.set_params(marginals=m).predict(X) for m in ("best", "plain"))
+    assert (best != plain).any()
+
+
+def test_several_values(several):
+    X, Y = several
+    model = CDN(C=1.0, random_state=0).fit(X[:200], Y[:200])
+    assert model.label_weights_.shape == (8, 8)
+    owner = column_owner((3, 2, 4))
+    assert (model.label_weights_[owner[:, None] == owner] == 0).all()
+    tables = model.predict_proba(X[200:])
+    assert [table.shape for table in tables] == [(100, 3), (100, 2), (100, 4)]
+    assert all(np.allclose(table.sum(axis=1), 1) for table in tables)
+    alone = BinaryRelevance(C=1.0).fit(X[:200], Y[:200])
+    assert model.score(X[200:], Y[200:]) > alone.score(X[200:], Y[200:])
+    assert model.joint(X[200:]).given({"y0": 2}).mode()[:, 0].tolist() == [2] * 100
+
+
+@pytest.mark.parametrize("kind", ["sets", "sparse", "strings", "vector"])
+def test_containers(coupled, kind):
+    X, Y = coupled
+    labels = {
+        "sets": [{f"l{i}" for i in np.flatnonzero(row)} for row in Y],
+        "sparse": sp.csr_array(Y),
+        "strings": np.array(["no", "yes"])[Y],
+        "vector": np.array(["no", "yes"])[Y[:, 0]],
+    }[kind]
+    model = CDN(C=1.0, n_sweeps=50, random_state=0).fit(X, labels)
+    predicted = model.predict(X[:7])
+    assert type(predicted) is type(labels) or kind == "sets"
+    assert (predicted.shape[0] if hasattr(predicted, "shape") else len(predicted)) == 7
+
+
+def test_one_label_is_its_regression(coupled):
+    X, Y = coupled
+    model = CDN(C=1.0, tol=1e-8, random_state=0).fit(X, Y[:, :1])
+    alone = LogisticRegression(C=1.0, tol=1e-10).fit(X, Y[:, 0])
+    np.testing.assert_allclose(
+        model.predict_proba(X)[:, 0], alone.predict_proba(X)[:, 1], atol=1e-4
+    )
+
+
+def test_rare_and_constant_labels_simply_work(coupled):
+    X, Y = coupled
+    rare = np.zeros((400, 3), dtype=int)
+    rare[7, 0] = 1  # one row has it
+    rare[:, 2] = 1  # all have it; nobody has the second
+    both = np.hstack([Y, rare])
+    for parameters in ({}, {"estimator": GaussianNB()}, {"estimator": LinearSVC(C=0.1)}):
+        model = CDN(random_state=0, n_sweeps=30, burn_in=10, **parameters).fit(X[:200], both[:200])
+        predicted = model.predict(X[200:])
+        assert (predicted[:, 5] == 0).all()
+        assert (predicted[:, 6] == 1).all()
+        if hasattr(model, "predict_proba"):
+            prob = model.predict_proba(X[200:])
+            assert ((prob > 0) & (prob < 1)).all()
+
+
+def test_constant_class_variable(several):
+    X, Y = several
+    Y = np.column_stack([Y, np.full(300, 7)])
+    model = CDN(C=1.0, n_sweeps=30, random_state=0).fit(X, Y)
+    assert (model.predict(X[:9])[:, 3] == 7).all()
+    assert model.predict_proba(X[:9])[3].tolist() == [[1.0]] * 9
+
+
+# ---------------------------------------------------------------------------------- estimators
+
+
+@pytest.mark.parametrize(
+    "estimator", [GaussianNB(), DecisionTreeClassifier(max_depth=3), KNeighborsClassifier(9)]
+)
+def test_any_probabilistic_classifier(coupled, several, estimator):
+    for X, Y in (coupled, several):
+        model = CDN(estimator=estimator, n_sweeps=20, burn_in=5, n_chains=2, random_state=0)
+        model.fit(X, Y)
+        joint = model.joint(X[:10])
+        assert isinstance(joint, DependencyNetwork)
+        assert np.isfinite(joint.log_prob(Y[:10])).all()
+        first = model.predict(X[:10])
+        np.testing.assert_array_equal(first, model.predict(X[:10]))
+        np.testing.assert_array_equal(first[3:5], model.predict(X[3:5]))
+        assert not hasattr(model, "C_")
+
+
+@pytest.mark.parametrize("estimator", [LinearSVC(C=1.0), Perceptron(random_state=0)])
+def test_classifiers_without_probabilities(coupled, several, estimator):
+    for X, Y in (coupled, several):
+        model = CDN(estimator=estimator, random_state=0).fit(X, Y)
+        joint = model.joint(X)
+        assert isinstance(joint, DiscreteDependencyNetwork)
+        assert sum(joint.report.counts.values()) == len(X)
+        predicted = model.predict(X)
+        # a row that converged obeys every classifier
+        settled = np.flatnonzero(joint.report.status == "converged")
+        for i in range(Y.shape[1]):
+            alone = clone(estimator).fit(np.column_stack([X, others_of(Y, Y, i)]), Y[:, i])
+            features = np.column_stack([X[settled], others_of(predicted[settled], Y, i)])
+            assert (alone.predict(features) == predicted[settled, i]).mean() > 0.99
+        np.testing.assert_array_equal(model.predict(X[5:9]), predicted[5:9])
+
+
+def others_of(labels, seen, i):
+    """0/1 columns of all labels but i: one for two values, else one for each value seen."""
+    columns = []
+    for j in np.delete(np.arange(seen.shape[1]), i):
+        values = np.unique(seen[:, j])
+        columns += [labels[:, j] == v for v in (values[1:] if len(values) == 2 else values)]
+    return np.column_stack(columns).astype(float)
+
+
+def test_svm_has_no_probabilities_and_says_so(coupled):
+    X, Y = coupled
+    model = CDN(estimator=LinearSVC(), random_state=0).fit(X, Y)
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError) as error:
+        _ = model.predict_proba
+    assert "decides by Algorithm 2" in str(error.value.__cause__)
+    with pytest.raises(NotImplementedError, match="decide by 'subset'"):
+        model.set_params(decision="hamming").predict(X[:3])
+    calibrated = CDN(estimator=CalibratedClassifierCV(LinearSVC()), n_sweeps=5, burn_in=2)
+    assert calibrated.fit(X, Y).predict_proba(X[:3]).shape == (3, 4)
+
+
+def test_svm_weights(coupled):
+    X, Y = coupled
+    weight = np.arange(len(X)) % 2
+    model = CDN(estimator=LinearSVC(), random_state=0).fit(X, Y, sample_weight=weight)
+    half = CDN(estimator=LinearSVC(), random_state=0).fit(X[1::2], Y[1::2])
+    assert (model.predict(X) == half.predict(X)).mean() > 0.99
+
+
+# -------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_sweeps": 0}, "n_sweeps=0 must be"),
+        ({"marginals": "all"}, "marginals='all'"),
+        ({"C": -1.0}, "C=-1.0"),
+        ({"decision": "zero"}, "no decision"),
+    ],
+)
+def test_parameters_are_checked_in_fit(coupled, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        CDN(**parameters).fit(*coupled)
+
+
+def test_missing_labels_are_refused(coupled):
+    X, Y = coupled
+    Y = Y.astype(float)
+    Y[3, 1] = Y[9, 0] = np.nan
+    with pytest.raises(ValueError, match=r"y has 2 missing labels.*CTBN or BinaryRelevance"):
+        CDN().fit(X, Y)
+
+
+class Unweighted(ClassifierMixin, BaseEstimator):
+    """A classifier that takes no weights and gives no probabilities."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.full(X.shape[0], self.classes_[0])
+
+
+def test_weights_need_an_estimator_that_takes_them(coupled):
+    X, Y = coupled
+    model = CDN(estimator=Unweighted()).fit(X, Y)
+    assert (model.predict(X) == 0).all()
+    with pytest.raises(ValueError, match="does not accept sample_weight"):
+        model.fit(X, Y, sample_weight=np.arange(len(X)) % 2)
+
+
+# ------------------------------------------------------------------------------------ contract
+
+
+def test_row_keys_see_content_only():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 6)) * (rng.random((50, 6)) < 0.5)
+    keys = row_keys(X)
+    assert len(np.unique(keys)) == len(np.unique(X, axis=0))
+    np.testing.assert_array_equal(row_keys(sp.csr_array(X)), keys)
+    np.testing.assert_array_equal(row_keys(X[::-1]), keys[::-1])
+    np.testing.assert_array_equal(row_keys(np.where(X == 0, -0.0, X)), keys)
+    explicit = sp.csr_array(X)
+    explicit.data[:3] = 0.0
+    np.testing.assert_array_equal(row_keys(explicit), row_keys(explicit.toarray()))
+    swapped = X[:, ::-1]
+    assert (row_keys(swapped)[(swapped != X).any(axis=1)] != keys[(swapped != X).any(axis=1)]).all()
+
+
+def failures(estimator):
+    results = check_estimator(estimator, on_fail=None, on_skip=None)
+    return {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+
+
+def test_scikit_learn_contract():
+    assert failures(CDN(C=1.0, decision="hamming", n_sweeps=50, burn_in=10)) == {}
+
+
+def test_scikit_learn_contract_with_the_papers_decision():
+    # That check wants predict to be the rounded marginals; the paper decides otherwise.
+    found = failures(CDN(n_sweeps=50, burn_in=10, n_best=20))
+    assert set(found) <= {"check_classifier_multioutput"}

@@ -1,0 +1,272 @@
+"""Classifier chains: the classic algorithm, its parameters, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.multioutput import ClassifierChain as ClassicChain
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from colabel import ClassifierChain, ProbabilisticClassifierChain
+from colabel.learn.conditional import TrainingData
+from colabel.models._chain_order import mutual_information, order_by_dependence
+
+MODELS = [ClassifierChain, ProbabilisticClassifierChain]
+
+
+@pytest.fixture
+def problem(rng):
+    """Draw rows with five labels, each tied to the one before."""
+    X = rng.normal(size=(200, 4))
+    Y = np.zeros((200, 5), dtype=int)
+    for i in range(5):
+        before = Y[:, i - 1] * 2 - 1 if i else 0
+        Y[:, i] = X @ rng.normal(size=4) + 1.5 * before + rng.logistic(size=200) > 0
+    return X, Y
+
+
+def tight(**params):
+    return LogisticRegression(tol=1e-12, max_iter=10_000, **params)
+
+
+@pytest.mark.parametrize("order", [None, [3, 0, 4, 2, 1]])
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+def test_the_classic_chain(problem, order, storage):
+    X, Y = problem
+    model = ClassifierChain(C=0.7, order=order, tol=1e-9).fit(storage(X[:150]), Y[:150])
+    classic = ClassicChain(tight(C=0.7), order=order).fit(X[:150], Y[:150])
+    np.testing.assert_array_equal(model.predict(storage(X[150:])), classic.predict(X[150:]))
+    np.testing.assert_allclose(
+        model.predict_path_proba(storage(X[150:])), classic.predict_proba(X[150:]), atol=1e-5
+    )
+    for position, label in enumerate(model.order_):
+        link, coef = classic.estimators_[position], model.models_.coef[label][0]
+        before = model.order_[:position]
+        expected = np.concatenate([link.coef_[0], link.intercept_])
+        found = np.concatenate([coef[:4], coef[4 + before], coef[-1:]])
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        later = 4 + model.order_[position:]
+        assert (coef[later] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "order"),
+    # a tree breaks ties between features by their places, which only this order leaves alone
+    [(DecisionTreeClassifier(max_depth=3, random_state=0), None), (GaussianNB(), [4, 1, 0, 2, 3])],
+)
+def test_the_classic_chain_of_any_estimator(problem, estimator, order):
+    X, Y = problem
+    model = ClassifierChain(estimator=estimator, order=order).fit(X[:150], Y[:150])
+    classic = ClassicChain(estimator, order=order).fit(X[:150], Y[:150])
+    np.testing.assert_array_equal(model.predict(X[150:]), classic.predict(X[150:]))
+
+
+def test_both_kinds_of_links_answer_alike(problem):
+    X, Y = problem
+    built_in = ProbabilisticClassifierChain(C=1.0, tol=1e-9).fit(X, Y).joint(X)
+    other = ProbabilisticClassifierChain(estimator=tight()).fit(X, Y).joint(X)
+    np.testing.assert_allclose(built_in.log_prob(Y), other.log_prob(Y), atol=1e-5)
+    np.testing.assert_allclose(built_in.marginals(), other.marginals(), atol=1e-5)
+    np.testing.assert_array_equal(built_in.mode(), other.mode())
+
+
+@pytest.mark.parametrize("estimator", [None, GaussianNB()])
+def test_class_variables(rng, estimator):
+    X = rng.normal(size=(120, 3))
+    Y = np.stack([rng.integers(0, k, size=120) for k in (3, 2, 4)], axis=1)
+    Y[:, 2] = (Y[:, 0] + Y[:, 1]) % 4
+    model = ProbabilisticClassifierChain(1.0, estimator=estimator).fit(X, Y)
+    joint = model.joint(X[:10])
+    every = np.array(np.unravel_index(np.arange(24), (3, 2, 4))).T
+    prob = np.exp([joint.log_prob(y) for y in every])
+    np.testing.assert_allclose(prob.sum(axis=0), 1.0)
+    np.testing.assert_array_equal(joint.mode(), every[prob.argmax(axis=0)])
+    assert [table.shape for table in model.predict_path_proba(X[:10])] == [
+        (10, 3),
+        (10, 2),
+        (10, 4),
+    ]
+
+
+@pytest.mark.parametrize("model_class", MODELS)
+@pytest.mark.parametrize("estimator", [None, LogisticRegression()])
+def test_rare_and_constant_labels(problem, model_class, estimator):
+    X, Y = problem
+    Y = np.column_stack([Y, np.zeros(200), np.ones(200), np.arange(200) == 3]).astype(int)
+    model = model_class(estimator=estimator, random_state=0).fit(X, Y)
+    predicted, prob = model.predict(X), model.predict_proba(X)
+    assert (predicted[:, 5] == 0).all()
+    assert (predicted[:, 6] == 1).all()
+    assert ((prob > 0) & (prob < 1)).all()
+
+
+def test_links_taught_with_predictions_are_the_classic_ones(problem):
+    X, Y = problem
+    splits = [
+        (np.arange(200)[np.arange(200) % 4 != f], np.flatnonzero(np.arange(200) % 4 == f))
+        for f in range(4)
+    ]
+    model = ClassifierChain(C=0.5, train_on="predicted", cv=splits, tol=1e-9, order=[2, 0, 1, 4, 3])
+    classic = ClassicChain(tight(C=0.5), cv=splits, order=[2, 0, 1, 4, 3])
+    np.testing.assert_array_equal(model.fit(X, Y).predict(X), classic.fit(X, Y).predict(X))
+    for position, label in enumerate(model.order_):
+        link, coef = classic.estimators_[position], model.models_.coef[label][0]
+        np.testing.assert_allclose(coef[:4], link.coef_[0, :4], atol=1e-5)
+    other = clone(model).set_params(estimator=tight(C=0.5)).fit(X, Y)
+    np.testing.assert_array_equal(other.predict(X), classic.predict(X))
+
+
+def test_predictions_need_every_row_held_out(problem):
+    with pytest.raises(ValueError, match="a prediction for every row"):
+        ClassifierChain(train_on="predicted", cv=0.3).fit(*problem)
+
+
+def test_a_penalty_for_each_link(problem):
+    X, Y = problem
+    model = ClassifierChain([1e-4, 1.0], random_state=0).fit(X, Y)
+    assert model.C_.shape == (5,)
+    assert set(model.C_) <= {1e-4, 1.0}
+    assert model.n_iter_ >= 1
+
+
+def test_scaled_labels_are_penalised_less(problem):
+    X, Y = problem
+    model = ClassifierChain(C=0.3, label_scale=5.0, tol=1e-9).fit(X, Y)
+    columns = np.hstack([X, 5.0 * Y[:, :4]])
+    link = tight(C=0.3).fit(columns, Y[:, 4])
+    expected = link.coef_[0] * np.repeat([1.0, 5.0], 4)
+    np.testing.assert_allclose(model.models_.coef[4][0][:8], expected, atol=1e-5)
+    np.testing.assert_array_equal(model.predict_path_proba(X) > 0.5, model.predict(X) == 1)
+
+
+@pytest.mark.parametrize("train_on", ["true", "predicted"])
+def test_scales_are_chosen_with_the_penalty(problem, train_on):
+    X, Y = problem
+    model = ClassifierChain([1e-3, 1.0], train_on=train_on, random_state=0, tol=1e-8).fit(X, Y)
+    assert set(model.label_scale_) <= {1.0, 10.0, 100.0}
+    if train_on == "true":
+        assert (model.label_scale_[1:] > 1).any()  # strong labels beside penalised features
+        assert ClassifierChain(1.0).fit(X, Y).label_scale_.tolist() == [1.0] * 5
+        for label in range(5):  # each link alone, with what was chosen for it
+            alone = ClassifierChain(
+                float(model.C_[label]), label_scale=float(model.label_scale_[label]), tol=1e-8
+            ).fit(X, Y)
+            np.testing.assert_allclose(
+                model.models_.coef[label], alone.models_.coef[label], atol=1e-4
+            )
+
+
+@pytest.mark.parametrize("inference", ["exact", "exhaustive", "epsilon", "beam", "monte_carlo"])
+@pytest.mark.parametrize("estimator", [None, GaussianNB()])
+def test_every_inference_of_an_easy_problem_agrees(problem, inference, estimator):
+    X, Y = problem
+    model = ProbabilisticClassifierChain(
+        1.0, estimator=estimator, inference=inference, epsilon=1e-4, beam_width=32, random_state=0
+    ).fit(X, Y)
+    joint = model.joint(X)
+    assert joint.exact == (inference in {"exact", "exhaustive"})
+    every = np.array(np.unravel_index(np.arange(32), (2,) * 5)).T
+    best = np.max([joint.log_prob(y) for y in every], axis=0)
+    np.testing.assert_allclose(joint.log_prob(model.predict(X)), best, atol=1e-9)
+
+
+def test_greedy_inference_is_the_classifier_chain(problem):
+    X, Y = problem
+    greedy = ProbabilisticClassifierChain(1.0, inference="greedy").fit(X, Y)
+    np.testing.assert_array_equal(greedy.predict(X), ClassifierChain(1.0).fit(X, Y).predict(X))
+
+
+def test_many_labels(rng):
+    X = rng.normal(size=(100, 3))
+    Y = (X @ rng.normal(size=(3, 30)) + rng.logistic(size=(100, 30)) > 0).astype(int)
+    model = ProbabilisticClassifierChain(0.1, n_samples=200, random_state=0).fit(X, Y)
+    joint = model.joint(X[:5])
+    assert not joint.exact
+    assert "200 draws" in joint.how
+    prob = model.predict_proba(X[:5])
+    assert ((prob > 0) & (prob < 1)).all()
+    np.testing.assert_array_equal(prob[2:], model.predict_proba(X[2:5]))
+    greedy = ClassifierChain(0.1, random_state=0).fit(X, Y).joint(X[:5])
+    assert (joint.log_prob(joint.mode()) >= joint.log_prob(greedy.mode())).all()
+
+
+# -------------------------------------------------------------------------------- orders
+
+
+def test_orders(problem):
+    X, Y = problem
+    names = list("abcde")
+    named = ClassifierChain(1.0, order=["e", "a", "b", "c", "d"]).fit(X, Y, label_names=names)
+    assert named.order_.tolist() == [4, 0, 1, 2, 3]
+    assert ClassifierChain(1.0).fit(X, Y).order_.tolist() == [0, 1, 2, 3, 4]
+    shuffled = [ClassifierChain(1.0, order="random", random_state=s).fit(X, Y) for s in (1, 1, 2)]
+    assert shuffled[0].order_.tolist() == shuffled[1].order_.tolist()
+    assert shuffled[0].order_.tolist() != shuffled[2].order_.tolist()
+
+
+def test_order_by_dependence(rng):
+    codes = rng.integers(0, 3, size=(500, 4)).astype(np.int32)
+    codes[:, 1] = codes[:, 3]
+    codes[:, 0] = np.where(rng.random(500) < 0.7, codes[:, 3], codes[:, 0])
+    data = TrainingData(np.zeros((500, 1)), codes, (3, 3, 3, 3))
+    information = mutual_information(data)
+    p = np.bincount(codes[:, 1]) / 500
+    np.testing.assert_allclose(information[1, 3], -(p * np.log(p)).sum())
+    np.testing.assert_allclose(information, information.T)
+    assert order_by_dependence(information).tolist() == [1, 3, 0, 2]
+    weighted = TrainingData(np.zeros((500, 1)), codes, (3, 3, 3, 3), np.full(500, 2.0))
+    np.testing.assert_allclose(mutual_information(weighted), information)
+
+
+def test_the_documented_order_is_used(problem):
+    X, Y = problem
+    model = ClassifierChain(1.0, order="correlation").fit(X, Y)
+    data = TrainingData(X, Y.astype(np.int32), (2,) * 5)
+    np.testing.assert_array_equal(model.order_, order_by_dependence(mutual_information(data)))
+
+
+# ------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("model_class", MODELS)
+def test_missing_labels_are_refused(problem, model_class):
+    X, Y = problem
+    Y = Y.astype(float)
+    Y[7, 2] = np.nan
+    with pytest.raises(ValueError, match=r"the first is 'y2' in row 7.*BinaryRelevance or CTBN"):
+        model_class(1.0).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"order": "alphabetical"}, "order='alphabetical' is unknown"),
+        ({"order": [0, 1]}, "must name each of the 5 labels once"),
+        ({"n_samples": 0}, "n_samples=0 must be at least 1"),
+        ({"C": -1.0}, "C=-1.0 must be a positive number"),
+        ({"label_scale": [1.0, 0.0]}, "must be None, a positive number or a sequence"),
+        ({"label_scale": 2.0, "estimator": GaussianNB()}, "of the built-in regression only"),
+    ],
+)
+@pytest.mark.parametrize("model_class", MODELS)
+def test_wrong_parameters(problem, model_class, params, message):
+    with pytest.raises(ValueError, match=message):
+        model_class(**params).fit(*problem)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (ClassifierChain(train_on="both"), "train_on='both' is unknown"),
+        (ProbabilisticClassifierChain(inference="best"), "inference='best' is unknown"),
+        (ProbabilisticClassifierChain(inference="epsilon", epsilon=2), "epsilon=2 must be"),
+        (ProbabilisticClassifierChain(inference="beam", beam_width=0), "beam_width=0 must be"),
+    ],
+)
+def test_wrong_parameters_of_one_model(problem, model, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(*problem)

@@ -1,0 +1,137 @@
+"""Ensembles of chains: members, resampling, reproducibility."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from colabel import ClassifierChain, EnsembleOfChains, Mixture
+from colabel.learn.conditional import TrainingData
+from colabel.models.ecc import resampled
+
+
+@pytest.fixture
+def problem(rng):
+    X = rng.normal(size=(150, 4))
+    Y = (X @ rng.normal(size=(4, 5)) + rng.logistic(size=(150, 5)) > 0).astype(int)
+    return X, Y
+
+
+@pytest.mark.parametrize("estimator", [None, GaussianNB(), DecisionTreeClassifier()])
+def test_bases(problem, estimator):
+    X, Y = problem
+    model = EnsembleOfChains(4, C=1.0, estimator=estimator, random_state=0).fit(X, Y)
+    assert model.orders_.shape == (4, 5)
+    assert len({tuple(order) for order in model.orders_.tolist()}) > 1
+    joint = model.joint(X)
+    assert isinstance(joint, Mixture)
+    members = [member.marginals() for member in joint.members]
+    np.testing.assert_allclose(model.predict_proba(X), np.mean(members, axis=0))
+    assert (model.predict(X) == Y).mean() > 0.7
+
+
+@pytest.mark.parametrize("estimator", [None, DecisionTreeClassifier(max_features=2)])
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_same_seed_same_answer_whatever_n_jobs(problem, estimator, bootstrap):
+    X, Y = problem
+    found = [
+        EnsembleOfChains(
+            4, C=1.0, estimator=estimator, bootstrap=bootstrap, random_state=3, n_jobs=n_jobs
+        )
+        .fit(X, Y)
+        .predict_proba(X)
+        for n_jobs in (1, 2)
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+def test_one_chain_on_all_rows_is_a_classifier_chain(problem):
+    X, Y = problem
+    model = EnsembleOfChains(1, C=1.0, max_samples=1.0, random_state=0).fit(X, Y)
+    single = ClassifierChain(1.0, order=model.orders_[0]).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X), single.predict(X))
+    np.testing.assert_allclose(model.joint(X).log_prob(Y), single.joint(X).log_prob(Y))
+
+
+def test_exact_inference_gives_an_exact_mixture(problem):
+    X, Y = problem
+    joint = EnsembleOfChains(3, C=1.0, inference="exact", random_state=0).fit(X, Y).joint(X)
+    assert joint.exact
+    every = np.array(np.unravel_index(np.arange(32), (2,) * 5)).T
+    best = np.max([joint.log_prob(y) for y in every], axis=0)
+    np.testing.assert_allclose(joint.log_prob(joint.mode()), best, atol=1e-9)
+
+
+def test_majority_vote(problem):
+    X, Y = problem
+    model = EnsembleOfChains(5, C=1.0, decision=Mixture.vote_codes, random_state=0).fit(X, Y)
+    votes = np.mean([member.mode() for member in model.joint(X).members], axis=0)
+    np.testing.assert_array_equal(model.predict(X), votes > 0.5)
+
+
+def test_rows_are_resampled_by_content(problem):
+    X, Y = problem
+    codes, sizes = Y.astype(np.int32), (2,) * 5
+    rows, single = resampled(TrainingData(X, codes, sizes), 0.5, False, 7)
+    assert single.n_rows == 75
+    np.testing.assert_array_equal(X[rows], single.X)
+    shuffle = np.random.default_rng(0).permutation(150)
+    _, again = resampled(TrainingData(X[shuffle], codes[shuffle], sizes), 0.5, False, 7)
+    assert {row.tobytes() for row in again.X} == {row.tobytes() for row in single.X}
+    _, other = resampled(TrainingData(X, codes, sizes), 0.5, False, 8)
+    assert {row.tobytes() for row in other.X} != {row.tobytes() for row in single.X}
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_a_weight_of_two_is_a_row_written_twice(problem, bootstrap):
+    X, Y = problem
+    twice = np.arange(150) < 40
+    weight = 1.0 + twice
+    weighted = EnsembleOfChains(3, C=1.0, bootstrap=bootstrap, tol=1e-8, random_state=0)
+    repeated = EnsembleOfChains(3, C=1.0, bootstrap=bootstrap, tol=1e-8, random_state=0)
+    weighted.fit(X, Y, sample_weight=weight)
+    repeated.fit(np.vstack([X, X[twice]]), np.vstack([Y, Y[twice]]))
+    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-4)
+
+
+def test_a_bootstrap_has_the_right_size(problem):
+    X, Y = problem
+    _, drawn = resampled(TrainingData(X, Y.astype(np.int32), (2,) * 5), 1.0, True, 0)
+    np.testing.assert_allclose(drawn.weight.sum(), 150)
+    np.testing.assert_allclose(drawn.weight, np.round(drawn.weight))
+    assert 80 < drawn.n_rows < 110  # 1 - 1/e of the rows
+
+
+def test_rare_and_constant_labels(problem):
+    X, Y = problem
+    Y = np.column_stack([Y, np.zeros(150), np.arange(150) == 3]).astype(int)
+    for estimator in (None, LogisticRegression()):
+        model = EnsembleOfChains(3, C=1.0, estimator=estimator, random_state=0).fit(X, Y)
+        assert (model.predict(X)[:, 5] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_chains": 0}, "n_chains=0 must be at least 1"),
+        ({"max_samples": 1.5}, "max_samples=1.5 must be a share"),
+        ({"inference": "best"}, "inference='best' is unknown"),
+        ({"n_samples": 0}, "n_samples=0 must be at least 1"),
+        ({"bootstrap": True, "estimator": KNeighborsClassifier()}, "not accept sample_weight"),
+    ],
+)
+def test_wrong_parameters(problem, params, message):
+    with pytest.raises(ValueError, match=message):
+        EnsembleOfChains(**params).fit(*problem)
+
+
+def test_missing_labels_are_refused(problem):
+    X, Y = problem
+    Y = Y.astype(float)
+    Y[3, 1] = np.nan
+    with pytest.raises(ValueError, match="the first is 'y1' in row 3"):
+        EnsembleOfChains(2).fit(X, Y)

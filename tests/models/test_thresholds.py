@@ -1,0 +1,197 @@
+"""Thresholds tuned on held-out rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.metrics import f1_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from colabel import CTBN, BinaryRelevance, MLkNN, ThresholdedClassifier
+from colabel.models.thresholds import best_threshold
+
+BY_DESIGN = {
+    "check_classifier_multioutput": "labels are announced above their thresholds, not above 1/2",
+    "check_classifiers_train": "labels are announced above their thresholds, not above 1/2",
+}
+
+
+def make_data(rng, n_rows=300, rare=1.8):
+    X = rng.normal(size=(n_rows, 3))
+    scores = X @ rng.normal(size=(3, 3)) + rng.logistic(size=(n_rows, 3))
+    return X, (scores > [0.0, rare, 2 * rare]).astype(int)
+
+
+@parametrize_with_checks(
+    [ThresholdedClassifier(BinaryRelevance(C=1.0))], expected_failed_checks=lambda _: BY_DESIGN
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+# ------------------------------------------------------------------------ one threshold
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_no_threshold_has_a_larger_f1(rng, ties):
+    for _ in range(30):
+        n = int(rng.integers(2, 30))
+        prob = np.round(rng.random(n), 1) if ties else rng.random(n)
+        truth, weight = rng.integers(0, 2, size=n), rng.random(n)
+        threshold, f1 = best_threshold(prob, truth, weight)
+        every = [0.0, *prob]
+        options = {"sample_weight": weight, "zero_division": 0.0}
+        best = max(f1_score(truth, prob > t, **options) for t in every)
+        assert f1 == pytest.approx(best)
+        assert f1_score(truth, prob > threshold, **options) == pytest.approx(best)
+
+
+def test_ties_go_to_one_half():
+    prob, truth = np.array([0.1, 0.2, 0.4, 0.6, 0.9]), np.array([0, 0, 0, 1, 1])
+    assert best_threshold(prob, truth) == (0.5, 1.0)
+
+
+def test_a_label_that_never_occurs_keeps_one_half():
+    assert best_threshold(np.array([0.2, 0.7]), np.array([0, 0])) == (0.5, 0.0)
+
+
+def test_missing_labels_do_not_count():
+    prob, truth = np.array([0.1, 0.95, 0.3, 0.2]), np.array([0, -1, 1, 0])
+    assert best_threshold(prob, truth) == best_threshold(prob[[0, 2, 3]], truth[[0, 2, 3]])
+
+
+def test_neighbouring_floats_stay_apart():
+    low = 0.3
+    prob = np.array([low, np.nextafter(low, 1)])
+    threshold, f1 = best_threshold(prob, np.array([0, 1]))
+    assert f1 == 1.0
+    assert (prob > threshold).tolist() == [False, True]
+
+
+# ------------------------------------------------------------------------- the wrapper
+
+
+def test_rare_labels_gain(rng):
+    X, Y = make_data(rng, n_rows=1500)
+    train, test = slice(None, 750), slice(750, None)
+    plain = BinaryRelevance(C=1.0).fit(X[train], Y[train])
+    tuned = ThresholdedClassifier(BinaryRelevance(C=1.0), random_state=0).fit(X[train], Y[train])
+    macro = [f1_score(Y[test], m.predict(X[test]), average="macro") for m in (plain, tuned)]
+    assert macro[1] > macro[0] + 0.02
+    assert tuned.thresholds_[2] < 0.4
+    np.testing.assert_allclose(tuned.predict_proba(X), plain.predict_proba(X), atol=1e-6)
+    np.testing.assert_array_equal(tuned.predict(X), tuned.predict_proba(X) > tuned.thresholds_)
+
+
+def test_thresholds_come_from_held_out_rows(rng):
+    X, Y = make_data(rng, n_rows=90)
+    folds = [(np.arange(30, 90), np.arange(30)), (np.arange(60), np.arange(60, 90))]
+    folds.append((np.r_[:30, 60:90], np.arange(30, 60)))
+    prob = np.empty(Y.shape)
+    for seen, held in folds:
+        prob[held] = BinaryRelevance(C=1.0).fit(X[seen], Y[seen]).predict_proba(X[held])
+    model = ThresholdedClassifier(BinaryRelevance(C=1.0), cv=folds).fit(X, Y)
+    expected = [best_threshold(p, y)[0] for p, y in zip(prob.T, Y.T, strict=True)]
+    np.testing.assert_allclose(model.thresholds_, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        MultiOutputClassifier(GaussianNB()),
+        RandomForestClassifier(20, random_state=0),
+        CTBN(C=1.0, random_state=0),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_any_probabilistic_classifier(rng, estimator):
+    X, Y = make_data(rng)
+    Y[:, 2] = 0
+    Y[0, 2] = 1  # constant in most folds
+    model = ThresholdedClassifier(estimator, random_state=0).fit(X, Y)
+    assert model.predict_proba(X).shape == Y.shape
+    assert model.predict(X).shape == Y.shape
+    assert hasattr(model, "joint") == hasattr(estimator, "joint")
+
+
+def test_labels_come_back_as_they_were(rng):
+    X, Y = make_data(rng)
+    names = np.array(["a", "b", "c"])
+    sets = [set(names[row == 1].tolist()) for row in Y]
+    model = ThresholdedClassifier(BinaryRelevance(C=1.0), random_state=0).fit(X, sets)
+    assert model.label_names_ == ("a", "b", "c")
+    found = model.predict(X)
+    assert isinstance(found[0], set)
+    as_matrix = ThresholdedClassifier(BinaryRelevance(C=1.0), random_state=0).fit(X, Y).predict(X)
+    assert found == [set(names[row == 1].tolist()) for row in as_matrix]
+    words = ThresholdedClassifier(MultiOutputClassifier(LogisticRegression()), random_state=0)
+    assert set(words.fit(X, np.array(["no", "yes"])[Y]).predict(X).ravel()) == {"no", "yes"}
+    one = ThresholdedClassifier(LogisticRegression(), random_state=0)
+    assert one.fit(X, np.array(["no", "yes"])[Y[:, 0]]).predict(X).shape == (300,)
+    assert one.fit(X, Y[:, :1]).predict(X).shape == (300, 1)
+    column = ThresholdedClassifier(BinaryRelevance(C=1.0), random_state=0).fit(X, Y[:, :1])
+    assert column.predict(X).shape == (300, 1)
+
+
+def test_sparse_rows_and_texts(rng):
+    X, Y = make_data(rng)
+    dense = ThresholdedClassifier(BinaryRelevance(C=1.0), cv=[*_halves(300)]).fit(X, Y)
+    sparse = ThresholdedClassifier(BinaryRelevance(C=1.0), cv=[*_halves(300)])
+    sparse.fit(sp.coo_array(X), Y)
+    np.testing.assert_allclose(dense.thresholds_, sparse.thresholds_, atol=1e-3)
+    texts = ["good day" if y else "bad night" for y in Y[:, 0]]
+    reader = make_pipeline(CountVectorizer(), BinaryRelevance(C=1.0))
+    model = ThresholdedClassifier(reader, random_state=0).fit(texts, Y)
+    np.testing.assert_array_equal(model.predict(texts)[:, 0], Y[:, 0])
+
+
+def _halves(n):
+    return [(np.arange(n // 2, n), np.arange(n // 2)), (np.arange(n // 2), np.arange(n // 2, n))]
+
+
+def test_any_number_of_jobs_gives_the_same_thresholds(rng):
+    X, Y = make_data(rng)
+    one, two = (
+        ThresholdedClassifier(BinaryRelevance(C=1.0), random_state=0, n_jobs=n).fit(X, Y)
+        for n in (1, 2)
+    )
+    np.testing.assert_array_equal(one.thresholds_, two.thresholds_)
+
+
+def test_clone_and_grid(rng):
+    X, Y = make_data(rng)
+    model = ThresholdedClassifier(BinaryRelevance(C=1.0), cv=3)
+    assert clone(model).get_params()["estimator__C"] == 1.0
+    search = GridSearchCV(model, {"estimator__C": [0.1, 1.0]}, cv=2).fit(X, Y)
+    assert search.best_params_["estimator__C"] in (0.1, 1.0)
+
+
+def test_missing_labels_are_left_to_the_model(rng):
+    X, Y = make_data(rng)
+    Y = Y.astype(float)
+    Y[rng.random(Y.shape) < 0.1] = np.nan
+    model = ThresholdedClassifier(BinaryRelevance(C=1.0), random_state=0).fit(X, Y)
+    assert ((model.thresholds_ > 0) & (model.thresholds_ < 1)).all()
+
+
+def test_refusals(rng):
+    X, Y = make_data(rng)
+    with pytest.raises(ValueError, match="has no predict_proba"):
+        ThresholdedClassifier(Perceptron()).fit(X, Y)
+    with pytest.raises(ValueError, match="Label 'y0' has 3 classes"):
+        ThresholdedClassifier(BinaryRelevance()).fit(X, np.column_stack([np.arange(300) % 3, Y]))
+    with pytest.raises(ValueError, match="X has 300 rows but y has 299"):
+        ThresholdedClassifier(BinaryRelevance()).fit(X, Y[:-1])
+    with pytest.raises(ValueError, match="does not accept sample_weight"):
+        ThresholdedClassifier(MLkNN()).fit(X, Y, sample_weight=np.arange(300))
+    with pytest.raises(AttributeError):
+        _ = ThresholdedClassifier(LogisticRegression()).joint
