@@ -4,10 +4,12 @@ from colabel.models.base import JointClassifier, LabelClassifier
 from colabel.models.binary_relevance import BinaryRelevance
 from colabel.models.cdn import CDN
 from colabel.models.chain import ClassifierChain
+from colabel.models.collective_crf import CollectiveCRF
 from colabel.models.ctbn import CTBN
 from colabel.models.ecc import EnsembleOfChains
 from colabel.models.iblr import IBLR
 from colabel.models.mlknn import MLkNN
+from colabel.models.pairwise_crf import PairwiseCRF
 from colabel.models.pcc import ProbabilisticClassifierChain
 from colabel.models.stacked import StackedBinaryRelevance
 from colabel.models.thresholds import ThresholdedClassifier
@@ -18,10 +20,12 @@ __all__ = [
     "IBLR",
     "BinaryRelevance",
     "ClassifierChain",
+    "CollectiveCRF",
     "EnsembleOfChains",
     "JointClassifier",
     "LabelClassifier",
     "MLkNN",
+    "PairwiseCRF",
     "ProbabilisticClassifierChain",
     "StackedBinaryRelevance",
     "ThresholdedClassifier",

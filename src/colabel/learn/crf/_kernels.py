@@ -1,0 +1,228 @@
+"""Compiled inner loops of the pseudo-likelihood."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+Codes = NDArray[np.int32]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def pseudo_terms(
+    node: Floats,
+    edge: Floats,
+    codes: Codes,
+    weight: Floats,
+    sizes: Ints,
+    edges: Ints,
+    node_start: Ints,
+    edge_start: Ints,
+    node_slope: Floats,
+    edge_slope: Floats,
+    log_prob: Floats,
+) -> None:
+    """Log-conditionals of equation 2.4 and the derivatives of their negative weighted sum.
+
+    For every row, given node scores (n, cv) and edge scores (n, ce), or (1, ce) where tables do
+    not depend on the row: fills `log_prob` (n, d) with log P(y_i | y_-i, x) and `node_slope`,
+    `edge_slope` with derivatives by the scores. Derivatives by shared edge scores are summed.
+    """
+    n_rows, n_labels = codes.shape
+    shared = edge.shape[0] == 1
+    first = np.zeros(n_labels + 1, dtype=np.intp)
+    for i in range(n_labels):
+        first[i + 1] = first[i] + sizes[i]
+    score = np.empty(first[n_labels])
+    if shared:
+        edge_slope[:] = 0.0
+    for row in range(n_rows):
+        edge_row = 0 if shared else row
+        for i in range(n_labels):
+            for a in range(sizes[i] - 1):
+                score[first[i] + a] = node[row, node_start[i] + a]
+            score[first[i + 1] - 1] = 0.0
+        for e in range(edges.shape[0]):
+            i, j = edges[e, 0], edges[e, 1]
+            y_i, y_j, start, width = codes[row, i], codes[row, j], edge_start[e], sizes[j]
+            last = sizes[i] * width - 1
+            for a in range(sizes[i]):
+                cell = a * width + y_j
+                if cell < last:
+                    score[first[i] + a] += edge[edge_row, start + cell]
+            for b in range(width):
+                cell = y_i * width + b
+                if cell < last:
+                    score[first[j] + b] += edge[edge_row, start + cell]
+        for i in range(n_labels):
+            # Scores become residuals: weight times (P(a | rest) - [y_i = a]).
+            highest = -np.inf
+            for a in range(first[i], first[i + 1]):
+                highest = max(highest, score[a])
+            total = 0.0
+            own = score[first[i] + codes[row, i]]
+            for a in range(first[i], first[i + 1]):
+                score[a] = math.exp(score[a] - highest)
+                total += score[a]
+            log_prob[row, i] = own - highest - math.log(total)
+            for a in range(first[i], first[i + 1]):
+                score[a] *= weight[row] / total
+            score[first[i] + codes[row, i]] -= weight[row]
+            for a in range(sizes[i] - 1):
+                node_slope[row, node_start[i] + a] = score[first[i] + a]
+        if not shared:
+            edge_slope[row, :] = 0.0
+        for e in range(edges.shape[0]):
+            # Equation 2.9: both ends' residuals, each in the cells that the other end allows.
+            i, j = edges[e, 0], edges[e, 1]
+            y_i, y_j, start, width = codes[row, i], codes[row, j], edge_start[e], sizes[j]
+            last = sizes[i] * width - 1
+            for a in range(sizes[i]):
+                cell = a * width + y_j
+                if cell < last:
+                    edge_slope[edge_row, start + cell] += score[first[i] + a]
+            for b in range(width):
+                cell = y_i * width + b
+                if cell < last:
+                    edge_slope[edge_row, start + cell] += score[first[j] + b]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def binary_terms(
+    node: Floats,
+    edge: Floats,
+    codes: Codes,
+    weight: Floats,
+    edges: Ints,
+    node_slope: Floats,
+    edge_slope: Floats,
+    log_prob: Floats,
+) -> None:
+    """Do what `pseudo_terms` does, for variables of two values: one score and no branches.
+
+    With the cells 00, 01 and 10 of edge (i, j), the score of y_i = 0 against y_i = 1 is
+    w00 - w10 where y_j = 0, and w01 where y_j = 1.
+    """
+    n_rows, n_labels = codes.shape
+    shared = edge.shape[0] == 1
+    score, off = np.empty(n_labels), np.empty(n_labels)
+    if shared:
+        edge_slope[:] = 0.0
+    for row in range(n_rows):
+        table = edge[0 if shared else row]
+        for i in range(n_labels):
+            score[i] = node[row, i]
+            off[i] = 1.0 - codes[row, i]
+        for e in range(edges.shape[0]):
+            i, j = edges[e, 0], edges[e, 1]
+            w00, w01, w10 = table[3 * e], table[3 * e + 1], table[3 * e + 2]
+            score[i] += off[j] * (w00 - w10) + (1.0 - off[j]) * w01
+            score[j] += off[i] * (w00 - w01) + (1.0 - off[i]) * w10
+        for i in range(n_labels):
+            # The smaller of the two exponentials never overflows.
+            small = math.exp(-abs(score[i]))
+            own = score[i] if off[i] == 1.0 else -score[i]
+            log_prob[row, i] = min(own, 0.0) - math.log1p(small)
+            zero = 1.0 / (1.0 + small) if score[i] >= 0.0 else small / (1.0 + small)
+            score[i] = weight[row] * (zero - off[i])
+            node_slope[row, i] = score[i]
+        slope = edge_slope[0 if shared else row]
+        for e in range(edges.shape[0]):
+            i, j = edges[e, 0], edges[e, 1]
+            s00 = off[j] * score[i] + off[i] * score[j]
+            s01 = (1.0 - off[j]) * score[i] - off[i] * score[j]
+            s10 = (1.0 - off[i]) * score[j] - off[j] * score[i]
+            if shared:
+                slope[3 * e] += s00
+                slope[3 * e + 1] += s01
+                slope[3 * e + 2] += s10
+            else:
+                slope[3 * e] = s00
+                slope[3 * e + 1] = s01
+                slope[3 * e + 2] = s10
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def exact_log_prob(
+    node: Floats,
+    edge: Floats,
+    codes: Codes,
+    sizes: Ints,
+    edges: Ints,
+    node_start: Ints,
+    edge_start: Ints,
+    log_prob: Floats,
+) -> None:
+    """Log-probability (n,) of every row's labels, the partition function by enumeration.
+
+    A depth-first walk over the label vectors. Fixing a variable pushes its edges' scores to the
+    variables after it, so that deep levels, where most vectors are, have little left to add.
+    """
+    n_labels = codes.shape[1]
+    last_label = n_labels - 1
+    edge_of = np.full((n_labels, n_labels), -1, dtype=np.intp)
+    for e in range(edges.shape[0]):
+        edge_of[edges[e, 0], edges[e, 1]] = e
+    # pending[depth, k, b]: score of y_k = b from its node and the edges to variables fixed above.
+    pending = np.zeros((n_labels, n_labels, sizes.max()))
+    value = np.empty(n_labels, dtype=np.intp)
+    fixed = np.empty(n_labels)
+    for row in range(codes.shape[0]):
+        edge_row = edge[0] if edge.shape[0] == 1 else edge[row]
+        for k in range(n_labels):
+            for b in range(sizes[k] - 1):
+                pending[0, k, b] = node[row, node_start[k] + b]
+            pending[0, k, sizes[k] - 1] = 0.0
+        own = _own_score(pending[0], edge_row, codes[row], sizes, edges, edge_start)
+        # Scores relative to the row's own labels, whose vector contributes exp(0).
+        reference, total, depth = 0.0, 0.0, 0
+        value[0], fixed[0] = -1, -own
+        while depth >= 0:
+            if depth == last_label:
+                for b in range(sizes[depth]):
+                    reached = fixed[depth] + pending[depth, depth, b]
+                    if reached <= reference + 500.0:
+                        total += math.exp(reached - reference)
+                    else:
+                        total = total * math.exp(reference - reached) + 1.0
+                        reference = reached
+                depth -= 1
+                continue
+            value[depth] += 1
+            a = value[depth]
+            if a == sizes[depth]:
+                depth -= 1
+                continue
+            for k in range(depth + 1, n_labels):
+                e = edge_of[depth, k]
+                for b in range(sizes[k]):
+                    pushed = pending[depth, k, b]
+                    cell = a * sizes[k] + b
+                    if e >= 0 and cell < sizes[depth] * sizes[k] - 1:
+                        pushed += edge_row[edge_start[e] + cell]
+                    pending[depth + 1, k, b] = pushed
+            fixed[depth + 1] = fixed[depth] + pending[depth, depth, a]
+            depth += 1
+            value[depth] = -1
+        log_prob[row] = -reference - math.log(total)
+
+
+@njit(nogil=True, cache=True)
+def _own_score(
+    node: Floats, edge: Floats, codes: Codes, sizes: Ints, edges: Ints, edge_start: Ints
+) -> float:
+    """Unnormalised log-probability of one vector, given its node scores (d, K)."""
+    score = 0.0
+    for i in range(len(codes)):
+        score += node[i, codes[i]]
+    for e in range(edges.shape[0]):
+        i, j = edges[e, 0], edges[e, 1]
+        cell = codes[i] * sizes[j] + codes[j]
+        if cell < sizes[i] * sizes[j] - 1:
+            score += edge[edge_start[e] + cell]
+    return score

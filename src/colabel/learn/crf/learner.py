@@ -1,0 +1,293 @@
+"""From rows and independent regressions to a fitted pairwise field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colabel._progress import progress_bar
+from colabel.learn._parallel import map_threads
+from colabel.learn.conditional import Folds, Indices, RowGroup, TrainingData
+from colabel.learn.crf.features import Features
+from colabel.learn.crf.layout import FieldLayout
+from colabel.learn.crf.penalties import Penalty
+from colabel.learn.crf.proximal import ProximalGradient
+from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood
+from colabel.learn.crf.scoring import held_out_score
+from colabel.learn.crf.screening import candidate_edges
+from colabel.learn.crf.selection import (
+    GROUP_GRID,
+    RIDGE_GRID,
+    Choice,
+    FieldProblem,
+    MakeObjective,
+    Score,
+    Selector,
+)
+from colabel.learn.crf.tuning import Tuner
+from colabel.learn.linear import LinearLearner, LinearModels
+
+Array = NDArray[np.float64]
+
+# Penalties are compared with parameters tuned to this tolerance (or the user's, if looser).
+_PATH_TOLERANCE = 1e-2
+
+
+@dataclass(frozen=True)
+class FittedField:
+    """A field in the user's features.
+
+    Attributes
+    ----------
+    layout : FieldLayout
+        Its graph.
+    node : (p + 1, node columns)
+        Coefficients of features and constant.
+    edge : (p_e + 1, edge columns)
+        The same for the edges' features, `edge_columns` of X.
+    edge_columns : (p_e,)
+    """
+
+    layout: FieldLayout
+    node: Array
+    edge: Array
+    edge_columns: Indices
+
+    def node_tables(self, X: Any) -> list[Array]:
+        """Return the score of every value of every variable, d arrays (n, K_i)."""
+        return self.layout.node_tables(np.asarray(X @ self.node[:-1]) + self.node[-1])
+
+    def edge_tables(self, X: Any) -> list[Array]:
+        """Return the tables of the edges, E arrays (n, K_i, K_j), or (1, K_i, K_j)."""
+        if not len(self.edge_columns):
+            return self.layout.edge_tables(self.edge)
+        every = len(self.edge_columns) == X.shape[1]
+        chosen = X if every else X[:, self.edge_columns]
+        return self.layout.edge_tables(np.asarray(chosen @ self.edge[:-1]) + self.edge[-1])
+
+
+@dataclass(frozen=True)
+class LearnedField:
+    """A fitted field and how it came about.
+
+    Attributes
+    ----------
+    field : FittedField
+    choice : Choice
+        Penalties of the edges.
+    candidates : (E_c, 2)
+        Edges that were considered.
+    profile : (iterations + 1, E_c)
+        Slack of every candidate during structure learning.
+    n_iter : int
+        Iterations of the final tuning.
+    converged : bool
+    """
+
+    field: FittedField
+    choice: Choice
+    candidates: Indices
+    profile: Array
+    n_iter: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class FieldLearner:
+    """Learns graph and parameters of a pairwise field (see `colabel.PairwiseCRF`).
+
+    Parameters
+    ----------
+    ridges, groups : sequence of float or None
+        Strengths to choose from; None for grids that follow the data.
+    edge_columns : (p_e,)
+        Columns of X that edges depend on.
+    most_candidates : int
+        Bound on the candidate edges.
+    form, tol, max_iter
+        See `ProximalGradient` and `Tuner`.
+    standard_errors : float
+        See `Selector`.
+    n_jobs : int or None
+    verbose : bool
+    objective, score
+        See `FieldProblem`.
+    """
+
+    ridges: Sequence[float] | None
+    groups: Sequence[float] | None
+    edge_columns: Indices
+    most_candidates: int
+    form: str
+    tol: float
+    max_iter: int
+    standard_errors: float
+    n_jobs: int | None
+    verbose: bool
+    objective: MakeObjective = PseudoLikelihood
+    score: Score = held_out_score
+
+    def learn(
+        self,
+        data: TrainingData,
+        linear: LinearLearner,
+        models: LinearModels,
+        choices: Indices,
+        node_penalty: Array,
+        folds: Folds,
+    ) -> LearnedField:
+        """Learn from all rows, penalties chosen over `folds`.
+
+        `models` are the independent regressions of all rows, `choices` their positions in the
+        grid of `linear`, `node_penalty` (d,) the same as penalties.
+        """
+        rows = _field_data(data, self.edge_columns)
+        whole = self._problem(rows, None, models.coef, data.cardinalities)
+        ridges, groups = self._grids(whole)
+        selector_folds: list[FieldProblem] = []
+        if len(ridges) * len(groups) > 1 and whole.layout.n_edges:
+            selector_folds = self._fold_problems(rows, data, linear, choices, folds)
+        choice = self._choose(selector_folds, node_penalty, ridges, groups)
+        # One item of `map_threads` keeps BLAS to one thread: the same answer for any n_jobs.
+        final = map_threads(
+            lambda problem: self._final(problem, node_penalty, choice),
+            [whole],
+            self.n_jobs,
+            lambda: None,
+        )
+        return final[0]
+
+    def _grids(self, whole: FieldProblem) -> tuple[Sequence[float], Sequence[float]]:
+        ridges, groups = self.ridges, self.groups
+        if ridges is None:
+            ridges = [share * whole.energy for share in RIDGE_GRID]
+        if groups is None:
+            limit = whole.group_limit
+            groups = [*(share * limit for share in GROUP_GRID), 0.0]
+        return ridges, groups
+
+    def _problem(
+        self,
+        train: FieldData,
+        held_out: FieldData | None,
+        coef: Sequence[NDArray[Any]],
+        cardinalities: tuple[int, ...],
+    ) -> FieldProblem:
+        everything = FieldLayout(cardinalities, np.empty((0, 2), dtype=np.intp))
+        node = train.nodes.to_coordinates(_node_matrix(coef, cardinalities))
+        tables = everything.node_tables(train.nodes.times(node))
+        log_prob = [table - np.logaddexp.reduce(table, axis=1)[:, None] for table in tables]
+        edges = candidate_edges(log_prob, train.codes, train.weight, self.most_candidates)
+        layout = FieldLayout(cardinalities, edges)
+        zero = np.zeros((train.edges.n_coordinates, layout.n_edge_columns))
+        start = Parameters(node, zero)
+        return FieldProblem(train, held_out, layout, start, self.objective, self.score)
+
+    def _fold_problems(
+        self,
+        rows: FieldData,
+        data: TrainingData,
+        linear: LinearLearner,
+        choices: Indices,
+        folds: Folds,
+    ) -> list[FieldProblem]:
+        held_out = [np.flatnonzero(folds.of_row == fold) for fold in range(folds.n_folds)]
+        kept = [np.flatnonzero(folds.of_row != fold) for fold in range(folds.n_folds)]
+        used = [f for f in range(folds.n_folds) if len(held_out[f]) and len(kept[f])]
+        targets = np.arange(data.n_labels)
+        groups = [RowGroup(kept[fold], targets) for fold in used]
+        coef = linear.fit(data, groups, [choices] * len(used)).coef if used else []
+        return [
+            self._problem(
+                rows.rows(kept[fold]),
+                rows.rows(held_out[fold]),
+                coef[place * data.n_labels : (place + 1) * data.n_labels],
+                data.cardinalities,
+            )
+            for place, fold in enumerate(used)
+        ]
+
+    def _choose(
+        self,
+        folds: Sequence[FieldProblem],
+        node: Array,
+        ridges: Sequence[float],
+        groups: Sequence[float],
+    ) -> Choice:
+        if not folds:
+            return Choice(max(ridges), max(groups), {}, {})
+        loose = Tuner(max(self.tol, _PATH_TOLERANCE), self.max_iter)
+        with progress_bar(
+            "choosing penalties", len(ridges) + len(groups), shown=self.verbose
+        ) as advance:
+            selector = Selector(
+                node,
+                ProximalGradient(max_iter=self.max_iter, tol=1e-5),
+                loose,
+                self.standard_errors,
+                self.n_jobs,
+                advance,
+            )
+            return selector.choose(folds, ridges, groups)
+
+    def _final(self, whole: FieldProblem, node: Array, choice: Choice) -> LearnedField:
+        tuned = Penalty(node, choice.ridge, 0.0)
+        n_edges = whole.layout.n_edges
+        if choice.group == 0.0 or not np.isfinite(choice.group):
+            kept = np.full(n_edges, choice.group == 0.0)
+            profile = np.zeros((1, n_edges))
+        else:
+            strength = choice.ridge + choice.group
+            solver = ProximalGradient(self.form, self.max_iter, tol=1e-6)
+            penalty = Penalty(node, strength, choice.group / strength)
+            # The paper draws the first slacks from (0, 1); spread evenly they can be told apart.
+            spread = (np.arange(n_edges) + 1.0) / (n_edges + 1.0)
+            alpha = np.asarray(spread, np.float64) if self.form == "constrained" else None
+            found = whole.find_structure(penalty, solver, alpha)
+            kept, profile = found.alpha > 0.0, found.profile
+        result = whole.tune(tuned, kept, Tuner(self.tol, self.max_iter))
+        theta, train = result.tuned.theta, whole.train
+        field = FittedField(
+            result.layout,
+            train.nodes.from_coordinates(theta.node),
+            train.edges.from_coordinates(theta.edge)
+            if len(self.edge_columns)
+            else theta.edge * train.edges.level,
+            self.edge_columns,
+        )
+        return LearnedField(
+            field,
+            choice,
+            whole.layout.edges,
+            profile,
+            max(1, result.tuned.n_iter),
+            result.tuned.converged,
+        )
+
+
+def _field_data(data: TrainingData, edge_columns: Indices) -> FieldData:
+    weight = np.ones(data.n_rows) if data.weight is None else np.asarray(data.weight, np.float64)
+    nodes = Features.of(data.X, weight)
+    n_features = data.X.shape[1]
+    if not len(edge_columns):
+        edges = Features.constant(n_features)
+    elif len(edge_columns) == n_features:
+        edges = nodes.balanced(weight)
+    else:
+        chosen = data.X[:, edge_columns]
+        edges = Features.of(chosen, weight).balanced(weight)
+    return FieldData(nodes, edges, np.ascontiguousarray(data.codes, dtype=np.int32), weight)
+
+
+def _node_matrix(coef: Sequence[NDArray[Any]], cardinalities: tuple[int, ...]) -> Array:
+    """Coefficients of independent regressions as node columns: the last value has score zero."""
+    columns = []
+    for own, size in zip(coef, cardinalities, strict=True):
+        # Two values have one score, the log-odds of the second.
+        full = np.concatenate([np.zeros_like(own), own]) if size == 2 else own
+        columns.append((full[:-1] - full[-1:]).T)
+    return np.hstack(columns)

@@ -1,0 +1,272 @@
+r"""Choosing the penalties of the edges by cross-validation along warm-started paths.
+
+With the node penalties given, the ridge :math:`\mu = \lambda_w (1 - \eta)` is chosen first, on
+the graph of all candidate edges, from strong to weak. The group penalty
+:math:`\gamma = \lambda_w \eta` is chosen second, from no edge to all of them: every point learns a
+graph, tunes the parameters on it without the group term, as the final fit will, and scores them
+on the rows held out. Of the graphs that score as well as the best one, up to one standard error
+of the difference, the sparsest is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colabel.learn._parallel import map_threads
+from colabel.learn.crf.layout import FieldLayout
+from colabel.learn.crf.penalties import Penalty
+from colabel.learn.crf.proximal import ProximalGradient, Structure
+from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood
+from colabel.learn.crf.scoring import held_out_score
+from colabel.learn.crf.tuning import Objective, Tuned, Tuner
+
+Array = NDArray[np.float64]
+MakeObjective = Callable[[FieldData, FieldLayout], Objective]
+Score = Callable[[FieldData, FieldLayout, Parameters], Array]
+
+# As shares of the weighted sum of squares of the edges' features, and of the smallest group
+# penalty that leaves no edge.
+RIDGE_GRID = tuple(10.0 ** (-0.5 * k) for k in range(3, 12))
+GROUP_GRID = tuple(0.6**k for k in range(1, 11))
+# Points of a path without improvement after which the rest is skipped.
+_PATIENCE = 2
+
+
+@dataclass
+class FieldProblem:
+    """A field to be learned from some rows, and to be scored on others.
+
+    Attributes
+    ----------
+    train : FieldData
+    held_out : FieldData or None
+    layout : FieldLayout
+        Its candidate edges.
+    start : Parameters
+        Independent regressions, all edges zero.
+    objective : callable (data, layout) -> Objective
+        What is tuned; structure is always learned by pseudo-likelihood.
+    score : callable (data, layout, parameters) -> (n,)
+        How rows held out are scored.
+    """
+
+    train: FieldData
+    held_out: FieldData | None
+    layout: FieldLayout
+    start: Parameters
+    objective: MakeObjective = PseudoLikelihood
+    score: Score = held_out_score
+    _tuned: _OnGraph | None = field(default=None, init=False)
+    _structure: Structure | None = field(default=None, init=False)
+
+    @property
+    def group_limit(self) -> float:
+        """Smallest group penalty for which no edge is present, roughly."""
+        if not self.layout.n_edges:
+            return 0.0
+        gradient = PseudoLikelihood(self.train, self.layout).value_and_gradient(self.start)[1]
+        return float(self.layout.edge_norms(gradient.edge).max())
+
+    @property
+    def energy(self) -> float:
+        """Weighted sum of squares of the edges' features: the scale of the ridge."""
+        return float(self.train.edges.energy(self.train.weight).sum())
+
+    def forget(self) -> None:
+        """Start the next path anew."""
+        self._tuned = self._structure = None
+
+    def find_structure(
+        self, penalty: Penalty, solver: ProximalGradient, alpha: Array | None = None
+    ) -> Structure:
+        """Learn a graph, starting from the last one learned, slacks from `alpha` (E,)."""
+        last = self._structure
+        self._structure = solver.solve(
+            PseudoLikelihood(self.train, self.layout),
+            penalty,
+            self.start if last is None else last.theta,
+            None if last is None else last.step,
+            alpha,
+        )
+        return self._structure
+
+    def tune(self, penalty: Penalty, kept: NDArray[np.bool_], tuner: Tuner) -> _OnGraph:
+        """Tune the parameters on a graph (E,), starting from those of the last one."""
+        last = self._tuned
+        if last is not None and last.penalty == penalty.ridge and (last.kept == kept).all():
+            return last
+        layout, columns = self.layout.restrict(kept)
+        first = self.start if last is None else last.spread(self.layout)
+        start = Parameters(first.node, np.ascontiguousarray(first.edge[:, columns]))
+        found = tuner.solve(self.objective(self.train, layout), penalty, start)
+        scores = None
+        if self.held_out is not None:
+            scores = self.score(self.held_out, layout, found.theta)
+        self._tuned = _OnGraph(found, layout, kept, penalty.ridge, scores)
+        return self._tuned
+
+
+@dataclass(frozen=True)
+class _OnGraph:
+    """Tuned parameters on a graph and the scores of the rows held out."""
+
+    tuned: Tuned
+    layout: FieldLayout
+    kept: NDArray[np.bool_]
+    penalty: float
+    scores: Array | None
+
+    def spread(self, layout: FieldLayout) -> Parameters:
+        """Return the parameters on the graph of all candidates, zero for absent edges."""
+        _, columns = layout.restrict(self.kept)
+        edge = np.zeros((len(self.tuned.theta.edge), layout.n_edge_columns))
+        edge[:, columns] = self.tuned.theta.edge
+        return Parameters(self.tuned.theta.node, edge)
+
+
+class Choice(NamedTuple):
+    """Chosen penalties.
+
+    Attributes
+    ----------
+    ridge, group : float
+        Strengths of the two terms; an infinite `group` means no edges.
+    ridge_scores, group_scores : {strength: float}
+        Mean held-out score a row at the points of the two paths.
+    """
+
+    ridge: float
+    group: float
+    ridge_scores: dict[float, float]
+    group_scores: dict[float, float]
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Chooses the penalties of the edges.
+
+    Parameters
+    ----------
+    node : (d,)
+        Penalties of the nodes.
+    solver : ProximalGradient
+    tuner : Tuner
+    standard_errors : float
+        How many standard errors of its difference to the best score a sparser graph may lose.
+    n_jobs : int or None
+        Threads over folds.
+    advance : callable
+        Called after every point of a path.
+    """
+
+    node: Array
+    solver: ProximalGradient
+    tuner: Tuner
+    standard_errors: float
+    n_jobs: int | None
+    advance: Callable[[], None]
+
+    def choose(
+        self, folds: Sequence[FieldProblem], ridges: Sequence[float], groups: Sequence[float]
+    ) -> Choice:
+        """Choose among ridge strengths and group strengths; each in any order."""
+        ridge, ridge_scores, full = self._choose_ridge(folds, sorted(ridges, reverse=True))
+        if len(groups) == 1:
+            return Choice(ridge, groups[0], ridge_scores, {})
+        group, group_scores = self._choose_group(folds, ridge, sorted(groups, reverse=True), full)
+        return Choice(ridge, group, ridge_scores, group_scores)
+
+    def _choose_ridge(
+        self, folds: Sequence[FieldProblem], ridges: Sequence[float]
+    ) -> tuple[float, dict[float, float], Array]:
+        scores: dict[float, Array] = {}
+        for strength in ridges:
+            penalty = Penalty(self.node, strength, 0.0)
+
+            def point(problem: FieldProblem, penalty: Penalty = penalty) -> Array:
+                every = np.ones(problem.layout.n_edges, dtype=bool)
+                return _scores(problem.tune(penalty, every, self.tuner))
+
+            scores[strength] = self._over_folds(point, folds)
+            self.advance()
+            if _is_past_best(list(_weighted_means(scores, folds).values())):
+                break
+        means = _weighted_means(scores, folds)
+        best = max(means, key=lambda strength: means[strength])
+        return best, means, scores[best]
+
+    def _choose_group(
+        self,
+        folds: Sequence[FieldProblem],
+        ridge: float,
+        groups: Sequence[float],
+        full: Array,
+    ) -> tuple[float, dict[float, float]]:
+        tuned = Penalty(self.node, ridge, 0.0)
+        for problem in folds:
+            problem.forget()
+
+        def nothing(problem: FieldProblem) -> Array:
+            none = np.zeros(problem.layout.n_edges, dtype=bool)
+            return _scores(problem.tune(tuned, none, self.tuner))
+
+        scores = {np.inf: self._over_folds(nothing, folds)}
+        for strength in groups:
+            if strength == 0.0:
+                continue
+            penalty = Penalty(self.node, ridge + strength, strength / (ridge + strength))
+
+            def point(problem: FieldProblem, penalty: Penalty = penalty) -> Array:
+                found = problem.find_structure(penalty, self.solver)
+                return _scores(problem.tune(tuned, found.alpha > 0.0, self.tuner))
+
+            scores[strength] = self._over_folds(point, folds)
+            self.advance()
+        if 0.0 in groups:
+            scores[0.0] = full
+        return self._sparsest_good(scores, folds), _weighted_means(scores, folds)
+
+    def _sparsest_good(self, scores: dict[float, Array], folds: Sequence[FieldProblem]) -> float:
+        """Strongest penalty whose score is within the allowed errors of the best one."""
+        weight = _held_out_weight(folds)
+        means = _weighted_means(scores, folds)
+        best = scores[max(means, key=lambda strength: means[strength])]
+        for strength in sorted(scores, reverse=True):
+            loss = best - scores[strength]
+            mean = np.average(loss, weights=weight)
+            spread = np.sqrt(np.average((loss - mean) ** 2, weights=weight) / weight.sum())
+            if mean <= self.standard_errors * spread + 1e-12:
+                return strength
+        raise AssertionError("The best point is within any number of errors of itself.")
+
+    def _over_folds(
+        self, point: Callable[[FieldProblem], Array], folds: Sequence[FieldProblem]
+    ) -> Array:
+        return np.concatenate(map_threads(point, folds, self.n_jobs, lambda: None))
+
+
+def _scores(tuned: _OnGraph) -> Array:
+    assert tuned.scores is not None
+    return tuned.scores
+
+
+def _held_out_weight(folds: Sequence[FieldProblem]) -> Array:
+    parts = [problem.held_out.weight for problem in folds if problem.held_out is not None]
+    return np.concatenate(parts)
+
+
+def _weighted_means(
+    scores: dict[float, Array], folds: Sequence[FieldProblem]
+) -> dict[float, float]:
+    weight = _held_out_weight(folds)
+    return {s: float(np.average(value, weights=weight)) for s, value in scores.items()}
+
+
+def _is_past_best(means: Sequence[float]) -> bool:
+    """Whether the last points of a path are all worse than one before."""
+    return len(means) - 1 - int(np.argmax(means)) >= _PATIENCE

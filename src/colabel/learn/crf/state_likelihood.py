@@ -1,0 +1,134 @@
+"""Likelihood of a field whose normaliser sums over a list of label vectors."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from colabel.labels import Codes
+from colabel.learn.crf.layout import FieldLayout
+from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters
+
+Array = NDArray[np.float64]
+
+# Probabilities held at once.
+_BLOCK = 1 << 22
+
+
+def all_vectors(cardinalities: tuple[int, ...]) -> Codes:
+    """Every label vector, (S, d).
+
+    Examples
+    --------
+    >>> all_vectors((2, 2)).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+    every = itertools.product(*(range(size) for size in cardinalities))
+    return np.array(list(every), dtype=np.int32).reshape(-1, len(cardinalities))
+
+
+def indicators(codes: Codes, layout: FieldLayout) -> tuple[sp.csr_array, sp.csr_array]:
+    """Which node and edge columns label vectors (S, d) add up, two 0/1 CSR of S rows."""
+    own = codes < layout.sizes - 1
+    node = _marked(np.where(own, layout.node_start[:-1] + codes, -1), layout.n_node_columns)
+    left, right = layout.edges.T
+    cell = codes[:, left] * layout.sizes[right] + codes[:, right]
+    last = layout.sizes[left] * layout.sizes[right] - 1
+    edge = np.where(cell < last, layout.edge_start[:-1] + cell, -1)
+    return node, _marked(edge, layout.n_edge_columns)
+
+
+def _marked(columns: NDArray[np.intp], n_columns: int) -> sp.csr_array:
+    """CSR with ones at the columns (S, m) of each row; negative ones are left out."""
+    rows, places = np.nonzero(columns >= 0)
+    shape = (len(columns), n_columns)
+    return sp.csr_array((np.ones(len(rows)), (rows, columns[rows, places])), shape=shape)
+
+
+class StateLikelihood:
+    r"""Negative log-likelihood of a field over a list S of label vectors.
+
+    .. math:: -\sum_n \omega_n \Bigl(s(y^n, x^n) - \log \sum_{y \in S \cup \{y^n\}}
+              e^{s(y, x^n)}\Bigr)
+
+    Exact if S holds all vectors. With the vectors of the training rows it is the "supported
+    inference" of Ghamrawi and McCallum.
+
+    Parameters
+    ----------
+    data : FieldData
+    layout : FieldLayout
+    states : (S, d)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel.learn.crf.features import Features
+    >>> from colabel.learn.crf.layout import all_pairs
+    >>> codes = np.array([[0, 1], [1, 1], [0, 0]], dtype=np.int32)
+    >>> data = FieldData(Features.of(np.eye(3)), Features.constant(3), codes, np.ones(3))
+    >>> layout = FieldLayout((2, 2), all_pairs(2))
+    >>> objective = StateLikelihood(data, layout, all_vectors((2, 2)))
+    >>> value, _ = objective.value_and_gradient(Parameters(np.zeros((3, 2)), np.zeros((1, 3))))
+    >>> round(value / np.log(4))
+    3
+    """
+
+    def __init__(self, data: FieldData, layout: FieldLayout, states: Codes) -> None:
+        self.data = data
+        self.layout = layout
+        self._node, self._edge = indicators(states, layout)
+        self._own_node, self._own_edge = indicators(data.codes, layout)
+        self._unlisted = ~_among(data.codes, states)
+
+    def value_and_gradient(self, theta: Parameters) -> tuple[float, Parameters]:
+        """Return the objective and its gradient."""
+        data = self.data
+        node, edge = data.nodes.times(theta.node), data.edges.times(theta.edge)
+        node_slope, edge_slope = np.empty_like(node), np.zeros_like(edge)
+        value = 0.0
+        for part in self._blocks():
+            log_prob, own = self._log_prob(node, edge, part)
+            weight = data.weight[part, None]
+            value -= float(data.weight[part] @ own)
+            prob = np.exp(log_prob) * weight
+            # The row's own vector, where it is not on the list, keeps its share of the sum.
+            kept = np.where(self._unlisted[part], np.exp(own), 0.0) * data.weight[part]
+            missed = sp.diags_array(data.weight[part] - kept)
+            node_slope[part] = (self._node.T @ prob.T).T - missed @ self._own_node[part]
+            if data.edges.shared:
+                own_edges = self._own_edge[part].T @ missed.diagonal()
+                edge_slope[0] += self._edge.T @ prob.sum(axis=0) - own_edges
+            else:
+                edge_slope[part] = (self._edge.T @ prob.T).T - missed @ self._own_edge[part]
+        return value, Parameters(data.nodes.pullback(node_slope), data.edges.pullback(edge_slope))
+
+    def log_likelihood(self, theta: Parameters) -> Array:
+        """Return the log-probability of every row's labels, (n,)."""
+        node, edge = self.data.nodes.times(theta.node), self.data.edges.times(theta.edge)
+        parts = [self._log_prob(node, edge, part)[1] for part in self._blocks()]
+        return np.concatenate(parts)
+
+    def _log_prob(self, node: Array, edge: Array, part: slice) -> tuple[Array, Array]:
+        """Log-probabilities of the listed vectors (m, S) and of the rows' own (m,)."""
+        edges = edge if self.data.edges.shared else edge[part]
+        scores = (self._node @ node[part].T).T + (self._edge @ edges.T).T
+        own = (self._own_node[part] * node[part]).sum(axis=1)
+        own = own + (self._own_edge[part] * edges).sum(axis=1)
+        log_sum = np.asarray(logsumexp(scores, axis=1))
+        log_sum = np.where(self._unlisted[part], np.logaddexp(log_sum, own), log_sum)
+        return scores - log_sum[:, None], own - log_sum
+
+    def _blocks(self) -> list[slice]:
+        size = max(1, _BLOCK // max(1, self._node.shape[0]))
+        n_rows = len(self.data.codes)
+        return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+
+
+def _among(codes: Codes, states: Codes) -> NDArray[np.bool_]:
+    listed = {row.tobytes() for row in np.ascontiguousarray(states, dtype=np.int32)}
+    return np.array([row.tobytes() in listed for row in np.ascontiguousarray(codes)], dtype=bool)

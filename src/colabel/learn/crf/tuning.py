@@ -1,0 +1,109 @@
+"""Parameters of a field on a fixed graph: L-BFGS without the group term."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from colabel.learn.crf.layout import FieldLayout
+from colabel.learn.crf.penalties import Penalty
+from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters
+
+Array = NDArray[np.float64]
+
+# Pairs that L-BFGS remembers; with very many parameters they cost more than the products.
+_CORRECTIONS, _FEW_CORRECTIONS = 20, 5
+_MANY_PARAMETERS = 1 << 17
+
+
+class Objective(Protocol):
+    """A negative log-likelihood of a field, pseudo or not."""
+
+    data: FieldData
+    layout: FieldLayout
+
+    def value_and_gradient(self, theta: Parameters) -> tuple[float, Parameters]:
+        """Return the objective and its gradient."""
+        ...
+
+
+class Tuned(NamedTuple):
+    """Parameters, how many iterations they took, and whether the tolerance was reached."""
+
+    theta: Parameters
+    n_iter: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """Minimise a field's objective plus both ridge terms.
+
+    Coordinates are scaled by the square root of a bound on their curvature, so that the first
+    steps of L-BFGS have the right length in every direction.
+
+    Parameters
+    ----------
+    tol : float
+        Bound on the entries of the gradient of the mean objective in the scaled coordinates.
+    max_iter : int
+    """
+
+    tol: float = 1e-4
+    max_iter: int = 1000
+
+    def solve(self, objective: Objective, penalty: Penalty, start: Parameters) -> Tuned:
+        """Start from `start`."""
+        layout, total = objective.layout, float(objective.data.weight.sum())
+        scale = _curvature_roots(objective, penalty)
+        cut = start.node.size
+
+        def unpack(flat: Array) -> Parameters:
+            return Parameters(
+                flat[:cut].reshape(start.node.shape) / scale.node,
+                flat[cut:].reshape(start.edge.shape) / scale.edge,
+            )
+
+        def mean_objective(flat: Array) -> tuple[float, Array]:
+            theta = unpack(flat)
+            value, slope = objective.value_and_gradient(theta)
+            ridge, ridge_slope = penalty.smooth(theta, layout)
+            node = (slope.node + ridge_slope.node) / scale.node
+            edge = (slope.edge + ridge_slope.edge) / scale.edge
+            return (value + ridge) / total, _flat(Parameters(node, edge)) / total
+
+        first = _flat(Parameters(start.node * scale.node, start.edge * scale.edge))
+        # In scaled coordinates of unit curvature the mean objective has curvature 1 / total.
+        options: Any = {
+            "maxiter": self.max_iter,
+            "maxfun": 2 * self.max_iter,
+            "gtol": self.tol / np.sqrt(total),
+            "ftol": 0.0,
+            "maxcor": _CORRECTIONS if first.size < _MANY_PARAMETERS else _FEW_CORRECTIONS,
+        }
+        # The stubs of SciPy do not know functions that return value and gradient of any shape.
+        function: Any = mean_objective
+        found = minimize(function, first, jac=True, method="L-BFGS-B", options=options)
+        # A line search that can no longer improve has reached rounding error, not failed.
+        converged = found.status == 0 or "ABNORMAL" in str(found.message)
+        return Tuned(unpack(found.x), int(found.nit), bool(converged))
+
+
+def _flat(theta: Parameters) -> Array:
+    return np.concatenate([theta.node.ravel(), theta.edge.ravel()])
+
+
+def _curvature_roots(objective: Objective, penalty: Penalty) -> Parameters:
+    """Square roots of about the curvature of every parameter, 2 lambda included."""
+    data, layout = objective.data, objective.layout
+    node = data.nodes.curvature(data.weight)[:, None] + 2.0 * penalty.node_weights(
+        layout, data.nodes.n_coordinates
+    )
+    edge = data.edges.curvature(data.weight)[:, None] + 2.0 * penalty.ridge
+    floor = 1e-8 * max(float(node.max(initial=0.0)), 1e-300)
+    edges = np.tile(np.sqrt(edge + floor), (1, layout.n_edge_columns))
+    return Parameters(np.sqrt(node + floor), edges)

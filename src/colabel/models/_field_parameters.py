@@ -1,0 +1,115 @@
+"""Parameters and summaries that the estimators of pairwise fields share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colabel.labels import MISSING
+from colabel.learn.conditional import Indices, TrainingData
+from colabel.learn.crf.learner import FittedField
+from colabel.learn.linear import LinearModels
+
+Array = NDArray[np.float64]
+Engine = Literal["auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"]
+Strengths = float | Sequence[float] | Literal["auto"]
+EdgeFeatures = Literal["auto", "all", "none"] | Sequence[int]
+
+_MOST_PARAMETERS = 1 << 21
+_MOST_CANDIDATES = 500
+_CANDIDATES_PER_LABEL = 5
+
+
+def refuse_missing(data: TrainingData, name: str) -> None:
+    """Refuse labels that were not observed."""
+    missing = int((data.codes == MISSING).sum())
+    if missing:
+        raise ValueError(
+            f"y has {missing} missing labels, and {name} learns only from complete rows: a"
+            " label's probability is conditioned on all others. Drop these rows, or use"
+            " BinaryRelevance or CTBN, which use the labels a row has."
+        )
+
+
+def strengths(given: Strengths, name: str, *, positive: bool) -> list[float] | None:
+    """Return the strengths a parameter asks for; None for "auto"."""
+    if isinstance(given, str):
+        if given == "auto":
+            return None
+        raise ValueError(f'{name}={given!r} must be "auto", a number or a sequence of numbers.')
+    values = np.atleast_1d(np.asarray(given, dtype=np.float64))
+    smallest_ok = values > 0 if positive else values >= 0
+    if values.ndim != 1 or not len(values) or not (np.isfinite(values) & smallest_ok).all():
+        bound = "positive" if positive else "non-negative"
+        raise ValueError(f'{name}={given!r} must be "auto", or {bound} numbers.')
+    return [float(value) for value in values]
+
+
+def candidate_limit(given: int | None, n_labels: int) -> int:
+    """Return the most candidate edges that a parameter asks for."""
+    if given is None:
+        return max(_MOST_CANDIDATES, _CANDIDATES_PER_LABEL * n_labels)
+    if given < 0:
+        raise ValueError(f"max_candidates={given!r} must not be negative.")
+    return int(given)
+
+
+def edge_columns(given: EdgeFeatures, data: TrainingData, limit: int) -> Indices:
+    """Return the columns of X that edges depend on."""
+    n_features = int(data.X.shape[1])
+    every = np.arange(n_features, dtype=np.intp)
+    if isinstance(given, str):
+        if given not in ("auto", "all", "none"):
+            raise ValueError(
+                f'edge_features={given!r} must be "auto", "all", "none" or a sequence of columns.'
+            )
+        wide = given == "auto" and _n_parameters(data, limit) > _MOST_PARAMETERS
+        return every[:0] if given == "none" or wide else every
+    columns = np.unique(np.asarray(given, dtype=np.intp))
+    if len(columns) and not (-n_features <= columns[0] and columns[-1] < n_features):
+        raise ValueError(
+            f"edge_features names columns {columns.tolist()}, but X has {n_features} columns."
+        )
+    return np.unique(columns % n_features) if len(columns) else every[:0]
+
+
+def _n_parameters(data: TrainingData, limit: int) -> float:
+    """Bound on the parameters of all candidate edges if they depend on all features."""
+    sizes = np.asarray(data.cardinalities, dtype=np.float64)
+    cells = (sizes.sum() ** 2 - (sizes**2).sum()) / 2.0
+    n_pairs = data.n_labels * (data.n_labels - 1) / 2.0
+    share = min(1.0, limit / n_pairs) if n_pairs else 0.0
+    return float(cells * share * (data.X.shape[1] + 1))
+
+
+def node_scores(field: FittedField, models: LinearModels, X: Any) -> list[Array]:
+    """Node scores, d arrays (n, K_i); labels without edges keep their independent regression."""
+    tables = field.node_tables(X)
+    alone = np.setdiff1d(np.arange(len(tables)), field.layout.edges)
+    if len(alone):
+        log_prob = models.log_prob(X)
+        for label in alone:
+            tables[label] = log_prob[label]
+    return tables
+
+
+def interactions(tables: Sequence[Array], weight: NDArray[Any] | None) -> tuple[Array, Indices]:
+    """Strengths (E,) and signs (E,) of edges, from their tables (n, K_i, K_j) or (1, K_i, K_j).
+
+    Row and column means of a table belong to the nodes; what is left is the interaction. For two
+    labels of two values it is a quarter of the log odds ratio in each cell.
+    """
+    strength = np.zeros(len(tables))
+    sign = np.zeros(len(tables), dtype=np.intp)
+    for place, table in enumerate(tables):
+        row_weight = weight if weight is not None and len(table) > 1 else None
+        centred = table - table.mean(axis=1, keepdims=True)
+        centred = centred - centred.mean(axis=2, keepdims=True)
+        squares = (centred**2).sum(axis=(1, 2))
+        strength[place] = 2.0 * np.sqrt(np.average(squares, weights=row_weight))
+        if table.shape[1:] == (2, 2):
+            sign[place] = int(np.sign(np.average(centred[:, 1, 1], weights=row_weight)))
+    return strength, sign

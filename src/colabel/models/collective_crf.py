@@ -1,0 +1,268 @@
+"""CML: collective multi-label classification (Ghamrawi & McCallum, 2005)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from colabel.decide import Decision
+from colabel.joint import Independent, Joint, Mixture, PairwiseField
+from colabel.labels import Codes
+from colabel.learn.conditional import TrainingData
+from colabel.learn.crf.layout import FieldLayout
+from colabel.learn.crf.learner import FieldLearner
+from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood
+from colabel.learn.crf.scoring import held_out_score
+from colabel.learn.crf.selection import MakeObjective, Score
+from colabel.learn.crf.state_likelihood import StateLikelihood, all_vectors
+from colabel.learn.linear import LinearLearner
+from colabel.models._field_parameters import (
+    Engine,
+    Strengths,
+    interactions,
+    node_scores,
+    refuse_missing,
+    strengths,
+)
+from colabel.models._learning import (
+    DEFAULT_GRID,
+    can_hold_out,
+    choose,
+    everything,
+    make_folds,
+    make_learner,
+)
+from colabel.models.base import JointClassifier
+
+Array = NDArray[np.float64]
+
+_TRAININGS = ("auto", "enumeration", "supported", "pseudo")
+# "auto" enumerates up to this many label vectors; a request for enumeration may go further.
+_FEW_VECTORS = 1 << 12
+_MOST_VECTORS = 1 << 16
+
+
+class CollectiveCRF(JointClassifier):
+    r"""One table of weights for each pair of labels, beside each label's own regression.
+
+    .. math:: P(y \mid x) \propto \exp\Bigl(\sum_i x \cdot v_i^{y_i}
+              + \sum_{i < j} w_{ij}^{y_i, y_j}\Bigr)
+
+    The CML of the paper: labels prefer or avoid each other to the same degree in every row.
+    All pairs of labels are connected. Tables have a ridge penalty
+    :math:`\mu \sum_{ij} \|w_{ij}\|^2`.
+
+    Parameters
+    ----------
+    C : float or sequence of float
+        Inverse strength of the penalty of each label's regression; from a sequence the best is
+        chosen for each label, by cross-validation of independent regressions.
+    ridge : float, sequence of float or "auto"
+        Strengths :math:`\mu` to choose from by cross-validation, scored by the log-likelihood
+        (among the supported vectors for "supported"; the pseudo-likelihood for more than 2^14
+        label vectors); "auto": nine values that follow the number of rows.
+    training : {"auto", "enumeration", "supported", "pseudo"}
+        What is maximised. "enumeration": the exact likelihood, for up to 2^16 label vectors.
+        "supported": the likelihood among the label vectors of the training rows; as in the paper
+        all others then have probability zero, so that `log_prob` of an unseen vector is -inf.
+        "pseudo": the pseudo-likelihood. "auto" enumerates up to 4096 label vectors and takes the
+        pseudo-likelihood beyond, which keeps every vector possible.
+    cv : int, float, splitter or iterable
+        How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
+        of index arrays (train, test).
+    engine : str
+        How the joint distribution is answered, see `PairwiseField`; without effect for
+        "supported".
+    decision : str or Decision
+        Loss that `predict` minimises, see `decide`.
+    tol : float
+        Bound on the gradient of the mean objective.
+    max_iter : int
+        Bound on the iterations of each solver.
+    n_jobs : int or None
+        Threads; None for all cores.
+    random_state : int, RandomState or None
+        Seed of the folds.
+    verbose : int
+        Whether to show progress.
+
+    Attributes
+    ----------
+    training_ : str
+        What was maximised: "enumeration", "supported" or "pseudo".
+    graph_ : (E, 2) array of int
+        All pairs of labels that vary.
+    edge_strengths_ : (E,) array
+        Absolute log odds ratio of each table (for variables with more values: twice the Frobenius
+        norm of the table without its row and column means, which is the same for two).
+    edge_signs_ : (E,) array of int
+        1 where two labels attract each other, -1 where they repel; 0 for variables with more
+        than two values.
+    field_ : FittedField
+        Coefficients of nodes and edges in the user's features.
+    models_ : ConditionalModels
+        The independent regressions where learning starts; labels that never vary keep them.
+    vectors_ : (S, d) array of int
+        Codes of the supported label vectors; only for "supported".
+    C_ : (d,) array
+        Chosen C of every label.
+    ridge_ : float
+        Chosen :math:`\mu`.
+    ridge_scores_ : dict
+        Mean held-out score a row along the path; empty where nothing was to be chosen.
+    n_iter_ : int
+        Most iterations any solver of the final fit took.
+
+    References
+    ----------
+    N. Ghamrawi, A. McCallum: Collective multi-label classification. CIKM 2005.
+
+    Examples
+    --------
+    >>> from colabel import CollectiveCRF
+    >>> from colabel.datasets import make_synthetic
+    >>> data = make_synthetic("SD4", n_rows=300, random_state=0)
+    >>> model = CollectiveCRF(C=1.0, ridge=0.1, random_state=0).fit(data.X, data.Y)
+    >>> model.training_, model.edge_signs_.tolist()
+    ('enumeration', [-1, -1, -1])
+    """
+
+    def __init__(
+        self,
+        C: float | Sequence[float] = DEFAULT_GRID,
+        *,
+        ridge: Strengths = "auto",
+        training: str = "auto",
+        cv: Any = 5,
+        engine: Engine = "auto",
+        decision: str | Decision = "subset",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.ridge = ridge
+        self.training = training
+        self.cv = cv
+        self.engine = engine
+        self.decision = decision
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.training not in _TRAININGS:
+            listed = ", ".join(f'"{name}"' for name in _TRAININGS)
+            raise ValueError(f"training={self.training!r} must be one of {listed}.")
+
+    def _learn(self, data: TrainingData) -> None:
+        refuse_missing(data, type(self).__name__)
+        self.training_ = _resolved(self.training, data.cardinalities)
+        linear = make_learner(None, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
+        assert isinstance(linear, LinearLearner)
+        learner = self._field_learner(data)
+        folds = make_folds(data, self.cv, self._seed())
+        choice = choose(linear, data, folds)
+        self.models_ = linear.fit(data, [everything(data)], [choice])
+        self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]
+        if not can_hold_out(folds):
+            folds = folds._replace(n_folds=0)
+        found = learner.learn(data, linear, self.models_, choice, 0.5 / self.C_, folds)
+        self.field_, self.graph_ = found.field, found.field.layout.edges
+        self.ridge_, self.ridge_scores_ = found.choice.ridge, found.choice.ridge_scores
+        self.edge_strengths_, self.edge_signs_ = interactions(
+            found.field.edge_tables(data.X), data.weight
+        )
+        self.n_iter_ = max(found.n_iter, self.models_.n_iter)
+        if not found.converged:
+            warnings.warn(
+                f"The field did not reach the tolerance in {self.max_iter} iterations. Scale the"
+                " features, raise max_iter, or give a stronger ridge.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _field_learner(self, data: TrainingData) -> FieldLearner:
+        objective, score = self._likelihood(data)
+        return FieldLearner(
+            ridges=strengths(self.ridge, "ridge", positive=True),
+            groups=[0.0],
+            edge_columns=np.empty(0, dtype=np.intp),
+            most_candidates=data.n_labels**2,
+            form="proximal",
+            tol=self.tol,
+            max_iter=self.max_iter,
+            standard_errors=0.0,
+            n_jobs=self.n_jobs,
+            verbose=bool(self.verbose),
+            objective=objective,
+            score=score,
+        )
+
+    def _likelihood(self, data: TrainingData) -> tuple[MakeObjective, Score]:
+        """What is maximised, and how rows held out are scored."""
+        if self.training_ == "pseudo":
+            return PseudoLikelihood, held_out_score
+        if self.training_ == "enumeration":
+            states = all_vectors(data.cardinalities)
+            return partial(StateLikelihood, states=states), held_out_score
+        seen = data.codes if data.weight is None else data.codes[data.weight > 0]
+        self.vectors_ = np.unique(seen, axis=0).astype(np.int32)
+        states = self.vectors_
+
+        def score(held_out: FieldData, layout: FieldLayout, theta: Parameters) -> Array:
+            return StateLikelihood(held_out, layout, states).log_likelihood(theta)
+
+        return partial(StateLikelihood, states=states), score
+
+    def _joint(self, X: Any) -> Joint:
+        unary = node_scores(self.field_, self.models_, X)
+        tables = self.field_.edge_tables(X)
+        if self.training_ == "supported":
+            return self._supported_joint(unary, tables)
+        return PairwiseField(
+            self.label_space_, unary, self.graph_, tables, engine=self.engine, n_jobs=self.n_jobs
+        )
+
+    def _supported_joint(self, unary: list[Array], tables: list[Array]) -> Joint:
+        """Return a mixture of the supported vectors, each weighed by its score."""
+        scores = sum(table[:, self.vectors_[:, i]] for i, table in enumerate(unary))
+        for (i, j), table in zip(self.graph_, tables, strict=True):
+            scores = scores + table[:, self.vectors_[:, i], self.vectors_[:, j]]
+        weights = np.exp(scores - np.max(scores, axis=1, keepdims=True))
+        members = [_point(self.label_space_, vector, len(weights)) for vector in self.vectors_]
+        return Mixture(members, weights)
+
+
+def _resolved(training: str, cardinalities: tuple[int, ...]) -> str:
+    n_vectors = math.prod(cardinalities)
+    if training == "auto":
+        return "enumeration" if n_vectors <= _FEW_VECTORS else "pseudo"
+    if training == "enumeration" and n_vectors > _MOST_VECTORS:
+        raise ValueError(
+            f'training="enumeration" would enumerate {n_vectors:.3g} label vectors for every row;'
+            f' at most {_MOST_VECTORS} are allowed. Use "supported" or "pseudo".'
+        )
+    return training
+
+
+def _point(space: Any, vector: Codes, n_rows: int) -> Independent:
+    """All probability on one label vector."""
+    with np.errstate(divide="ignore"):
+        tables = [
+            np.tile(np.log(np.arange(size) == code), (n_rows, 1))
+            for size, code in zip(space.cardinalities, vector, strict=True)
+        ]
+    return Independent(space, tables)

@@ -1,0 +1,69 @@
+"""Small fields with every kind of feature."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from colabel.learn.crf import Features, FieldData, FieldLayout, Parameters
+
+SIZES = {"labels": (2, 2, 2, 2), "class variables": (3, 2, 4)}
+
+
+def make_data(rng, sizes, storage="dense", edge_kind="all", n_rows=40):
+    X = rng.normal(size=(n_rows, 3)) * [1.0, 3.0, 0.3]
+    if storage == "sparse":
+        X = sp.csr_array(X * (rng.random(X.shape) < 0.6))
+    weight = rng.integers(1, 4, size=n_rows).astype(float)
+    nodes = Features.of(X, weight)
+    edges = {
+        "all": lambda: nodes.balanced(weight),
+        "some": lambda: Features.of(X[:, [0, 2]], weight).balanced(weight),
+        "none": lambda: Features.constant(3),
+    }[edge_kind]()
+    codes = np.stack([rng.integers(0, size, n_rows) for size in sizes], axis=1).astype(np.int32)
+    return FieldData(nodes, edges, codes, weight)
+
+
+def make_parameters(rng, data, layout, scale=0.4):
+    node = scale * rng.normal(size=(data.nodes.n_coordinates, layout.n_node_columns))
+    edge = scale * rng.normal(size=(data.edges.n_coordinates, layout.n_edge_columns))
+    return Parameters(node, edge)
+
+
+def dense_rows(features, n_rows):
+    matrix = features.matrix.toarray() if sp.issparse(features.matrix) else features.matrix
+    return np.broadcast_to(matrix, (n_rows, matrix.shape[1]))
+
+
+@pytest.fixture(params=SIZES)
+def sizes(request):
+    return SIZES[request.param]
+
+
+@pytest.fixture(params=["dense", "sparse"])
+def storage(request):
+    return request.param
+
+
+@pytest.fixture(params=["all", "some", "none"])
+def edge_kind(request):
+    return request.param
+
+
+@pytest.fixture
+def data(rng, sizes, storage, edge_kind):
+    return make_data(rng, sizes, storage, edge_kind)
+
+
+@pytest.fixture
+def layout(sizes):
+    """All pairs but one: every variable keeps an edge."""
+    pairs = np.stack(np.triu_indices(len(sizes), 1), axis=1).astype(np.intp)
+    return FieldLayout(sizes, pairs[:-1])
+
+
+@pytest.fixture
+def theta(rng, data, layout):
+    return make_parameters(rng, data, layout)

@@ -1,0 +1,111 @@
+"""Pseudo-likelihood and likelihoods against the formulas, gradients against differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+
+from colabel.learn.crf import (
+    FieldLayout,
+    Parameters,
+    PseudoLikelihood,
+    StateLikelihood,
+    all_pairs,
+)
+from colabel.learn.crf.scoring import held_out_score, log_likelihood
+from colabel.learn.crf.state_likelihood import all_vectors
+from tests.learn.crf.conftest import dense_rows, make_data, make_parameters
+from tests.learn.crf.oracle import PaperField
+
+
+def flat(theta):
+    return np.concatenate([theta.node.ravel(), theta.edge.ravel()])
+
+
+def like(theta, vector):
+    cut = theta.node.size
+    return Parameters(
+        vector[:cut].reshape(theta.node.shape), vector[cut:].reshape(theta.edge.shape)
+    )
+
+
+def oracle_of(data, layout, theta):
+    n_rows = len(data.codes)
+    field = PaperField.from_matrices(layout, theta.node, theta.edge)
+    return field, dense_rows(data.nodes, n_rows), dense_rows(data.edges, n_rows)
+
+
+def test_pseudo_likelihood_is_equation_2_4(data, layout, theta):
+    field, nodes, edges = oracle_of(data, layout, theta)
+    expected = field.nlpl(nodes, edges, data.codes, data.weight)
+    objective = PseudoLikelihood(data, layout)
+    np.testing.assert_allclose(objective.value(theta), expected, rtol=1e-12)
+    np.testing.assert_allclose(objective.value_and_gradient(theta)[0], expected, rtol=1e-12)
+    conditionals = objective.log_conditionals(theta)
+    for i in range(data.codes.shape[1]):
+        own = field.log_conditional(nodes[3], edges[3], list(data.codes[3]), i)
+        np.testing.assert_allclose(conditionals[3, i], own, atol=1e-12)
+
+
+def assert_gradient(objective, theta):
+    _, gradient = objective.value_and_gradient(theta)
+    numeric = approx_fprime(
+        flat(theta), lambda vector: objective.value_and_gradient(like(theta, vector))[0], 1e-6
+    )
+    np.testing.assert_allclose(flat(gradient), numeric, rtol=1e-4, atol=2e-3)
+
+
+def test_pseudo_likelihood_gradient(data, layout, theta):
+    assert_gradient(PseudoLikelihood(data, layout), theta)
+
+
+@pytest.mark.parametrize("states", ["all", "some"])
+def test_state_likelihood_gradient(data, layout, theta, sizes, states):
+    vectors = all_vectors(sizes) if states == "all" else np.unique(data.codes[:15], axis=0)
+    assert_gradient(StateLikelihood(data, layout, vectors), theta)
+
+
+def test_likelihood_by_enumeration_is_equation_2_1(data, layout, theta, sizes):
+    field, nodes, edges = oracle_of(data, layout, theta)
+    expected = [
+        field.log_prob(nodes[n], edges[n], list(data.codes[n])) for n in range(len(data.codes))
+    ]
+    np.testing.assert_allclose(log_likelihood(data, layout, theta), expected, atol=1e-10)
+    every = StateLikelihood(data, layout, all_vectors(sizes))
+    np.testing.assert_allclose(every.log_likelihood(theta), expected, atol=1e-10)
+    np.testing.assert_allclose(
+        every.value_and_gradient(theta)[0], -(data.weight @ expected), rtol=1e-10
+    )
+
+
+def test_supported_likelihood_sums_over_listed_vectors_and_the_own_one(rng):
+    data = make_data(rng, (2, 2, 2))
+    layout_all = all_vectors((2, 2, 2))
+    layout = FieldLayout((2, 2, 2), all_pairs(3))
+    theta = make_parameters(rng, data, layout)
+    listed = layout_all[[0, 3, 5]]
+    field, nodes, edges = oracle_of(data, layout, theta)
+    found = StateLikelihood(data, layout, listed).log_likelihood(theta)
+    for n, own in enumerate(data.codes.tolist()):
+        vectors = {tuple(own), *map(tuple, listed.tolist())}
+        scores = [field.score(nodes[n], edges[n], y) for y in vectors]
+        expected = field.score(nodes[n], edges[n], own) - np.logaddexp.reduce(scores)
+        np.testing.assert_allclose(found[n], expected, atol=1e-12)
+
+
+def test_large_scores_do_not_overflow(rng):
+    data = make_data(rng, (2, 2, 2))
+    layout = FieldLayout((2, 2, 2), all_pairs(3))
+    theta = make_parameters(rng, data, layout, scale=2000.0)
+    assert np.isfinite(log_likelihood(data, layout, theta)).all()
+    assert np.isfinite(PseudoLikelihood(data, layout).value(theta))
+
+
+def test_many_labels_are_scored_by_pseudo_likelihood(rng):
+    sizes = (2,) * 16
+    data = make_data(rng, sizes, n_rows=5)
+    layout = FieldLayout(sizes, all_pairs(16)[:10])
+    theta = make_parameters(rng, data, layout)
+    expected = PseudoLikelihood(data, layout).log_conditionals(theta).sum(axis=1)
+    np.testing.assert_array_equal(held_out_score(data, layout, theta), expected)

@@ -1,0 +1,154 @@
+"""Penalties, proximal maps, Algorithm 1 in both forms, and tuning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from colabel.learn.crf import (
+    FieldLayout,
+    Parameters,
+    Penalty,
+    ProximalGradient,
+    PseudoLikelihood,
+    Tuner,
+    all_pairs,
+    project_cones,
+    shrink_groups,
+)
+from tests.learn.crf.conftest import make_data, make_parameters
+from tests.learn.crf.oracle import PaperField
+
+SIZES = (2, 3, 2)
+LAYOUT = FieldLayout(SIZES, all_pairs(3))
+
+
+@pytest.fixture
+def problem(rng):
+    """Labels that follow each other along 0 - 1, with 2 apart."""
+    data = make_data(rng, SIZES, n_rows=120)
+    data.codes[:, 1] = np.where(rng.random(120) < 0.8, data.codes[:, 0], data.codes[:, 1])
+    return PseudoLikelihood(data, LAYOUT)
+
+
+def test_penalty_is_equation_2_6(rng, problem):
+    theta = make_parameters(rng, problem.data, LAYOUT)
+    field = PaperField.from_matrices(LAYOUT, theta.node, theta.edge)
+    penalty = Penalty(np.array([0.5, 1.0, 2.0]), edge=3.0, eta=0.3)
+    expected = field.penalty(penalty.node, 3.0, 0.3)
+    np.testing.assert_allclose(penalty.value(theta, LAYOUT), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("with_metric", [False, True])
+def test_shrinking_is_the_proximal_map(rng, with_metric):
+    """The minimum over w of sum_k D_k (w_k - z_k)^2 / 2 + amount |w|, found by a general solver."""
+    layout = FieldLayout((2, 2), all_pairs(2))
+    metric = rng.uniform(0.2, 5.0, size=2) if with_metric else None
+    scale = np.ones(2) if metric is None else metric
+    for amount in (0.3, 2.0, 50.0):
+        target = rng.normal(size=(2, 3))
+
+        def objective(w, target=target, amount=amount):
+            w = w.reshape(target.shape)
+            return (scale[:, None] * (w - target) ** 2).sum() / 2 + amount * np.sqrt(
+                (w**2).sum() + 1e-14
+            )
+
+        found = shrink_groups(target, layout, amount, metric)
+        best = minimize(objective, target.ravel(), tol=1e-12)
+        assert objective(found.ravel()) <= best.fun + 1e-5  # the norm above is rounded off
+        np.testing.assert_allclose(found.ravel(), best.x, atol=2e-4)
+    assert not shrink_groups(target, layout, 50.0, metric).any()
+
+
+def test_projection_onto_cones(rng):
+    """The nearest point of the cone, found by a general solver; and the three cases."""
+    layout = FieldLayout((2, 2), all_pairs(2))
+    for alpha in (5.0, 0.2, -0.3, -5.0):
+        w = rng.normal(size=(1, 3))
+        found_w, found_alpha = project_cones(w, np.array([alpha]), layout)
+        assert np.linalg.norm(found_w) <= found_alpha[0] + 1e-12
+        best = minimize(
+            lambda z, w=w, alpha=alpha: ((z[:3] - w[0]) ** 2).sum() + (z[3] - alpha) ** 2,
+            np.array([0.0, 0.0, 0.0, 1.0]),
+            constraints={"type": "ineq", "fun": lambda z: z[3] - np.sqrt((z[:3] ** 2).sum())},
+            tol=1e-12,
+        )
+        np.testing.assert_allclose(found_w[0], best.x[:3], atol=1e-3)
+        np.testing.assert_allclose(found_alpha[0], best.x[3], atol=1e-3)
+
+
+def solve(problem, form, penalty, **params):
+    options = {"max_iter": 5000, "tol": 1e-13} | params
+    return ProximalGradient(form, **options).solve(problem, penalty, problem.zeros())
+
+
+@pytest.mark.parametrize("eta", [0.1, 0.6, 1.0])
+def test_both_forms_agree(problem, eta):
+    penalty = Penalty(np.full(3, 0.5), edge=12.0, eta=eta)
+    proximal, constrained = (solve(problem, form, penalty) for form in ("proximal", "constrained"))
+    assert proximal.converged
+    assert constrained.converged
+    np.testing.assert_allclose(proximal.objective[-1], constrained.objective[-1], rtol=1e-9)
+    np.testing.assert_allclose(proximal.alpha, constrained.alpha, atol=1e-4)
+    np.testing.assert_allclose(proximal.theta.edge, constrained.theta.edge, atol=1e-4)
+    np.testing.assert_array_equal(proximal.alpha > 0, constrained.alpha > 0)
+    norms = LAYOUT.edge_norms(constrained.theta.edge)
+    np.testing.assert_allclose(norms, constrained.alpha, atol=1e-6)
+
+
+def test_solution_is_optimal(problem):
+    """Zero is in the subdifferential: |gradient_e| <= group at absent edges, balance elsewhere."""
+    penalty = Penalty(np.full(3, 0.5), edge=150.0, eta=0.95)
+    found = solve(problem, "proximal", penalty)
+    slope = problem.value_and_gradient(found.theta)[1]
+    ridge = penalty.smooth(found.theta, LAYOUT)[1]
+    assert np.abs(slope.node + ridge.node).max() < 1e-3
+    total = slope.edge + ridge.edge
+    kept = found.alpha > 0
+    assert kept[0]
+    assert not kept.all()
+    assert (LAYOUT.edge_norms(total)[~kept] <= penalty.group + 1e-6).all()
+    balance = (
+        total
+        + penalty.group * found.theta.edge / np.where(kept, found.alpha, 1.0)[LAYOUT.edge_of_column]
+    )
+    assert np.abs(balance[:, kept[LAYOUT.edge_of_column]]).max() < 1e-3
+
+
+def test_profile_runs_from_start_to_end(problem):
+    penalty = Penalty(np.full(3, 0.5), edge=12.0, eta=0.9)
+    solver = ProximalGradient("constrained", max_iter=50)
+    start = np.array([0.2, 0.5, 0.9])
+    found = solver.solve(problem, penalty, problem.zeros(), alpha=start)
+    assert found.profile.shape == (len(found.objective) + 1, 3)
+    np.testing.assert_array_equal(found.profile[0], start)
+    np.testing.assert_array_equal(found.profile[-1], found.alpha)
+    assert len(found.objective) <= 50
+
+
+def test_no_edges_beyond_the_group_limit(problem):
+    tuned = Tuner(tol=1e-8).solve(
+        PseudoLikelihood(problem.data, FieldLayout(SIZES, all_pairs(3)[:0])),
+        Penalty(np.full(3, 0.5), 1.0, 0.0),
+        Parameters(problem.zeros().node, np.zeros((4, 0))),
+    )
+    start = Parameters(tuned.theta.node, problem.zeros().edge)
+    limit = LAYOUT.edge_norms(problem.value_and_gradient(start)[1].edge).max()
+    for share, present in ((1.01, False), (0.9, True)):
+        penalty = Penalty(np.full(3, 0.5), share * limit + 1.0, share * limit / (share * limit + 1))
+        found = ProximalGradient(max_iter=500, tol=1e-12).solve(problem, penalty, start)
+        assert (found.alpha > 0).any() == present
+
+
+def test_tuning_reaches_the_minimum(problem):
+    penalty = Penalty(np.array([0.2, 1.0, 3.0]), edge=2.0, eta=0.0)
+    found = Tuner(tol=1e-7).solve(problem, penalty, problem.zeros())
+    assert found.converged
+    slope = problem.value_and_gradient(found.theta)[1]
+    ridge = penalty.smooth(found.theta, LAYOUT)[1]
+    assert np.abs(slope.node + ridge.node).max() < 1e-3
+    assert np.abs(slope.edge + ridge.edge).max() < 1e-3
+    path = ProximalGradient(max_iter=5000, tol=1e-14).solve(problem, penalty, problem.zeros())
+    np.testing.assert_allclose(path.theta.edge, found.theta.edge, atol=1e-3)

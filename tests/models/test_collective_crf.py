@@ -1,0 +1,122 @@
+"""CollectiveCRF: three ways of training one model."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from colabel import CollectiveCRF
+from colabel.datasets import make_synthetic
+from tests.learn.crf.oracle import PaperField
+
+FIXED = {"C": 1.0, "ridge": 0.5}
+TIGHT = {"tol": 1e-8, "max_iter": 5000}
+
+
+@pytest.fixture
+def data():
+    return make_synthetic("SD4", n_rows=120, random_state=0)
+
+
+def oracle_of(model):
+    field = model.field_
+    return PaperField.from_matrices(field.layout, field.node, field.edge)
+
+
+def nll(oracle, X, Y):
+    one = np.ones(1)
+    return -sum(
+        oracle.log_prob(np.append(x, 1.0), one, list(y)) for x, y in zip(X, Y, strict=True)
+    ) + oracle.penalty(np.full(3, 0.5), 0.5, 0.0)
+
+
+def test_enumeration_maximises_the_exact_likelihood(data, rng):
+    model = CollectiveCRF(**FIXED, **TIGHT).fit(data.X, data.Y)
+    assert model.training_ == "enumeration"
+    field = model.field_
+    best = nll(oracle_of(model), data.X, data.Y)
+    for _ in range(5):
+        node = field.node + 0.03 * rng.normal(size=field.node.shape)
+        edge = field.edge + 0.03 * rng.normal(size=field.edge.shape)
+        assert nll(PaperField.from_matrices(field.layout, node, edge), data.X, data.Y) > best
+
+
+def test_the_joint_is_the_field(data):
+    model = CollectiveCRF(**FIXED).fit(data.X, data.Y)
+    oracle, joint = oracle_of(model), model.joint(data.X[:4])
+    for y in itertools.product(range(2), repeat=3):
+        expected = [oracle.log_prob(np.append(x, 1.0), np.ones(1), y) for x in data.X[:4]]
+        np.testing.assert_allclose(joint.log_prob(list(y)), expected, atol=1e-9)
+
+
+def test_supported_training_knows_only_vectors_it_has_seen(data):
+    model = CollectiveCRF(training="supported", **FIXED).fit(data.X, data.Y)
+    assert model.vectors_.tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0]]
+    joint = model.joint(data.X[:5])
+    assert np.isneginf(joint.log_prob([1, 1, 0])).all()
+    total = sum(np.exp(joint.log_prob(vector)) for vector in model.vectors_)
+    np.testing.assert_allclose(total, 1.0, atol=1e-12)
+    seen = {tuple(vector) for vector in model.vectors_.tolist()}
+    assert {tuple(vector) for vector in model.predict(data.X).tolist()} <= seen
+
+
+def test_pseudo_likelihood_is_close_to_the_likelihood_with_many_rows():
+    data = make_synthetic("SD4", n_rows=4000, random_state=0)
+    one, two = (
+        CollectiveCRF(training=training, **FIXED).fit(data.X, data.Y)
+        for training in ("enumeration", "pseudo")
+    )
+    assert two.training_ == "pseudo"
+    np.testing.assert_allclose(one.predict_proba(data.X), two.predict_proba(data.X), atol=0.03)
+
+
+def test_many_labels_are_learned_by_pseudo_likelihood(rng):
+    X, Y = rng.normal(size=(60, 2)), rng.integers(0, 2, size=(60, 14))
+    model = CollectiveCRF(**FIXED).fit(X, Y)
+    assert model.training_ == "pseudo"
+    assert model.graph_.shape == (91, 2)
+
+
+@pytest.mark.parametrize("training", ["enumeration", "supported", "pseudo"])
+def test_the_ridge_is_chosen(data, training):
+    model = CollectiveCRF(C=1.0, ridge=[100.0, 0.5], cv=3, training=training, random_state=0)
+    model.fit(data.X, data.Y)
+    assert set(model.ridge_scores_) == {100.0, 0.5}
+    assert model.ridge_ == max(model.ridge_scores_, key=model.ridge_scores_.get)
+    if training != "supported":  # where the list of vectors itself excludes pairs of labels
+        assert model.ridge_ == 0.5
+        assert (model.edge_signs_ == -1).all()
+
+
+@pytest.mark.parametrize("training", ["enumeration", "supported", "pseudo"])
+def test_sparse_rows_and_class_variables(rng, training):
+    X = rng.normal(size=(100, 3))
+    Y = np.stack([rng.integers(0, 3, 100), rng.integers(0, 2, 100)], axis=1)
+    Y[:, 1] = np.where(rng.random(100) < 0.8, Y[:, 0] > 0, Y[:, 1])
+    params = {"training": training} | FIXED | TIGHT
+    one = CollectiveCRF(**params).fit(X, Y)
+    two = CollectiveCRF(**params).fit(sp.csr_array(X), Y)
+    np.testing.assert_allclose(one.joint(X).log_prob(Y), two.joint(X).log_prob(Y), atol=1e-4)
+    assert one.edge_signs_.tolist() == [0]
+
+
+def test_a_constant_label_keeps_its_regression(data):
+    Y = np.column_stack([data.Y, np.ones(len(data.Y), dtype=int)])
+    model = CollectiveCRF(**FIXED).fit(data.X, Y)
+    assert 3 not in model.graph_
+    assert (model.predict_proba(data.X)[:, 3] > 0.9).all()
+
+
+def test_wrong_parameters_are_refused(data, rng):
+    with pytest.raises(ValueError, match="training='other' must be one of"):
+        CollectiveCRF(training="other").fit(data.X, data.Y)
+    Y = rng.integers(0, 2, size=(30, 17))
+    with pytest.raises(ValueError, match="at most 65536 are allowed"):
+        CollectiveCRF(training="enumeration").fit(rng.normal(size=(30, 2)), Y)
+    missing = data.Y.astype(float)
+    missing[0, 0] = np.nan
+    with pytest.raises(ValueError, match="CollectiveCRF learns only from complete rows"):
+        CollectiveCRF().fit(data.X, missing)

@@ -1,0 +1,235 @@
+"""PairwiseCRF: what it learns, what it reports, what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+
+from colabel import BinaryRelevance, PairwiseCRF
+from colabel.datasets import SYNTHETIC_GRAPHS, make_synthetic
+from tests.learn.crf.oracle import PaperField
+
+FIXED = {"C": 1.0, "ridge": 1.0, "group": 0.0}
+TIGHT = {"tol": 1e-8, "max_iter": 5000}
+
+
+@pytest.fixture
+def problem(rng):
+    """Variables of two, three and two values; the first two depend on each other."""
+    X = rng.normal(size=(200, 3))
+    first = (X[:, 0] + rng.logistic(size=200) > 0).astype(int)
+    second = (2 * (rng.random(200) < 0.3 + 0.5 * first) + (rng.random(200) < 0.2)) % 3
+    third = (X[:, 1] + rng.logistic(size=200) > 0).astype(int)
+    return X, np.stack([first, second, third], axis=1)
+
+
+def edge_names(model):
+    return {(f"y{i + 1}", f"y{j + 1}") for i, j in model.graph_}
+
+
+# -------------------------------------------------------------------------- structure
+
+
+@pytest.mark.parametrize("kind", SYNTHETIC_GRAPHS)
+def test_the_true_graph_is_found(kind):
+    data = make_synthetic(kind, n_rows=500, random_state=3)
+    model = PairwiseCRF(C=1.0, cv=3, random_state=0).fit(data.X, data.Y)
+    truth, allowed = set(SYNTHETIC_GRAPHS[kind]), {("y1", "y2")} if kind == "SD3" else set()
+    assert truth <= edge_names(model) <= truth | allowed
+    if kind in ("SD2", "SD4"):
+        assert (model.edge_signs_ == -1).all()
+
+
+def test_both_forms_find_the_same_field():
+    data = make_synthetic("SD2", n_rows=300, random_state=0)
+    params = {"C": 1.0, "ridge": 1.0, "group": 30.0} | TIGHT
+    one, two = (
+        PairwiseCRF(form=form, **params).fit(data.X, data.Y) for form in ("proximal", "constrained")
+    )
+    np.testing.assert_array_equal(one.graph_, two.graph_)
+    np.testing.assert_allclose(one.field_.edge, two.field_.edge, atol=1e-4)
+    np.testing.assert_allclose(one.alpha_profile_[-1], two.alpha_profile_[-1], atol=1e-2)
+    np.testing.assert_allclose(two.alpha_profile_[0], [0.25, 0.5, 0.75])
+
+
+def test_the_profile_ends_with_the_graph():
+    data = make_synthetic("SD2", n_rows=300, random_state=0)
+    model = PairwiseCRF(C=1.0, ridge=1.0, group=30.0).fit(data.X, data.Y)
+    assert model.candidates_.tolist() == [[0, 1], [0, 2], [1, 2]]
+    assert model.alpha_profile_.shape[1] == 3
+    np.testing.assert_array_equal(model.candidates_[model.alpha_profile_[-1] > 0], model.graph_)
+    assert model.lambda_w_ == 31.0
+    assert model.eta_ == pytest.approx(30 / 31)
+
+
+def test_penalties_are_chosen_along_paths():
+    data = make_synthetic("SD4", n_rows=200, random_state=0)
+    model = PairwiseCRF(C=1.0, cv=3, ridge=[100.0, 1.0], group=[0.0, 20.0], random_state=0)
+    model.fit(data.X, data.Y)
+    assert set(model.ridge_scores_) == {100.0, 1.0}
+    assert set(model.group_scores_) == {np.inf, 20.0, 0.0}
+    assert model.ridge_ == 1.0
+    assert model.group_scores_[np.inf] < model.group_scores_[model.group_]
+    # more allowed errors, a sparser graph
+    wide = PairwiseCRF(C=1.0, cv=3, standard_errors=1e6, random_state=0).fit(data.X, data.Y)
+    assert len(wide.graph_) == 0
+    assert np.isinf(wide.group_)
+
+
+def test_candidates_are_screened():
+    data = make_synthetic("SD2", n_rows=300, random_state=0)
+    model = PairwiseCRF(C=1.0, max_candidates=1, ridge=1.0, group=0.0)
+    assert model.fit(data.X, data.Y).candidates_.tolist() == [[0, 1]]
+    none = PairwiseCRF(C=1.0, max_candidates=0).fit(data.X, data.Y)
+    assert none.graph_.shape == (0, 2)
+
+
+# ----------------------------------------------------------------------- distributions
+
+
+@pytest.mark.parametrize("edge_features", ["all", "none", [0, 2]])
+@pytest.mark.parametrize("storage", ["dense", "sparse"])
+def test_the_joint_is_equation_2_1(problem, edge_features, storage):
+    X, Y = problem
+    rows = sp.csr_array(X) if storage == "sparse" else X
+    model = PairwiseCRF(edge_features=edge_features, **FIXED).fit(rows, Y)
+    field, columns = model.field_, model.field_.edge_columns
+    oracle = PaperField.from_matrices(field.layout, field.node, field.edge)
+    joint = model.joint(rows[:3])
+    for y in itertools.product(range(2), range(3), range(2)):
+        found = joint.log_prob(list(y))
+        for n in range(3):
+            node, edge = np.append(X[n], 1.0), np.append(X[n, columns], 1.0)
+            np.testing.assert_allclose(found[n], oracle.log_prob(node, edge, y), atol=1e-9)
+
+
+def test_tuned_parameters_minimise_the_penalised_objective(problem):
+    """No small change of the coefficients lowers nlpl + R, written with loops."""
+    X, Y = problem
+    model = PairwiseCRF(edge_features="none", C=0.5, ridge=2.0, group=0.0, **TIGHT).fit(X, Y)
+    field = model.field_
+    nodes, edges = np.column_stack([X, np.ones(200)]), np.ones((200, 1))
+
+    def objective(node, edge):
+        oracle = PaperField.from_matrices(field.layout, node, edge)
+        return oracle.nlpl(nodes, edges, Y, np.ones(200)) + oracle.penalty(np.ones(3), 2.0, 0.0)
+
+    best = objective(field.node, field.edge)
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        step = 1e-2 * rng.normal(size=field.node.shape), 1e-2 * rng.normal(size=field.edge.shape)
+        assert objective(field.node + step[0], field.edge + step[1]) > best
+
+
+def test_one_label_is_logistic_regression(rng):
+    X = rng.normal(size=(80, 3))
+    y = (X[:, 0] + rng.logistic(size=80) > 0).astype(int)
+    model = PairwiseCRF(C=0.7, **TIGHT).fit(X, y)
+    other = LogisticRegression(C=0.7, tol=1e-10, max_iter=1000).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(X), atol=1e-6)
+
+
+def test_labels_without_edges_are_binary_relevance(problem):
+    X, Y = problem
+    model = PairwiseCRF(C=1.0, max_candidates=0).fit(X, Y)
+    other = BinaryRelevance(C=1.0).fit(X, Y)
+    for one, two in zip(model.predict_proba(X), other.predict_proba(X), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-9)
+
+
+def test_a_constant_label_has_no_edges(problem):
+    X, _ = problem
+    Y = np.stack([X[:, 0] > 0, X[:, 0] > 0.2, np.zeros(200)], axis=1).astype(int)
+    model = PairwiseCRF(**FIXED).fit(X, Y)
+    assert model.graph_.tolist() == [[0, 1]]
+    assert (model.predict_proba(X)[:, 2] < 0.05).all()
+
+
+def test_sparse_and_dense_rows_agree_where_edges_have_no_features(problem):
+    X, Y = problem
+    params = {"edge_features": "none"} | FIXED | TIGHT
+    one = PairwiseCRF(**params).fit(X, Y).joint(X)
+    two = PairwiseCRF(**params).fit(sp.csr_array(X), Y).joint(X)
+    np.testing.assert_allclose(one.log_prob(Y), two.log_prob(Y), atol=1e-4)
+
+
+def test_edges_are_blind_to_where_dense_features_are_centred(problem):
+    X, Y = problem
+    one, two = (PairwiseCRF(**FIXED, **TIGHT).fit(X + c, Y).joint(X + c) for c in (0.0, 5.0))
+    np.testing.assert_allclose(one.log_prob(Y), two.log_prob(Y), atol=1e-4)
+
+
+@pytest.mark.parametrize("group", [0.0, 15.0])
+def test_weights_are_repetitions(problem, group):
+    X, Y = problem
+    weight = np.arange(200) % 3
+    params = {"C": 1.0, "ridge": 1.0, "group": group} | TIGHT
+    one = PairwiseCRF(**params).fit(X, Y, sample_weight=weight)
+    two = PairwiseCRF(**params).fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0))
+    np.testing.assert_array_equal(one.graph_, two.graph_)
+    np.testing.assert_allclose(one.joint(X).log_prob(Y), two.joint(X).log_prob(Y), atol=1e-4)
+    np.testing.assert_allclose(one.edge_strengths_, two.edge_strengths_, atol=1e-3)
+
+
+# ------------------------------------------------------------------------ summaries
+
+
+def test_strength_is_the_log_odds_ratio():
+    data = make_synthetic("SD4", n_rows=300, random_state=0)
+    model = PairwiseCRF(edge_features="none", **FIXED).fit(data.X, data.Y)
+    for table, strength, sign in zip(
+        model.field_.edge_tables(data.X), model.edge_strengths_, model.edge_signs_, strict=True
+    ):
+        ratio = table[0, 0, 0] + table[0, 1, 1] - table[0, 0, 1] - table[0, 1, 0]
+        assert strength == pytest.approx(abs(ratio))
+        assert sign == np.sign(ratio) == -1
+
+
+def test_variables_with_more_values_have_no_sign(problem):
+    X, Y = problem
+    model = PairwiseCRF(**FIXED).fit(X, Y)
+    signs = dict(zip(map(tuple, model.graph_.tolist()), model.edge_signs_, strict=True))
+    assert signs[0, 1] == signs[1, 2] == 0
+    assert (model.edge_strengths_ > 0).all()
+
+
+def test_edge_features_follow_the_width_of_the_data(rng):
+    Y = rng.integers(0, 2, size=(30, 3))
+    narrow = PairwiseCRF(**FIXED).fit(rng.normal(size=(30, 4)), Y)
+    assert narrow.field_.edge_columns.tolist() == [0, 1, 2, 3]
+    wide = sp.random_array((30, 250_000), density=1e-4, rng=rng, format="csr")
+    assert not len(PairwiseCRF(**FIXED).fit(wide, Y).field_.edge_columns)
+
+
+# ------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"form": "other"}, 'must be "proximal" or "constrained"'),
+        ({"ridge": 0.0}, "ridge=0.0 must be"),
+        ({"ridge": "much"}, "ridge='much' must be"),
+        ({"group": [-1.0]}, "group=.* must be"),
+        ({"edge_features": "few"}, "edge_features='few' must be"),
+        ({"edge_features": [7]}, "but X has 3 columns"),
+        ({"max_candidates": -1}, "max_candidates=-1"),
+        ({"standard_errors": -1.0}, "standard_errors=-1.0"),
+        ({"C": -1.0}, "C=-1.0"),
+    ],
+)
+def test_wrong_parameters_are_refused(problem, params, message):
+    with pytest.raises(ValueError, match=message):
+        PairwiseCRF(**params).fit(*problem)
+
+
+def test_missing_labels_are_refused(problem):
+    X, Y = problem
+    Y = Y.astype(float)
+    Y[3, 1] = np.nan
+    with pytest.raises(ValueError, match="y has 1 missing labels, and PairwiseCRF"):
+        PairwiseCRF().fit(X, Y)
