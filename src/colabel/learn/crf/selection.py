@@ -77,6 +77,11 @@ class FieldProblem:
         """Weighted sum of squares of the edges' features: the scale of the ridge."""
         return float(self.train.edges.energy(self.train.weight).sum())
 
+    @property
+    def has_every_edge(self) -> bool:
+        """Whether the last graph learned has all candidate edges."""
+        return self._structure is not None and bool((self._structure.alpha > 0.0).all())
+
     def forget(self) -> None:
         """Start the next path anew."""
         self._tuned = self._structure = None
@@ -96,12 +101,13 @@ class FieldProblem:
         return self._structure
 
     def tune(self, penalty: Penalty, kept: NDArray[np.bool_], tuner: Tuner) -> _OnGraph:
-        """Tune the parameters on a graph (E,), starting from those of the last one."""
+        """Tune the parameters on a graph (E,), from those of the last one or of its learning."""
         last = self._tuned
         if last is not None and last.penalty == penalty.ridge and (last.kept == kept).all():
             return last
         layout, columns = self.layout.restrict(kept)
-        first = self.start if last is None else last.spread(self.layout)
+        learned = self.start if self._structure is None else self._structure.theta
+        first = learned if last is None else last.spread(self.layout)
         start = Parameters(first.node, np.ascontiguousarray(first.edge[:, columns]))
         found = tuner.solve(self.objective(self.train, layout), penalty, start)
         scores = None
@@ -227,6 +233,8 @@ class Selector:
 
             scores[strength] = self._over_folds(point, folds)
             self.advance()
+            if all(problem.has_every_edge for problem in folds):
+                break  # weaker penalties keep them too, and tune the same parameters
         if 0.0 in groups:
             scores[0.0] = full
         return self._sparsest_good(scores, folds), _weighted_means(scores, folds)

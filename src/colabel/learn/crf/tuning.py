@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from colabel.learn.crf.curvature import RoundCoordinates
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.penalties import Penalty
 from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters
@@ -43,13 +44,13 @@ class Tuned(NamedTuple):
 class Tuner:
     """Minimise a field's objective plus both ridge terms.
 
-    Coordinates are scaled by the square root of a bound on their curvature, so that the first
-    steps of L-BFGS have the right length in every direction.
+    L-BFGS runs in coordinates in which the objective has about the same curvature everywhere, so
+    that its first steps have the right length in every direction.
 
     Parameters
     ----------
     tol : float
-        Bound on the entries of the gradient of the mean objective in the scaled coordinates.
+        Bound on the entries of the gradient of the mean objective in these coordinates.
     max_iter : int
     """
 
@@ -59,25 +60,17 @@ class Tuner:
     def solve(self, objective: Objective, penalty: Penalty, start: Parameters) -> Tuned:
         """Start from `start`."""
         layout, total = objective.layout, float(objective.data.weight.sum())
-        scale = _curvature_roots(objective, penalty)
-        cut = start.node.size
-
-        def unpack(flat: Array) -> Parameters:
-            return Parameters(
-                flat[:cut].reshape(start.node.shape) / scale.node,
-                flat[cut:].reshape(start.edge.shape) / scale.edge,
-            )
+        coordinates = RoundCoordinates(objective.data, layout, penalty, start)
 
         def mean_objective(flat: Array) -> tuple[float, Array]:
-            theta = unpack(flat)
+            theta = coordinates.leave(flat)
             value, slope = objective.value_and_gradient(theta)
             ridge, ridge_slope = penalty.smooth(theta, layout)
-            node = (slope.node + ridge_slope.node) / scale.node
-            edge = (slope.edge + ridge_slope.edge) / scale.edge
-            return (value + ridge) / total, _flat(Parameters(node, edge)) / total
+            whole = Parameters(slope.node + ridge_slope.node, slope.edge + ridge_slope.edge)
+            return (value + ridge) / total, coordinates.gradient(whole) / total
 
-        first = _flat(Parameters(start.node * scale.node, start.edge * scale.edge))
-        # In scaled coordinates of unit curvature the mean objective has curvature 1 / total.
+        first = coordinates.enter(start)
+        # In coordinates of unit curvature the mean objective has curvature 1 / total.
         options: Any = {
             "maxiter": self.max_iter,
             "maxfun": 2 * self.max_iter,
@@ -90,20 +83,4 @@ class Tuner:
         found = minimize(function, first, jac=True, method="L-BFGS-B", options=options)
         # A line search that can no longer improve has reached rounding error, not failed.
         converged = found.status == 0 or "ABNORMAL" in str(found.message)
-        return Tuned(unpack(found.x), int(found.nit), bool(converged))
-
-
-def _flat(theta: Parameters) -> Array:
-    return np.concatenate([theta.node.ravel(), theta.edge.ravel()])
-
-
-def _curvature_roots(objective: Objective, penalty: Penalty) -> Parameters:
-    """Square roots of about the curvature of every parameter, 2 lambda included."""
-    data, layout = objective.data, objective.layout
-    node = data.nodes.curvature(data.weight)[:, None] + 2.0 * penalty.node_weights(
-        layout, data.nodes.n_coordinates
-    )
-    edge = data.edges.curvature(data.weight)[:, None] + 2.0 * penalty.ridge
-    floor = 1e-8 * max(float(node.max(initial=0.0)), 1e-300)
-    edges = np.tile(np.sqrt(edge + floor), (1, layout.n_edge_columns))
-    return Parameters(np.sqrt(node + floor), edges)
+        return Tuned(coordinates.leave(found.x), int(found.nit), bool(converged))

@@ -1,0 +1,193 @@
+r"""Coordinates in which the objective of a field is nearly round.
+
+The scores of a field are features times parameters, :math:`X \theta`, with :math:`\theta` of shape
+(coordinates, columns). Where a row's curvature by its scores is about the same matrix A for all
+rows, the Hessian of the objective is about the Kronecker product of the features' energies
+:math:`e_k = \sum_n x_{nk}^2` and A, plus twice the ridge :math:`\Lambda`. With
+:math:`U^\top A U = D` and :math:`U^\top \Lambda U = I`, all of it is diagonal in
+:math:`Z = \theta U^{-\top}`; times the square roots of :math:`e_k D_c + 2` it is round.
+
+The cells of an edge's table, and its ends' own parameters, all move the same conditional scores:
+without A, whose entries off the diagonal say so, a solver needs many times the iterations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sla
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from colabel.learn.crf.layout import FieldLayout
+from colabel.learn.crf.penalties import Penalty
+from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters
+from colabel.learn.crf.state_likelihood import indicators
+
+Array = NDArray[np.float64]
+
+# Curvature is averaged over about this many rows: it only has to be roughly right.
+_ROWS = 500
+# Above this many columns, the cubic cost of eigenvectors outweighs their use.
+_LARGEST_ROTATION = 700
+# Ridge strengths and eigenvalues below these shares of the largest curvature count as these.
+_FLOOR = 1e-8
+
+
+def column_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) -> Array:
+    """Mean Hessian of a row's negative log-pseudo-likelihood by its scores, (c, c).
+
+    Columns are those of the nodes, then those of the edges.
+    """
+    scores = np.hstack([data.nodes.times(theta.node), _edge_scores(data, theta)])
+    n_columns = scores.shape[1]
+    total = np.zeros((n_columns, n_columns))
+    for i in range(data.codes.shape[1]):
+        # Only the columns of variable i and of its edges move its conditional probability.
+        own, edge_columns = layout.restrict((layout.edges == i).any(axis=1))
+        node_columns = np.arange(layout.node_start[i], layout.node_start[i + 1])
+        columns = np.concatenate([node_columns, layout.n_node_columns + edge_columns])
+        active = _active(data, own, i, node_columns)  # (K_i, n, c_i)
+        probability = softmax(np.einsum("knc,nc->kn", active, scores[:, columns]), axis=0)
+        active -= np.einsum("kn,knc->nc", probability, active)
+        active *= np.sqrt(probability * data.weight)[:, :, None]
+        flat = active.reshape(-1, len(columns))
+        total[np.ix_(columns, columns)] += flat.T @ flat
+    return np.asarray(total / data.weight.sum())
+
+
+def _edge_scores(data: FieldData, theta: Parameters) -> Array:
+    edge = data.edges.times(theta.edge)
+    return np.broadcast_to(edge, (len(data.codes), edge.shape[1]))
+
+
+def _active(data: FieldData, layout: FieldLayout, i: int, node_columns: NDArray[np.intp]) -> Array:
+    """Which of a variable's columns each of its values adds up, (K_i, n, columns)."""
+    parts = []
+    for value in range(layout.cardinalities[i]):
+        codes = data.codes.copy()
+        codes[:, i] = value
+        node, edge = indicators(codes, layout)
+        parts.append(np.hstack([node[:, node_columns].toarray(), edge.toarray()]))
+    return np.stack(parts)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Round coordinates of one matrix (q, c) of parameters.
+
+    Attributes
+    ----------
+    basis : (c, c)
+        U.
+    inverse : (c, c)
+        Its inverse.
+    scale : (q, c)
+        Square roots of the curvatures along U.
+    """
+
+    basis: Array
+    inverse: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, energy: Array, curvature: Array, ridge: Array) -> _Block:
+        """From energies (q,), curvature (c, c) by the columns and ridge strengths (c,)."""
+        largest = max(float((np.diag(curvature) * energy.max()).max(initial=0.0)), 1e-300)
+        ridge = np.maximum(ridge, _FLOOR * largest)
+        if len(ridge) > _LARGEST_ROTATION:
+            along, basis = np.diag(curvature) / ridge, np.diag(ridge**-0.5)
+        else:
+            along, basis = sla.eigh(curvature, np.diag(ridge))
+        scale = np.sqrt(energy[:, None] * np.maximum(along, 0.0) + 2.0)
+        return cls(basis, basis.T * ridge, scale)
+
+    def enter(self, matrix: Array) -> Array:
+        """Parameters to round coordinates."""
+        return np.asarray(matrix @ self.inverse.T) * self.scale
+
+    def leave(self, coordinates: Array) -> Array:
+        """Round coordinates to parameters."""
+        return np.asarray((coordinates / self.scale) @ self.basis.T)
+
+    def gradient(self, matrix: Array) -> Array:
+        """Gradient by parameters to gradient by round coordinates."""
+        return np.asarray(matrix @ self.basis) / self.scale
+
+
+class RoundCoordinates:
+    """Flat vectors in which the penalised objective has about unit curvature everywhere.
+
+    Where edges depend on the features that the nodes depend on, nodes and edges are rounded
+    together, otherwise each for themselves.
+
+    Parameters
+    ----------
+    data : FieldData
+    layout : FieldLayout
+    penalty : Penalty
+        Its group term is left out.
+    theta : Parameters
+        Where the curvature is taken.
+    """
+
+    def __init__(
+        self, data: FieldData, layout: FieldLayout, penalty: Penalty, theta: Parameters
+    ) -> None:
+        self._cut = layout.n_node_columns
+        self._shapes = (theta.node.shape, theta.edge.shape)
+        # The same features, but for the value of the constant.
+        self._together = (
+            data.edges.basis is data.nodes.basis and data.edges.mean is data.nodes.mean
+        ) and theta.node.shape[0] == theta.edge.shape[0] > 1
+        self._level = data.edges.level if self._together else 1.0
+        sample = data.rows(np.arange(0, len(data.codes), max(1, len(data.codes) // _ROWS)))
+        curvature = column_curvature(sample, layout, theta)
+        energies = data.nodes.energy(data.weight), data.edges.energy(data.weight)
+        ridges = penalty.node[layout.label_of_column], np.full(layout.n_edge_columns, penalty.ridge)
+        if self._together:
+            self._blocks = [_Block.of(energies[0], curvature, np.concatenate(ridges))]
+        else:
+            cut = self._cut
+            parts = curvature[:cut, :cut], curvature[cut:, cut:]
+            self._blocks = [_Block.of(*own) for own in zip(energies, parts, ridges, strict=True)]
+
+    def enter(self, theta: Parameters) -> Array:
+        """Return the coordinates of parameters."""
+        parts = self._parts(theta, self._level)
+        return _flat([b.enter(part) for b, part in zip(self._blocks, parts, strict=True)])
+
+    def gradient(self, slope: Parameters) -> Array:
+        """Return the gradient by coordinates, given the gradient by parameters."""
+        parts = self._parts(slope, 1.0 / self._level)
+        return _flat([b.gradient(part) for b, part in zip(self._blocks, parts, strict=True)])
+
+    def leave(self, flat: Array) -> Parameters:
+        """Return the parameters at coordinates."""
+        if self._together:
+            (block,) = self._blocks
+            both = block.leave(flat.reshape(block.scale.shape))
+            node, edge = both[:, : self._cut].copy(), both[:, self._cut :].copy()
+            edge[-1] /= self._level
+            return Parameters(node, edge)
+        cut = int(np.prod(self._shapes[0]))
+        node, edge = (
+            block.leave(part.reshape(shape))
+            for block, part, shape in zip(
+                self._blocks, (flat[:cut], flat[cut:]), self._shapes, strict=True
+            )
+        )
+        return Parameters(node, edge)
+
+    def _parts(self, theta: Parameters, level: float) -> list[Array]:
+        """Node and edge matrices, side by side where rounded together, constants to one scale."""
+        if not self._together:
+            return [theta.node, theta.edge]
+        both = np.hstack([theta.node, theta.edge])
+        both[-1, self._cut :] *= level
+        return [both]
+
+
+def _flat(parts: list[Array]) -> Array:
+    return np.concatenate([part.ravel() for part in parts])
