@@ -1,0 +1,77 @@
+"""Estimators and preprocessing from the tables of a plan.
+
+A table with the key "model" is an estimator; the other keys are its parameters, which may be such
+tables again. Only classes listed here can be named: a plan never runs code of its choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from importlib import import_module
+from inspect import isclass
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+_OTHERS = {
+    "sklearn.ensemble": ("RandomForestClassifier",),
+    "sklearn.linear_model": ("LogisticRegression", "LogisticRegressionCV", "SGDClassifier"),
+    "sklearn.naive_bayes": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),
+    "sklearn.neighbors": ("KNeighborsClassifier",),
+    "sklearn.preprocessing": ("MaxAbsScaler", "MinMaxScaler", "Normalizer", "StandardScaler"),
+    "sklearn.svm": ("LinearSVC", "SVC"),
+    "sklearn.tree": ("DecisionTreeClassifier",),
+}
+_OWN = ("colabel", "colabel.preprocess")
+
+
+class BuildError(ValueError):
+    """A plan names a class or a parameter that does not exist; the message says which."""
+
+
+@lru_cache(maxsize=1)
+def known_classes() -> Mapping[str, Callable[..., Any]]:
+    """Return the estimators and transformers that plans can name."""
+    found: dict[str, Callable[..., Any]] = {}
+    for module, names in _OTHERS.items():
+        found.update({name: getattr(import_module(module), name) for name in names})
+    for module in _OWN:
+        exported = vars(import_module(module))
+        for name, value in exported.items():
+            if isclass(value) and issubclass(value, BaseEstimator):
+                found[name] = value
+    return found
+
+
+def build(description: Any) -> Any:
+    """Make an estimator, or a parameter, from what a plan says.
+
+    Examples
+    --------
+    >>> build({"model": "CTBN", "C": [0.1, 1.0]})
+    CTBN(C=[0.1, 1.0])
+    """
+    if isinstance(description, Mapping):
+        parameters = {key: build(value) for key, value in description.items()}
+        if "model" not in parameters:
+            return parameters
+        return _make(parameters.pop("model"), parameters)
+    if isinstance(description, list | tuple):
+        return [build(entry) for entry in description]
+    return description
+
+
+def build_steps(steps: Sequence[Any]) -> list[Any]:
+    """Make transformers from names of classes or tables."""
+    return [build({"model": step} if isinstance(step, str) else step) for step in steps]
+
+
+def _make(name: str, parameters: Mapping[str, Any]) -> Any:
+    classes = known_classes()
+    if name not in classes:
+        raise BuildError(f"There is no model {name!r}; choose from {', '.join(sorted(classes))}.")
+    try:
+        return classes[name](**parameters)
+    except TypeError as error:
+        raise BuildError(f"{name} cannot be made from {dict(parameters)}: {error}.") from error

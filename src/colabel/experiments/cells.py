@@ -1,0 +1,71 @@
+"""From a plan to its cells: one method, one data set, one split."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from colabel.experiments.plan import DataPlan, MethodPlan, Plan, Protocol
+
+# Part of every key: raise it when the meaning of a cell changes, so that all are run again.
+_FORMAT = 1
+_WHOLE = Protocol("whole", 1)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One piece of work, which says all that its result depends on.
+
+    Attributes
+    ----------
+    dataset : str
+    method : str
+        Its name in the tables; not part of the key.
+    protocol : Protocol
+    split : int
+        Which of the protocol's splits.
+    model : mapping
+        See `MethodPlan`.
+    steps : tuple
+        Preprocessing.
+    measures : tuple of str
+    """
+
+    dataset: str
+    method: str
+    protocol: Protocol
+    split: int
+    model: Any
+    steps: tuple[Any, ...]
+    measures: tuple[str, ...]
+
+    @cached_property
+    def key(self) -> str:
+        """Fingerprint of what is computed: equal cells of different plans share a result."""
+        said = asdict(self)
+        del said["method"]
+        text = json.dumps([_FORMAT, said], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def expand(plan: Plan) -> list[Cell]:
+    """Return all cells of a plan, data set by data set."""
+    cells = []
+    for data in plan.datasets:
+        for method in plan.methods:
+            if data.name in method.without:
+                continue
+            for split in range(data.protocol.splits):
+                cells.append(_cell(plan, data, method, data.protocol, split))
+            if method.name in plan.graphs and data.protocol.kind != "draws":
+                cells.append(_cell(plan, data, method, _WHOLE, 0))
+    return cells
+
+
+def _cell(plan: Plan, data: DataPlan, method: MethodPlan, protocol: Protocol, split: int) -> Cell:
+    steps = method.steps if data.steps is None else data.steps
+    measures = () if protocol.kind == "whole" else plan.measures
+    return Cell(data.name, method.name, protocol, split, method.model, steps, measures)

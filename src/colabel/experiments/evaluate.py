@@ -1,0 +1,141 @@
+"""Working out one cell: divide the rows, preprocess, learn, predict, measure."""
+
+from __future__ import annotations
+
+import time
+import traceback
+import warnings
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from colabel.datasets import (
+    SYNTHETIC_GRAPHS,
+    Dataset,
+    iterative_stratification,
+    kfold,
+    load,
+    load_digit_traits,
+    make_synthetic,
+    random_splits,
+)
+from colabel.experiments._memory import peak_memory
+from colabel.experiments.build import build, build_steps
+from colabel.experiments.cells import Cell
+from colabel.experiments.graphs import label_graph
+from colabel.experiments.measures import MEASURES, Tested
+from colabel.experiments.plan import Protocol
+
+if TYPE_CHECKING:
+    from colabel.datasets.splits import Split
+
+_SYNTHETIC_ROWS = 500
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a cell.
+
+    Attributes
+    ----------
+    status : {"done", "failed"}
+    values : {measure: float}
+    learn_seconds, predict_seconds : float
+    memory_mb : float
+        Peak of the process while the cell ran.
+    n_train, n_test : int
+    error : str
+        Last line of the error, with the place; empty where done.
+    warnings : tuple of str
+        Distinct warnings, first lines.
+    graph : dict or None
+        The learned label graph, for cells on all rows; see `label_graph`.
+    """
+
+    status: str
+    values: dict[str, float] = field(default_factory=dict)
+    learn_seconds: float = 0.0
+    predict_seconds: float = 0.0
+    memory_mb: float = 0.0
+    n_train: int = 0
+    n_test: int = 0
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+    graph: dict[str, Any] | None = None
+
+
+def evaluate(cell: Cell, data_home: str | None = None) -> Outcome:
+    """Work out a cell; an error becomes part of the outcome."""
+    with warnings.catch_warnings(record=True) as caught, peak_memory() as memory:
+        warnings.simplefilter("always")
+        try:
+            parts = _work_out(cell, data_home)
+            status, error = "done", ""
+        except Exception as raised:
+            parts, status, error = {}, "failed", _one_line(raised)
+    said = tuple(dict.fromkeys(str(entry.message).split("\n")[0] for entry in caught))
+    return Outcome(status, **parts, memory_mb=memory.peak_mb, error=error, warnings=said[:10])
+
+
+def _work_out(cell: Cell, data_home: str | None) -> dict[str, Any]:
+    if cell.protocol.kind == "draws":
+        data = make_synthetic(cell.dataset, _SYNTHETIC_ROWS, cell.protocol.seed + cell.split)
+        train = test = np.arange(data.n_rows)
+    else:
+        data = load_data(cell.dataset, data_home)
+        train, test = _splits(cell.dataset, cell.protocol, data_home)[cell.split]
+    model = build(cell.model)
+    X_train, X_test, Y_train, Y_test = data.X[train], data.X[test], data.Y[train], data.Y[test]
+    for step in build_steps(cell.steps):
+        X_train = step.fit_transform(X_train, Y_train)
+        X_test = step.transform(X_test)
+    start = time.perf_counter()
+    model.fit(X_train, Y_train, label_names=data.label_names)
+    learned = time.perf_counter()
+    predicted = model.predict(X_test) if cell.measures else None
+    done = time.perf_counter()
+    tested = Tested(model, X_test, Y_test, predicted, cell.dataset)
+    whole = cell.protocol.kind == "whole"
+    return {
+        "values": {name: MEASURES[name].take(tested) for name in cell.measures},
+        "learn_seconds": learned - start,
+        "predict_seconds": done - learned,
+        "n_train": len(train),
+        "n_test": 0 if whole else len(test),
+        "graph": label_graph(model, X_train, Y_train) if whole else None,
+    }
+
+
+def _one_line(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+@lru_cache(maxsize=2)
+def load_data(name: str, data_home: str | None) -> Dataset:
+    """Return a data set of the catalogue, the bundled one, or one draw of a synthetic problem."""
+    if name == "digit_traits":
+        return load_digit_traits()
+    if name in SYNTHETIC_GRAPHS:
+        return make_synthetic(name, _SYNTHETIC_ROWS, 0)
+    return load(name, data_home=data_home, progress=False)
+
+
+@lru_cache(maxsize=2)
+def _splits(name: str, protocol: Protocol, data_home: str | None) -> list[Split]:
+    data = load_data(name, data_home)
+    if protocol.kind == "kfold":
+        return kfold(data.n_rows, protocol.splits, protocol.seed)
+    if protocol.kind == "stratified":
+        return iterative_stratification(data.Y, protocol.splits, protocol.seed)
+    if protocol.kind == "random":
+        assert protocol.train is not None
+        assert protocol.test is not None
+        return random_splits(
+            data.n_rows, protocol.train, protocol.test, protocol.splits, protocol.seed
+        )
+    every = np.arange(data.n_rows)
+    return [(every, every)]

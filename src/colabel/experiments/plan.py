@@ -1,0 +1,309 @@
+"""A plan: which methods meet which data sets, by which protocol. Read from TOML, checked whole."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from colabel.experiments.measures import MEASURES
+from colabel.experiments.published import Figure, read_figures
+
+PROTOCOLS = ("kfold", "stratified", "random", "draws", "whole")
+
+
+class PlanError(ValueError):
+    """A plan cannot be used; the message says where and what to do."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How rows are divided into training and test rows.
+
+    Attributes
+    ----------
+    kind : {"kfold", "stratified", "random", "draws", "whole"}
+        k-fold; k-fold by iterative stratification; random splits of given sizes; new draws of a
+        synthetic problem, learned whole; all rows for training and none for testing.
+    splits : int
+        Number of folds, splits or draws.
+    seed : int
+        Seed of the division.
+    train, test : int or float or None
+        Sizes for "random".
+    """
+
+    kind: str = "kfold"
+    splits: int = 10
+    seed: int = 0
+    train: float | None = None
+    test: float | None = None
+
+
+@dataclass(frozen=True)
+class DataPlan:
+    """One data set of a plan.
+
+    Attributes
+    ----------
+    name : str
+        Name in the catalogue, "digit_traits", or "SD1" to "SD4".
+    protocol : Protocol
+    steps : tuple or None
+        Preprocessing instead of the methods' own; None for those.
+    """
+
+    name: str
+    protocol: Protocol
+    steps: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True)
+class MethodPlan:
+    """One method of a plan.
+
+    Attributes
+    ----------
+    name : str
+        As in the tables.
+    model : mapping
+        The estimator: its class under "model", parameters beside it.
+    steps : tuple
+        Preprocessing, fitted on training rows: names, or tables like `model`.
+    without : mapping {data set: reason}
+        Data sets on which the method is not run.
+    """
+
+    name: str
+    model: Mapping[str, Any]
+    steps: tuple[Any, ...] = ()
+    without: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says: `method` beats each of `over` by `measure` on `datasets`."""
+
+    text: str
+    method: str
+    over: tuple[str, ...]
+    measures: tuple[str, ...]
+    datasets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole study.
+
+    Attributes
+    ----------
+    name, title, description : str
+    reference : str
+        The method against which the others are marked in the tables.
+    measures : tuple of str
+    datasets : tuple of DataPlan
+    methods : tuple of MethodPlan
+    figures : tuple of Figure
+        Published figures.
+    graphs : tuple of str
+        Methods that are also fitted to all rows of every data set, for their label graphs.
+    claims : tuple of Claim
+    remarks : mapping {key: text}
+        Why measured and published figures differ, by "data set" or "data set/method".
+    """
+
+    name: str
+    title: str
+    description: str
+    reference: str
+    measures: tuple[str, ...]
+    datasets: tuple[DataPlan, ...]
+    methods: tuple[MethodPlan, ...]
+    figures: tuple[Figure, ...] = ()
+    graphs: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    remarks: Mapping[str, str] = field(default_factory=dict)
+
+    def only(self, datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> Plan:
+        """Return the plan with some of its data sets and methods; empty for all."""
+        chosen_data = _chosen("data set", [d.name for d in self.datasets], datasets)
+        chosen_methods = _chosen("method", [m.name for m in self.methods], methods)
+        return replace(
+            self,
+            datasets=tuple(d for d in self.datasets if d.name in chosen_data),
+            methods=tuple(m for m in self.methods if m.name in chosen_methods),
+            graphs=tuple(name for name in self.graphs if name in chosen_methods),
+        )
+
+
+def load_plan(path: str | Path, *, quick: bool = False) -> Plan:
+    """Read a plan, or its quick form: the tables under ``[quick]`` replace those of the same name.
+
+    Published figures are read from the CSV file of the same name beside the plan, if there is one.
+
+    Parameters
+    ----------
+    path : str or path
+        A TOML file, or the name of one in the folder ``studies`` of the working directory.
+    quick : bool, default=False
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    PlanError
+        When the file is missing, not TOML, or says something that has no meaning.
+    """
+    file = _find(Path(path))
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"Cannot read the plan {file}: {error}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(f"{file} is not TOML: {error}.") from error
+    shortened = table.pop("quick", None)
+    if quick:
+        if shortened is None:
+            raise PlanError(f"{file} has no [quick] table: run it without --quick.")
+        table = {**table, **shortened}
+    figures_file = file.with_suffix(".csv")
+    figures = read_figures(figures_file) if figures_file.exists() else ()
+    name = f"{file.stem}-quick" if quick else file.stem
+    try:
+        return _plan(name, table, () if quick else figures)
+    except PlanError as error:
+        raise PlanError(f"{file}: {error}") from error
+
+
+def _find(path: Path) -> Path:
+    for candidate in (path, Path("studies") / path.name, Path("studies") / f"{path.name}.toml"):
+        if candidate.is_file():
+            return candidate
+    known = ", ".join(sorted(file.stem for file in Path("studies").glob("*.toml")))
+    there = f"The folder studies holds: {known}." if known else "There is no folder studies here."
+    raise PlanError(f"There is no plan {path}. {there}")
+
+
+_KEYS = frozenset(
+    {
+        "title",
+        "description",
+        "reference",
+        "measures",
+        "protocol",
+        "steps",
+        "datasets",
+        "methods",
+        "graphs",
+        "claims",
+        "remarks",
+    }
+)
+
+
+def _plan(name: str, table: Mapping[str, Any], figures: Sequence[Figure]) -> Plan:
+    _refuse_unknown(table, _KEYS, "the plan")
+    measures = tuple(table.get("measures", ("exact_match",)))
+    for measure in measures:
+        if measure not in MEASURES:
+            raise PlanError(f"unknown measure {measure!r}; choose from {', '.join(MEASURES)}.")
+    protocol = _protocol(table.get("protocol", {}), Protocol(), "[protocol]")
+    steps = tuple(table.get("steps", ()))
+    datasets = tuple(_data_plan(entry, protocol) for entry in table.get("datasets", ()))
+    methods = tuple(_method_plan(key, own, steps) for key, own in table.get("methods", {}).items())
+    if not datasets or not methods:
+        raise PlanError("name at least one data set ([[datasets]]) and one method ([methods.X]).")
+    names = [method.name for method in methods]
+    known = [data.name for data in datasets]
+    reference = table.get("reference", names[0])
+    if reference not in names:
+        raise PlanError(f"reference is {reference!r}; choose from {', '.join(names)}.")
+    return Plan(
+        name,
+        table.get("title", name),
+        table.get("description", ""),
+        reference,
+        measures,
+        datasets,
+        methods,
+        tuple(figures),
+        _graphs(table.get("graphs", ()), names),
+        tuple(_claim(claim, names, known) for claim in table.get("claims", ())),
+        dict(table.get("remarks", {})),
+    )
+
+
+def _protocol(table: Mapping[str, Any], default: Protocol, place: str) -> Protocol:
+    _refuse_unknown(table, frozenset(Protocol.__dataclass_fields__), place)
+    protocol = replace(default, **table)
+    if protocol.kind not in PROTOCOLS:
+        raise PlanError(f"{place} has kind {protocol.kind!r}; choose from {', '.join(PROTOCOLS)}.")
+    if protocol.kind == "random" and (protocol.train is None or protocol.test is None):
+        raise PlanError(f"{place} draws random splits: give the sizes train and test.")
+    return protocol
+
+
+def _data_plan(entry: Any, protocol: Protocol) -> DataPlan:
+    if isinstance(entry, str):
+        entry = {"name": entry}
+    own = dict(entry)
+    name, steps = own.pop("name", None), own.pop("steps", None)
+    if not isinstance(name, str):
+        raise PlanError(f"a data set has no name: {entry}.")
+    return DataPlan(
+        name,
+        _protocol(own, protocol, f"data set {name!r}"),
+        None if steps is None else tuple(steps),
+    )
+
+
+def _method_plan(name: str, table: Mapping[str, Any], steps: tuple[Any, ...]) -> MethodPlan:
+    own = dict(table)
+    if "model" not in own:
+        raise PlanError(f'method {name!r} has no model: give one, as in model = "CTBN".')
+    own_steps, without = tuple(own.pop("steps", steps)), dict(own.pop("without", {}))
+    return MethodPlan(name, own, own_steps, without)
+
+
+def _graphs(wanted: Sequence[str], methods: Sequence[str]) -> tuple[str, ...]:
+    for name in wanted:
+        if name not in methods:
+            raise PlanError(f"graphs names {name!r}; choose from {', '.join(methods)}.")
+    return tuple(wanted)
+
+
+def _claim(entry: Mapping[str, Any], methods: Sequence[str], datasets: Sequence[str]) -> Claim:
+    _refuse_unknown(entry, frozenset(Claim.__dataclass_fields__), "a claim")
+    try:
+        claim = Claim(
+            entry["text"],
+            entry["method"],
+            tuple(entry["over"]),
+            tuple(entry["measures"]),
+            tuple(entry.get("datasets", datasets)),
+        )
+    except KeyError as error:
+        raise PlanError(f"a claim lacks {error}: {dict(entry)}.") from error
+    for method in (claim.method, *claim.over):
+        if method not in methods:
+            raise PlanError(f"a claim speaks of the method {method!r}, which the plan lacks.")
+    return claim
+
+
+def _refuse_unknown(table: Mapping[str, Any], known: frozenset[str], place: str) -> None:
+    unknown = sorted(set(table) - known)
+    if unknown:
+        raise PlanError(
+            f"{place} has the unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}."
+        )
+
+
+def _chosen(what: str, known: Sequence[str], wanted: Sequence[str]) -> set[str]:
+    for name in wanted:
+        if name not in known:
+            raise PlanError(f"The plan has no {what} {name!r}; choose from {', '.join(known)}.")
+    return set(wanted or known)

@@ -1,0 +1,281 @@
+"""Rows of a store as the tables of a study: measured beside published, marks, ranks, claims."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colabel.experiments.cells import Cell, expand
+from colabel.experiments.measures import MEASURES
+from colabel.experiments.plan import Claim, Plan
+from colabel.experiments.statistics import Paired, Ranking, corrected_t, paired_t, rank_methods
+from colabel.experiments.store import Row, Store
+
+Array = NDArray[np.float64]
+
+LEVEL = 0.05
+"""Level of all tests."""
+
+
+class Entry(NamedTuple):
+    """One cell of a table.
+
+    Attributes
+    ----------
+    mean, error : float
+        Over splits; `error` is the standard error of the mean. NaN where nothing was measured.
+    splits : int
+        How many splits have a value.
+    published : float or None
+    gap : float or None
+        Measured minus published in standard errors; positive is better than print.
+    best : bool
+        Whether no method has a better mean on this data set.
+    """
+
+    mean: float
+    error: float
+    splits: int
+    published: float | None
+    gap: float | None
+    best: bool
+
+
+class Comparison(NamedTuple):
+    """A method against the plan's reference on one data set.
+
+    Attributes
+    ----------
+    paired, corrected : Paired
+        Ordinary and corrected t-test, reference minus method; signs turned so that positive means
+        the reference is better.
+    mark : {"+", "-", ""}
+        As in the papers: "+" where the reference is significantly better by the paired t-test,
+        "-" where it is worse.
+    """
+
+    paired: Paired
+    corrected: Paired
+    mark: str
+
+
+class WinTieLoss(NamedTuple):
+    """Over data sets: how often the reference wins, ties and loses against a method."""
+
+    win: int
+    tie: int
+    loss: int
+
+
+class Verdict(NamedTuple):
+    """Whether a claim holds on one data set against one method by one measure.
+
+    `holds` is "yes" (significantly better), "better" (by less than the test can tell), "no", or
+    "not measured".
+    """
+
+    dataset: str
+    over: str
+    measure: str
+    holds: str
+    difference: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Results:
+    """All that is known of a study.
+
+    Attributes
+    ----------
+    plan : Plan
+    rows : tuple of Row
+    graphs : tuple of (Cell, dict)
+        See `label_graph`.
+    failures : tuple of (Cell, str)
+    missing : int
+        Cells that have no result yet.
+    """
+
+    plan: Plan
+    rows: tuple[Row, ...]
+    graphs: tuple[tuple[Cell, dict[str, Any]], ...] = ()
+    failures: tuple[tuple[Cell, str], ...] = ()
+    missing: int = 0
+
+    @classmethod
+    def read(cls, plan: Plan, store: Store) -> Results:
+        """Collect what a store holds of a plan."""
+        cells = expand(plan)
+        known = store.finished()
+        return cls(
+            plan,
+            tuple(store.rows(cells)),
+            tuple(store.graphs(cells)),
+            tuple(store.failures(cells)),
+            sum(cell.key not in known for cell in cells),
+        )
+
+    @property
+    def datasets(self) -> list[str]:
+        """Names of the data sets, in the plan's order."""
+        return [data.name for data in self.plan.datasets]
+
+    @property
+    def methods(self) -> list[str]:
+        """Names of the methods, in the plan's order."""
+        return [method.name for method in self.plan.methods]
+
+    @cached_property
+    def _by_split(self) -> dict[tuple[str, str, str], dict[int, float]]:
+        found: dict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
+        for row in self.rows:
+            if np.isfinite(row.value):
+                found[row.measure, row.dataset, row.method][row.split] = row.value
+        return found
+
+    @cached_property
+    def _published(self) -> dict[tuple[str, str, str], float]:
+        return {(f.measure, f.dataset, f.method): f.value for f in self.plan.figures}
+
+    def values(self, measure: str, dataset: str, method: str) -> Array:
+        """Return one value for each split that has one, in order of the splits."""
+        found = self._by_split.get((measure, dataset, method), {})
+        return np.array([found[split] for split in sorted(found)])
+
+    def table(self, measure: str) -> dict[tuple[str, str], Entry]:
+        """Return {(data set, method): Entry} for one measure, where measured or published."""
+        better = 1.0 if MEASURES[measure].higher_is_better else -1.0
+        entries = {}
+        for dataset in self.datasets:
+            measured = {m: self.values(measure, dataset, m) for m in self.methods}
+            means = {m: float(v.mean()) for m, v in measured.items() if len(v)}
+            top = max((better * mean for mean in means.values()), default=np.nan)
+            for method, values in measured.items():
+                published = self._published.get((measure, dataset, method))
+                if method not in means and published is None:
+                    continue
+                mean, error = means.get(method, np.nan), _standard_error(values)
+                gap = None
+                if published is not None and error > 0.0:
+                    gap = better * (mean - published) / error
+                best = method in means and better * mean >= top - 1e-12
+                entry = Entry(mean, error, len(values), published, gap, best)
+                entries[dataset, method] = entry
+        return entries
+
+    def compare(
+        self, measure: str, dataset: str, first: str, second: str
+    ) -> tuple[Paired, Paired] | None:
+        """Both t-tests of two methods, positive where the first is better; None without pairs."""
+        one = self._by_split.get((measure, dataset, first), {})
+        two = self._by_split.get((measure, dataset, second), {})
+        common = sorted(set(one) & set(two))
+        if len(common) < 2:
+            return None
+        better = 1.0 if MEASURES[measure].higher_is_better else -1.0
+        left = better * np.array([one[split] for split in common])
+        right = better * np.array([two[split] for split in common])
+        return paired_t(left, right), corrected_t(left, right, self._test_share[dataset])
+
+    @cached_property
+    def _test_share(self) -> dict[str, float]:
+        return {row.dataset: row.n_test / row.n_train for row in self.rows if row.n_train}
+
+    def comparison(self, measure: str, dataset: str, method: str) -> Comparison | None:
+        """Compare the reference with a method; None where either was not measured."""
+        if method == self.plan.reference:
+            return None
+        tests = self.compare(measure, dataset, self.plan.reference, method)
+        if tests is None:
+            return None
+        mark = ""
+        if tests[0].p_value < LEVEL:
+            mark = "+" if tests[0].difference > 0.0 else "-"
+        return Comparison(*tests, mark)
+
+    def win_tie_loss(self, measure: str, method: str) -> WinTieLoss:
+        """Count the reference's significant wins and losses against a method over data sets."""
+        found = [self.comparison(measure, dataset, method) for dataset in self.datasets]
+        marks = [comparison.mark for comparison in found if comparison is not None]
+        return WinTieLoss(marks.count("+"), marks.count(""), marks.count("-"))
+
+    def ranking(self, measure: str) -> Ranking | None:
+        """Rank methods over data sets; None where fewer than two of either have no gaps.
+
+        Methods measured on fewer than half of the data sets are left out, then data sets on which
+        one of the rest is missing.
+        """
+        means = {
+            (d, m): entry.mean for (d, m), entry in self.table(measure).items() if entry.splits
+        }
+        datasets = [d for d in self.datasets if any((d, m) in means for m in self.methods)]
+        counts = {m: sum((d, m) in means for d in datasets) for m in self.methods}
+        methods = [m for m in self.methods if 2 * counts[m] >= len(datasets) and counts[m]]
+        datasets = [d for d in datasets if all((d, m) in means for m in methods)]
+        if len(methods) < 2 or len(datasets) < 2:
+            return None
+        return rank_methods(
+            {m: [means[d, m] for d in datasets] for m in methods},
+            higher_is_better=MEASURES[measure].higher_is_better,
+            level=LEVEL,
+        )
+
+    def seconds(self) -> dict[tuple[str, str], float]:
+        """Return {(data set, method): median seconds of learning a split}.
+
+        The median, since the first split in a process also loads compiled code.
+        """
+        return _median_by_cell(self.rows, lambda row: row.learn_seconds)
+
+    def memory(self) -> dict[tuple[str, str], float]:
+        """Return {(data set, method): median peak memory of a split in MB}."""
+        return _median_by_cell(self.rows, lambda row: row.memory_mb)
+
+    def verdicts(self, claim: Claim) -> list[Verdict]:
+        """Check a claim everywhere it is made."""
+        found = []
+        for measure in claim.measures:
+            for dataset in claim.datasets:
+                for over in claim.over:
+                    tests = self.compare(measure, dataset, claim.method, over)
+                    if tests is None:
+                        found.append(Verdict(dataset, over, measure, "not measured", *[np.nan] * 2))
+                        continue
+                    paired = tests[0]
+                    holds = "better" if paired.difference > 0.0 else "no"
+                    if paired.difference > 0.0 and paired.p_value < LEVEL:
+                        holds = "yes"
+                    found.append(
+                        Verdict(dataset, over, measure, holds, paired.difference, paired.p_value)
+                    )
+        return found
+
+    def disagreements(self, limit: float = 2.0) -> list[tuple[str, str, str, Entry]]:
+        """Return (measure, data set, method, entry) worse than print by over `limit` errors."""
+        return [
+            (measure, dataset, method, entry)
+            for measure in self.plan.measures
+            for (dataset, method), entry in self.table(measure).items()
+            if entry.gap is not None and entry.gap < -limit
+        ]
+
+
+def _standard_error(values: Sequence[float] | Array) -> float:
+    if len(values) < 2:
+        return float("nan")
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+def _median_by_cell(rows: Iterable[Row], value: Any) -> dict[tuple[str, str], float]:
+    found: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+    for row in rows:
+        if row.status == "done":
+            found[row.dataset, row.method][row.split] = value(row)
+    return {key: float(np.median(list(splits.values()))) for key, splits in found.items()}
