@@ -1,4 +1,4 @@
-"""The command line: `colabel demo`, `colabel datasets`."""
+"""The command line, `colabel`: one file per command."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import typer
 from colabel._version import __version__
 from colabel.cli.datasets import datasets
 from colabel.cli.demo import demo
+from colabel.cli.fit import fit
+from colabel.cli.predict import predict
 
 __all__ = ["app", "main"]
 
@@ -34,7 +36,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
-app.command()(datasets)
+app.command()(fit)
+app.command()(predict)
+app.add_typer(datasets)
 
 
 def _show_version(wanted: bool) -> None:

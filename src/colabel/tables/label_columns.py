@@ -16,7 +16,7 @@ from colabel.tables.frame import Frame, TableError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_WORDS = {"no": 0, "yes": 1, "false": 0, "true": 1, "n": 0, "y": 1, "f": 0, "t": 1}
+WORDS = {"no": 0, "yes": 1, "false": 0, "true": 1, "n": 0, "y": 1, "f": 0, "t": 1}
 _SEPARATORS = (";", "|", ",")
 _LARGEST_LIST = 1 << 24  # characters of a list of names
 _MOST_LABELS = 20_000
@@ -81,7 +81,7 @@ def match_columns(patterns: Iterable[str], names: Sequence[str], what: str) -> t
     """
     have = set(names)
     chosen: set[str] = set()
-    for pattern in _listed(patterns):
+    for pattern in expanded(patterns):
         if pattern in have:
             chosen.add(pattern)
             continue
@@ -102,7 +102,7 @@ def _some(names: Sequence[str]) -> str:
     return f"the columns are {', '.join(map(repr, names[:8]))}{dots}."
 
 
-def _listed(patterns: Iterable[str]) -> list[str]:
+def expanded(patterns: Iterable[str]) -> list[str]:
     """Patterns with list files replaced by the lines in them."""
     every: list[str] = []
     for pattern in patterns:
@@ -221,7 +221,7 @@ def _values(column: NDArray[Any], name: str) -> NDArray[np.object_]:
             )
         out[:] = [None if np.isnan(v) else int(v) for v in column]
         return out
-    words = [None if text is None else _WORDS.get(text.lower()) for text in column]
+    words = [None if text is None else WORDS.get(text.lower()) for text in column]
     if all((word is None) == (text is None) for word, text in zip(words, column, strict=True)):
         out[:] = words
     else:
