@@ -11,6 +11,7 @@ import typer
 from colabel._version import __version__
 from colabel.cli.datasets import datasets
 from colabel.cli.demo import demo
+from colabel.cli.explain import explain
 from colabel.cli.fit import fit
 from colabel.cli.predict import predict
 
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(fit)
 app.command()(predict)
+app.command()(explain)
 app.add_typer(datasets)
 
 

@@ -83,6 +83,13 @@ class Predictor:
 
     def chunks(self, n_rows: int | None = None) -> Iterator[list[tuple[str, ...]]]:
         """Give the answers, a chunk of rows at a time."""
+        start = 1
+        for frame in self.frames(n_rows):
+            yield self._answers(frame, start)
+            start += frame.n_rows
+
+    def frames(self, n_rows: int | None = None) -> Iterator[Frame]:
+        """Give the rows, a chunk at a time, with the columns that the answers need."""
         storage: dict[str, Storage] = {
             **dict.fromkeys((column.name for column in self._known), "text"),
             **dict.fromkeys(self._keep, "text"),
@@ -91,10 +98,7 @@ class Predictor:
         clash = [c.name for c in self._known if storage[c.name] != "text"]
         if clash:
             raise TableError(f"The column {clash[0]!r} is a feature of the model, not a label.")
-        start = 1
-        for frame in read_chunks(self.source, storage, n_rows):
-            yield self._answers(frame, start)
-            start += frame.n_rows
+        yield from read_chunks(self.source, storage, n_rows)
 
     def joint(self, frame: Frame, first_row: int = 1) -> Joint:
         """Return the joint of a frame's rows, given the labels known in it."""
