@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from colabel.joint._views import require_pandas
 from colabel.report.tree_shape import strength_note, tree_text
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class LabelGraph:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the edges as a data frame, strongest first (needs pandas)."""
+        require_pandas()
         import pandas as pd
 
         rows = [

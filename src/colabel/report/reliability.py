@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from colabel.joint._views import require_pandas
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -40,6 +42,7 @@ class Reliability:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the bins as a data frame (needs pandas)."""
+        require_pandas()
         import pandas as pd
 
         columns = {"predicted": self.predicted, "observed": self.observed, "count": self.counts}

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from colabel.decide import decide
 from colabel.joint import Joint
+from colabel.joint._views import label_set_text, named_set
 from colabel.labels import MISSING, LabelSpace
-from colabel.tables.predicting import named_set
 
 Floats = NDArray[np.float64]
 Vector = tuple[int, ...]
@@ -112,8 +112,7 @@ class RowExplanation:
 
     def named(self, codes: Sequence[int]) -> str:
         """Write a label vector with the names of its labels."""
-        names = named_set(codes, self.space)
-        return ", ".join(names) if names else "no label"
+        return label_set_text(codes, self.space)
 
     def value(self, label: int, code: int) -> str:
         """Write one label with its value."""

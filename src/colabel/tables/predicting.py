@@ -10,6 +10,7 @@ import numpy as np
 
 from colabel.decide import decide, resolve_decision
 from colabel.joint import Joint
+from colabel.joint._views import named_set
 from colabel.labels import MISSING, LabelSpace
 from colabel.tables.columns import storage_of
 from colabel.tables.frame import Frame, TableError
@@ -150,16 +151,6 @@ class Predictor:
     def _set_writer(self, space: LabelSpace) -> Callable[[list[int]], str]:
         separator = self.model.label_source.separator or _SEPARATOR
         return lambda codes: separator.join(named_set(codes, space))
-
-
-def named_set(codes: Sequence[int], space: LabelSpace) -> list[str]:
-    """Write a label vector: the labels that are 1, or variable=value for class variables."""
-    if space.is_indicator:
-        return [name for name, code in zip(space.names, codes, strict=True) if code]
-    return [
-        f"{name}={classes[code]}"
-        for name, classes, code in zip(space.names, space.classes, codes, strict=True)
-    ]
 
 
 def _numbers(values: NDArray[np.float64]) -> list[str]:
