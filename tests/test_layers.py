@@ -21,6 +21,8 @@ ROOMS = (
     "cli",
     "report",
     "experiments",
+    "saving",
+    "tables",
     "datasets",
     "models",
     "decide",
@@ -35,12 +37,24 @@ ROOMS = (
 HELPERS = {
     "_metric_": "metrics",
     "_label_": "labels",
+    "_files": "bottom",
     "_progress": "bottom",
     "_typing": "bottom",
     "_version": "bottom",
 }
+# skops is always there, but slow to import.
 OPTIONAL = frozenset(
-    {"pandas", "matplotlib", "pyarrow", "networkx", "torch", "dask", "pytoulbar2", "pyagrum"}
+    {
+        "pandas",
+        "matplotlib",
+        "skops",
+        "pyarrow",
+        "networkx",
+        "torch",
+        "dask",
+        "pytoulbar2",
+        "pyagrum",
+    }
 )
 
 

@@ -18,6 +18,7 @@ from colabel.models import (
     StackedBinaryRelevance,
     ThresholdedClassifier,
 )
+from colabel.saving import load, save
 
 __all__ = [
     "CDN",
@@ -42,4 +43,6 @@ __all__ = [
     "Tree",
     "__version__",
     "decide",
+    "load",
+    "save",
 ]

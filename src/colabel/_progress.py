@@ -13,6 +13,31 @@ def _ignore() -> None:
 
 
 @contextmanager
+def row_counter(description: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
+    """Give a function to be called with the number of rows done since the last call.
+
+    Examples
+    --------
+    >>> with row_counter("predicting", shown=False) as count:
+    ...     count(1000)
+    """
+    if not shown:
+        yield lambda n_rows: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}: {task.completed:,} rows"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(description, total=None)
+        yield lambda n_rows: progress.advance(task, n_rows)
+
+
+@contextmanager
 def progress_bar(description: str, total: int, *, shown: bool) -> Iterator[Advance]:
     """Give a function to be called after each of `total` steps.
 

@@ -1,4 +1,4 @@
-"""The command line: `colabel demo`, `colabel datasets`."""
+"""The command line, `colabel`: one file per command."""
 
 from __future__ import annotations
 
@@ -9,19 +9,33 @@ from typing import Annotated
 import typer
 
 from colabel._version import __version__
+from colabel.cli.compare import compare
 from colabel.cli.datasets import datasets
 from colabel.cli.demo import demo
+from colabel.cli.explain import explain
+from colabel.cli.fit import fit
+from colabel.cli.predict import predict
 
 __all__ = ["app", "main"]
 
 _EXAMPLES = """
 [bold]Examples[/bold]
 
-  [cyan]colabel demo[/cyan]                 compare two models and draw the label tree
+  [cyan]colabel compare data.csv --labels 'tag_*'[/cyan]      which model suits one's own table
 
-  [cyan]colabel demo --quick[/cyan]         the same on a third of the rows
+  [cyan]colabel fit data.csv --labels 'tag_*' -o m.colabel[/cyan]   fit one and save it
 
-  [cyan]colabel datasets[/cyan]             list the data sets the library knows by name
+  [cyan]colabel predict m.colabel new.csv -o out.csv[/cyan]   label new rows
+
+  [cyan]colabel explain m.colabel new.csv --row 17[/cyan]     why these labels together
+
+  [cyan]colabel demo --quick[/cyan]                           all on bundled data
+
+[bold]Exit codes[/bold]
+
+  0 fine; 1 a fault of colabel; 2 wrong use, file, column or value; 3 a model file that is damaged,
+
+  too new or not safe; 130 interrupted
 """
 
 app = typer.Typer(
@@ -34,7 +48,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
-app.command()(datasets)
+app.command()(compare)
+app.command()(fit)
+app.command()(predict)
+app.command()(explain)
+app.add_typer(datasets)
 
 
 def _show_version(wanted: bool) -> None:

@@ -8,7 +8,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-WRONG_USE = 2  # exit code of a command called in a way that cannot work
+# Exit codes; `colabel --help` lists them.
+INTERNAL = 1  # a fault of colabel
+WRONG_USE = 2  # a command, file, column or value that cannot work
+MODEL_REFUSED = 3  # a model file that is damaged, too new, or not safe
+INTERRUPTED = 130
 
 
 def output() -> Console:
@@ -19,6 +23,12 @@ def output() -> Console:
 def stderr_is_terminal() -> bool:
     """Whether somebody is watching standard error, where progress is shown."""
     return Console(stderr=True).is_terminal
+
+
+def note(sentence: str) -> None:
+    """Say on standard error what may be of interest."""
+    console = Console(stderr=True, highlight=False)
+    console.print(f"[bold]Note:[/bold] {escape(sentence)}", soft_wrap=True)
 
 
 def fail(sentence: str, code: int = 1) -> NoReturn:

@@ -15,31 +15,11 @@ from sklearn.preprocessing import StandardScaler
 
 from colabel.datasets import Dataset
 from colabel.joint import Joint
-from colabel.metrics import exact_match, f1_score, hamming_accuracy, joint_log_loss
 from colabel.models.base import JointClassifier
+from colabel.tables.measures import MEASURES, label_scores
 
 Indices = NDArray[np.intp]
 Folds = Sequence[tuple[Indices, Indices]]
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A row of the table: what is measured, what it means, and what counts as best."""
-
-    name: str
-    meaning: str
-    best: Callable[[Sequence[float]], float]
-    digits: int = 3
-
-
-MEASURES = (
-    Measure("exact match", "all labels of a row right", max),
-    Measure("joint log-loss", "per row; lower is better", min),
-    Measure("Hamming accuracy", "single labels right", max),
-    Measure("micro F1", "over all labels together", max),
-    Measure("macro F1", "label by label, averaged", max),
-    Measure("seconds", "per fold, fit and answer", min, digits=2),
-)
 
 
 @dataclass(frozen=True)
@@ -106,21 +86,12 @@ def cross_validate(
             joint = joint_of(fitted, data.X[test])
             predicted = joint.mode()
             seconds = time.perf_counter() - started
-            scores.append([*_scores(data.Y[test], predicted, joint), seconds])
+            scores.append(
+                [*label_scores(data.Y[test], predicted, joint.log_prob(data.Y[test])), seconds]
+            )
             held_out.append(HeldOut(test, joint))
             advance()
         columns = np.array(scores, dtype=np.float64).T
         names = [measure.name for measure in MEASURES]
         results[name] = Result(dict(zip(names, columns, strict=True)), tuple(held_out))
     return results
-
-
-def _scores(true: NDArray[Any], predicted: NDArray[Any], joint: Joint) -> list[float]:
-    """All measures but the time, in the order of MEASURES."""
-    return [
-        exact_match(true, predicted),
-        joint_log_loss(joint.log_prob(true)),
-        hamming_accuracy(true, predicted),
-        f1_score(true, predicted, average="micro"),
-        f1_score(true, predicted, average="macro"),
-    ]

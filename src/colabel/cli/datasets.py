@@ -1,24 +1,90 @@
-"""`colabel datasets`: the catalogue as a table."""
+"""`colabel datasets`: the catalogue as a table, and data sets as CSV files."""
 
 from __future__ import annotations
 
+import csv
 import os
 from pathlib import Path
+from typing import Annotated, Any
 
+import typer
 from rich import box
 from rich.table import Table
 
+from colabel._files import written_whole
 from colabel.cli._console import output
+from colabel.cli._guard import guarded
+from colabel.datasets import Dataset, DatasetError, list_datasets, load, load_digit_traits
 from colabel.datasets.catalogue import CATALOGUE, CatalogueEntry
 from colabel.datasets.loading import default_cache
 
+BUNDLED = "digit-traits"
+_MOST_CELLS = 50_000_000
 
-def datasets() -> None:
-    """List the data sets that can be loaded by name, and where each is found.
+datasets = typer.Typer(
+    name="datasets",
+    help="List the data sets the library knows by name, or write one as a CSV file.",
+    invoke_without_command=True,
+    rich_markup_mode="rich",
+)
+
+
+@datasets.command()
+@guarded
+def export(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help=f"{BUNDLED}, or a name of colabel datasets.")
+    ],
+    output_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The CSV file.", show_default="NAME.csv"
+        ),
+    ] = None,
+) -> None:
+    """Write a data set as a CSV file, features first, then labels.
+
+    [bold]Example[/bold]
+
+      [cyan]colabel datasets export digit-traits -o digits.csv[/cyan]
+    """
+    if name not in (BUNDLED, *list_datasets()):
+        raise DatasetError(f"There is no data set {name!r}: {BUNDLED}, or see colabel datasets.")
+    data = load_digit_traits() if name == BUNDLED else load(name)
+    file = output_file or Path(f"{name}.csv")
+    if data.n_rows * (data.n_features + data.n_labels) > _MOST_CELLS:
+        raise DatasetError(f"{name!r} is too large for a CSV file: load it in Python.")
+    _write(data, file)
+    output().print(
+        f"{data.n_rows:,} rows, {data.n_features:,} features and {data.n_labels:,} labels "
+        f"({', '.join(data.label_names[:8])}{', …' if data.n_labels > 8 else ''}) written to "
+        f"{file}.",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _write(data: Dataset, file: Path) -> None:
+    rows = range(data.n_rows)
+    with written_whole(file) as part, part.open("w", encoding="utf-8", newline="") as text:
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*data.feature_names, *data.label_names])
+        for i in rows:
+            block: Any = data.X[[i]]
+            features = (block.toarray() if data.is_sparse else block)[0]
+            cells = [("" if v != v else f"{v:.15g}") for v in features.tolist()]
+            writer.writerow([*cells, *("" if v is None else v for v in data.Y[i].tolist())])
+
+
+@datasets.callback()
+def listed(context: typer.Context) -> None:
+    """List the data sets the library knows by name, or write one as a CSV file.
 
     [b]local[/b]: in the folder that COLABEL_DATA names; [b]cache[/b]: fetched before;
     [b]not here[/b]: neither.
     """
+    if context.invoked_subcommand is not None:
+        return
     home = os.environ.get("COLABEL_DATA")
     cache = Path(os.environ.get("COLABEL_CACHE") or default_cache())
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)

@@ -16,12 +16,13 @@ from rich.table import Table
 
 from colabel._progress import progress_bar
 from colabel.cli._console import WRONG_USE, fail, output, stderr_is_terminal
-from colabel.cli._cross_validation import MEASURES, Folds, Result, cross_validate, fit, scaled
+from colabel.cli._cross_validation import Folds, Result, cross_validate, fit, scaled
 from colabel.cli._one_row import show_one_row
 from colabel.datasets import Dataset, DatasetError, kfold, load_digit_traits
 from colabel.models import CTBN, BinaryRelevance
 from colabel.models.base import JointClassifier
 from colabel.report import plot_label_tree, tree_text
+from colabel.tables.measures import MEASURES
 
 _QUICK_ROWS = 600
 _WARM_UP_ROWS = 100

@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.joint._user_terms import as_rows, codes_of_evidence, codes_of_labels
+from colabel.joint._views import as_html, as_text, marginals_frame, top_k_frame
 from colabel.joint.sizes import SizeMarginals, require_zero_one, sizes_by_counting
 from colabel.labels import Codes, LabelSpace
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FloatArray = NDArray[np.float64]
 Rows = slice | NDArray[np.intp]
@@ -147,6 +151,47 @@ class Joint(ABC):
             If some row gives the evidence probability zero.
         """
         return self.given_codes(codes_of_evidence(self.space, evidence, self.n_rows))
+
+    # For people
+
+    def to_frame(self, k: int | None = None) -> pd.DataFrame:
+        """Return probabilities as a data frame (needs pandas).
+
+        Parameters
+        ----------
+        k : int, optional
+            How many label vectors to list for each row. By default none is listed, and the frame
+            has the probability of each label alone.
+
+        Returns
+        -------
+        DataFrame
+            Without k: n rows, one column per label (of 1, for 0/1 labels; else one per value).
+            With k: one line per row and rank, with the joint probability and the label values.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from colabel.joint import Independent
+        >>> from colabel.labels import LabelSpace
+        >>> space = LabelSpace(("a", "b"), (np.array([0, 1]), np.array([0, 1])), "matrix")
+        >>> joint = Independent(space, [np.log([[0.25, 0.75]]), np.log([[0.5, 0.5]])])
+        >>> joint.to_frame()
+              a    b
+        0  0.75  0.5
+        >>> joint.to_frame(k=2)
+                  probability  a  b
+        row rank
+        0   1           0.375  1  0
+            2           0.375  1  1
+        """
+        return marginals_frame(self) if k is None else top_k_frame(self, k)
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     # In codes, for library code
 

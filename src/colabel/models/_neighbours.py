@@ -77,9 +77,18 @@ class Neighbours:
             algorithm=settings.algorithm,
             n_jobs=settings.n_jobs,
         ).fit(data.X)
+        self._rows = data.X
         self._sparse = is_sparse(data.X)
         self._euclidean = settings.metric in _EUCLIDEAN and power == 2
         self._rank = np.random.default_rng(settings.seed).permutation(data.n_rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the search tree out: it is built again from the rows, and cannot be checked."""
+        return {**vars(self), "_search": self._search.get_params()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._search = NearestNeighbors(**state["_search"]).fit(self._rows)
 
     def counts_in_training(self, X: Any) -> FloatArray:
         """Neighbours with each label (n, e), for the training rows X, none its own neighbour."""

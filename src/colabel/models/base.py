@@ -22,6 +22,7 @@ from colabel.joint import Joint
 from colabel.labels import Codes, LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.metrics import exact_match
+from colabel.models._labels_html import labels_html
 
 Array = NDArray[np.floating[Any]]
 
@@ -131,6 +132,15 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
     def _seed(self) -> int:
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return int(seed)
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + labels_html(self)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -1,13 +1,33 @@
 """Results and fitted models as text and figures."""
 
+from colabel.report.comparison_html import comparison_html, write_comparison_html
+from colabel.report.displays import (
+    CalibrationDisplay,
+    JointProbabilityDisplay,
+    LabelGraphDisplay,
+)
 from colabel.report.label_graph import plot_alpha_profile, plot_label_graph
 from colabel.report.label_tree import plot_label_tree
+from colabel.report.learned_graph import LabelGraph, label_graph
+from colabel.report.reliability import Reliability, reliability
+from colabel.report.row_explanation import RowExplanation, explain_row
 from colabel.report.tree_shape import tree_layout, tree_text
 
 __all__ = [
+    "CalibrationDisplay",
+    "JointProbabilityDisplay",
+    "LabelGraph",
+    "LabelGraphDisplay",
+    "Reliability",
+    "RowExplanation",
+    "comparison_html",
+    "explain_row",
+    "label_graph",
     "plot_alpha_profile",
     "plot_label_graph",
     "plot_label_tree",
+    "reliability",
     "tree_layout",
     "tree_text",
+    "write_comparison_html",
 ]

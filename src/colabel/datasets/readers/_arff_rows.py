@@ -44,18 +44,29 @@ class Columns:
         Columns whose values are not looked at (they read as 0).
     path : str or path
         For error messages.
+
+    Attributes
+    ----------
+    texts : list of str or None
+        Values of columns of type string or date that are not dropped; such a column reads as
+        positions in this list. The first entry stands for what sparse rows do not store.
     """
 
     def __init__(self, attributes: Sequence[Attribute], dropped: set[int], path: FilePath) -> None:
+        self.texts: list[str | None] = [None]
         self.attributes = attributes
         self.path = path
         domains: dict[tuple[str, ...], int] = {}
         self.codes: list[dict[str, float]] = []
         # One converter per distinct value list: text data sets repeat {0,1} thousands of times.
-        self.domain = np.full(len(attributes), -1, dtype=np.int64)  # -1: numeric, -2: dropped
+        self.domain = np.full(
+            len(attributes), -1, dtype=np.int64
+        )  # -1: numeric, -2: dropped, -3: text
         for j, attribute in enumerate(attributes):
             if j in dropped:
                 self.domain[j] = -2
+            elif attribute.kind == "other":
+                self.domain[j] = -3
             elif attribute.kind == "nominal":
                 if attribute.values not in domains:
                     domains[attribute.values] = len(self.codes)
@@ -68,6 +79,10 @@ class Columns:
         """Turn strings of one domain into numbers; `places` are their (line, column)."""
         if domain == -2:
             return np.zeros(len(tokens))
+        if domain == -3:
+            start = len(self.texts)
+            self.texts += [None if token == "?" else str(token) for token in tokens]
+            return np.arange(start, len(self.texts), dtype=np.float64)
         try:
             if domain >= 0:
                 codes = self.codes[domain]

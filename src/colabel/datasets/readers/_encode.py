@@ -100,6 +100,22 @@ def _feature_code(attribute: Attribute) -> _Code:
     return _Code("one-hot", np.zeros(0), names)
 
 
+def is_number(attribute: Attribute) -> bool:
+    """Whether a feature fills one column of numbers: numeric, two numbers, or two words."""
+    return attribute.kind != "other" and _feature_code(attribute).how != "one-hot"
+
+
+def numbers_of(
+    values: Features, attributes: Sequence[Attribute], columns: Sequence[int]
+) -> Features:
+    """Return columns for which `is_number` holds as numbers (n_rows, len(columns))."""
+    codes = [_feature_code(attributes[j]) for j in columns]
+    if not isinstance(values, np.ndarray):
+        return _sparse_features(values, columns, codes)
+    blocks = [_encode(values[:, j], code) for j, code in zip(columns, codes, strict=True)]
+    return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(values), 0))
+
+
 def _number(text: str) -> float | None:
     try:
         number = float(text)

@@ -14,6 +14,8 @@ from colabel.datasets.dataset import DatasetError
 
 FilePath: TypeAlias = str | PathLike[str]
 
+_LONGEST_LINE = 1 << 25  # characters; a small compressed file can unpack to one endless line
+
 
 @contextmanager
 def open_text(path: FilePath, encoding: str = "utf-8") -> Iterator[TextIO]:
@@ -43,6 +45,21 @@ def open_text(path: FilePath, encoding: str = "utf-8") -> Iterator[TextIO]:
         ) from error
     except (OSError, EOFError) as error:
         raise DatasetError(f"{file} cannot be read: {error}. Fetch the file again.") from error
+
+
+def lines_of(text: TextIO, path: FilePath) -> Iterator[str]:
+    """Give the lines of a file one after the other, none of them endless."""
+    number = 0
+    while line := text.readline(_LONGEST_LINE):
+        number += 1
+        if len(line) == _LONGEST_LINE:
+            raise at(
+                path,
+                number,
+                f"the line is longer than {_LONGEST_LINE} characters: is this a table, with its "
+                "rows on lines of their own?",
+            )
+        yield line
 
 
 def at(path: FilePath, line: int, problem: str) -> DatasetError:

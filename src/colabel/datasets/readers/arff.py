@@ -11,7 +11,7 @@ from colabel.datasets.readers._arff_header import Header, read_header
 from colabel.datasets.readers._arff_rows import Columns, read_rows
 from colabel.datasets.readers._encode import to_dataset
 from colabel.datasets.readers._table import Table, find_columns, label_columns
-from colabel.datasets.readers._text import FilePath, open_text
+from colabel.datasets.readers._text import FilePath, lines_of, open_text
 
 
 def read_arff_table(
@@ -22,7 +22,7 @@ def read_arff_table(
     Columns in `drop` are not looked at: they may be of any type, and their values read as 0.
     """
     with open_text(path, encoding) as text:
-        lines = enumerate(text, start=1)
+        lines = enumerate(lines_of(text, path), start=1)
         header = read_header(lines, path)
         names = [attribute.name for attribute in header.attributes]
         dropped = set(find_columns(names, drop, path))

@@ -13,7 +13,7 @@ from colabel.datasets.dataset import Dataset, DatasetError
 from colabel.datasets.readers._arff_header import Attribute
 from colabel.datasets.readers._encode import to_dataset
 from colabel.datasets.readers._table import Table, find_columns, first_repeat, label_columns
-from colabel.datasets.readers._text import FilePath, at, open_text
+from colabel.datasets.readers._text import FilePath, at, lines_of, open_text
 
 if TYPE_CHECKING:
     from _csv import Reader as CsvRows
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CHUNK_VALUES = 1 << 19
-_MISSING = frozenset({"", "?", "na", "nan", "null"})
+MISSING_TEXTS = frozenset({"", "?", "na", "nan", "null"})
 
 
 def read_csv(
@@ -89,17 +89,18 @@ def read_csv_table(
 ) -> Table:
     """Read a CSV file into numbers and codes; columns in `drop` read as 0."""
     with open_text(path, encoding) as text:
-        names = _header(csv.reader(text, delimiter=delimiter), path)
+        names = read_names(csv.reader(lines_of(text, path), delimiter=delimiter), path)
     text_columns: dict[int, dict[str, int]] = {}
     reading = _Reading(path, names, set(find_columns(names, drop, path)), text_columns)
     again = True
     while again:  # a second time only when text turns up in a column that began with numbers
         with open_text(path, encoding) as text:
-            values, again = reading.run(csv.reader(text, delimiter=delimiter))
+            values, again = reading.run(csv.reader(lines_of(text, path), delimiter=delimiter))
     return Table(path, _attributes(names, text_columns, values), values)
 
 
-def _header(reader: CsvRows, path: FilePath) -> list[str]:
+def read_names(reader: CsvRows, path: FilePath) -> list[str]:
+    """Read the line that names the columns."""
     try:
         names = [name.strip() for name in next(reader)]
     except StopIteration:
@@ -127,12 +128,12 @@ class _Reading:
 
     def run(self, reader: CsvRows) -> tuple[NDArray[np.float64], bool]:
         """Return the values (n_rows, n_columns) and whether another pass is needed."""
-        _header(reader, self.path)
+        read_names(reader, self.path)
         chunk_rows = max(1, _CHUNK_VALUES // len(self.names))
         blocks: list[NDArray[np.float64]] = []
         rows: list[list[str]] = []
         again = False
-        for row in _checked(reader, len(self.names), self.path):
+        for row in checked_rows(reader, len(self.names), self.path):
             rows.append(row)
             if len(rows) == chunk_rows:
                 again |= self._convert(rows, blocks)
@@ -159,7 +160,7 @@ class _Reading:
         return again
 
 
-def _checked(reader: CsvRows, width: int, path: FilePath) -> Iterator[list[str]]:
+def checked_rows(reader: CsvRows, width: int, path: FilePath) -> Iterator[list[str]]:
     """Rows that are not blank, each with as many values as the header."""
     try:
         for row in reader:
@@ -184,7 +185,7 @@ def _numbers(tokens: Sequence[str]) -> NDArray[np.float64] | None:
     except ValueError:
         try:
             numbers = np.array(
-                [np.nan if t.strip().lower() in _MISSING else float(t) for t in tokens]
+                [np.nan if t.strip().lower() in MISSING_TEXTS else float(t) for t in tokens]
             )
         except ValueError:
             return None
@@ -196,7 +197,10 @@ def _code(tokens: Sequence[str], codes: dict[str, int]) -> NDArray[np.float64]:
     """Give each text a number, new ones the next free number; NaN where missing."""
     stripped = [token.strip() for token in tokens]
     return np.array(
-        [np.nan if t.lower() in _MISSING else codes.setdefault(t, len(codes)) for t in stripped],
+        [
+            np.nan if t.lower() in MISSING_TEXTS else codes.setdefault(t, len(codes))
+            for t in stripped
+        ],
         dtype=np.float64,
     )
 

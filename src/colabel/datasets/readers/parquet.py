@@ -53,7 +53,7 @@ def read_parquet(
     ImportError
         When pyarrow is not installed.
     """
-    parquet = _pyarrow("pyarrow.parquet")
+    parquet = import_pyarrow("pyarrow.parquet")
     try:
         file = parquet.ParquetFile(path)
         names = list(file.schema_arrow.names)
@@ -65,7 +65,7 @@ def read_parquet(
         content = file.read(columns=kept)
     except FileNotFoundError as error:
         raise DatasetError(f"There is no file {path}: check the path.") from error
-    except (OSError, _pyarrow("pyarrow").ArrowException) as error:
+    except (OSError, import_pyarrow("pyarrow").ArrowException) as error:
         raise DatasetError(
             f"{path} cannot be read as Parquet ({error}): fetch the file again."
         ) from error
@@ -78,7 +78,7 @@ def read_parquet(
     return to_dataset(table, label_at, name=name or Path(path).name.split(".")[0], dropped=dropped)
 
 
-def _pyarrow(module: str) -> Any:
+def import_pyarrow(module: str) -> Any:
     """Import part of pyarrow, which carries no types."""
     try:
         return importlib.import_module(module)
@@ -90,7 +90,7 @@ def _pyarrow(module: str) -> Any:
 
 def _column(column: Any, name: str, path: FilePath) -> tuple[Attribute, NDArray[np.float64]]:
     """Turn an Arrow column into numbers, or into codes of its sorted values."""
-    types = _pyarrow("pyarrow").types
+    types = import_pyarrow("pyarrow").types
     kind = column.type
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
         numbers = np.asarray(column.cast("float64").to_numpy(), dtype=np.float64)

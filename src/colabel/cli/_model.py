@@ -1,0 +1,19 @@
+"""A model file, opened for a command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from colabel.saving import ModelFileError, load
+from colabel.tables import TableModel
+
+
+def load_table_model(path: Path) -> TableModel:
+    """Load a model that `colabel fit` has saved."""
+    model = load(path)
+    if not isinstance(model, TableModel):
+        raise ModelFileError(
+            f"{path} holds a {type(model).__name__} without the columns of a table: use it with "
+            "colabel.load in Python, or make a file with colabel fit."
+        )
+    return model

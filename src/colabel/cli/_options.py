@@ -1,0 +1,65 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from colabel.tables import ReadingOptions
+
+_COLUMNS = "A name, a glob ('tag_*'), a list file (@names.txt), or a,b,c"
+
+TableFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TABLE", help="A .csv, .tsv, .arff or .parquet file; the text formats also as .gz."
+    ),
+]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by colabel fit.")]
+LabelColumns = Annotated[
+    list[str],
+    typer.Option(
+        "--labels", "-l", metavar="COLUMNS", help=f"The label columns. {_COLUMNS}. Repeatable."
+    ),
+]
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CHAR",
+        help="What separates the tags in a single label column; found out if left away.",
+        show_default=False,
+    ),
+]
+Drop = Annotated[
+    list[str], typer.Option(metavar="COLUMNS", help="Columns to leave out.", show_default=False)
+]
+Category = Annotated[
+    list[str],
+    typer.Option(metavar="COLUMNS", help="Columns that are categories.", show_default=False),
+]
+Text = Annotated[
+    list[str], typer.Option(metavar="COLUMNS", help="Columns of text.", show_default=False)
+]
+Missing = Annotated[
+    list[str],
+    typer.Option(
+        metavar="TEXT",
+        help="What else means missing, beside empty, ?, NA, NaN and null.",
+        show_default=False,
+    ),
+]
+Delimiter = Annotated[
+    str, typer.Option(metavar="CHAR", help="Of a CSV file.", show_default="found out")
+]
+Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of a text file.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Seed.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results and errors.")]
+
+
+def reading_options(delimiter: str, encoding: str, missing: Sequence[str]) -> ReadingOptions:
+    """Gather how a file is read; a tab may be written as a backslash and a t."""
+    return ReadingOptions(delimiter.replace("\\t", "\t"), encoding, tuple(missing))

@@ -1,0 +1,161 @@
+"""`colabel compare`: which model suits one's own table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from colabel._progress import progress_bar
+from colabel.cli import _options as given
+from colabel.cli._console import output, stderr_is_terminal
+from colabel.cli._guard import guarded
+from colabel.cli._summary import show_summary
+from colabel.report import write_comparison_html
+from colabel.tables import TableRequest, load_table, summarise
+from colabel.tables.comparing import (
+    BASELINE,
+    DEFAULT_MODELS,
+    Comparison,
+    ComparisonPlan,
+)
+from colabel.tables.comparing import (
+    compare as run_comparison,
+)
+from colabel.tables.measures import MEASURES
+from colabel.tables.model_names import MODEL_NAMES
+
+_WIDE = 105  # columns of a screen that has room for every error
+
+
+@guarded
+def compare(
+    table: given.TableFile,
+    labels: given.LabelColumns,
+    models: Annotated[
+        str,
+        typer.Option(
+            "--models", "-m", metavar="NAMES", help=f"all, or some of {','.join(MODEL_NAMES)}."
+        ),
+    ] = ",".join(DEFAULT_MODELS),
+    folds: Annotated[
+        int, typer.Option(min=2, metavar="N", help="Folds of the cross-validation.")
+    ] = 5,
+    measure: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What decides: 'exact match', 'joint log-loss', 'Hamming accuracy', 'micro F1' "
+            "or 'macro F1'.",
+        ),
+    ] = "exact match",
+    decision: Annotated[
+        str, typer.Option(metavar="LOSS", help="subset, hamming, f1 or jaccard.")
+    ] = "subset",
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The HTML report.", show_default="compare.html"),
+    ] = Path("compare.html"),
+    separator: given.Separator = None,
+    drop: given.Drop = [],
+    category: given.Category = [],
+    text: given.Text = [],
+    missing: given.Missing = [],
+    delimiter: given.Delimiter = "",
+    encoding: given.Encoding = "utf-8",
+    seed: given.Seed = 0,
+    as_json: given.AsJson = False,
+    quiet: given.Quiet = False,
+) -> None:
+    """Check a table, cross-validate models on it, recommend one, write a report.
+
+    Scaling, encoding and filling in are learned from the training folds only.
+
+    [bold]Examples[/bold]
+
+      [cyan]colabel compare data.csv --labels 'tag_*'[/cyan]
+
+      [cyan]colabel compare data.csv --labels @names.txt --models all --folds 10[/cyan]
+
+      [cyan]colabel compare posts.csv --labels tags --separator ';' --text body[/cyan]
+    """
+    names = list(MODEL_NAMES) if models == "all" else [m.strip() for m in models.split(",")]
+    plan = ComparisonPlan([m for m in names if m], folds, seed, measure, decision)
+    options = given.reading_options(delimiter, encoding, missing)
+    request = TableRequest(table, labels, separator, drop, category, text, options)
+    data = load_table(request)
+    summary = summarise(data)
+    console = output()
+    shown = not (quiet or as_json)
+    if shown:
+        show_summary(console, summary)
+    n_steps = (len(plan.short_names) + 1) * folds
+    with progress_bar(
+        "cross-validation", n_steps, shown=stderr_is_terminal() and not quiet
+    ) as advance:
+        comparison = run_comparison(data, plan, lambda _: advance())
+    if report is not None:
+        write_comparison_html(report, data, summary, comparison, seed)
+    if as_json:
+        found = {"table": summary.to_dict(), **comparison.to_dict()}
+        console.print_json(json.dumps({**found, "report": str(report) if report else None}))
+        return
+    _show_table(console, comparison)
+    _show_end(console, comparison, report, table, quiet=quiet)
+
+
+def _show_table(console: Console, comparison: Comparison) -> None:
+    console.print(
+        f"\n[bold]Cross-validation[/bold] on {comparison.n_folds} folds: mean ± standard error "
+        "over folds\n"
+    )
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("model", no_wrap=True)
+    for measure in MEASURES:
+        table.add_column(measure.name, justify="right")
+    # a narrow screen has room for the errors of the measures that decide
+    with_error = {m.name for m in MEASURES if m.name != "seconds"}
+    plus_minus = "\u00a0±\u00a0"
+    if console.width < _WIDE:
+        with_error, plus_minus = {comparison.measure, "joint log-loss"}, "±"
+    best = {
+        measure.name: measure.best(
+            [r.mean(measure.name) for n, r in comparison.results.items() if n != BASELINE]
+        )
+        for measure in MEASURES
+    }
+    for name, result in comparison.results.items():
+        cells = []
+        for measure in MEASURES:
+            mean, error = result.mean(measure.name), result.standard_error(measure.name)
+            written = f"{mean:.{measure.digits}f}"
+            if measure.name in with_error and np.isfinite(error):
+                written += f"{plus_minus}{error:.{measure.digits}f}"
+            cells.append(f"[bold]{written}[/bold]" if mean == best[measure.name] else written)
+        style = "dim" if name == BASELINE else None
+        table.add_row(name, *cells, style=style)
+    console.print(table)
+    for name, why in comparison.failed.items():
+        console.print(f"  [yellow]![/yellow] {name} failed: {escape(why)}")
+
+
+def _show_end(
+    console: Console, comparison: Comparison, report: Path | None, table: Path, *, quiet: bool
+) -> None:
+    console.print(f"\n[bold]Take {comparison.recommended}.[/bold] {escape(comparison.reason)}")
+    if quiet:
+        return
+    console.print(
+        f"\n  colabel fit {table} --labels … --model {comparison.recommended} -o model.colabel\n",
+        markup=False,
+        soft_wrap=True,
+    )
+    if report is not None:
+        console.print(f"The report is in {report}.", markup=False, soft_wrap=True)

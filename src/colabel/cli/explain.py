@@ -1,0 +1,162 @@
+"""`colabel explain`: what a saved model has learned, and why a row has its labels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from colabel.cli import _options as given
+from colabel.cli._console import output
+from colabel.cli._guard import guarded
+from colabel.cli._model import load_table_model
+from colabel.joint import Joint
+from colabel.report import RowExplanation, explain_row, label_graph
+from colabel.tables import PredictionRequest, Predictor, TableError, TableModel, open_table
+
+_PULLS, _SWITCHES = 5, 5
+
+
+@guarded
+def explain(
+    model: given.ModelFile,
+    table: Annotated[
+        Path | None,
+        typer.Argument(metavar="TABLE", help="A table, to explain a row of it."),
+    ] = None,
+    row: Annotated[int, typer.Option(min=1, metavar="N", help="Its row, from 1.")] = 1,
+    known: Annotated[
+        list[str],
+        typer.Option(
+            "--given", metavar="COLUMNS", help="Columns of known labels.", show_default=False
+        ),
+    ] = [],
+    top_k: Annotated[
+        int, typer.Option("--top-k", min=1, metavar="K", help="Runner-up label sets to list.")
+    ] = 3,
+    missing: given.Missing = [],
+    delimiter: given.Delimiter = "",
+    encoding: given.Encoding = "utf-8",
+    as_json: given.AsJson = False,
+    quiet: given.Quiet = False,
+) -> None:
+    """Show the label graph of a model, or why a row has the labels it has.
+
+    For a row: the most probable label set and the runners-up, which labels hold
+    each other, and which label, if it were known, would change the answer most.
+
+    [bold]Examples[/bold]
+
+      [cyan]colabel explain model.colabel[/cyan]
+
+      [cyan]colabel explain model.colabel new.csv --row 17[/cyan]
+    """
+    fitted = load_table_model(model)
+    console = output()
+    if table is None:
+        _explain_model(console, fitted, as_json=as_json, quiet=quiet)
+        return
+    options = given.reading_options(delimiter, encoding, missing)
+    predictor = Predictor(fitted, open_table(table, options), PredictionRequest(given=known))
+    why = explain_row(_joint_of_row(predictor, row), n_runners_up=top_k)
+    if as_json:
+        console.print_json(json.dumps({"row": row, **why.to_dict()}))
+    else:
+        _show_row(console, why, row, quiet=quiet)
+
+
+def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet: bool) -> None:
+    graph = label_graph(model)
+    if as_json:
+        console.print_json(json.dumps({"model": type(model.model).__name__, **graph.to_dict()}))
+        return
+    if not quiet:
+        kinds: dict[str, int] = {}
+        for column in model.columns:
+            kinds[column.kind] = kinds.get(column.kind, 0) + 1
+        columns = ", ".join(f"{n:,} {kind}" for kind, n in kinds.items())
+        console.print(
+            f"[bold]{type(model.model).__name__}[/bold], fitted to {model.n_rows:,} rows: "
+            f"{len(graph.names):,} labels; columns: {columns}.\n"
+        )
+        console.print(graph.meaning, style="dim", markup=False)
+        console.print()
+    if len(graph.ends) or graph.parents is not None:
+        console.print(graph.text(), markup=False, soft_wrap=True)
+
+
+def _joint_of_row(predictor: Predictor, row: int) -> Joint:
+    start = 1
+    for frame in predictor.frames():
+        if row < start + frame.n_rows:
+            chosen = frame.rows(slice(row - start, row - start + 1))
+            return predictor.joint(chosen, row)
+        start += frame.n_rows
+    raise TableError(f"{predictor.source.path} has {start - 1} rows, so no row {row}.")
+
+
+def _show_row(console: Console, why: RowExplanation, row: int, *, quiet: bool) -> None:
+    console.print(f"[bold]Row {row}[/bold]: the most probable label sets\n")
+    sets = _table("label set", ">P")
+    for place, one in enumerate((why.best, *why.runners_up)):
+        name = escape(why.named(one.codes))
+        sets.add_row(f"[bold]{name}[/bold]" if place == 0 else name, f"{one.prob:.3f}")
+    console.print(sets)
+    if not quiet:
+        console.print()
+        console.print(_in_words(why), markup=False)
+    if why.pulls:
+        console.print("\n[bold]Labels that hold each other[/bold]\n")
+        pulls = _table("together", ">times as probable as if independent")
+        for pull in why.pulls[:_PULLS]:
+            names = " and ".join(why.value(i, why.best.codes[i]) for i in pull.labels)
+            pulls.add_row(escape(names), f"{pull.lift:.2f}")
+        console.print(pulls)
+    _show_switches(console, why)
+    if not why.exact and not quiet:
+        console.print(f"\nApproximate: {why.how}", style="dim", markup=False)
+
+
+def _show_switches(console: Console, why: RowExplanation) -> None:
+    if not why.switches:
+        return
+    console.print("\n[bold]If one label were known[/bold], most change expected first\n")
+    table = _table("known", ">P of that", "then the answer is", ">P then")
+    for switch in why.switches[:_SWITCHES]:
+        table.add_row(
+            escape(why.value(switch.label, switch.value)),
+            f"{switch.prob:.3f}",
+            escape(why.named(switch.answer.codes)),
+            f"{switch.answer.prob:.3f}",
+        )
+    console.print(table)
+
+
+def _in_words(why: RowExplanation) -> str:
+    if why.one_by_one.codes == why.best.codes:
+        first = "Chosen one by one, the labels would be the same."
+    else:
+        first = (
+            f"Chosen one by one, the labels would be {why.named(why.one_by_one.codes)}: together "
+            f"their probability is only {why.one_by_one.prob:.3f}."
+        )
+    apart = why.prob_if_independent
+    if apart <= 0:
+        return first
+    return (
+        f"{first} With the same probability of each label but no dependence between them, the "
+        f"answer would have probability {apart:.3f} instead of {why.best.prob:.3f}."
+    )
+
+
+def _table(*titles: str, **options: Any) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, **options)
+    for title in titles:
+        table.add_column(title.lstrip(">"), justify="right" if title[0] == ">" else "left")
+    return table

@@ -1,0 +1,93 @@
+"""`colabel fit`: a model of one's own table, in a file."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from colabel.cli import _options as given
+from colabel.cli._console import output
+from colabel.cli._guard import guarded
+from colabel.cli._summary import show_summary
+from colabel.saving import save
+from colabel.tables import (
+    MODEL_NAMES,
+    TableModel,
+    TableRequest,
+    load_table,
+    make_model,
+    summarise,
+)
+from colabel.tables.model_names import parse_setting
+
+
+@guarded
+def fit(
+    table: given.TableFile,
+    labels: given.LabelColumns,
+    model: Annotated[
+        str, typer.Option("--model", "-m", help=f"One of {', '.join(MODEL_NAMES)}.")
+    ] = "ctbn",
+    output_file: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where the model goes.")
+    ] = Path("model.colabel"),
+    settings: Annotated[
+        list[str],
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="A parameter of the model.", show_default=False
+        ),
+    ] = [],
+    separator: given.Separator = None,
+    drop: given.Drop = [],
+    category: given.Category = [],
+    text: given.Text = [],
+    missing: given.Missing = [],
+    delimiter: given.Delimiter = "",
+    encoding: given.Encoding = "utf-8",
+    seed: given.Seed = 0,
+    as_json: given.AsJson = False,
+    quiet: given.Quiet = False,
+) -> None:
+    """Fit a model to a table and save it.
+
+    Numbers are scaled, categories encoded, texts counted (TF-IDF) and missing
+    values filled in; the model file remembers how.
+
+    [bold]Examples[/bold]
+
+      [cyan]colabel fit data.csv --labels 'tag_*' --model ctbn -o model.colabel[/cyan]
+
+      [cyan]colabel fit data.csv --labels tags --separator ';' --set C=0.1[/cyan]
+    """
+    options = given.reading_options(delimiter, encoding, missing)
+    request = TableRequest(table, labels, separator, drop, category, text, options)
+    estimator = make_model(model, seed, dict(map(parse_setting, settings)))
+    data = load_table(request)
+    summary = summarise(data)
+    console = output()
+    if not (quiet or as_json):
+        show_summary(console, summary)
+    started = time.perf_counter()
+    fitted = TableModel.fit(estimator, data.features, data.choice, data.labels)
+    seconds = time.perf_counter() - started
+    save(fitted, output_file)
+    if as_json:
+        found = {"model": type(estimator).__name__, "file": str(output_file), "seconds": seconds}
+        console.print_json(json.dumps({**found, "table": summary.to_dict()}))
+    elif not quiet:
+        _show_end(console, fitted, output_file, seconds)
+
+
+def _show_end(console: Console, model: TableModel, file: Path, seconds: float) -> None:
+    size = file.stat().st_size / 1000
+    console.print(
+        f"\n{type(model.model).__name__} fitted in {seconds:.1f} s and saved to "
+        f"[bold]{escape(str(file))}[/bold] ({size:,.0f} kB).",
+        soft_wrap=True,
+    )

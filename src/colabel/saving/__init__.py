@@ -1,0 +1,5 @@
+"""Fitted models as files that are safe to load."""
+
+from colabel.saving.model_files import ModelFileError, describe_model, load, save
+
+__all__ = ["ModelFileError", "describe_model", "load", "save"]

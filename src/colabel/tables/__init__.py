@@ -1,0 +1,39 @@
+"""A user's own table: reading it, choosing its labels, preparing its columns, predicting it."""
+
+from colabel.tables.checking import TableSummary, summarise
+from colabel.tables.columns import Column, ColumnChoice, choose_columns
+from colabel.tables.frame import Frame, TableError
+from colabel.tables.label_columns import Labels, LabelSource, match_columns, read_labels
+from colabel.tables.loading import TableData, TableRequest, load_table
+from colabel.tables.model import TableModel
+from colabel.tables.model_names import MODEL_NAMES, make_model
+from colabel.tables.predicting import PredictionRequest, Predictor
+from colabel.tables.preprocessing import Preprocessor
+from colabel.tables.reading import ReadingOptions, open_table, read_chunks, read_frame
+
+__all__ = [
+    "MODEL_NAMES",
+    "Column",
+    "ColumnChoice",
+    "Frame",
+    "LabelSource",
+    "Labels",
+    "PredictionRequest",
+    "Predictor",
+    "Preprocessor",
+    "ReadingOptions",
+    "TableData",
+    "TableError",
+    "TableModel",
+    "TableRequest",
+    "TableSummary",
+    "choose_columns",
+    "load_table",
+    "make_model",
+    "match_columns",
+    "open_table",
+    "read_chunks",
+    "read_frame",
+    "read_labels",
+    "summarise",
+]

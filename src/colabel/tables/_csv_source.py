@@ -1,0 +1,178 @@
+"""CSV files as a source of frames."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from colabel.datasets.readers._text import at, lines_of, open_text, shown
+from colabel.datasets.readers.csv_files import MISSING_TEXTS, checked_rows, read_names
+from colabel.tables.frame import Frame, TableError
+
+if TYPE_CHECKING:
+    from _csv import Reader as CsvRows
+
+    from numpy.typing import NDArray
+
+_DELIMITERS = (",", ";", "\t", "|")
+_SCAN_ROWS = 1 << 13
+
+
+@dataclass(frozen=True)
+class CsvSource:
+    """A CSV file whose first line names the columns."""
+
+    path: Path
+    names: tuple[str, ...]
+    delimiter: str
+    encoding: str
+    missing: frozenset[str]
+    as_text: frozenset[str]
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        delimiter: str,
+        encoding: str,
+        missing: Sequence[str],
+        as_text: Sequence[str],
+    ) -> CsvSource:
+        """Read the first line; find the delimiter if it is not given."""
+        if delimiter and len(delimiter) != 1:
+            raise TableError(f"The delimiter is {delimiter!r}: give a single character.")
+        with open_text(path, encoding) as text:
+            first = next(lines_of(text, path), "")
+        delimiter = delimiter or max(_DELIMITERS, key=first.count)
+        with open_text(path, encoding) as text:
+            names = tuple(read_names(csv.reader(lines_of(text, path), delimiter=delimiter), path))
+        if "\0" in first:
+            raise TableError(f"{path} is not a text file: its first line holds a zero byte.")
+        unnamed = [place for place, name in enumerate(names, start=1) if not name]
+        if unnamed:
+            raise at(path, 1, f"column {unnamed[0]} of {len(names)} has no name: name it.")
+        more = frozenset(text.strip().lower() for text in missing)
+        return cls(path, names, delimiter, encoding, MISSING_TEXTS | more, frozenset(as_text))
+
+    def storage(self) -> dict[str, Literal["number", "text"]]:
+        """Read the file once to see which columns hold numbers.
+
+        A column in which at least half of the values are numbers and others are not is an error:
+        it may be a typing mistake or a code, and only the user knows.
+        """
+        seen = [_Seen() for _ in self.names]
+        with self._rows() as rows:
+            while block := list(islice(rows, _SCAN_ROWS)):
+                lines = [line for line, _ in block]
+                columns = zip(*(row for _, row in block), strict=True)
+                for one, tokens in zip(seen, columns, strict=True):
+                    one.look(tokens, lines, self.missing)
+        for name, one in zip(self.names, seen, strict=True):
+            if one.odd and 2 * one.n_odd <= one.n_values and name not in self.as_text:
+                text, line = one.odd
+                raise at(
+                    self.path,
+                    line,
+                    f"the column {name!r} holds {shown(text)}, while {one.n_values - one.n_odd} of "
+                    f"its {one.n_values} values are finite numbers: correct it, leave it empty, or "
+                    "say that the column is a category, or that the text means missing.",
+                )
+        return {
+            name: "text" if one.odd or name in self.as_text else "number"
+            for name, one in zip(self.names, seen, strict=True)
+        }
+
+    def chunks(
+        self, storage: Mapping[str, Literal["number", "text"]], n_rows: int
+    ) -> Iterator[Frame]:
+        """Read the columns in `storage`, n_rows at a time."""
+        places = [(j, name, storage[name]) for j, name in enumerate(self.names) if name in storage]
+        numeric = [(j, name) for j, name, how in places if how == "number"]
+        textual = [(j, name) for j, name, how in places if how == "text"]
+        with self._rows() as rows:
+            while block := list(islice(rows, n_rows)):
+                lines = [line for line, _ in block]
+                columns = list(zip(*(row for _, row in block), strict=True))
+                numbers = np.empty((len(block), len(numeric)))
+                for k, (j, name) in enumerate(numeric):
+                    numbers[:, k] = self._numbers(columns[j], name, lines)
+                texts = {name: self._texts(columns[j]) for j, name in textual}
+                yield Frame(numbers, tuple(name for _, name in numeric), texts)
+
+    @contextmanager
+    def _rows(self) -> Iterator[Iterator[tuple[int, list[str]]]]:
+        with open_text(self.path, self.encoding) as text:
+            reader: CsvRows = csv.reader(lines_of(text, self.path), delimiter=self.delimiter)
+            read_names(reader, self.path)
+            yield ((reader.line_num, r) for r in checked_rows(reader, len(self.names), self.path))
+
+    def _numbers(
+        self, tokens: Sequence[str], name: str, lines: Sequence[int]
+    ) -> NDArray[np.float64]:
+        numbers = as_numbers(tokens, self.missing)
+        if numbers is not None:
+            return numbers
+        for token, line in zip(tokens, lines, strict=True):
+            if as_numbers([token], self.missing) is None:
+                raise at(
+                    self.path,
+                    line,
+                    f"the column {name!r} holds {shown(token)}, which is not a finite number, but "
+                    "numbers are wanted there: correct it, or leave it empty.",
+                )
+        raise AssertionError("a column fails but none of its values does")
+
+    def _texts(self, tokens: Sequence[str]) -> NDArray[np.object_]:
+        texts = np.empty(len(tokens), dtype=object)
+        for i, token in enumerate(tokens):
+            stripped = token.strip()
+            texts[i] = None if stripped.lower() in self.missing else stripped
+        return texts
+
+
+@dataclass
+class _Seen:
+    """What a column was seen to hold."""
+
+    n_values: int = 0
+    n_odd: int = 0
+    odd: tuple[str, int] | None = field(default=None)  # the first that is no number, its line
+
+    def look(self, tokens: Sequence[str], lines: Sequence[int], missing: frozenset[str]) -> None:
+        if self.odd is None and (numbers := as_numbers(tokens, missing)) is not None:
+            self.n_values += int((~np.isnan(numbers)).sum())
+            return
+        for token, line in zip(tokens, lines, strict=True):
+            if token.strip().lower() in missing:
+                continue
+            self.n_values += 1
+            if as_numbers([token], missing) is None:
+                self.n_odd += 1
+                self.odd = self.odd or (token, line)
+
+
+def as_numbers(tokens: Sequence[str], missing: frozenset[str]) -> NDArray[np.float64] | None:
+    """Read numbers, NaN where missing; None when a value is not a finite number."""
+    try:
+        numbers = np.array(list(map(float, tokens)))
+    except ValueError:
+        try:
+            numbers = np.array(
+                [np.nan if t.strip().lower() in missing else float(t) for t in tokens]
+            )
+        except ValueError:
+            return None
+    if missing - MISSING_TEXTS:  # the user's own words for missing may be numbers, such as -999
+        own = [t.strip().lower() in missing for t in tokens]
+        numbers[own] = np.nan
+    # float() reads inf as well, and 1_000
+    if np.isinf(numbers).any() or "_" in "".join(tokens):
+        return None
+    return numbers

@@ -1,0 +1,110 @@
+"""From a file and what a user says about it to features, labels and column kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from colabel.tables.columns import ColumnChoice, Kind, choose_columns
+from colabel.tables.frame import Frame, TableError
+from colabel.tables.label_columns import Labels, match_columns, read_labels
+from colabel.tables.reading import ReadingOptions, open_table, read_frame
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """What a user says about a table.
+
+    Attributes
+    ----------
+    path : Path
+    labels : sequence of str
+        Names, globs, @lists of label columns.
+    separator : str, optional
+        What separates the tags in a single label column; None finds out, "" says nothing does.
+    drop, category, text : sequence of str
+        Names, globs, @lists of columns to leave out, and of columns that are categories or text.
+    options : ReadingOptions
+    """
+
+    path: Path
+    labels: Sequence[str]
+    separator: str | None = None
+    drop: Sequence[str] = ()
+    category: Sequence[str] = ()
+    text: Sequence[str] = ()
+    options: ReadingOptions = field(default_factory=ReadingOptions)
+
+
+@dataclass(frozen=True, eq=False)
+class TableData:
+    """A table ready to be learned from: the rows with at least one label known.
+
+    Attributes
+    ----------
+    path : Path
+    features : Frame
+    labels : Labels
+    choice : ColumnChoice
+    n_unlabelled : int
+        Rows left out because none of their labels is known.
+    """
+
+    path: Path
+    features: Frame
+    labels: Labels
+    choice: ColumnChoice
+    n_unlabelled: int
+
+
+def load_table(request: TableRequest) -> TableData:
+    r"""Read a table, split it into features and labels, and decide what its columns are.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from colabel.tables import TableRequest, load_table
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = pathlib.Path(folder.name) / "toy.csv"
+    >>> _ = file.write_text("size,tag_a,tag_b\n" + "1,0,1\n2,1,1\n3,1,0\n5,0,0\n")
+    >>> data = load_table(TableRequest(file, ["tag_*"]))
+    >>> data.features, data.labels.names
+    (Frame(4 rows: 1 column of numbers, 0 columns of text), ('tag_a', 'tag_b'))
+    >>> folder.cleanup()
+    """
+    names = open_table(request.path, request.options).names
+    columns = match_columns(request.labels, names, "label")
+    dropped = match_columns(request.drop, names, "column to drop") if request.drop else ()
+    both = set(columns) & set(dropped)
+    if both:
+        raise TableError(f"The column {min(both)!r} is a label and to be dropped: choose one.")
+    forced: dict[str, Kind] = {}
+    kinds: tuple[tuple[Kind, Sequence[str]], ...] = (
+        ("category", request.category),
+        ("text", request.text),
+    )
+    for kind, patterns in kinds:
+        for name in match_columns(patterns, names, kind) if patterns else ():
+            forced[name] = kind
+    # columns that are not looked at need not be well-formed
+    options = replace(request.options, as_text=(*forced, *dropped, *request.options.as_text))
+    frame = read_frame(request.path, options)
+    labels = read_labels(frame, columns, request.separator)
+    features = frame.without([*columns, *dropped])
+    if not features.names:
+        raise TableError(f"{request.path} has no column left for features: all are labels.")
+    known = ~labels.missing.all(axis=1)
+    if not known.all():
+        features = features.rows(np.flatnonzero(known))
+        labels = replace(labels, Y=labels.Y[known])
+    if features.n_rows < 2:
+        raise TableError(
+            f"{request.path} has {features.n_rows} row{'s' * (features.n_rows != 1)} with labels: "
+            "at least two are needed to learn from."
+        )
+    wanted = {name: kind for name, kind in forced.items() if name in features.names}
+    choice = choose_columns(features, wanted)
+    return TableData(request.path, features, labels, choice, int((~known).sum()))

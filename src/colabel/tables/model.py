@@ -1,0 +1,106 @@
+"""TableModel: a model that takes a user's table as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from colabel.tables.columns import Column, ColumnChoice, storage_of
+from colabel.tables.frame import Frame
+from colabel.tables.label_columns import Labels, LabelSource
+from colabel.tables.preprocessing import Preprocessor
+
+if TYPE_CHECKING:
+    from colabel.joint import Joint
+    from colabel.labels import LabelSpace
+
+
+@dataclass(eq=False, repr=False)
+class TableModel:
+    """Columns, their preprocessing, and a fitted model of the labels.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        The feature columns of the table.
+    preprocessor : Preprocessor
+    model : fitted estimator of colabel
+    label_source : LabelSource
+        Where the labels stood in the training table.
+    n_rows : int
+        Rows it was fitted to.
+
+    Examples
+    --------
+    >>> from colabel import CTBN
+    >>> from colabel.tables import Frame, TableModel, choose_columns, read_labels
+    >>> frame = Frame.of({"size": [1, 5, 2, 6] * 5, "tags": ["a", "a;b", "a", "b"] * 5})
+    >>> features = frame.without(["tags"])
+    >>> model = TableModel.fit(
+    ...     CTBN(C=1.0, random_state=0), features, choose_columns(features),
+    ...     read_labels(frame, ["tags"]))
+    >>> model
+    TableModel(CTBN: 1 column, 2 labels, fitted to 20 rows)
+    >>> model.joint(features.rows(slice(0, 1))).mode()
+    array([[1, 0]])
+    """
+
+    columns: tuple[Column, ...]
+    preprocessor: Preprocessor
+    model: Any
+    label_source: LabelSource
+    n_rows: int
+
+    @classmethod
+    def fit(cls, model: Any, frame: Frame, choice: ColumnChoice, labels: Labels) -> TableModel:
+        """Learn the preprocessing and a clone of the model from the rows of a frame."""
+        preprocessor = Preprocessor(choice.used).fit(frame)
+        fitted = clone(model).fit(
+            preprocessor.transform(frame), labels.Y, label_names=list(labels.names)
+        )
+        return cls(choice.used, preprocessor, fitted, labels.source, frame.n_rows)
+
+    @property
+    def space(self) -> LabelSpace:
+        """Names and values of the labels."""
+        check_is_fitted(self.model)
+        space: LabelSpace = self.model.label_space_
+        return space
+
+    @property
+    def label_names_(self) -> tuple[str, ...]:
+        """Names of the labels."""
+        return self.space.names
+
+    @property
+    def storage(self) -> Mapping[str, Literal["number", "text"]]:
+        """The columns it needs, and how each is read from a file."""
+        return storage_of(self.columns)
+
+    def joint(self, frame: Any) -> Joint:
+        """Return the joint distribution of the labels for each row of a frame."""
+        joint: Joint = self.model.joint(self.preprocessor.transform(Frame.of(frame)))
+        return joint
+
+    def predict(self, frame: Any) -> Any:
+        """Predict the labels of each row of a frame, (n, d)."""
+        return np.asarray(self.model.predict(self.preprocessor.transform(Frame.of(frame))))
+
+    def predict_proba(self, frame: Any) -> Any:
+        """Probability of each label alone."""
+        return self.model.predict_proba(self.preprocessor.transform(Frame.of(frame)))
+
+    def __repr__(self) -> str:
+        def counted(n: int, what: str) -> str:
+            return f"{n} {what}{'s' * (n != 1)}"
+
+        return (
+            f"TableModel({type(self.model).__name__}: {counted(len(self.columns), 'column')}, "
+            f"{counted(len(self.label_names_), 'label')}, fitted to "
+            f"{counted(self.n_rows, 'row')})"
+        )

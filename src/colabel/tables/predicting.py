@@ -1,0 +1,163 @@
+"""Predictions for a table of any length, a chunk of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from colabel.decide import decide, resolve_decision
+from colabel.joint import Joint
+from colabel.joint._views import named_set
+from colabel.labels import MISSING, LabelSpace
+from colabel.tables.columns import storage_of
+from colabel.tables.frame import Frame, TableError
+from colabel.tables.known_labels import KnownColumn, evidence_codes, find_known
+from colabel.tables.label_columns import match_columns
+from colabel.tables.model import TableModel
+from colabel.tables.reading import Source, Storage, read_chunks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_SEPARATOR = ";"
+
+
+@dataclass(frozen=True)
+class PredictionRequest:
+    """What is wanted for each row.
+
+    Attributes
+    ----------
+    decision : str, optional
+        Loss that the labels minimise, see `decide`; by default the model's own.
+    probabilities : bool
+        Whether to give the probability of each label alone.
+    top_k : int
+        How many label sets to give with their joint probabilities.
+    given : sequence of str
+        Names, globs, @lists of columns with labels that are already known, see `find_known`.
+    keep : sequence of str
+        Columns to copy.
+    """
+
+    decision: str | None = None
+    probabilities: bool = True
+    top_k: int = 0
+    given: Sequence[str] = ()
+    keep: Sequence[str] = ()
+
+
+class Predictor:
+    """A model and a request, applied to the rows of a source.
+
+    Parameters
+    ----------
+    model : TableModel
+    source : what `open_table` returned
+    request : PredictionRequest
+
+    Attributes
+    ----------
+    header : list of str
+        Names of the columns of the answer: the row's number (from 1), the columns that are kept,
+        the labels, p_<label> (or p_<label>=<value>), and set_1, p_set_1, set_2, ....
+    """
+
+    def __init__(self, model: TableModel, source: Source, request: PredictionRequest) -> None:
+        self.model, self.source, self.request = model, source, request
+        own: Any = getattr(model.model, "decision", "subset")
+        self.rule = resolve_decision(request.decision or own)
+        space = model.space
+        self._values = [[str(v) for v in classes.tolist()] for classes in space.classes]
+        self._known: tuple[KnownColumn, ...] = ()
+        if request.given:
+            self._known = find_known(request.given, source.names, space)
+        self._keep: tuple[str, ...] = ()
+        if request.keep:
+            self._keep = match_columns(request.keep, source.names, "column to keep")
+        if request.top_k < 0:
+            raise TableError(f"top_k is {request.top_k}: give the number of label sets, 1 or more.")
+        self.header = self._header(space)
+
+    def chunks(self, n_rows: int | None = None) -> Iterator[list[tuple[str, ...]]]:
+        """Give the answers, a chunk of rows at a time."""
+        start = 1
+        for frame in self.frames(n_rows):
+            yield self._answers(frame, start)
+            start += frame.n_rows
+
+    def frames(self, n_rows: int | None = None) -> Iterator[Frame]:
+        """Give the rows, a chunk at a time, with the columns that the answers need."""
+        storage: dict[str, Storage] = {
+            **dict.fromkeys((column.name for column in self._known), "text"),
+            **dict.fromkeys(self._keep, "text"),
+            **storage_of(self.model.columns),
+        }
+        clash = [c.name for c in self._known if storage[c.name] != "text"]
+        if clash:
+            raise TableError(f"The column {clash[0]!r} is a feature of the model, not a label.")
+        yield from read_chunks(self.source, storage, n_rows)
+
+    def joint(self, frame: Frame, first_row: int = 1) -> Joint:
+        """Return the joint of a frame's rows, given the labels known in it."""
+        joint = self.model.joint(frame)
+        if not self._known:
+            return joint
+        separator = self.model.label_source.separator
+        evidence = evidence_codes(frame, self._known, joint.space, separator, first_row)
+        return joint.given_codes(evidence) if (evidence != MISSING).any() else joint
+
+    def _header(self, space: LabelSpace) -> list[str]:
+        header = ["row", *self._keep, *space.names]
+        if self.request.probabilities:
+            for name, values in zip(space.names, self._values, strict=True):
+                if space.is_indicator:
+                    header.append(f"p_{name}")
+                else:
+                    header += [f"p_{name}={value}" for value in values]
+        for place in range(1, self._n_sets(space) + 1):
+            header += [f"set_{place}", f"p_set_{place}"]
+        return header
+
+    def _n_sets(self, space: LabelSpace) -> int:
+        n_vectors = 1
+        for size in space.cardinalities:
+            n_vectors = min(n_vectors * size, self.request.top_k)
+        return min(n_vectors, self.request.top_k)
+
+    def _answers(self, frame: Frame, start: int) -> list[tuple[str, ...]]:
+        joint = self.joint(frame, start)
+        columns: list[Sequence[str]] = [[str(i) for i in range(start, start + frame.n_rows)]]
+        columns += [_as_texts(frame.column(name)) for name in self._keep]
+        codes = decide(joint, self.rule)
+        for values, of_label in zip(self._values, codes.T.tolist(), strict=True):
+            columns.append([values[code] for code in of_label])
+        if self.request.probabilities:
+            for table in joint.marginal_tables():
+                shown = table[:, 1:] if joint.space.is_indicator else table
+                columns += [_numbers(p) for p in shown.T]
+        n_sets = self._n_sets(joint.space)
+        if n_sets:
+            best, log_prob = joint.top_k_codes(n_sets)
+            write = self._set_writer(joint.space)
+            for place in range(n_sets):
+                columns.append([write(codes) for codes in best[:, place].tolist()])
+                columns.append(_numbers(np.exp(log_prob[:, place])))
+        return list(zip(*columns, strict=True))
+
+    def _set_writer(self, space: LabelSpace) -> Callable[[list[int]], str]:
+        separator = self.model.label_source.separator or _SEPARATOR
+        return lambda codes: separator.join(named_set(codes, space))
+
+
+def _numbers(values: NDArray[np.float64]) -> list[str]:
+    return [f"{value:.6g}" for value in values.tolist()]
+
+
+def _as_texts(column: NDArray[Any]) -> list[str]:
+    if column.dtype.kind == "f":
+        return ["" if np.isnan(value) else f"{value:.15g}" for value in column.tolist()]
+    return ["" if text is None else text for text in column]

@@ -1,0 +1,170 @@
+"""Reading a user's table, whole or a few thousand rows at a time: CSV, ARFF or Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from colabel.tables._arff_source import ArffSource
+from colabel.tables._csv_source import CsvSource
+from colabel.tables._parquet_source import ParquetSource
+from colabel.tables.frame import Frame, TableError
+
+if TYPE_CHECKING:
+    from colabel.datasets.readers._text import FilePath
+
+Storage = Literal["number", "text"]
+
+# Values held at once while a table is streamed: about four megabytes of numbers.
+_CHUNK_VALUES = 1 << 19
+_MOST_ROWS = 1 << 13
+# Values of a table that is read as a whole: two gigabytes of numbers.
+_MOST_VALUES = 1 << 28
+# Beyond this, squares overflow while columns are scaled.
+_LARGEST = 1e100
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How a file is read.
+
+    Attributes
+    ----------
+    delimiter : str
+        What separates the values of a CSV file; "" finds out from its first line.
+    encoding : str
+    missing : tuple of str
+        Texts that mean "missing", beside the empty cell, ?, NA, NaN and null.
+    as_text : tuple of str
+        Columns of a CSV file that are text even if they hold only numbers.
+    """
+
+    delimiter: str = ""
+    encoding: str = "utf-8"
+    missing: tuple[str, ...] = ()
+    as_text: tuple[str, ...] = ()
+
+
+Source = CsvSource | ArffSource | ParquetSource
+
+
+def open_table(path: FilePath, options: ReadingOptions = ReadingOptions()) -> Source:  # noqa: B008
+    """Look at a file's header; the format follows from the file's name."""
+    file = Path(path)
+    if not file.exists():
+        raise TableError(f"There is no file {file}: check the path.")
+    if file.is_dir():
+        raise TableError(f"{file} is a folder: give a file in it.")
+    suffixes = [suffix.lower() for suffix in file.suffixes if suffix.lower() != ".gz"]
+    ending = suffixes[-1] if suffixes else ""
+    if ending in (".csv", ".tsv", ".txt"):
+        delimiter = options.delimiter or ("\t" if ending == ".tsv" else "")
+        return CsvSource.open(file, delimiter, options.encoding, options.missing, options.as_text)
+    if ending == ".arff":
+        return ArffSource.open(file, options.encoding)
+    if ending in (".parquet", ".pq"):
+        return ParquetSource.open(file)
+    raise TableError(
+        f"{file} ends in {ending or 'nothing'!r}: tables are read from .csv, .tsv, .txt, .arff "
+        "(each also with .gz) and .parquet files."
+    )
+
+
+def read_frame(path: FilePath, options: ReadingOptions = ReadingOptions()) -> Frame:  # noqa: B008
+    r"""Read a whole table.
+
+    Parameters
+    ----------
+    path : str or path
+        A .csv, .tsv, .txt, .arff or .parquet file; the text formats also compressed, as .gz.
+    options : ReadingOptions
+
+    Returns
+    -------
+    Frame
+
+    Raises
+    ------
+    DatasetError
+        When the file is not as it should be; the message names the line or the column.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from colabel.tables import read_frame
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = pathlib.Path(folder.name) / "toy.csv"
+    >>> _ = file.write_text("size;colour\n1.5;red\n;blue\n")
+    >>> read_frame(file)
+    Frame(2 rows: 1 column of numbers, 1 column of text)
+    >>> folder.cleanup()
+    """
+    source = open_table(path, options)
+    chunks = []
+    n_values = 0
+    for chunk in read_chunks(source, source.storage()):
+        chunks.append(chunk)
+        n_values += chunk.n_rows * (1 if chunk.is_sparse else len(chunk.names))
+        if n_values > _MOST_VALUES:
+            raise TableError(
+                f"{path} holds more than {_MOST_VALUES} values, too many to learn from at once: "
+                "learn from a sample of its rows."
+            )
+    return Frame.stacked(chunks)
+
+
+def read_chunks(
+    source: Source,
+    storage: Mapping[str, Storage],
+    n_rows: int | None = None,
+    optional: Sequence[str] = (),
+) -> Iterator[Frame]:
+    """Read some columns of a table, a few thousand rows at a time.
+
+    Parameters
+    ----------
+    source : what `open_table` returned
+    storage : {name: "number" or "text"}
+        The columns wanted, and how each is to be read.
+    n_rows : int, optional
+        Rows of a chunk; by default as many as make half a million values.
+    optional : sequence of str
+        Columns in `storage` that the file need not have.
+    """
+    have = set(source.names)
+    absent = [name for name in storage if name not in have and name not in optional]
+    if absent:
+        listed = ", ".join(map(repr, absent[:5])) + (", …" if len(absent) > 5 else "")
+        raise TableError(
+            f"{source.path} has no column {listed}: its columns are "
+            f"{', '.join(map(repr, source.names[:6]))}{', …' if len(source.names) > 6 else ''}."
+        )
+    wanted = {name: how for name, how in storage.items() if name in have}
+    size = n_rows or max(1, min(_MOST_ROWS, _CHUNK_VALUES // max(1, len(source.names))))
+    found = False
+    for chunk in source.chunks(wanted, size):
+        _refuse_huge(chunk, source.path)
+        found = True
+        yield chunk
+    if not found:
+        raise TableError(f"{source.path} has no rows: give a table with at least one.")
+
+
+def _refuse_huge(chunk: Frame, path: Path) -> None:
+    values = chunk.numbers if isinstance(chunk.numbers, np.ndarray) else chunk.numbers.data
+    with np.errstate(invalid="ignore"):
+        worst = float(np.nanmax(np.abs(values), initial=0.0)) if values.size else 0.0
+    if worst > _LARGEST:
+        dense = chunk.numbers if isinstance(chunk.numbers, np.ndarray) else None
+        where = "a column"
+        if dense is not None:
+            j = int(np.nanargmax(np.nanmax(np.where(np.isnan(dense), 0, np.abs(dense)), axis=0)))
+            where = f"the column {chunk.number_names[j]!r}"
+        raise TableError(
+            f"{path}: {where} holds {worst:g}: numbers beyond {_LARGEST:g} cannot be computed "
+            "with. Correct the value, or leave it empty."
+        )
