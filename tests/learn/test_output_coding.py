@@ -164,6 +164,27 @@ def test_metric_equals_a_generic_solver(rng, C):
     assert found.objective <= min(values) * (1 + 2e-4)
 
 
+def test_learned_metric_meets_every_constraint(rng):
+    fitted, labels = regression_problem(rng, n_rows=60, n_labels=5)
+    C = 30.0
+    found = learn_metric(fitted, labels, C, tol=1e-3)
+    # one slack per row, taken from the objective's own definition ...
+    slacks = slack(
+        found.metric, fitted, labels, most_violated(found.metric, fitted, labels, labels)
+    )
+    paid = 0.5 * np.trace(found.metric) + C * slacks.mean()
+    np.testing.assert_allclose(found.objective, paid, rtol=1e-6)
+
+    def squared(away):
+        return np.einsum("ij,jk,ik->i", away, found.metric, away)
+
+    # ... is enough for each of the 2^5 published constraints of each row
+    for y in corners(5):
+        distance = squared(fitted - y) - squared(fitted - labels)
+        margin = np.abs(labels - y).sum(axis=1)
+        assert (distance >= margin - slacks - 1e-6).all()
+
+
 def test_objective_falls_and_bound_holds(rng):
     fitted, labels = regression_problem(rng, n_rows=200, n_labels=6)
     best = learn_metric(fitted, labels, 50.0, tol=1e-4)

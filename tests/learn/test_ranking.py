@@ -100,6 +100,25 @@ def test_gap_bounds_the_distance_to_the_optimum(rng):
         previous = found.gap
 
 
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+def test_sweeps_keep_the_dual_feasible_and_the_weights_true(rng, storage):
+    X, relevant = small_problem(rng)
+    pairs = label_pairs(relevant, 3.0, rng.uniform(size=len(X)))
+    rows, alpha = LinearRows(storage(X), 4), np.zeros(pairs.first[-1])
+    for _ in range(30):
+        rows.sweep(pairs.with_pairs, pairs, alpha)
+    coef = np.zeros((4, 3))
+    for i, x in enumerate(X):
+        on, off = np.flatnonzero(relevant[i]), np.flatnonzero(~relevant[i])
+        own = alpha[pairs.first[i] : pairs.first[i + 1]].reshape(len(on), len(off))
+        assert (own >= 0).all()
+        assert (own <= pairs.cost[i]).all()
+        coef[on] += np.outer(own.sum(axis=1), x)
+        coef[off] -= np.outer(own.sum(axis=0), x)
+    np.testing.assert_allclose(rows.coef, coef, atol=1e-12)
+    assert alpha.any()
+
+
 def test_the_dual_ascends(rng):
     X, relevant = small_problem(rng, n_rows=40)
     pairs = label_pairs(relevant, 1.0)

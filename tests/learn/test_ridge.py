@@ -26,6 +26,14 @@ def test_path_equals_scikit_learn(rng, n_features, storage, weighted):
         np.testing.assert_allclose(intercept, expected.intercept_, atol=1e-8)
 
 
+@pytest.mark.parametrize("n_features", [4, 40])
+def test_large_means_cost_no_digits(rng, n_features):
+    X, Y = rng.normal(size=(20, n_features)), rng.normal(size=(20, 2))
+    near, _ = RidgePath(X, Y).at(1.0)
+    far, _ = RidgePath(X + 1e7, Y).at(1.0)
+    np.testing.assert_allclose(far, near, atol=1e-6)
+
+
 def test_best_penalty_is_that_of_the_loop(rng):
     X, noise = rng.normal(size=(60, 20)), rng.normal(size=(60, 2))
     Y = X[:, :2] + 2 * noise

@@ -25,7 +25,7 @@ def linear_labels(rng, n_rows=150, n_labels=4):
     return X, (scores > 0.5).astype(int)
 
 
-@parametrize_with_checks([RankSVM(), RankSVM(kernel="rbf"), RankSVM(kernel="poly", degree=2)])
+@parametrize_with_checks([RankSVM(kernel="rbf"), RankSVM(kernel="poly", degree=2)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -36,9 +36,12 @@ class RidgePath:
 
     def __init__(self, X: Any, Y: Floats, weight: Floats | None = None) -> None:
         weight = np.ones(len(Y)) if weight is None else weight
-        self._X = X
         self._root = np.sqrt(weight)
-        self._mean = np.asarray(weight @ X).ravel() / weight.sum()
+        self._mean: Floats = np.asarray(weight @ X).ravel() / weight.sum()
+        # Dense rows are centred at once, which keeps digits where means are large; sparse rows
+        # would fill up, and are centred in each product.
+        self._X = X if is_sparse(X) else X - self._mean
+        self._shift = self._mean if is_sparse(X) else np.zeros_like(self._mean)
         self._target_mean = weight @ Y / weight.sum()
         self._dual = X.shape[1] > X.shape[0]
         targets = self._root[:, None] * (Y - self._target_mean)
@@ -49,21 +52,21 @@ class RidgePath:
 
     def _gram(self) -> Floats:
         scaled = _scale_rows(self._X, self._root)
-        centre = self._root @ self._root * np.outer(self._mean, self._mean)
+        centre = self._root @ self._root * np.outer(self._shift, self._shift)
         gram: Floats = _dense(scaled.T @ scaled) - centre
         return gram
 
     def _outer(self) -> Floats:
         scaled = _scale_rows(self._X, self._root)
-        cross = np.outer(self._root, np.asarray(scaled @ self._mean).ravel())
-        centre = np.outer(self._root, self._root) * (self._mean @ self._mean)
+        cross = np.outer(self._root, np.asarray(scaled @ self._shift).ravel())
+        centre = np.outer(self._root, self._root) * (self._shift @ self._shift)
         outer: Floats = _dense(scaled @ scaled.T) - cross - cross.T + centre
         return outer
 
     def _pullback(self, residual: Floats) -> Floats:
         """Transposed product (p, q) of the weighted and centred X with a residual (n, q)."""
         scaled = self._root[:, None] * residual
-        result: Floats = _dense(self._X.T @ scaled) - np.outer(self._mean, scaled.sum(axis=0))
+        result: Floats = _dense(self._X.T @ scaled) - np.outer(self._shift, scaled.sum(axis=0))
         return result
 
     def at(self, alpha: float) -> tuple[Floats, Floats]:

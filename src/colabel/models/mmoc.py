@@ -73,8 +73,9 @@ class MaxMarginOutputCoding(LabelClassifier):
         Inverse strength of the L2 penalty of the logistic classifiers. From a sequence the best
         value is chosen for each label by cross-validation.
     code_covariance : {"full", "diagonal"}
-        Whether the errors of the code's components are correlated. With "diagonal" each component
-        counts as evidence of its own, which it is not where labels go together.
+        Whether :math:`\Sigma` has the correlations between the components of the code. With
+        "diagonal" each component counts as evidence of its own, as is usual in output coding; but
+        where labels go together their errors do too, and the same evidence counts twice.
     cv : int, float, splitter or iterable
         How rows are held out to choose `alphas` and `logistic_C`: a number of folds, a fraction, a
         scikit-learn splitter, or pairs of index arrays (train, test).

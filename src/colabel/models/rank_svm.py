@@ -64,8 +64,7 @@ class RankSVM(LabelClassifier):
     coef0 : float
         Constant of the polynomial kernel.
     fit_intercept : bool
-        Whether scores have a constant b. It is penalised like the weights: as a feature that is 1
-        everywhere.
+        Whether scores have a constant b.
     tol : float
         The solver stops when the duality gap is at most `tol` times the objective.
     max_iter : int
@@ -100,6 +99,9 @@ class RankSVM(LabelClassifier):
 
     Notes
     -----
+    The original leaves the constants unpenalised. Here each is the weight of a feature that is 1,
+    which lets the dual problem be solved one row at a time.
+
     A single label of two values (1-d y) is ranked as two labels, its two values, and the higher
     one is predicted; `coef_`, `intercept_`, `dual_coef_` and `threshold_` then speak of both.
 
