@@ -138,8 +138,9 @@ def test_no_probabilities():
 
 def test_a_fit_that_does_not_converge_says_so(rng):
     X, Y = exclusive_labels(rng)
-    with pytest.warns(ConvergenceWarning, match="1 cutting planes"):
+    with pytest.warns(ConvergenceWarning, match="1 cutting planes") as caught:
         MaxMarginOutputCoding(max_iter=1, tol=1e-9, **FAST).fit(X, Y)
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize(
@@ -148,6 +149,7 @@ def test_a_fit_that_does_not_converge_says_so(rng):
         ({"C": -1.0}, "C=-1.0 must be a positive number"),
         ({"weight": -0.5}, "weight=-0.5 must be a number that is not negative"),
         ({"alphas": [1.0, 0.0]}, "alphas=0.0 must be a positive number"),
+        ({"alphas": []}, "alphas is empty"),
         ({"code_covariance": "none"}, "code_covariance='none' must be one of full, diagonal"),
         ({"tol": 0.0}, "tol=0.0 must be a positive number"),
         ({"max_iter": 1.5}, "max_iter=1.5 must be an integer of at least 1"),

@@ -164,8 +164,9 @@ def test_no_probabilities():
 
 def test_a_fit_that_does_not_converge_says_so(rng):
     X, Y = linear_labels(rng)
-    with pytest.warns(ConvergenceWarning, match=r"2 sweeps.*Scale the features"):
+    with pytest.warns(ConvergenceWarning, match=r"2 sweeps.*Scale the features") as caught:
         RankSVM(C=1e4, max_iter=2).fit(X, Y)
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize(
@@ -176,6 +177,7 @@ def test_a_fit_that_does_not_converge_says_so(rng):
         ({"kernel": "sigmoid"}, "kernel='sigmoid' must be one of linear, rbf, poly"),
         ({"gamma": "none"}, "gamma='none' must be"),
         ({"gamma": -1.0}, "gamma=-1.0 must be a positive number"),
+        ({"coef0": -1.0}, "coef0=-1.0 must be a number that is not negative"),
         ({"degree": 0}, "degree=0 must be an integer of at least 1"),
         ({"tol": -1e-3}, "tol=-0.001 must be a positive number"),
         ({"max_iter": 0}, "max_iter=0 must be an integer of at least 1"),

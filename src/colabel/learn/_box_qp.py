@@ -22,8 +22,11 @@ __all__ = ["box_minimise", "corner_search"]
 _SMALLEST_MOVE = 1e-7
 _MOST_SWEEPS = 1000
 _SWEEPS_PER_JUMP = 4
-# Pivots below this share of the diagonal are rounding: raised to it, the jump still descends.
-_LEAST_PIVOT = 1e-10
+# This share of the largest entry of Q's diagonal is added to all of them before Q is factorised: far
+# above rounding, so that factors of singular matrices stay small; the jump is still a descent.
+_RIDGE = 1e-10
+# A diagonal without curvature.
+_FLAT = 1e-100
 # Work for one thread; smaller problems are not worth the handing over.
 _ROWS_PER_THREAD = 256
 # A flip must gain this much, or rounding could make the search go in circles.
@@ -121,19 +124,23 @@ def _jump(
     Where Q is nearly singular, as metrics of low rank are, single coordinates crawl.
     """
     n_free = 0
+    largest = 0.0
     for j in range(y.size):
         if 0.0 < y[j] < 1.0:
             free[n_free] = j
             n_free += 1
+            largest = max(largest, Q[j, j])
+    if largest < _FLAT:
+        return
     for a in range(n_free):
         for b in range(a + 1):
-            total = Q[free[a], free[b]]
+            total = Q[free[a], free[b]] + (_RIDGE * largest if a == b else 0.0)
             for c in range(b):
                 total -= factor[a, c] * factor[b, c]
             if a > b:
                 factor[a, b] = total / factor[b, b]
             else:
-                factor[a, a] = np.sqrt(max(total, _LEAST_PIVOT * Q[free[a], free[a]] + 1e-300))
+                factor[a, a] = np.sqrt(max(total, 0.5 * _RIDGE * largest))
     for a in range(n_free):
         total = -0.5 * gradient[free[a]]
         for c in range(a):

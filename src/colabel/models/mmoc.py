@@ -163,7 +163,10 @@ class MaxMarginOutputCoding(LabelClassifier):
         require_positive("weight", self.weight, or_zero=True)
         require_positive("tol", self.tol)
         require_at_least("max_iter", self.max_iter, 1)
-        for alpha in np.atleast_1d(np.asarray(self.alphas, dtype=object)):
+        alphas = np.atleast_1d(np.asarray(self.alphas, dtype=object))
+        if not len(alphas):
+            raise ValueError("alphas is empty. Give a positive number, or several to choose from.")
+        for alpha in alphas:
             require_positive("alphas", alpha)
         if self.code_covariance not in _COVARIANCES:
             raise ValueError(
@@ -205,7 +208,7 @@ class MaxMarginOutputCoding(LabelClassifier):
                 f"MaxMarginOutputCoding stopped after {found.n_iter} cutting planes at a gap of"
                 f" {found.gap / found.objective:.2%} of its objective. Raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=4,  # the caller of fit
             )
 
     def _fitted(self, X: Any) -> Floats:

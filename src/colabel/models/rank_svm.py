@@ -62,7 +62,7 @@ class RankSVM(LabelClassifier):
     degree : int
         Degree of the polynomial kernel.
     coef0 : float
-        Constant of the polynomial kernel.
+        Constant of the polynomial kernel, zero or more.
     fit_intercept : bool
         Whether scores have a constant b.
     tol : float
@@ -165,6 +165,7 @@ class RankSVM(LabelClassifier):
         require_positive("tol", self.tol)
         require_at_least("max_iter", self.max_iter, 1)
         require_at_least("degree", self.degree, 1)
+        require_positive("coef0", self.coef0, or_zero=True)
         if self.kernel not in _KERNELS:
             raise ValueError(f"kernel={self.kernel!r} must be one of {', '.join(_KERNELS)}.")
         if isinstance(self.gamma, str):
@@ -224,7 +225,7 @@ class RankSVM(LabelClassifier):
                 f" {found.gap / found.primal:.2%} of its objective. Scale the features, lower C or"
                 " raise max_iter.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,  # the caller of fit
             )
 
     def _kernel(self, X: Any, Z: Any) -> Floats:
