@@ -84,7 +84,7 @@ def test_box_problem_with_dependent_labels(rng):
     # half the directions count for nothing: factors of such a matrix must not blow up
     basis = np.linalg.qr(rng.normal(size=(45, 45)))[0][:, :22]
     Q = (basis * np.geomspace(10.0, 0.01, 22)) @ basis.T
-    linear = 2 * rng.random((200, 45)) @ Q + 0.01 * rng.normal(size=(200, 45))
+    linear = 2 * rng.random((200, 45)) @ Q + 0.003 * rng.normal(size=(200, 45))
     y = box_minimise(0.5 * (Q + Q.T), linear, np.full((200, 45), 0.5))
     gradient = 2 * y @ Q - linear
     np.testing.assert_allclose(np.clip(y - gradient, 0, 1), y, atol=1e-4)
