@@ -15,6 +15,7 @@ from colabel.cli.demo import demo
 from colabel.cli.explain import explain
 from colabel.cli.fit import fit
 from colabel.cli.predict import predict
+from colabel.cli.study import study
 
 __all__ = ["app", "main"]
 
@@ -53,6 +54,7 @@ app.command()(fit)
 app.command()(predict)
 app.command()(explain)
 app.add_typer(datasets)
+app.add_typer(study)
 
 
 def _show_version(wanted: bool) -> None:
