@@ -36,7 +36,7 @@ _EXAMPLES = """
 
   0 fine; 1 a fault of colabel; 2 wrong use, file, column or value; 3 a model file that is damaged,
 
-  too new or not safe; 130 interrupted
+  too new, not safe, or not there; 130 interrupted
 """
 
 app = typer.Typer(
