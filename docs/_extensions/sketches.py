@@ -1,0 +1,304 @@
+"""Small pictures of the models, drawn into the page so that they follow its light or dark colours.
+
+In a page: a `sketch` directive with the name of a picture, its content being the caption.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from html import escape
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+Point = tuple[float, float]
+RADIUS = 13.0
+WIDTH, HEIGHT = 260, 130
+
+
+def _subscript(name: str) -> str:
+    """Write y1 as y with a lowered 1."""
+    letter, number = name.rstrip("0123456789"), name.lstrip("xyzgwc")
+    if not number or number == name:
+        return escape(name)
+    return f'{escape(letter)}<tspan class="sub" dy="3">{number}</tspan>'
+
+
+def label(at: Point, name: str) -> str:
+    """Draw a label variable."""
+    x, y = at
+    return (
+        f'<circle class="node" cx="{x}" cy="{y}" r="{RADIUS}"/>'
+        f'<text class="name" x="{x}" y="{y + 4}">{_subscript(name)}</text>'
+    )
+
+
+def features(at: Point, name: str = "x") -> str:
+    """Draw the features, or anything observed."""
+    x, y = at
+    return (
+        f'<rect class="seen" x="{x - 12}" y="{y - 12}" width="24" height="24" rx="4"/>'
+        f'<text class="on" x="{x}" y="{y + 4}">{_subscript(name)}</text>'
+    )
+
+
+def words(at: Point, text: str) -> str:
+    """Write a remark."""
+    return f'<text class="words" x="{at[0]}" y="{at[1]}">{escape(text)}</text>'
+
+
+def line(start: Point, end: Point, kind: str = "strong", *, arrow: bool = True) -> str:
+    """Draw an edge from border to border of two nodes."""
+    (x0, y0), (x1, y1) = start, end
+    length = math.hypot(x1 - x0, y1 - y0)
+    dx, dy = (x1 - x0) / length, (y1 - y0) / length
+    head = RADIUS + (4 if arrow else 0)
+    mark = f' marker-end="url(#head-{kind})"' if arrow else ""
+    return (
+        f'<line class="{kind}" x1="{x0 + dx * RADIUS:.1f}" y1="{y0 + dy * RADIUS:.1f}" '
+        f'x2="{x1 - dx * head:.1f}" y2="{y1 - dy * head:.1f}"{mark}/>'
+    )
+
+
+def arc(start: Point, end: Point, bend: float, kind: str = "strong") -> str:
+    """Draw an arrow that bends around the nodes between its ends."""
+    (x0, y0), (x1, y1) = start, end
+    middle = f"{(x0 + x1) / 2:.1f} {(y0 + y1) / 2 - bend:.1f}"
+    side = -1 if bend > 0 else 1
+    return (
+        f'<path class="{kind}" d="M{x0 + 6} {y0 + side * 12} Q{middle} {x1 - 8} '
+        f'{y1 + side * 14}" marker-end="url(#head-{kind})"/>'
+    )
+
+
+def factor(start: Point, end: Point) -> str:
+    """Draw an undirected edge with the small square of its potential."""
+    x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+    square = f'<rect class="factor" x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8"/>'
+    return line(start, end, arrow=False) + square
+
+
+def row_of(names: Iterable[str], y: float, left: float = 60, step: float = 55) -> dict[str, Point]:
+    """Place labels on a line."""
+    return {name: (left + step * i, y) for i, name in enumerate(names)}
+
+
+Y4 = ("y1", "y2", "y3", "y4")
+SQUARE = {"y1": (110.0, 25.0), "y2": (215.0, 25.0), "y3": (110.0, 105.0), "y4": (215.0, 105.0)}
+X_LEFT = (28.0, 65.0)
+
+
+def _from_x(places: dict[str, Point], x: Point, kind: str = "faint") -> str:
+    return "".join(line(x, at, kind) for at in places.values())
+
+
+def _labels(places: dict[str, Point]) -> str:
+    return "".join(label(at, name) for name, at in places.items())
+
+
+def independent() -> str:
+    """Draw x with an arrow to every label."""
+    places, x = row_of(Y4, 100, 45), (127.5, 25.0)
+    return _from_x(places, x, "strong") + features(x) + _labels(places)
+
+
+def stacked() -> str:
+    """Draw two layers, the second with all outputs of the first."""
+    first = {f"g{i}": (95.0, 20.0 + 30 * (i - 1)) for i in range(1, 5)}
+    second = {f"y{i}": (215.0, 20.0 + 30 * (i - 1)) for i in range(1, 5)}
+    between = "".join(line(a, b, "faint") for a in first.values() for b in second.values())
+    outputs = "".join(features(at, name) for name, at in first.items())
+    return between + _from_x(first, X_LEFT, "strong") + features(X_LEFT) + outputs + _labels(second)
+
+
+def tree() -> str:
+    """Draw a directed tree over the labels, all of them with x."""
+    places = {"y1": (95.0, 65.0), "y2": (165.0, 22.0), "y3": (165.0, 108.0), "y4": (235.0, 108.0)}
+    arcs = line(places["y1"], places["y2"]) + line(places["y1"], places["y3"])
+    arcs += line(places["y3"], places["y4"])
+    return _from_x(places, X_LEFT) + arcs + features(X_LEFT) + _labels(places)
+
+
+def _chain_arcs(places: list[Point], bend: float = 26) -> str:
+    arcs = "".join(line(a, b) for a, b in zip(places, places[1:], strict=False))
+    for i, start in enumerate(places):
+        for j in range(i + 2, len(places)):
+            arcs += arc(start, places[j], bend * (j - i))
+    return arcs
+
+
+def chain() -> str:
+    """Draw a chain in which each label sees all before it."""
+    places, x = row_of(Y4, 72, 45), (127.5, 115.0)
+    return (
+        _from_x(places, x)
+        + _chain_arcs(list(places.values()), 20)
+        + features(x)
+        + _labels(places)
+    )
+
+
+def chain_ensemble() -> str:
+    """Draw three chains in different orders and their average."""
+    drawn = ""
+    for i, order in enumerate((("y1", "y2", "y3"), ("y3", "y1", "y2"), ("y2", "y3", "y1"))):
+        places = {name: (24.0 + 48 * k, 22.0 + 43 * i) for k, name in enumerate(order)}
+        at = list(places.values())
+        drawn += "".join(line(a, b) for a, b in zip(at, at[1:], strict=False)) + _labels(places)
+        drawn += line((at[-1][0] + 4, at[-1][1]), (205.0, 65.0), "faint")
+    return drawn + words((222, 62), "mean") + words((222, 76), "of three")
+
+
+def dependency_network() -> str:
+    """Draw every label given all others: arrows both ways."""
+    drawn = _from_x(SQUARE, X_LEFT)
+    for a, start in SQUARE.items():
+        drawn += "".join(line(start, end) for b, end in SQUARE.items() if a != b)
+    return drawn + features(X_LEFT) + _labels(SQUARE)
+
+
+def pairwise_field() -> str:
+    """Draw a learned undirected graph whose potentials depend on x."""
+    drawn = _from_x(SQUARE, X_LEFT)
+    for a, b in (("y1", "y2"), ("y1", "y3"), ("y2", "y4")):
+        drawn += factor(SQUARE[a], SQUARE[b])
+        middle = tuple((p + q) / 2 for p, q in zip(SQUARE[a], SQUARE[b], strict=True))
+        drawn += (
+            f'<line class="dotted" x1="{X_LEFT[0] + 12}" y1="{X_LEFT[1]}" '
+            f'x2="{middle[0] - 4:.1f}" y2="{middle[1]:.1f}"/>'
+        )
+    return drawn + features(X_LEFT) + _labels(SQUARE)
+
+
+def collective_field() -> str:
+    """Draw all pairs, with potentials that do not depend on x."""
+    names = list(SQUARE)
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+    drawn = "".join(line(SQUARE[a], SQUARE[b], arrow=False) for a, b in pairs)
+    # the diagonals meet in the middle: their squares stand aside
+    for a, b in pairs:
+        share = 0.5 if (a, b) not in (("y1", "y4"), ("y2", "y3")) else 0.35
+        x, y = (p + (q - p) * share for p, q in zip(SQUARE[a], SQUARE[b], strict=True))
+        drawn += f'<rect class="factor" x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8"/>'
+    return _from_x(SQUARE, X_LEFT) + drawn + features(X_LEFT) + _labels(SQUARE)
+
+
+def _neighbours(centre: Point) -> str:
+    x, y = centre
+    drawn = f'<circle class="dashed" cx="{x}" cy="{y}" r="44"/>'
+    for angle, far, has in (
+        (20, 26, 1), (80, 32, 1), (150, 24, 0), (205, 34, 1), (270, 30, 1), (320, 36, 0),
+        (45, 56, 0), (120, 57, 1), (240, 56, 0),
+    ):  # fmt: skip
+        dx, dy = math.cos(math.radians(angle)) * far, math.sin(math.radians(angle)) * far
+        kind = "dot has" if has else "dot"
+        drawn += f'<circle class="{kind}" cx="{x + dx:.1f}" cy="{y + dy:.1f}" r="4.5"/>'
+    return drawn + features(centre)
+
+
+def neighbours() -> str:
+    """Draw the nearest rows, and the number of them that have a label."""
+    at = (225.0, 65.0)
+    drawn = _neighbours((65.0, 65.0)) + words((152, 52), "4 of 6")
+    return drawn + line((105.0, 65.0), at) + label(at, "y1")
+
+
+def neighbour_shares() -> str:
+    """Draw the shares of neighbours with each label as features of every label."""
+    shares = {f"w{i}": (150.0, 25.0 + 40 * (i - 1)) for i in (1, 2, 3)}
+    places = {f"y{i}": (230.0, 25.0 + 40 * (i - 1)) for i in (1, 2, 3)}
+    drawn = _neighbours((62.0, 65.0))
+    drawn += "".join(line((100.0, 65.0), at, "faint") for at in shares.values())
+    drawn += "".join(line(a, b) for a in shares.values() for b in places.values())
+    return drawn + "".join(features(at, name) for name, at in shares.items()) + _labels(places)
+
+
+def ranking() -> str:
+    """Draw scores of labels on a line, cut by a threshold."""
+    drawn = '<line class="strong" x1="15" y1="70" x2="245" y2="70"/>'
+    drawn += '<line class="dotted wide" x1="128" y1="28" x2="128" y2="100"/>'
+    for name, x in (("y3", 40.0), ("y1", 88.0), ("y4", 165.0), ("y2", 222.0)):
+        drawn += label((x, 70.0), name)
+    return drawn + words((64, 115), "not announced") + words((193, 115), "announced") + words(
+        (128, 20), "t(x)"
+    )
+
+
+def coding() -> str:
+    """Draw the corners of the label square, a regression between them, and a metric around it."""
+    corners = {"00": (80.0, 108.0), "10": (180.0, 108.0), "01": (80.0, 22.0), "11": (180.0, 22.0)}
+    drawn = '<rect class="faint open" x="80" y="22" width="100" height="86"/>'
+    drawn += '<ellipse class="dashed" cx="140" cy="62" rx="62" ry="24" transform="rotate(-42 140 62)"/>'
+    drawn += '<circle class="dot has" cx="140" cy="62" r="4.5"/>' + words((118, 74), "ŷ(x)")
+    drawn += line((140.0, 62.0), corners["11"])
+    for name, (x, y) in corners.items():
+        drawn += f'<circle class="node" cx="{x}" cy="{y}" r="{RADIUS}"/>'
+        drawn += f'<text class="name small" x="{x}" y="{y + 4}">{name}</text>'
+    return drawn
+
+
+def thresholds() -> str:
+    """Draw a bar for each label's probability and a threshold of its own."""
+    drawn = '<line class="strong" x1="30" y1="108" x2="240" y2="108"/>'
+    for i, (height, cut) in enumerate(((70, 48), (30, 18), (38, 55), (82, 40))):
+        x = 48 + 50 * i
+        kind = "bar has" if height > cut else "bar"
+        drawn += f'<rect class="{kind}" x="{x}" y="{108 - height}" width="24" height="{height}"/>'
+        drawn += f'<line class="cut" x1="{x - 7}" y1="{108 - cut}" x2="{x + 31}" y2="{108 - cut}"/>'
+        drawn += f'<text class="name small" x="{x + 12}" y="125">{_subscript(f"y{i + 1}")}</text>'
+    return drawn
+
+
+SKETCHES: dict[str, Callable[[], str]] = {
+    "independent": independent,
+    "stacked": stacked,
+    "tree": tree,
+    "chain": chain,
+    "chain-ensemble": chain_ensemble,
+    "dependency-network": dependency_network,
+    "pairwise-field": pairwise_field,
+    "collective-field": collective_field,
+    "neighbours": neighbours,
+    "neighbour-shares": neighbour_shares,
+    "ranking": ranking,
+    "coding": coding,
+    "thresholds": thresholds,
+}
+
+_HEADS = "".join(
+    f'<marker id="head-{kind}" viewBox="0 0 8 8" refX="4" refY="4" markerWidth="6" '
+    f'markerHeight="6" orient="auto"><path class="head-{kind}" d="M0 0 L8 4 L0 8 z"/></marker>'
+    for kind in ("strong", "faint")
+)
+
+
+def picture(name: str, caption: str) -> str:
+    """Return the SVG of a sketch; the caption is read out for those who do not see it."""
+    return (
+        f'<figure class="sketch"><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label="{escape(caption, quote=True)}"><defs>{_HEADS}</defs>{SKETCHES[name]()}</svg>'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+    )
+
+
+class Sketch(SphinxDirective):
+    """Put a sketch into the page."""
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Return the figure, or an error that lists the pictures there are."""
+        name = self.arguments[0]
+        if name not in SKETCHES:
+            raise self.error(f"There is no sketch {name!r}: choose from {', '.join(SKETCHES)}.")
+        return [nodes.raw("", picture(name, " ".join(self.content)), format="html")]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the directive."""
+    app.add_directive("sketch", Sketch)
+    return {"version": "1", "parallel_read_safe": True}
