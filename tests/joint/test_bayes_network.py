@@ -134,9 +134,7 @@ def test_a_list_that_holds_every_vector_is_exact(case, rng):
     joint = make(full, features, "search")
     for table, other in zip(joint.marginal_tables(), oracle.marginals(), strict=True):
         np.testing.assert_allclose(table, other, atol=1e-12)
-    np.testing.assert_allclose(
-        oracle.log_prob(joint.mode_codes()), oracle.best(1)[:, 0], atol=1e-9
-    )
+    np.testing.assert_allclose(oracle.log_prob(joint.mode_codes()), oracle.best(1)[:, 0], atol=1e-9)
     np.testing.assert_allclose(joint.entropy(), oracle.entropy(), atol=1e-9)
 
 

@@ -99,4 +99,3 @@ class VectorList(NamedTuple):
         prob = self.probabilities()
         logs = np.log(np.where(prob > 0, prob, 1.0))
         return np.asarray(-(prob * logs).sum(axis=1))
-

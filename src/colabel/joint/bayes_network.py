@@ -240,9 +240,7 @@ class BayesNetwork(Joint):
             own = np.empty((len(features), 0, self.space.n_labels), dtype=np.int32)
         else:
             shared = self.network.vectors
-            own, of_own = self.network.neighbours(
-                features, self._climbed[chunk], evidence=evidence
-            )
+            own, of_own = self.network.neighbours(features, self._climbed[chunk], evidence=evidence)
             scores = np.concatenate([self.network.seen_scores(features), of_own], axis=1)
         return VectorList(shared, own, scores).agreeing(evidence)
 

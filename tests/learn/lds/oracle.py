@@ -86,9 +86,7 @@ class SlowMixture:
         """theta times phi for each dependency set; equal weights for a vector never seen."""
         q = len(self.parents)
         weights = self.theta[y][j] if y in self.theta else [1 / q] * q
-        return [
-            weights[k] * self.phi[j][k][values_of_set(y, self.members[k])][v] for k in range(q)
-        ]
+        return [weights[k] * self.phi[j][k][values_of_set(y, self.members[k])][v] for k in range(q)]
 
     def log_joint(self, y, f):
         """Logarithm of Equation 3."""
@@ -170,9 +168,7 @@ def slow_copy(network):
         states = itertools.product(*(range(sets.cardinalities[a]) for a in above))
         slow.alpha.append({z: list(row) for z, row in zip(states, rows, strict=True)})
     slow.seen = [tuple(map(int, y)) for y in network.vectors]
-    slow.theta = {
-        y: network.theta[u].T.tolist() for u, y in enumerate(slow.seen)
-    }
+    slow.theta = {y: network.theta[u].T.tolist() for u, y in enumerate(slow.seen)}
     slow.phi = [
         [
             {

@@ -141,10 +141,14 @@ def test_parameters_of_a_known_model_are_recovered(rng):
     network, _ = fitted(labels, features, None, parents, sizes, tol=1e-4, max_iter=2000)
     assert len(network.vectors) == 8
     for k, n_states in enumerate(network.sets.n_states):
-        np.testing.assert_allclose(network.alpha[k, :n_states], truth.alpha[k, :n_states], atol=0.04)
+        np.testing.assert_allclose(
+            network.alpha[k, :n_states], truth.alpha[k, :n_states], atol=0.04
+        )
     common = np.exp(network.log_prior(network.vectors))
-    error = abs(np.exp(network.log_conditional(network.vectors)) - np.exp(
-        truth.log_conditional(network.vectors)))
+    error = abs(
+        np.exp(network.log_conditional(network.vectors))
+        - np.exp(truth.log_conditional(network.vectors))
+    )
     # a vector with probability c has about 40,000 c rows: five standard errors and the smoothing
     assert (error <= (2.5 / np.sqrt(40_000 * common) + 30 / (40_000 * common))[:, None]).all()
     assert error[common > 0.1].max() < 0.03

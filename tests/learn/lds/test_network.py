@@ -90,9 +90,7 @@ def test_ascent_does_not_depend_on_threads_or_on_the_scores_at_hand(case):
     network, _, features, labels = case
     features, labels = np.tile(features, (20, 1)), np.tile(labels, (20, 1))
     one = network.ascend(features, labels, n_jobs=1)
-    two = network.ascend(
-        features, labels, n_jobs=2, seen_scores=network.seen_scores(features)
-    )
+    two = network.ascend(features, labels, n_jobs=2, seen_scores=network.seen_scores(features))
     np.testing.assert_array_equal(one, two)
 
 
@@ -113,9 +111,7 @@ def test_neighbours_are_the_unseen_vectors_within_one_set(case, rng):
         found = [tuple(y) for y in codes[row, counted].tolist()]
         assert len(found) == len(set(found))
         assert set(found) == set(expected)
-        np.testing.assert_allclose(
-            scores[row, counted], [expected[y] for y in found], rtol=1e-9
-        )
+        np.testing.assert_allclose(scores[row, counted], [expected[y] for y in found], rtol=1e-9)
 
 
 def test_a_table_of_all_vectors_is_not_pickled(case):

@@ -143,9 +143,7 @@ def fit_parameters(
     with progress_bar("mixtures of features", len(every), shown=options.verbose) as advance:
         traces = map_threads(work, every, options.n_jobs, advance)
     alpha = label_tables(counts, sets, options.smoothing)
-    network = LDSNetwork(
-        sets, columns, alpha, counts.vectors, counts.vector_weights, theta, phi
-    )
+    network = LDSNetwork(sets, columns, alpha, counts.vectors, counts.vector_weights, theta, phi)
     n_iter = np.array([len(trace) - 1 for trace in traces], dtype=np.intp)
     return network, EMTrace(n_iter, tuple(traces))
 

@@ -122,9 +122,7 @@ def learn_network(
             if new_parents == parents:
                 break  # the same network has the same parameters
             candidate = fit(new_parents)
-            inferred, score = infer_labels(
-                candidate[0], known, inferred, criterion, options.n_jobs
-            )
+            inferred, score = infer_labels(candidate[0], known, inferred, criterion, options.n_jobs)
             scores.append(score)
             advance()
             if score <= scores[-2]:
