@@ -2,16 +2,27 @@
 
 from colabel._version import __version__
 from colabel.decide import decide
-from colabel.joint import Chain, Independent, Joint, Mixture, PairwiseField, TopK, Tree
+from colabel.joint import (
+    BayesNetwork,
+    Chain,
+    Independent,
+    Joint,
+    Mixture,
+    PairwiseField,
+    TopK,
+    Tree,
+)
 from colabel.labels import LabelSpace
 from colabel.models import (
     CDN,
     CTBN,
     IBLR,
+    BayesNetEnsemble,
     BinaryRelevance,
     ClassifierChain,
     CollectiveCRF,
     EnsembleOfChains,
+    LDSMixture,
     MLkNN,
     PairwiseCRF,
     ProbabilisticClassifierChain,
@@ -23,6 +34,8 @@ __all__ = [
     "CDN",
     "CTBN",
     "IBLR",
+    "BayesNetEnsemble",
+    "BayesNetwork",
     "BinaryRelevance",
     "Chain",
     "ClassifierChain",
@@ -30,6 +43,7 @@ __all__ = [
     "EnsembleOfChains",
     "Independent",
     "Joint",
+    "LDSMixture",
     "LabelSpace",
     "MLkNN",
     "Mixture",

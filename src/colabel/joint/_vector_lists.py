@@ -53,7 +53,7 @@ class VectorList(NamedTuple):
 
     def probabilities(self) -> FloatArray:
         """Probabilities (m, S + E); some vector of each row must be possible."""
-        prob = self.scores - self.scores.max(axis=1, keepdims=True)
+        prob: FloatArray = self.scores - self.scores.max(axis=1, keepdims=True)
         np.exp(prob, out=prob)
         prob /= prob.sum(axis=1, keepdims=True)
         return prob

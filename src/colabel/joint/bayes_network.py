@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.random import Generator
@@ -295,7 +295,7 @@ def _contradictions(evidence: Codes, codes: Codes) -> NDArray[np.bool_]:
     return clash
 
 
-def _check_features(codes: NDArray[np.generic], network: LDSNetwork, space: LabelSpace) -> None:
+def _check_features(codes: NDArray[Any], network: LDSNetwork, space: LabelSpace) -> None:
     n_values = np.array(network.columns.n_values)
     if codes.ndim != 2 or codes.shape[1] != len(n_values):
         raise ValueError(

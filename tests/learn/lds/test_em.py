@@ -141,9 +141,8 @@ def test_parameters_of_a_known_model_are_recovered(rng):
     network, _ = fitted(labels, features, None, parents, sizes, tol=1e-4, max_iter=2000)
     assert len(network.vectors) == 8
     for k, n_states in enumerate(network.sets.n_states):
-        np.testing.assert_allclose(
-            network.alpha[k, :n_states], truth.alpha[k, :n_states], atol=0.04
-        )
+        found, expected = network.alpha[k, :n_states], truth.alpha[k, :n_states]
+        np.testing.assert_allclose(found, expected, atol=0.04)
     common = np.exp(network.log_prior(network.vectors))
     error = abs(
         np.exp(network.log_conditional(network.vectors))

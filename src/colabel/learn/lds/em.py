@@ -93,8 +93,14 @@ class LabelledCounts(NamedTuple):
         cells = position[:, None] * columns.n_columns + columns.positions(features[complete])
         spread = np.repeat(every[complete], columns.n_features)
         values = np.bincount(cells.ravel(), spread, minlength=size[0] * size[1]).reshape(size)
-        vector_weights = np.bincount(position, every[complete], minlength=len(vectors))
-        return cls(labels, every, vectors.astype(np.int32), vector_weights, values)
+        of_vector = np.bincount(position, every[complete], minlength=len(vectors))
+        return cls(
+            labels,
+            every,
+            vectors.astype(np.int32),
+            of_vector.astype(np.float64),
+            values.astype(np.float64),
+        )
 
 
 def fit_parameters(
