@@ -9,6 +9,7 @@ from colabel.models.ctbn import CTBN
 from colabel.models.ecc import EnsembleOfChains
 from colabel.models.iblr import IBLR
 from colabel.models.mlknn import MLkNN
+from colabel.models.naive_bayes import DiscreteNaiveBayes
 from colabel.models.pairwise_crf import PairwiseCRF
 from colabel.models.pcc import ProbabilisticClassifierChain
 from colabel.models.stacked import StackedBinaryRelevance
@@ -21,6 +22,7 @@ __all__ = [
     "BinaryRelevance",
     "ClassifierChain",
     "CollectiveCRF",
+    "DiscreteNaiveBayes",
     "EnsembleOfChains",
     "JointClassifier",
     "LabelClassifier",
