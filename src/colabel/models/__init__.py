@@ -11,6 +11,7 @@ from colabel.models.ecc import EnsembleOfChains
 from colabel.models.iblr import IBLR
 from colabel.models.lds_mixture import LDSMixture
 from colabel.models.mlknn import MLkNN
+from colabel.models.naive_bayes import DiscreteNaiveBayes
 from colabel.models.pairwise_crf import PairwiseCRF
 from colabel.models.pcc import ProbabilisticClassifierChain
 from colabel.models.stacked import StackedBinaryRelevance
@@ -24,6 +25,7 @@ __all__ = [
     "BinaryRelevance",
     "ClassifierChain",
     "CollectiveCRF",
+    "DiscreteNaiveBayes",
     "EnsembleOfChains",
     "JointClassifier",
     "LDSMixture",
