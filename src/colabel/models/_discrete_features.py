@@ -14,6 +14,7 @@ from colabel._typing import is_sparse
 from colabel.labels import MISSING, Codes
 from colabel.learn.conditional import TrainingData
 from colabel.learn.lds import FeatureColumns
+from colabel.preprocess import FeatureBins
 
 Array = NDArray[np.floating[Any]]
 
@@ -24,7 +25,8 @@ class DiscreteFeatures(NamedTuple):
     Attributes
     ----------
     cuts : tuple of p arrays
-        Ascending; with bins the upper ends of all bins but the last, without them the values.
+        Ascending. With bins the points between them, a value on a point belonging above it;
+        without bins the values themselves.
     binned : bool
         Whether values fall into bins, or are categories.
     """
@@ -42,7 +44,7 @@ class DiscreteFeatures(NamedTuple):
         rows = dense(X)
         found = np.empty(rows.shape, dtype=np.int32)
         for j, cuts in enumerate(self.cuts):
-            place = np.searchsorted(cuts, rows[:, j], side="left")
+            place = np.searchsorted(cuts, rows[:, j], side="right" if self.binned else "left")
             if not self.binned:
                 at = np.minimum(place, len(cuts) - 1)
                 place = np.where(cuts[at] == rows[:, j], at, len(cuts))
@@ -57,19 +59,18 @@ class DiscreteFeatures(NamedTuple):
         if not cuts:
             return ("any",)
         between = [f"{low} to {high}" for low, high in itertools.pairwise(cuts)]
-        return (f"up to {cuts[0]}", *between, f"above {cuts[-1]}")
+        return (f"below {cuts[0]}", *between, f"{cuts[-1]} and above")
 
 
 def fit_features(X: Any, bins: int | None, weight: Array | None) -> DiscreteFeatures:
     """Learn bins of about equal weight, or the categories of features that are discrete."""
     rows = dense(X)
-    if weight is None:
-        weight = np.ones(len(rows))
-    present = weight > 0
-    rows, weight = rows[present], weight[present]
-    if bins is None:
-        return DiscreteFeatures(tuple(np.unique(column) for column in rows.T), False)
-    return DiscreteFeatures(tuple(_quantiles(column, bins, weight) for column in rows.T), True)
+    if bins is not None:
+        found = FeatureBins(n_bins=int(bins)).fit(rows, sample_weight=weight)
+        return DiscreteFeatures(tuple(found.cuts_), True)
+    if weight is not None:
+        rows = rows[weight > 0]
+    return DiscreteFeatures(tuple(np.unique(column) for column in rows.T), False)
 
 
 def check_bins(bins: object) -> None:
@@ -101,17 +102,6 @@ def require_complete_rows(data: TrainingData) -> None:
             "No row has all its labels observed, but features are learned from whole label "
             "vectors. Give some complete rows, or use CTBN, which learns from incomplete ones."
         )
-
-
-def _quantiles(column: Array, bins: int, weight: Array) -> Array:
-    values, position = np.unique(column, return_inverse=True)
-    if len(values) <= bins:
-        return values[:-1]
-    cumulated = np.cumsum(np.bincount(position.reshape(-1), weight))
-    wanted = cumulated[-1] * np.arange(1, bins) / bins
-    # a hair less, so that sums of weights and counts of copies agree on ties
-    place = np.searchsorted(cumulated, wanted * (1 - 1e-12))
-    return np.unique(values[np.minimum(place, len(values) - 2)])
 
 
 def feature_position(feature: str | int, names: Sequence[str] | None, n_features: int) -> int:

@@ -17,6 +17,7 @@ from colabel.learn.lds import EMOptions
 from colabel.learn.lds.drivers import FeatureDrivers, feature_drivers, information_table
 from colabel.learn.lds.rounds import CRITERIA, Criterion, Parents, TrainingRows, learn_network
 from colabel.learn.structure import learn_bayes_network
+from colabel.learn.structure.bayes_network import Search
 from colabel.models._discrete_features import (
     check_bins,
     feature_position,
@@ -28,6 +29,9 @@ from colabel.models._parameters import check_integer, check_positive
 from colabel.models.base import JointClassifier
 
 Array = NDArray[np.float64]
+
+# Up to this many labels the best network is found by dynamic programming, beyond by a search.
+_MOST_PROVEN = 20
 
 
 class LDSMixture(JointClassifier):
@@ -81,7 +85,8 @@ class LDSMixture(JointClassifier):
     n_jobs : int or None
         Threads (None: all cores); they do not change the answers.
     random_state : int, RandomState or None
-        Seed of the search for networks, where they are too large for an exact one.
+        Seed of the search for networks of more than 20 labels; smaller ones are the best there
+        are.
     verbose : int
         Whether to show progress.
 
@@ -252,6 +257,10 @@ class LDSMixture(JointClassifier):
 
     def _structure_learner(self, data: TrainingData) -> Any:
         seed = self._seed()
+        # a proof for many labels takes long, and how far it gets depends on the machine
+        search: Search | Literal["auto"] = (
+            "auto" if data.n_labels <= _MOST_PROVEN else "order search"
+        )
 
         def learn(codes: Codes, weight: Array) -> Parents:
             return learn_bayes_network(
@@ -262,6 +271,7 @@ class LDSMixture(JointClassifier):
                 equivalent_sample_size=float(self.equivalent_sample_size),
                 sample_weight=weight,
                 random_state=seed,
+                search=search,
             ).parents
 
         return learn

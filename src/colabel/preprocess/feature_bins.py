@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, Self
 
 import numpy as np
+from sklearn.utils.validation import _check_sample_weight
 
 from colabel.preprocess._cut_points import CutPoints, FloatArray, between
 
@@ -52,13 +53,15 @@ class FeatureBins(CutPoints):
         self.n_bins = n_bins
         self.strategy = strategy
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the cuts of every feature.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, p)
         y : ignored
+        sample_weight : array of shape (n,), optional
+            How many rows each row stands for; a row of weight zero does not exist.
         """
         if not isinstance(self.n_bins, int | np.integer) or self.n_bins < 2:
             raise ValueError(f"n_bins={self.n_bins!r} must be an integer, at least 2.")
@@ -67,17 +70,27 @@ class FeatureBins(CutPoints):
                 f"strategy={self.strategy!r} is not known: choose 'quantile' or 'width'."
             )
         rows = self._dense(X, reset=True)
-        self._set_cuts([self._cuts_of(column) for column in rows.T])
+        weight: FloatArray = _check_sample_weight(
+            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+        )
+        present = weight > 0
+        if not present.any():
+            raise ValueError(
+                "All sample weights are zero. Give at least one row a positive weight."
+            )
+        rows, weight = rows[present], weight[present]
+        self._set_cuts([self._cuts_of(column, weight) for column in rows.T])
         return self
 
-    def _cuts_of(self, column: FloatArray) -> FloatArray:
-        values, counts = np.unique(column, return_counts=True)
+    def _cuts_of(self, column: FloatArray, weight: FloatArray) -> FloatArray:
+        values, position = np.unique(column, return_inverse=True)
         if len(values) <= self.n_bins:
             return between(values[:-1], values[1:])
         if self.strategy == "width":
             parts = np.arange(1, self.n_bins) / self.n_bins
             return np.unique(values[0] * (1 - parts) + values[-1] * parts)
-        below = counts.cumsum()[:-1] / len(column)  # share of rows under the cut after each value
+        cumulated = np.bincount(position.reshape(-1), weight).cumsum()
+        below = cumulated[:-1] / cumulated[-1]  # share of rows under the cut after each value
         wanted = np.arange(1, self.n_bins) / self.n_bins
         nearest = np.unique(np.abs(below[:, None] - wanted).argmin(axis=0))
         return between(values[nearest], values[nearest + 1])
