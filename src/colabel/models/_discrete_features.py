@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from colabel._typing import is_sparse
 from colabel.labels import MISSING, Codes
-from colabel.learn.conditional import TrainingData
+from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.learn.lds import FeatureColumns
 from colabel.preprocess import FeatureBins
 
@@ -92,6 +92,14 @@ def dense(X: Any) -> Array:
 def weights_of(data: TrainingData) -> NDArray[np.float64]:
     """Weights (n,) of the rows, ones where none were given."""
     return np.ones(data.n_rows) if data.weight is None else data.weight.astype(np.float64)
+
+
+def complete_rows(data: TrainingData, seed: int) -> TrainingData:
+    """Rows with all their labels, equal ones merged, in random order."""
+    complete = np.flatnonzero((data.codes != MISSING).all(axis=1))
+    weight = None if data.weight is None else data.weight[complete]
+    known = TrainingData(data.X[complete], data.codes[complete], data.cardinalities, weight)
+    return distinct_rows(known, seed)
 
 
 def require_complete_rows(data: TrainingData) -> None:

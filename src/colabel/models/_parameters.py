@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+
+# Laplace's one, and less for rare labels and values.
+DEFAULT_SMOOTHING = (0.01, 0.1, 1.0)
 
 
 def check_positive(name: str, value: object) -> None:
@@ -19,3 +23,16 @@ def check_integer(name: str, value: object, least: int, most: int | None = None)
     if small or (most is not None and int(value) > most):  # type: ignore[call-overload]
         limit = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise ValueError(f"{name}={value!r} must be an integer {limit}.")
+
+
+def checked_grid(name: str, value: Any) -> tuple[float, ...]:
+    """Return a positive number, or several, as a tuple; raise ValueError otherwise."""
+    try:
+        grid = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    except (TypeError, ValueError):
+        grid = np.array([])
+    if grid.ndim != 1 or not len(grid) or not (np.isfinite(grid) & (grid > 0)).all():
+        raise ValueError(
+            f"{name}={value!r} must be a positive number or a sequence of positive numbers."
+        )
+    return tuple(grid.tolist())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,17 +16,32 @@ from colabel.labels import MISSING, Codes
 from colabel.learn.conditional import TrainingData
 from colabel.learn.lds import EMOptions
 from colabel.learn.lds.drivers import FeatureDrivers, feature_drivers, information_table
-from colabel.learn.lds.rounds import CRITERIA, Criterion, Parents, TrainingRows, learn_network
+from colabel.learn.lds.rounds import (
+    CRITERIA,
+    Criterion,
+    Parents,
+    StructureLearner,
+    TrainingRows,
+    learn_network,
+    smoothing_scorer,
+)
+from colabel.learn.smoothing import choose_smoothing
 from colabel.learn.structure import learn_bayes_network
 from colabel.learn.structure.bayes_network import Search
 from colabel.models._discrete_features import (
     check_bins,
+    complete_rows,
     feature_position,
     fit_features,
     require_complete_rows,
     weights_of,
 )
-from colabel.models._parameters import check_integer, check_positive
+from colabel.models._parameters import (
+    DEFAULT_SMOOTHING,
+    check_integer,
+    check_positive,
+    checked_grid,
+)
 from colabel.models.base import JointClassifier
 
 Array = NDArray[np.float64]
@@ -61,8 +77,12 @@ class LDSMixture(JointClassifier):
         are: every distinct value is a category.
     max_parents : int
         Most parents of a label; a dependency set has one label more.
-    smoothing : float
-        Pseudo-count added to every count (Laplace smoothing), positive.
+    smoothing : float or sequence of float
+        Pseudo-count added to every count (Laplace smoothing), positive. From a sequence the value
+        that makes the labels of rows held out most probable is chosen. Rare labels and rare
+        values want less than Laplace's 1.
+    cv : int
+        In how many parts rows are held out to choose the smoothing.
     network_score : {"bdeu", "bic"}
         Score of networks, see `learn_bayes_network`.
     equivalent_sample_size : float
@@ -102,6 +122,8 @@ class LDSMixture(JointClassifier):
         All parameters in codes.
     features_ : DiscreteFeatures
         How features become codes.
+    smoothing_ : float
+        Pseudo-count in use.
     rounds_ : tuple of float
         Training performance in each round.
     n_iter_ : int
@@ -132,7 +154,8 @@ class LDSMixture(JointClassifier):
         bins: int | None = 4,
         *,
         max_parents: int = 2,
-        smoothing: float = 1.0,
+        smoothing: float | Sequence[float] = DEFAULT_SMOOTHING,
+        cv: int = 3,
         network_score: Literal["bdeu", "bic"] = "bdeu",
         equivalent_sample_size: float = 1.0,
         criterion: Criterion = "hamming",
@@ -148,6 +171,7 @@ class LDSMixture(JointClassifier):
         self.bins = bins
         self.max_parents = max_parents
         self.smoothing = smoothing
+        self.cv = cv
         self.network_score = network_score
         self.equivalent_sample_size = equivalent_sample_size
         self.criterion = criterion
@@ -215,9 +239,10 @@ class LDSMixture(JointClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_bins(self.bins)
-        for name in ("smoothing", "tol", "equivalent_sample_size"):
+        checked_grid("smoothing", self.smoothing)
+        for name in ("tol", "equivalent_sample_size"):
             check_positive(name, getattr(self, name))
-        for name, least in (("max_parents", 0), ("max_rounds", 0), ("max_iter", 1)):
+        for name, least in (("cv", 2), ("max_parents", 0), ("max_rounds", 0), ("max_iter", 1)):
             check_integer(name, getattr(self, name), least)
         if self.criterion not in CRITERIA:
             known = ", ".join(map(repr, CRITERIA))
@@ -227,24 +252,18 @@ class LDSMixture(JointClassifier):
         chosen_inference(self.inference, data.cardinalities)
         require_complete_rows(data)
         self.features_ = fit_features(data.X, self.bins, data.weight)
-        rows = TrainingRows(
-            data.codes,
-            data.cardinalities,
-            self.features_.codes(data.X),
-            self.features_.columns,
-            weights_of(data),
-        )
+        structure = self._structure_learner(data)
         options = EMOptions(
-            float(self.smoothing),
-            float(self.tol),
-            int(self.max_iter),
-            self.n_jobs,
-            bool(self.verbose),
+            tol=float(self.tol),
+            max_iter=int(self.max_iter),
+            n_jobs=self.n_jobs,
+            verbose=bool(self.verbose),
         )
+        self.smoothing_ = self._choose_smoothing(data, structure, options)
         learned = learn_network(
-            rows,
-            self._structure_learner(data),
-            options,
+            self._rows(data),
+            structure,
+            options._replace(smoothing=self.smoothing_),
             criterion=self.criterion,
             max_rounds=int(self.max_rounds),
         )
@@ -255,7 +274,28 @@ class LDSMixture(JointClassifier):
         self.rounds_ = learned.scores
         self.n_iter_ = int(learned.trace.n_iter.max(initial=0))
 
-    def _structure_learner(self, data: TrainingData) -> Any:
+    def _rows(self, data: TrainingData) -> TrainingRows:
+        """Labels and features in codes."""
+        return TrainingRows(
+            data.codes,
+            data.cardinalities,
+            self.features_.codes(data.X),
+            self.features_.columns,
+            weights_of(data),
+        )
+
+    def _choose_smoothing(
+        self, data: TrainingData, structure: StructureLearner, options: EMOptions
+    ) -> float:
+        grid = checked_grid("smoothing", self.smoothing)
+        if len(grid) == 1:
+            return grid[0]
+        rows = self._rows(complete_rows(data, self._seed()))
+        scorer = smoothing_scorer(rows, structure, options, grid)
+        verbose = bool(self.verbose)
+        return choose_smoothing(grid, rows.weight, int(self.cv), scorer, verbose=verbose)
+
+    def _structure_learner(self, data: TrainingData) -> StructureLearner:
         seed = self._seed()
         # a proof for many labels takes long, and how far it gets depends on the machine
         search: Search | Literal["auto"] = (

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from colabel._progress import progress_bar
 from colabel.labels import MISSING, Codes
 from colabel.learn.lds.em import EMOptions, EMTrace, LabelledCounts, fit_parameters
 from colabel.learn.lds.network import LDSNetwork
-from colabel.learn.lds.sets import DependencySets, FeatureColumns, FloatArray
+from colabel.learn.lds.sets import DependencySets, FeatureColumns, FloatArray, Indices
+from colabel.learn.smoothing import SmoothingScorer
 from colabel.metrics import f1_label
 
-__all__ = ["Criterion", "LearnedNetwork", "Parents", "TrainingRows", "learn_network"]
+__all__ = [
+    "Criterion",
+    "LearnedNetwork",
+    "Parents",
+    "StructureLearner",
+    "TrainingRows",
+    "learn_network",
+    "smoothing_scorer",
+]
 
 Criterion = Literal["hamming", "f1"]
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
@@ -45,7 +56,16 @@ class TrainingRows:
 
     def complete(self) -> TrainingRows:
         """Return the rows whose labels are all observed and whose weight is positive."""
-        rows = (self.labels != MISSING).all(axis=1) & (self.weight > 0)
+        return self.some(np.flatnonzero(self.is_complete))
+
+    @property
+    def is_complete(self) -> NDArray[np.bool_]:
+        """Whether a row has all its labels and counts at all, (n,)."""
+        found: NDArray[np.bool_] = (self.labels != MISSING).all(axis=1) & (self.weight > 0)
+        return found
+
+    def some(self, rows: Indices) -> TrainingRows:
+        """Return the rows at these positions."""
         return TrainingRows(
             self.labels[rows],
             self.cardinalities,
@@ -53,6 +73,10 @@ class TrainingRows:
             self.columns,
             self.weight[rows],
         )
+
+    def counts(self) -> LabelledCounts:
+        """Count the rows."""
+        return LabelledCounts.of(self.labels, self.features, self.columns, self.weight)
 
 
 class LearnedNetwork(NamedTuple):
@@ -102,7 +126,7 @@ def learn_network(
         Most networks after the first.
     """
     known = rows.complete()
-    counts = LabelledCounts.of(rows.labels, rows.features, rows.columns, rows.weight)
+    counts = rows.counts()
 
     def fit(parents: Parents) -> tuple[LDSNetwork, EMTrace]:
         sets = DependencySets.of(parents, rows.cardinalities)
@@ -129,6 +153,42 @@ def learn_network(
                 break
             parents, best = new_parents, candidate
     return LearnedNetwork(*best, tuple(scores))
+
+
+def smoothing_scorer(
+    rows: TrainingRows, structure: StructureLearner, options: EMOptions, grid: Sequence[float]
+) -> SmoothingScorer:
+    """Return what `choose_smoothing` needs: a first network and its parameters for each value.
+
+    The labels held out are scored among the label vectors seen and the neighbours of the best of
+    these: all vectors would take long.
+    """
+
+    def score(left: FloatArray, held_out: Indices) -> FloatArray:
+        known = replace(rows, weight=left)
+        first = known.complete()
+        sets = DependencySets.of(structure(first.labels, first.weight), rows.cardinalities)
+        counts, found = known.counts(), []
+        for value in grid:
+            own = options._replace(smoothing=float(value), verbose=False)
+            network, _ = fit_parameters(counts, sets, rows.columns, own)
+            found.append(_log_prob_nearby(network, rows.some(held_out)))
+        return np.stack(found)
+
+    return score
+
+
+def _log_prob_nearby(network: LDSNetwork, rows: TrainingRows) -> FloatArray:
+    """Log-probability (n,) of each row's labels among vectors that are easy to list."""
+    seen = network.seen_scores(rows.features)
+    best = network.vectors[seen.argmax(axis=1)]
+    codes, nearby = network.neighbours(rows.features, best)
+    own = network.log_joint(rows.features, rows.labels)
+    listed = (network.seen_positions(rows.labels) >= 0) | (
+        (codes == rows.labels[:, None]).all(axis=2) & np.isfinite(nearby)
+    ).any(axis=1)
+    extra = np.where(listed, -np.inf, own)[:, None]
+    return np.asarray(own - logsumexp(np.concatenate([seen, nearby, extra], axis=1), axis=1))
 
 
 def infer_labels(
