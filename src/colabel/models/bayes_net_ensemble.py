@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,45 +12,29 @@ from sklearn.utils.validation import check_is_fitted
 
 from colabel.decide import Decision
 from colabel.joint import Joint, PairwiseField
-from colabel.labels import MISSING, Codes
+from colabel.labels import Codes
 from colabel.learn.conditional import TrainingData
-from colabel.learn.feature_arcs import ArcScore, choose_label_parents, label_state
-from colabel.learn.lds import FeatureColumns, LabelledCounts
+from colabel.learn.ensemble_tables import EnsembleTables, ensemble_tables
+from colabel.learn.feature_arcs import ArcScore, choose_label_parents
+from colabel.learn.lds.rounds import Parents, TrainingRows
+from colabel.learn.smoothing import choose_smoothing
 from colabel.models._discrete_features import (
     check_bins,
+    complete_rows,
     fit_features,
     require_complete_rows,
     weights_of,
 )
 from colabel.models._field_parameters import Engine
-from colabel.models._parameters import check_integer, check_positive
+from colabel.models._parameters import (
+    DEFAULT_SMOOTHING,
+    check_integer,
+    check_positive,
+    checked_grid,
+)
 from colabel.models.base import JointClassifier
 
 Array = NDArray[np.float64]
-
-
-class FeatureFactor(NamedTuple):
-    """All features with the same parents.
-
-    Attributes
-    ----------
-    parents : tuple of int
-        Labels, ascending.
-    features : (m,) array of int
-    log_tables : tuple of m arrays (S, V_j)
-        log P(x_j | state of the parents).
-    """
-
-    parents: tuple[int, ...]
-    features: NDArray[np.intp]
-    log_tables: tuple[Array, ...]
-
-    def scores(self, codes: Codes) -> Array:
-        """Sum of the log-probabilities of these features, (n, S)."""
-        found = np.zeros((len(codes), len(self.log_tables[0])))
-        for j, table in zip(self.features, self.log_tables, strict=True):
-            found += table.T[codes[:, j]]
-        return found
 
 
 class BayesNetEnsemble(JointClassifier):
@@ -77,8 +63,11 @@ class BayesNetEnsemble(JointClassifier):
         are: every distinct value is a category.
     max_parents : int
         Most parents of a feature, 0 to 2.
-    smoothing : float
-        Pseudo-count added to every count, positive.
+    smoothing : float or sequence of float
+        Pseudo-count added to every count, positive. From a sequence the value that makes the
+        labels of rows held out most probable is chosen.
+    n_folds : int
+        In how many parts rows are held out to choose the smoothing.
     arc_score : {"bdeu", "bic"}
         What decides on the parents of a feature.
     equivalent_sample_size : float
@@ -102,6 +91,8 @@ class BayesNetEnsemble(JointClassifier):
         log P(y_i | y_r) for each root r and child i.
     factors_ : tuple of FeatureFactor
         Features with the same parents, and their tables.
+    smoothing_ : float
+        Pseudo-count in use.
     features_ : DiscreteFeatures
         How features become codes.
 
@@ -126,7 +117,8 @@ class BayesNetEnsemble(JointClassifier):
         bins: int | None = 4,
         *,
         max_parents: int = 2,
-        smoothing: float = 1.0,
+        smoothing: float | Sequence[float] = DEFAULT_SMOOTHING,
+        n_folds: int = 3,
         arc_score: ArcScore = "bdeu",
         equivalent_sample_size: float = 1.0,
         engine: Engine = "auto",
@@ -137,6 +129,7 @@ class BayesNetEnsemble(JointClassifier):
         self.bins = bins
         self.max_parents = max_parents
         self.smoothing = smoothing
+        self.n_folds = n_folds
         self.arc_score = arc_score
         self.equivalent_sample_size = equivalent_sample_size
         self.engine = engine
@@ -150,8 +143,8 @@ class BayesNetEnsemble(JointClassifier):
         """Return the joint of each member, one root after the other, for rows X (n, p)."""
         check_is_fitted(self)
         codes = self.features_.codes(self._checked(X, reset=False))
-        n_labels = self.label_space_.n_labels
-        return [self._field(codes, {root: 1.0}) for root in range(n_labels)]
+        tables = self._fitted_tables()
+        return [self._field(tables, codes, root) for root in range(self.label_space_.n_labels)]
 
     def pooled_marginals(self, X: Any) -> Any:
         """Geometric means of the members' marginals, normalised: the EBN-M of the paper.
@@ -171,7 +164,8 @@ class BayesNetEnsemble(JointClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_bins(self.bins)
-        check_positive("smoothing", self.smoothing)
+        checked_grid("smoothing", self.smoothing)
+        check_integer("n_folds", self.n_folds, 2)
         check_positive("equivalent_sample_size", self.equivalent_sample_size)
         check_integer("max_parents", self.max_parents, 0, 2)
         if self.arc_score not in ("bdeu", "bic"):
@@ -179,97 +173,77 @@ class BayesNetEnsemble(JointClassifier):
 
     def _learn(self, data: TrainingData) -> None:
         require_complete_rows(data)
-        weight = weights_of(data)
         self.features_ = fit_features(data.X, self.bins, data.weight)
-        columns = self.features_.columns
-        counts = LabelledCounts.of(data.codes, self.features_.codes(data.X), columns, weight)
-        self.feature_parents_ = choose_label_parents(
+        self._field_seed = self._seed()
+        self.smoothing_ = self._choose_smoothing(data)
+        tables = self._tables(self._rows(data), self.smoothing_)
+        self.feature_parents_ = tables.feature_parents
+        self.label_log_prob_ = tables.labels
+        self.arc_log_prob_ = tables.arcs
+        self.factors_ = tables.factors
+
+    def _choose_smoothing(self, data: TrainingData) -> float:
+        grid = checked_grid("smoothing", self.smoothing)
+        if len(grid) == 1:
+            return grid[0]
+        rows = self._rows(complete_rows(data, self._field_seed))
+
+        def score(left: Array, held_out: NDArray[np.intp]) -> Array:
+            parents = self._feature_parents(replace(rows, weight=left))
+            found = []
+            for value in grid:
+                tables = self._tables(replace(rows, weight=left), value, parents)
+                joint = self._field(tables, rows.features[held_out])
+                found.append(joint.log_prob_codes(rows.labels[held_out]))
+            return np.stack(found)
+
+        return choose_smoothing(grid, rows.weight, int(self.n_folds), score)
+
+    def _rows(self, data: TrainingData) -> TrainingRows:
+        codes, columns = self.features_.codes(data.X), self.features_.columns
+        return TrainingRows(data.codes, data.cardinalities, codes, columns, weights_of(data))
+
+    def _feature_parents(self, rows: TrainingRows) -> Parents:
+        counts = rows.counts()
+        return choose_label_parents(
             counts.vectors,
             counts.values,
-            columns,
-            data.cardinalities,
+            rows.columns,
+            rows.cardinalities,
             max_parents=int(self.max_parents),
             score=self.arc_score,
             equivalent_sample_size=float(self.equivalent_sample_size),
         )
-        self.factors_ = self._factors(counts, columns, data.cardinalities)
-        every = range(data.n_labels)
-        self.label_log_prob_ = [self._log_table(data, weight, (i,))[0] for i in every]
-        self.arc_log_prob_ = {
-            (r, i): self._log_table(data, weight, (r, i)) for r in every for i in every if r != i
-        }
-        self._field_seed = self._seed()
 
-    def _factors(
-        self, counts: LabelledCounts, columns: FeatureColumns, cardinalities: tuple[int, ...]
-    ) -> tuple[FeatureFactor, ...]:
-        """Smoothed tables of the features, gathered by their parents."""
-        found = []
-        for parents in sorted(set(self.feature_parents_)):
-            own = [j for j, other in enumerate(self.feature_parents_) if other == parents]
-            state, n_states = label_state(counts.vectors, parents, cardinalities)
-            tally = np.zeros((n_states, columns.n_columns))
-            np.add.at(tally, state, counts.values)
-            tables = [_log_rows(tally[:, columns.of(j)], float(self.smoothing)) for j in own]
-            found.append(FeatureFactor(parents, np.array(own, dtype=np.intp), tuple(tables)))
-        return tuple(found)
-
-    def _log_table(self, data: TrainingData, weight: Array, labels: tuple[int, ...]) -> Array:
-        """Smoothed log P(last label | the one before), (K_r, K_i); (1, K_i) without one."""
-        known = (data.codes[:, labels] != MISSING).all(axis=1)
-        state, n_states = label_state(data.codes[known], labels, data.cardinalities)
-        counts = np.bincount(state, weight[known], minlength=n_states)
-        rows = counts.reshape(-1, data.cardinalities[labels[-1]]).astype(np.float64)
-        return _log_rows(rows, float(self.smoothing))
+    def _tables(
+        self, rows: TrainingRows, smoothing: float, parents: Parents | None = None
+    ) -> EnsembleTables:
+        return ensemble_tables(rows, parents or self._feature_parents(rows), smoothing)
 
     # Answering
 
     def _joint(self, X: Any) -> Joint:
-        n_labels = self.label_space_.n_labels
-        shares = dict.fromkeys(range(n_labels), 1.0 / n_labels)
-        return self._field(self.features_.codes(X), shares)
+        return self._field(self._fitted_tables(), self.features_.codes(X))
 
-    def _field(self, codes: Codes, shares: dict[int, float]) -> PairwiseField:
-        """The members with these roots, each raised to its share, times the features."""
-        sizes = self.label_space_.cardinalities
-        unary = [np.zeros((len(codes), size)) for size in sizes]
-        tables: dict[tuple[int, int], Array] = {}
-        for root, share in shares.items():
-            unary[root] += share * self.label_log_prob_[root]
-            for i in range(len(sizes)):
-                if i != root:
-                    _add(tables, root, i, share * self.arc_log_prob_[root, i][None])
-        for factor in self.factors_:
-            scores = factor.scores(codes)
-            if len(factor.parents) == 1:
-                unary[factor.parents[0]] += scores
-            elif factor.parents:
-                first, second = factor.parents
-                _add(tables, first, second, scores.reshape(-1, sizes[first], sizes[second]))
-        edges = sorted(tables)
+    def _fitted_tables(self) -> EnsembleTables:
+        return EnsembleTables(
+            self.feature_parents_, self.label_log_prob_, self.arc_log_prob_, self.factors_
+        )
+
+    def _field(
+        self, tables: EnsembleTables, codes: Codes, root: int | None = None
+    ) -> PairwiseField:
+        """The field of the member with this root, or of all members pooled."""
+        unary, edges, pairs = tables.potentials(codes, root)
         return PairwiseField(
             self.label_space_,
             unary,
-            np.array(edges, dtype=np.intp).reshape(-1, 2),
-            [tables[edge] for edge in edges],
+            edges,
+            pairs,
             engine=self.engine,
             random_state=self._field_seed,
             n_jobs=self.n_jobs,
         )
-
-
-def _add(tables: dict[tuple[int, int], Array], i: int, j: int, table: Array) -> None:
-    """Add a table (n or 1, K_i, K_j) to that of an edge."""
-    if i > j:
-        i, j, table = j, i, table.transpose(0, 2, 1)
-    tables[i, j] = tables[i, j] + table if (i, j) in tables else table
-
-
-def _log_rows(counts: Array, smoothing: float) -> Array:
-    """Logarithms of smoothed frequencies, rows summing to one."""
-    smoothed = counts + smoothing
-    found: Array = np.log(smoothed / smoothed.sum(axis=1, keepdims=True))
-    return found
 
 
 def _geometric_mean(tables: list[Array]) -> Array:

@@ -81,7 +81,7 @@ class LDSMixture(JointClassifier):
         Pseudo-count added to every count (Laplace smoothing), positive. From a sequence the value
         that makes the labels of rows held out most probable is chosen. Rare labels and rare
         values want less than Laplace's 1.
-    cv : int
+    n_folds : int
         In how many parts rows are held out to choose the smoothing.
     network_score : {"bdeu", "bic"}
         Score of networks, see `learn_bayes_network`.
@@ -155,7 +155,7 @@ class LDSMixture(JointClassifier):
         *,
         max_parents: int = 2,
         smoothing: float | Sequence[float] = DEFAULT_SMOOTHING,
-        cv: int = 3,
+        n_folds: int = 3,
         network_score: Literal["bdeu", "bic"] = "bdeu",
         equivalent_sample_size: float = 1.0,
         criterion: Criterion = "hamming",
@@ -171,7 +171,7 @@ class LDSMixture(JointClassifier):
         self.bins = bins
         self.max_parents = max_parents
         self.smoothing = smoothing
-        self.cv = cv
+        self.n_folds = n_folds
         self.network_score = network_score
         self.equivalent_sample_size = equivalent_sample_size
         self.criterion = criterion
@@ -242,7 +242,7 @@ class LDSMixture(JointClassifier):
         checked_grid("smoothing", self.smoothing)
         for name in ("tol", "equivalent_sample_size"):
             check_positive(name, getattr(self, name))
-        for name, least in (("cv", 2), ("max_parents", 0), ("max_rounds", 0), ("max_iter", 1)):
+        for name, least in (("n_folds", 2), ("max_parents", 0), ("max_rounds", 0), ("max_iter", 1)):
             check_integer(name, getattr(self, name), least)
         if self.criterion not in CRITERIA:
             known = ", ".join(map(repr, CRITERIA))
@@ -293,7 +293,7 @@ class LDSMixture(JointClassifier):
         rows = self._rows(complete_rows(data, self._seed()))
         scorer = smoothing_scorer(rows, structure, options, grid)
         verbose = bool(self.verbose)
-        return choose_smoothing(grid, rows.weight, int(self.cv), scorer, verbose=verbose)
+        return choose_smoothing(grid, rows.weight, int(self.n_folds), scorer, verbose=verbose)
 
     def _structure_learner(self, data: TrainingData) -> StructureLearner:
         seed = self._seed()
