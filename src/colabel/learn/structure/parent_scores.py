@@ -244,7 +244,11 @@ def _read(codes: ArrayLike, n_values: ArrayLike, sample_weight: ArrayLike | None
     weight = _weights(sample_weight, len(rows))
     distinct, place = np.unique(rows[weight > 0], axis=0, return_inverse=True)
     joined = np.bincount(place.ravel(), weights=weight[weight > 0], minlength=len(distinct))
-    return _Table(np.ascontiguousarray(distinct.T), joined.astype(np.float64), sizes)
+    columns = np.ascontiguousarray(distinct.T)
+    for column in columns:  # scores do not depend on which value has which code
+        common = np.bincount(column, weights=joined).argmax()
+        column[:] = np.where(column == common, 0, np.where(column == 0, common, column))
+    return _Table(columns, joined.astype(np.float64), sizes)
 
 
 def _weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
