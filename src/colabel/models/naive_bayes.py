@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from colabel._typing import is_sparse
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
-
-# Whole numbers within such a range are looked up directly; others by a search.
-_WIDEST_RANGE = 4096
+from colabel.models._value_cells import FloatArray, ValueCells, count_by_class, sum_by_class
 
 
 class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
@@ -83,8 +78,9 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
             raise ValueError("All sample weights are zero. Give a row a positive weight.")
         self.classes_, of_row = np.unique(y, return_inverse=True)
         rows, of_row, weight = _dense(X)[kept], of_row[kept], weight[kept]
-        self._cells = _Cells.of_rows(rows)
-        counts = self._counts(rows, of_row, weight)
+        self._cells = ValueCells.of_rows(rows)
+        places, n_cells = self._cells.places(rows), int(self._cells.first[-1])
+        counts = count_by_class(places, of_row, weight, len(self.classes_), n_cells)
         self.class_count_ = np.bincount(of_row, weight, minlength=len(self.classes_))
         prior = self.class_count_ + self.alpha
         self.class_log_prior_ = np.log(prior / prior.sum())
@@ -94,26 +90,11 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
         self._log_prob = np.log(counts + self.alpha) - np.repeat(np.log(smoothed), sizes, axis=1)
         return self
 
-    def _counts(self, rows: FloatArray, of_row: IntArray, weight: FloatArray) -> FloatArray:
-        """Weight of the rows of each class in each cell, (K, cells)."""
-        cells, n_cells = self._cells.places(rows), int(self._cells.first[-1])
-        return np.stack(
-            [
-                np.bincount(
-                    cells[of_row == c].ravel(),
-                    np.repeat(weight[of_row == c], rows.shape[1]),
-                    minlength=n_cells,
-                )
-                for c in range(len(self.classes_))
-            ]
-        )
-
     def predict_joint_log_proba(self, X: Any) -> FloatArray:
         """Return log P(c, x) of each class, (n, K)."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-        cells = self._cells.places(_dense(X))
-        evidence = np.stack([table[cells].sum(axis=1) for table in self._log_prob], axis=1)
+        evidence = sum_by_class(self._cells.places(_dense(X)), self._log_prob)
         result: FloatArray = self.class_log_prior_ + evidence
         return result
 
@@ -139,52 +120,5 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
         return tags
 
 
-class _Cells(NamedTuple):
-    """Where each value of each feature is counted; the last cell of a feature is for the unseen.
-
-    Attributes
-    ----------
-    first : (p + 1,)
-        The cells of feature j stand from ``first[j]`` to ``first[j + 1]``.
-    low : (p,)
-        Smallest value of a feature of whole numbers: its cells are the numbers from there on.
-    searched : dict
-        Sorted values of each of the other features, a cell each.
-    """
-
-    first: IntArray
-    low: FloatArray
-    searched: dict[int, FloatArray]
-
-    @classmethod
-    def of_rows(cls, rows: FloatArray) -> _Cells:
-        low, high = rows.min(axis=0), rows.max(axis=0)
-        direct = (high - low < _WIDEST_RANGE) & (rows == np.floor(rows)).all(axis=0)
-        searched = {int(j): np.unique(rows[:, j]) for j in np.flatnonzero(~direct)}
-        sizes = np.where(direct, high - low + 1, 0).astype(np.intp)
-        for j, values in searched.items():
-            sizes[j] = len(values)
-        return cls(np.concatenate([[0], np.cumsum(sizes + 1)]), low, searched)
-
-    def places(self, rows: FloatArray) -> IntArray:
-        """Cell of each value, (n, p)."""
-        unseen = np.diff(self.first) - 1
-        with np.errstate(invalid="ignore", over="ignore"):
-            shifted = rows - self.low
-            inside = (shifted >= 0) & (shifted < unseen) & (shifted == np.floor(shifted))
-        codes = np.where(inside, shifted, unseen).astype(np.intp)
-        for j, values in self.searched.items():
-            found = np.minimum(np.searchsorted(values, rows[:, j]), len(values) - 1)
-            codes[:, j] = np.where(values[found] == rows[:, j], found, len(values))
-        places: IntArray = codes + self.first[:-1]
-        return places
-
-    def per_feature(self, seen: NDArray[np.bool_]) -> IntArray:
-        """Count the cells of each feature that are marked (cells,)."""
-        counts: IntArray = np.add.reduceat(seen.astype(np.intp), self.first[:-1])
-        return counts
-
-
 def _dense(X: Any) -> FloatArray:
-    rows: FloatArray = X.toarray() if is_sparse(X) else X
-    return rows
+    return np.ascontiguousarray(X.toarray() if is_sparse(X) else X)

@@ -50,11 +50,13 @@ class Fraction(NamedTuple):
 
 def coefficients(cuts: list[Cut], child: IntArray, parents: IntArray) -> sp.csr_array:
     """Coefficients (cuts, columns) of the columns with these children and parents."""
-    rows = []
+    columns = []
     for cluster, k in cuts:
         inside = np.append(cluster, False)  # the last entry serves the padding
-        rows.append((inside[parents].sum(axis=1) >= k) & cluster[child])
-    return sp.csr_array(np.array(rows, dtype=np.float64))
+        columns.append(np.flatnonzero((inside[parents].sum(axis=1) >= k) & cluster[child]))
+    ends = np.cumsum([0, *(len(places) for places in columns)])
+    entries = (np.ones(ends[-1]), np.concatenate(columns), ends)
+    return sp.csr_array(entries, shape=(len(cuts), len(child)))
 
 
 def cycle_cuts(solution: Fraction) -> list[Cut]:

@@ -244,7 +244,11 @@ def _read(codes: ArrayLike, n_values: ArrayLike, sample_weight: ArrayLike | None
     weight = _weights(sample_weight, len(rows))
     distinct, place = np.unique(rows[weight > 0], axis=0, return_inverse=True)
     joined = np.bincount(place.ravel(), weights=weight[weight > 0], minlength=len(distinct))
-    return _Table(np.ascontiguousarray(distinct.T), joined.astype(np.float64), sizes)
+    columns = np.ascontiguousarray(distinct.T)
+    for column in columns:  # scores do not depend on which value has which code
+        common = np.bincount(column, weights=joined).argmax()
+        column[:] = np.where(column == common, 0, np.where(column == 0, common, column))
+    return _Table(columns, joined.astype(np.float64), sizes)
 
 
 def _weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
@@ -293,47 +297,64 @@ def _undominated(
     `best` holds, for each set, the best score among it and its subsets; sets are told by their
     colexical place among the other variables.
     """
-    n_others = d - 1
     start = np.zeros(most + 2, dtype=np.intp)
     for size in range(most + 1):
-        start[size + 1] = start[size] + choose[n_others, size]
-    best = np.empty(start[most + 1])
-    kept = np.empty(start[most + 1], dtype=np.intp)
-    found = np.empty(start[most + 1])
-    sets = np.full((start[most + 1], max(most, 1)), -1, dtype=np.intp)
+        start[size + 1] = start[size] + choose[d - 1, size]
+    n_sets = start[most + 1]
+    best, found = np.empty(n_sets), np.empty(n_sets)
+    sets = np.full((n_sets, max(most, 1)), -1, dtype=np.intp)
     n_kept = 0
-    chosen, family = np.empty(most + 1, dtype=np.intp), np.empty(most + 1, dtype=np.intp)
+    chosen = np.empty(most + 1, dtype=np.intp)
     for size in range(most + 1):
         for place in range(size):
             chosen[place] = place
         for at in range(start[size], start[size + 1]):
-            below = -np.inf
-            for left_out in range(size):
-                subset = start[size - 1]
-                for place in range(size):
-                    if place != left_out:
-                        to = place if place < left_out else place - 1
-                        subset += choose[chosen[place], to + 1]
-                below = max(below, best[subset])
-            n_before = 0
+            below = _best_below(chosen, size, start, best, choose)
+            parents = sets[n_kept]  # overwritten by the next set if this one is not kept
             for place in range(size):
-                member = chosen[place] + (chosen[place] >= child)
-                sets[at, place] = member
-                n_before += member < child
-            without = set_position(sets[at], size, offsets, choose)
-            for place in range(size + 1):
-                if place == n_before:
-                    family[place] = child
-                else:
-                    family[place] = sets[at, place - (place > n_before)]
-            score = values[set_position(family, size + 1, offsets, choose)] - values[without]
+                parents[place] = chosen[place] + (chosen[place] >= child)
+            score = _family_score(values, child, parents, size, offsets, choose)
             if size == 0 or score > below + _GAIN * (1.0 + abs(below)):
-                kept[n_kept], found[n_kept] = at, score
+                found[n_kept] = score
                 n_kept += 1
             best[at] = max(score, below)
-            next_combination(chosen, size, n_others)
+            next_combination(chosen, size, d - 1)
     order = np.argsort(-found[:n_kept], kind="mergesort")
-    parents = np.full((n_kept, max(most, 1)), -1, dtype=np.intp)
-    for to in range(n_kept):
-        parents[to] = sets[kept[order[to]]]
-    return found[:n_kept][order], parents
+    return found[order], sets[order]
+
+
+@njit(nogil=True, cache=True)
+def _best_below(
+    chosen: IntArray, size: int, start: IntArray, best: FloatArray, choose: IntArray
+) -> float:
+    """Best score among the proper subsets of a set, by those with one member less."""
+    highest = -np.inf
+    for left_out in range(size):
+        subset = start[size - 1]
+        for place in range(left_out):
+            subset += choose[chosen[place], place + 1]
+        for place in range(left_out + 1, size):
+            subset += choose[chosen[place], place]
+        highest = max(highest, best[subset])
+    return highest
+
+
+@njit(nogil=True, cache=True)
+def _family_score(
+    values: FloatArray,
+    child: int,
+    parents: IntArray,
+    size: int,
+    offsets: IntArray,
+    choose: IntArray,
+) -> float:
+    """G(parents with child) - G(parents)."""
+    family = np.empty(size + 1, dtype=np.intp)
+    at = 0
+    while at < size and parents[at] < child:
+        family[at] = parents[at]
+        at += 1
+    family[at] = child
+    family[at + 1 :] = parents[at:size]
+    with_child = values[set_position(family, size + 1, offsets, choose)]
+    return with_child - values[set_position(parents, size, offsets, choose)]  # type: ignore[no-any-return]
