@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: help demo test lint types pytest bench results studies clean
+.PHONY: help demo test lint types pytest bench results studies docs transcript clean
 
 help:            ## show this list
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*## */\t/'
@@ -50,5 +51,16 @@ studies: $(READY) ## the tables of the papers: RESULTS.md and results.html (need
 	$(BIN)/colabel study report $(STUDIES) -o RESULTS.md
 	$(BIN)/colabel study report $(STUDIES) -o results.html
 
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $(DOCS_READY)
+
+docs: $(DOCS_READY) ## the site, in docs/_build/html; runs the lessons, fetches nothing
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html
+	@echo "The site is docs/_build/html/index.html."
+
+transcript: $(READY) ## type the commands that the pages show again, and write down what they print
+	$(BIN)/python docs/transcript.py
+
 clean:           ## forget the environment and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov docs/_build docs/lessons docs/api/generated

@@ -252,6 +252,30 @@ def thresholds() -> str:
     return drawn
 
 
+def dependency_sets() -> str:
+    """Draw a network over labels, and features that come from sets of a label and its parents."""
+    places, below = row_of(Y4[:3], 28, 50, 80), row_of(("x1", "x2", "x3"), 104, 50, 80)
+    y1, y2, y3 = places.values()
+    drawn = ""
+    for x, sets in zip(below.values(), ((y1,), (y1, y2), (y2, y3)), strict=True):
+        drawn += "".join(line(y, x, "faint") for y in sets)
+    drawn += line(y1, y2) + line(y2, y3)
+    return drawn + "".join(features(at, name) for name, at in below.items()) + _labels(places)
+
+
+def network_ensemble() -> str:
+    """Draw naive networks with a different root each, pooled."""
+    drawn = ""
+    for i, (root, left, right) in enumerate(
+        (("y1", "y2", "y3"), ("y2", "y1", "y3"), ("y3", "y1", "y2"))
+    ):
+        middle = 44.0 + 86 * i
+        places = {root: (middle, 24.0), left: (middle - 23, 72.0), right: (middle + 23, 72.0)}
+        drawn += line(places[root], places[left]) + line(places[root], places[right])
+        drawn += _labels(places)
+    return drawn + words((130, 116), "geometric mean of all roots")
+
+
 SKETCHES: dict[str, Callable[[], str]] = {
     "independent": independent,
     "stacked": stacked,
@@ -266,6 +290,8 @@ SKETCHES: dict[str, Callable[[], str]] = {
     "ranking": ranking,
     "coding": coding,
     "thresholds": thresholds,
+    "dependency-sets": dependency_sets,
+    "network-ensemble": network_ensemble,
 }
 
 _HEADS = "".join(
