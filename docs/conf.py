@@ -69,6 +69,8 @@ copybutton_prompt_is_regexp = True
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "lessons",
+    "backreferences_dir": "lessons/backreferences",
+    "doc_module": ("colabel",),
     "filename_pattern": r"/plot_",
     "within_subsection_order": "FileNameSortKey",
     "image_scrapers": ("matplotlib",),

@@ -41,7 +41,7 @@ def as_set(labels):
 one_by_one = (joint.marginals()[0] > 0.5).astype(int)
 print("together:  ", as_set(joint.mode()[0]))
 print("one by one:", as_set(one_by_one))
-print("rows of the data with that set:", (data.Y == one_by_one).all(axis=1).sum())
+print("rows of the data with that set:", (one_by_one == data.Y).all(axis=1).sum())
 
 # %%
 # How probable are both answers as sets?

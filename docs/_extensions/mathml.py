@@ -6,19 +6,18 @@ import re
 from typing import Any
 
 from docutils import nodes
-from docutils.utils.math import MathError, latex2mathml, pick_math_environment
+from docutils.utils.math import MathError, latex2mathml
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.writers.html5 import HTML5Translator
 
 
 def _as_mathml(formula: str, *, block: bool) -> str:
-    if block and "\\begin" not in formula:
-        environment = pick_math_environment(formula)
-        if environment != "equation*":
-            formula = rf"\begin{{{environment}}}{formula}\end{{{environment}}}"
+    if block and r"\\" in formula and r"\begin" not in formula:
+        formula = rf"\begin{{aligned}}{formula}\end{{aligned}}"
     # the size of a bracket follows from its content in MathML
     formula = re.sub(r"\\(?:[bB]ig+[lrm]?)(?![a-zA-Z])", "", formula)
+    formula = re.sub(r"\\dots(?![a-zA-Z])", r"\\ldots", formula)
     try:
         return str(latex2mathml.tex2mathml(formula, as_block=block))
     except MathError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 from docutils import nodes
@@ -123,7 +124,7 @@ def tree() -> str:
 
 
 def _chain_arcs(places: list[Point], bend: float = 26) -> str:
-    arcs = "".join(line(a, b) for a, b in zip(places, places[1:], strict=False))
+    arcs = "".join(line(a, b) for a, b in pairwise(places))
     for i, start in enumerate(places):
         for j in range(i + 2, len(places)):
             arcs += arc(start, places[j], bend * (j - i))
@@ -134,10 +135,7 @@ def chain() -> str:
     """Draw a chain in which each label sees all before it."""
     places, x = row_of(Y4, 72, 45), (127.5, 115.0)
     return (
-        _from_x(places, x)
-        + _chain_arcs(list(places.values()), 20)
-        + features(x)
-        + _labels(places)
+        _from_x(places, x) + _chain_arcs(list(places.values()), 20) + features(x) + _labels(places)
     )
 
 
@@ -147,7 +145,7 @@ def chain_ensemble() -> str:
     for i, order in enumerate((("y1", "y2", "y3"), ("y3", "y1", "y2"), ("y2", "y3", "y1"))):
         places = {name: (24.0 + 48 * k, 22.0 + 43 * i) for k, name in enumerate(order)}
         at = list(places.values())
-        drawn += "".join(line(a, b) for a, b in zip(at, at[1:], strict=False)) + _labels(places)
+        drawn += "".join(line(a, b) for a, b in pairwise(at)) + _labels(places)
         drawn += line((at[-1][0] + 4, at[-1][1]), (205.0, 65.0), "faint")
     return drawn + words((222, 62), "mean") + words((222, 76), "of three")
 
@@ -222,8 +220,11 @@ def ranking() -> str:
     drawn += '<line class="dotted wide" x1="128" y1="28" x2="128" y2="100"/>'
     for name, x in (("y3", 40.0), ("y1", 88.0), ("y4", 165.0), ("y2", 222.0)):
         drawn += label((x, 70.0), name)
-    return drawn + words((64, 115), "not announced") + words((193, 115), "announced") + words(
-        (128, 20), "t(x)"
+    return (
+        drawn
+        + words((64, 115), "not announced")
+        + words((193, 115), "announced")
+        + words((128, 20), "t(x)")
     )
 
 
@@ -231,7 +232,8 @@ def coding() -> str:
     """Draw the corners of the label square, a regression between them, and a metric around it."""
     corners = {"00": (80.0, 108.0), "10": (180.0, 108.0), "01": (80.0, 22.0), "11": (180.0, 22.0)}
     drawn = '<rect class="faint open" x="80" y="22" width="100" height="86"/>'
-    drawn += '<ellipse class="dashed" cx="140" cy="62" rx="62" ry="24" transform="rotate(-42 140 62)"/>'
+    drawn += '<ellipse class="dashed" cx="140" cy="62" rx="62" ry="24" '
+    drawn += 'transform="rotate(-42 140 62)"/>'
     drawn += '<circle class="dot has" cx="140" cy="62" r="4.5"/>' + words((118, 74), "ŷ(x)")
     drawn += line((140.0, 62.0), corners["11"])
     for name, (x, y) in corners.items():

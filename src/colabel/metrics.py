@@ -110,9 +110,9 @@ def multilabel_accuracy(
 
     .. math:: \frac{1}{n} \sum_i \frac{|M_i \cap \hat M_i|}{|M_i \cup \hat M_i|}
 
-    as ML_acc of [1]_. That paper does not say what 0/0 is; here a row without labels for which
-    none is predicted counts as 1. For class variables, where M is the d pairs of the row, a row
-    with a right values counts a / (2d - a).
+    as ML_acc of Simha and Shatkay. Their paper does not say what 0/0 is; here a row without labels
+    for which none is predicted counts as 1. For class variables, where M is the d pairs of the row,
+    a row with a right values counts a / (2d - a).
 
     Parameters
     ----------
@@ -212,7 +212,9 @@ def f1_label(
     sample_weight: ArrayLike | None = None,
     zero_division: float = 1.0,
 ) -> float:
-    r"""F1-label score of [1]_ and [2]_: per label, from the overlap of the whole label sets.
+    r"""F1-label score: per label, from the overlap of the whole label sets.
+
+    As used by Briesemeister et al. and by Simha and Shatkay:
 
     .. math::
         Pre_c &= \mathrm{mean}_{i : c \in \hat M_i} |M_i \cap \hat M_i| / |\hat M_i| \\

@@ -25,8 +25,8 @@ class F1:
         E[F(y, h)] = \sum_{i : h_i = 1} \sum_s \frac{2 P(y_i = 1, |y| = s)}{s + |h|}
 
     For each size of h the best labels are those with the largest inner sums, so the best vector
-    is found exactly from P(y_i = 1, |y| = s), in O(d^3) a row. `Joint.size_marginals` says which
-    families know these exactly; for others the answer is the maximiser under draws.
+    is found exactly from ``P(y_i = 1, |y| = s)``, in O(d^3) a row. `Joint.size_marginals` says
+    which families know these exactly; for others the answer is the maximiser under draws.
 
     Only for 0/1 labels. In a tie the smaller set wins, then the labels that come first.
 

@@ -20,7 +20,7 @@ Rows = slice | IntArray
 
 
 class Conditionals(Protocol):
-    """The conditionals p(y_i | x, y_-i) of d labels for each of n rows; enough for Gibbs."""
+    """The conditionals ``p(y_i | x, y_-i)`` of d labels for each of n rows; enough for Gibbs."""
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
@@ -33,7 +33,7 @@ class Conditionals(Protocol):
         ...
 
     def log_prob(self, labels: Codes, i: int) -> FloatArray:
-        """Return log p(y_i = v | x, y_-i), (m, n, K_i), for m label vectors (m, n, d) a row.
+        """Return ``log p(y_i = v | x, y_-i)``, (m, n, K_i), for m label vectors (m, n, d) a row.
 
         The entry of label i itself must not matter.
         """
@@ -80,7 +80,7 @@ class Evaluation(NamedTuple):
     Attributes
     ----------
     log_product : (chains, n)
-        Sum of log p(y_i | x, y_-i) over the labels that are not known.
+        Sum of ``log p(y_i | x, y_-i)`` over the labels that are not known.
     columns : (chains, n, e)
         Conditional probability of each label column (`label_columns`); 0 or 1 for known labels.
     """

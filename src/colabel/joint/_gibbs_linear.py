@@ -93,7 +93,7 @@ class LinearConditionals:
         return Network(self.weights, first.astype(np.intp), size, self.floor)
 
     def log_prob(self, labels: Codes, i: int) -> FloatArray:
-        """Return log p(y_i = v | x, y_-i), (m, n, K_i), for label vectors (m, n, d)."""
+        """Return ``log p(y_i = v | x, y_-i)``, (m, n, K_i), for label vectors (m, n, d)."""
         own = np.flatnonzero(column_owner(self.cardinalities) == i)
         columns = label_columns(labels.reshape(-1, labels.shape[2]), self.cardinalities)
         added = (columns @ self.weights[:, own]).reshape(*labels.shape[:2], len(own))

@@ -247,7 +247,8 @@ class Joint(ABC):
         Returns
         -------
         SizeMarginals
-            `size` (n, d + 1): P(|y| = s), and `with_label` (n, d, d + 1): P(y_i = 1, |y| = s).
+            `size` (n, d + 1): ``P(|y| = s)``, and `with_label` (n, d, d + 1):
+            ``P(y_i = 1, |y| = s)``.
         """
         require_zero_one(self.space, "size_marginals")
         return self._size_marginals()

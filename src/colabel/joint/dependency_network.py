@@ -31,7 +31,7 @@ _NUMBERS_AT_ONCE = 1 << 25
 
 
 class DependencyNetwork(Joint):
-    r"""One conditional p(y_i | x, y_-i) for every label; answers come from Gibbs sampling.
+    r"""One conditional ``p(y_i | x, y_-i)`` for every label; answers come from Gibbs sampling.
 
     This is the joint of conditional dependency networks (CDN; Guo & Gu, 2011). The conditionals
     are learned apart and need not share any joint distribution. What stands for it is the

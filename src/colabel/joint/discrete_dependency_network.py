@@ -27,7 +27,7 @@ FloatArray = NDArray[np.float64]
 
 
 class DiscreteDependencyNetwork(Joint):
-    """One rule y_i = f_i(x, y_-i) for every label; a label vector that obeys them all.
+    """One rule ``y_i = f_i(x, y_-i)`` for every label; a label vector that obeys them all.
 
     The extension of conditional dependency networks to classifiers without probabilities, such
     as support vector machines (Guo & Gu, 2011, Algorithm 2): each label in turn is set to the

@@ -116,7 +116,7 @@ class Independent(Joint):
         return found
 
     def _size_marginals(self) -> SizeMarginals:
-        """Return P(|y| = s) and P(y_i = 1, |y| = s), exactly."""
+        """Return ``P(|y| = s)`` and ``P(y_i = 1, |y| = s)``, exactly."""
         roots = Wiring.from_parents([ROOT] * self.space.n_labels)
         return forest_sizes(roots, [table[:, None, :] for table in self.log_tables])
 

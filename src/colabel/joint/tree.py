@@ -138,5 +138,5 @@ class Tree(Joint):
         return passes.entropy(self._wiring, self.log_tables)
 
     def _size_marginals(self) -> SizeMarginals:
-        """Return P(|y| = s) and P(y_i = 1, |y| = s), exactly."""
+        """Return ``P(|y| = s)`` and ``P(y_i = 1, |y| = s)``, exactly."""
         return forest_sizes(self._wiring, self.log_tables)

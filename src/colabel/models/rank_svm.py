@@ -55,8 +55,8 @@ class RankSVM(LabelClassifier):
     C : float
         Weight of the ranking errors; the larger, the closer the fit. Features should be scaled.
     kernel : {"linear", "rbf", "poly"}
-        rbf: exp(-gamma |x - z|^2); poly: (gamma <x, z> + coef0)^degree. The kernels other than
-        "linear" hold a matrix of n x n numbers.
+        rbf: ``exp(-gamma |x - z|^2)``; poly: ``(gamma <x, z> + coef0)^degree``. The kernels
+        other than "linear" hold a matrix of n x n numbers.
     gamma : {"scale", "auto"} or float
         "scale" is 1 / (p Var(X)) and "auto" is 1 / p, as in scikit-learn's `SVC`.
     degree : int
