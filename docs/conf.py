@@ -72,7 +72,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "lessons/backreferences",
     "doc_module": ("colabel",),
     "filename_pattern": r"/plot_",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "lesson_order.LessonOrder",
     "image_scrapers": ("matplotlib",),
     "matplotlib_animations": False,
     "download_all_examples": False,

@@ -31,4 +31,5 @@ plot_alpha_profile(model.alpha_profile_, model.candidates_, data.label_names)
 digits = load_digit_traits()
 model = PairwiseCRF(C=0.01, ridge=10.0, group=0.0, edge_features="none", random_state=0)
 model.fit(digits.X[:500], digits.Y[:500], label_names=digits.label_names)
+# sphinx_gallery_thumbnail_number = 2
 LabelGraphDisplay.from_estimator(model)

@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 from pathlib import Path
-from typing import NamedTuple
 
-import pytest
+from tests.fenced import Block, blocks, run_page
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-NUMBER = re.compile(r"\d+\.\d*")
-
-
-class Block(NamedTuple):
-    line: int
-    code: str
-    output: str | None  # of a ```text block that follows
-
-
-def blocks(text: str) -> list[Block]:
-    """Fenced Python with the output shown below it, in the order of the page."""
-    found: list[Block] = []
-    for match in re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        language, body = match.groups()
-        if language == "python":
-            found.append(Block(text.count("\n", 0, match.start()) + 2, body, None))
-        elif language == "text":
-            assert found, "a text block needs a python block before it"
-            assert found[-1].output is None, "two outputs for the same code"
-            found[-1] = found[-1]._replace(output=body)
-    return found
 
 
 def test_blocks_are_found():
@@ -42,20 +18,7 @@ def test_blocks_are_found():
 
 
 def test_python_runs_and_prints_what_is_shown():
-    namespace: dict[str, object] = {}
-    for block in blocks(README):
-        printed = io.StringIO()
-        # blank lines in front, so that a traceback names the line of the README
-        code = compile("\n" * (block.line - 1) + block.code, "README.md", "exec")
-        with contextlib.redirect_stdout(printed):
-            exec(code, namespace)
-        shown, real = block.output or "", printed.getvalue()
-        assert NUMBER.sub("#", real).split() == NUMBER.sub("#", shown).split(), real
-        # the last digit may differ between processors
-        numbers = [float(number) for number in NUMBER.findall(shown)]
-        assert [float(number) for number in NUMBER.findall(real)] == pytest.approx(
-            numbers, abs=0.011
-        )
+    run_page(ROOT / "README.md")
 
 
 def test_pictures_are_there():
