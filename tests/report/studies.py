@@ -36,9 +36,7 @@ def make_plan(
     **parts: Any,
 ) -> Plan:
     """A plan of the first data sets and the last methods, with CTBN as the reference."""
-    datasets = tuple(
-        DataPlan(name, Protocol("kfold", splits)) for name, _ in DATASETS[:n_datasets]
-    )
+    datasets = tuple(DataPlan(name, Protocol("kfold", splits)) for name, _ in DATASETS[:n_datasets])
     methods = tuple(
         MethodPlan(name, {"model": name, "C": 1.0}, ("StandardScaler",))
         for name in METHODS[-n_methods:]
@@ -118,10 +116,7 @@ def make_graph(names: Sequence[str], share: float = 0.3, seed: int = 0) -> dict[
     """A random undirected label graph."""
     rng = np.random.default_rng(seed)
     pairs = [
-        (i, j)
-        for i in range(len(names))
-        for j in range(i + 1, len(names))
-        if rng.random() < share
+        (i, j) for i in range(len(names)) for j in range(i + 1, len(names)) if rng.random() < share
     ]
     return _graph(names, pairs, False, rng)
 

@@ -18,6 +18,7 @@ _WIDTH, _HEIGHT = 460.0, 260.0
 _LEFT, _TOP, _BOTTOM = 44.0, 12.0, 38.0
 _FONT = 12.0
 _MOST_NAMES = 12
+_COLOURS = 6  # of lines, in the style sheet
 
 
 def alpha_profile_svg(profile: ArrayLike, edges: ArrayLike, names: Sequence[str]) -> str:
@@ -44,7 +45,7 @@ def alpha_profile_svg(profile: ArrayLike, edges: ArrayLike, names: Sequence[str]
     --------
     >>> from colabel.report import alpha_profile_svg
     >>> svg = alpha_profile_svg([[0.5, 0.4], [0.7, 0.1], [0.8, 0.0]], [(0, 1), (1, 2)], "abc")
-    >>> svg.count('class="kept"'), svg.count('class="dropped"')
+    >>> svg.count('class="kept'), svg.count('class="dropped"')
     (1, 1)
     """
     values = np.asarray(profile, dtype=np.float64)
@@ -62,7 +63,9 @@ def alpha_profile_svg(profile: ArrayLike, edges: ArrayLike, names: Sequence[str]
     said = [_edge_name(pairs[e], names) for e in named]
     margin = 16.0 + max((text_width(text, _FONT) for text in said), default=40.0)
     top = max(float(np.nanmax(values, initial=0.0)), 1e-3) * 1.05
-    lines = [_line(values[:, e], top, bool(final[e] > 0.0)) for e in order[::-1]]
+    kinds = {int(e): "kept" if final[e] > 0.0 else "dropped" for e in order}
+    kinds |= {e: f"kept c{place % _COLOURS}" for place, e in enumerate(named)}
+    lines = [_line(values[:, e], top, kinds[int(e)]) for e in order[::-1]]
     return tag(
         "svg",
         tag("title", f"Profile of {len(pairs)} candidate edges over {len(values) - 1} iterations"),
@@ -86,14 +89,14 @@ def _y(value: float, top: float) -> float:
     return floor - (floor - _TOP) * value / top
 
 
-def _line(values: Floats, top: float, kept: bool) -> Html:
+def _line(values: Floats, top: float, kind: str) -> Html:
     last = max(len(values) - 1, 1)
     points = [
         f"{_LEFT + (_WIDTH - _LEFT) * i / last:.1f} {_y(float(v), top):.1f}"
         for i, v in enumerate(values)
         if np.isfinite(v)
     ]
-    return tag("path", d="M" + "L".join(points), class_="kept" if kept else "dropped")
+    return tag("path", d="M" + "L".join(points), class_=kind)
 
 
 def _axes(last: int, top: float) -> Html:
@@ -125,6 +128,6 @@ def _end_names(said: Sequence[str], values: Sequence[float], top: float) -> list
         below = places[i + 1] - _FONT - 2.0 if i + 1 < len(places) else floor
         places[i] = min(places[i], below)
     return [
-        tag("text", text, x=_WIDTH + 8.0, y=y + 4.0, font_size=_FONT)
-        for text, y in zip(said, places, strict=True)
+        tag("text", text, x=_WIDTH + 8.0, y=y + 4.0, class_=f"c{place % _COLOURS}")
+        for place, (text, y) in enumerate(zip(said, places, strict=True))
     ]

@@ -18,9 +18,9 @@ from colabel.experiments.measures import MEASURES
 from colabel.report._study.claims import claims_section, disagreements_section
 from colabel.report._study.graphs import graph_figure
 from colabel.report._study.markup import Html, counted, join, paragraph, tag
-from colabel.report._study.measures import measure_table
+from colabel.report._study.measures import measure_table, measures_legend
 from colabel.report._study.protocol import protocol_section, state_section
-from colabel.report._study.ranks import ranks_section
+from colabel.report._study.ranks import TOO_FEW, ranks_section
 from colabel.report._study.speed import speed_section
 
 __all__ = ["StudyFigure", "study_report_html", "write_study_report"]
@@ -96,11 +96,13 @@ def study_report_html(
     if not results:
         raise ValueError("There are no results to report: give at least one study.")
     drawn = [StudyFigure(*figure) for figure in figures]
-    shown = title or (results[0].plan.title if len(results) == 1 else "Studies")
-    parts = [_study(study, f"s{i}", drawn) for i, study in enumerate(results)]
+    alone = len(results) == 1
+    shown = title or (results[0].plan.title if alone else "Studies")
+    # The title of an only study is that of the page, and all its headings stand one level higher.
+    parts = [_study(study, f"s{i}", drawn, 1 if alone else 2) for i, study in enumerate(results)]
     names = {study.plan.name for study in results}
     rest = [figure for figure in drawn if figure.study not in names]
-    extra = [_section("Figures", "figures", _figures(rest), "h2")] if rest else []
+    extra = [_section("Figures", "figures", _figures(rest, 3), 2)] if rest else []
     header = tag(
         "header",
         tag("h1", shown),
@@ -155,8 +157,8 @@ def _contents(results: Sequence[Results], figures: bool) -> Html:
     return tag("nav", tag("ul", items), aria_label="Contents")
 
 
-def _section(title: str, key: str, content: Html, level: str) -> Html:
-    heading = tag(level, title, id=f"{key}-title")
+def _section(title: str, key: str, content: Html, level: int) -> Html:
+    heading = tag(f"h{level}", title, id=f"{key}-title")
     return join(
         tag("section", heading, content, id=key, aria_labelledby=f"{key}-title"), Html("\n")
     )
@@ -179,76 +181,73 @@ def _parts(results: Results) -> list[tuple[str, str]]:
     return [(key, title) for key, title, said in known if said]
 
 
-def _study(results: Results, key: str, figures: Sequence[StudyFigure]) -> Html:
+def _study(results: Results, key: str, figures: Sequence[StudyFigure], level: int) -> Html:
     plan = results.plan
     own = [figure for figure in figures if figure.study == plan.name]
+    below = level + 2
     write = {
-        "measures": lambda: _measures(results, key),
-        "claims": lambda: claims_section(results, "h4"),
+        "measures": lambda: _measures(results, key, below),
+        "claims": lambda: claims_section(results, f"h{below}"),
         "print": lambda: disagreements_section(results),
         "speed": lambda: speed_section(results),
-        "graphs": lambda: _graphs(results, key),
+        "graphs": lambda: _graphs(results, key, below),
         "state": lambda: state_section(results),
     }
     sections = [
-        _section(title, f"{key}-{part}", write[part](), "h3") for part, title in _parts(results)
+        _section(title, f"{key}-{part}", write[part](), level + 1)
+        for part, title in _parts(results)
     ]
     if own:
-        sections.insert(-1, _section("Figures", f"{key}-figures", _figures(own), "h3"))
+        drawn = _section("Figures", f"{key}-figures", _figures(own, below), level + 1)
+        sections.insert(-1, drawn)
     about = paragraph(plan.description, class_="about") if plan.description else None
-    return _section(plan.title, key, join(about, protocol_section(results), sections), "h2")
+    content = join(about, protocol_section(results), sections)
+    return tag("section", content, id=key) if level == 1 else _section(plan.title, key, content, 2)
 
 
-def _measures(results: Results, key: str) -> Html:
-    parts = []
+def _measures(results: Results, key: str, level: int) -> Html:
+    ranked = any(results.ranking(measure) is not None for measure in results.plan.measures)
+    parts = [measures_legend(results)]
+    if not ranked:
+        parts.append(paragraph(TOO_FEW, class_="legend"))
     for measure in results.plan.measures:
         title = MEASURES[measure].title
-        content = join(measure_table(results, measure), ranks_section(results, measure))
+        ranks = ranks_section(results, measure) if ranked else None
+        content = join(measure_table(results, measure), ranks)
         name = f"{title[0].upper()}{title[1:]}"
-        parts.append(_section(name, f"{key}-{measure}", content, "h4"))
+        parts.append(_section(name, f"{key}-{measure}", content, level))
     return join(parts)
 
 
-def _graphs(results: Results, key: str) -> Html:
-    rows = "averaged over up to 500 rows"
-    said = paragraph(
+def _graphs(results: Results, key: str, level: int) -> Html:
+    said = (
         "Each graph was learned from all rows of a data set. Probabilities are the model’s own, "
-        f"{rows}.",
-        class_="legend",
+        "averaged over up to 500 rows."
     )
-    parts = []
+    parts = [paragraph(said, class_="legend")]
     for place, (cell, graph) in enumerate(results.graphs):
         name = f"{cell.dataset}, {cell.method}"
         about = f"{counted(len(graph['labels']), 'label')}, {counted(len(graph['edges']), 'edge')}."
         content = join(paragraph(about), graph_figure(graph, name, f"{key}-graph{place}"))
-        parts.append(_section(name, f"{key}-graph{place}-part", content, "h4"))
-    return join(said, parts)
+        parts.append(_section(name, f"{key}-graph{place}-part", content, level))
+    return join(parts)
 
 
 # --------------------------------------------------------------------------------- more figures
 
 
-def _figures(figures: Sequence[StudyFigure]) -> Html:
+def _figures(figures: Sequence[StudyFigure], level: int) -> Html:
     parts = []
     for figure in figures:
-        drawing, kind = _checked_svg(figure), None
-        if 'class="chart' not in drawing:
-            kind = "plate"  # drawn for white paper: keeps it in the dark
-        parts.append(
-            tag(
-                "figure",
-                tag("figcaption", tag("strong", figure.title), " ", figure.caption),
-                tag(
-                    "div",
-                    drawing,
-                    class_="scroll",
-                    tabindex="0",
-                    role="region",
-                    aria_label=figure.title,
-                ),
-                class_=kind,
-            )
+        drawing = _checked_svg(figure)
+        # What is drawn for white paper keeps it in the dark.
+        kind = None if 'class="chart' in drawing else "plate"
+        view = tag(
+            "div", drawing, class_="scroll", tabindex="0", role="region", aria_label=figure.title
         )
+        caption = tag("figcaption", figure.caption) if figure.caption else None
+        parts.append(tag(f"h{level}", figure.title))
+        parts.append(tag("figure", view, caption, class_=kind))
     return join(parts)
 
 

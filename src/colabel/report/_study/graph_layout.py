@@ -15,7 +15,7 @@ BOX = 24.0  # height of a box
 LONGEST = 26
 _WIDEST_LAYERS = 760.0
 _GAP = 54.0  # between layers, for the edges
-_INDENT = 26.0
+_INDENT = 34.0
 _FEW = 12  # labels on a circle whose names stay upright
 
 
@@ -52,6 +52,7 @@ class Layout(NamedTuple):
     nodes: list[Node]
     order: list[int]
     paths: list[str]
+    stems: Sequence[str] = ()  # lines that edges share, which say nothing of their own
 
 
 def lay_out(graph: Mapping[str, Any]) -> Layout:
@@ -124,17 +125,15 @@ def _outline(names: Sequence[str], ends: Sequence[tuple[int, int]], parents: lis
         depths[i] = depths[parents[i]] + 1
         left = 2.0 + _INDENT * depths[i]
         nodes[i] = Node(left + widths[i] / 2.0, (BOX + 4.0) * line + BOX / 2.0 + 2.0, widths[i])
-    paths = []
+    # Edges from one label share a stem; what is their own is the last, level piece.
+    stems, paths = [], []
     for i, j in ends:
-        x = nodes[i].x - nodes[i].width / 2.0 + 11.0
-        start, end = nodes[i].y + BOX / 2.0, nodes[j].x - nodes[j].width / 2.0
-        y = nodes[j].y
-        paths.append(
-            f"M{x:.1f} {start:.1f}V{y - 8.0:.1f}Q{x:.1f} {y:.1f} {x + 8.0:.1f} {y:.1f}H{end:.1f}"
-        )
+        x, y = nodes[i].x - nodes[i].width / 2.0 + 11.0, nodes[j].y
+        stems.append(f"M{x:.1f} {nodes[i].y + BOX / 2.0:.1f}V{y:.1f}")
+        paths.append(f"M{x:.1f} {y:.1f}H{nodes[j].x - nodes[j].width / 2.0:.1f}")
     width = max(node.x + node.width / 2.0 for node in nodes) + 2.0
     height = (BOX + 4.0) * len(names) + 2.0
-    return Layout("outline", width, height, nodes, order, paths)
+    return Layout("outline", width, height, nodes, order, paths, stems)
 
 
 def _circle(
@@ -155,9 +154,10 @@ def _circle(
     paths = []
     for i, j in ends:
         one, two = nodes[i], nodes[j]
-        # A chord that bends a third of the way to the middle keeps neighbours apart.
-        x = (one.x + two.x) / 2.0 + (across - (one.x + two.x) / 2.0) * 0.35
-        y = (one.y + two.y) / 2.0 + (down - (one.y + two.y) / 2.0) * 0.35
+        # Chords bend towards the middle, or the circle would hide those of neighbours.
+        bend = 0.25 + 0.1 * min(1.0, math.hypot(one.x - two.x, one.y - two.y) / radius)
+        x = (one.x + two.x) / 2.0 + (across - (one.x + two.x) / 2.0) * bend
+        y = (one.y + two.y) / 2.0 + (down - (one.y + two.y) / 2.0) * bend
         paths.append(f"M{one.x:.1f} {one.y:.1f}Q{x:.1f} {y:.1f} {two.x:.1f} {two.y:.1f}")
     return Layout("circle", 2.0 * across, 2.0 * down, nodes, order, paths)
 

@@ -37,9 +37,7 @@ def graph_figure(graph: Mapping[str, Any], name: str, key: str) -> Html:
         return paragraph("There are no labels.")
     drawn = _strongest(graph)
     layout = lay_out(drawn)
-    hint = tag(
-        "p", "Point at a label, or move with the arrow keys, to see what goes with it.", class_="q"
-    )
+    hint = tag("p", "Choose a label (point, tap or arrow keys) to see its neighbours.", class_="q")
     panel = tag("div", hint, class_="panel", aria_live="polite", role="status")
     left_out = len(graph["edges"]) - len(drawn["edges"])
     caption = [_LEGEND, _lone(graph)]
@@ -89,6 +87,7 @@ def _drawing(graph: Mapping[str, Any], layout: Layout, name: str) -> Html:
     nodes = [_node(graph, layout, label, label in joined, label == first) for label in layout.order]
     return tag(
         "svg",
+        tag("path", d="".join(layout.stems), class_="stem") if layout.stems else None,
         tag("g", edges, aria_hidden="true"),
         tag("g", nodes, role="listbox", aria_label=f"Labels of {name}"),
         class_="chart",

@@ -18,38 +18,33 @@ _SAID = {
 
 
 def measure_table(results: Results, measure: str) -> Html:
-    """Write the table of one measure with its legend."""
+    """Write the table of one measure; `measures_legend` explains it."""
     entries = results.table(measure)
     digits = digits_for(
-        value for e in entries.values() for value in (e.mean, e.published or 0.0) if value == value
+        value for entry in entries.values() for value in (entry.mean, entry.published or 0.0)
     )
-    rows = [
-        [Field(dataset), *(_field(results, measure, dataset, m, digits) for m in results.methods)]
-        for dataset in results.datasets
-    ]
+
+    def field(dataset: str, method: str) -> Field:
+        entry = entries.get((dataset, method))
+        if entry is None:
+            return EMPTY
+        comparison = results.comparison(measure, dataset, method)
+        content = join(_measured(entry, comparison, digits), _published(entry, digits))
+        return Field(content, entry.mean, "best" if entry.best else None)
+
+    rows = [[Field(d), *(field(d, m) for m in results.methods)] for d in results.datasets]
     columns = [Column("data set", is_text=True), *(Column(name) for name in results.methods)]
-    title = MEASURES[measure].title
     better = "more" if MEASURES[measure].higher_is_better else "less"
     return join(
         table(
-            f"{title[0].upper()}{title[1:]} ({better} is better): mean ± standard error",
+            f"Mean ± standard error of {MEASURES[measure].title}; {better} is better",
             columns,
             rows,
             _foot(results, measure),
             kind="measures",
         ),
-        _legend(results, measure, entries),
         _tests(results, measure),
     )
-
-
-def _field(results: Results, measure: str, dataset: str, method: str, digits: int) -> Field:
-    entry = results.table(measure).get((dataset, method))
-    if entry is None:
-        return EMPTY
-    comparison = results.comparison(measure, dataset, method)
-    content = join(_measured(entry, comparison, digits), _published(entry, digits))
-    return Field(content, entry.mean, "best" if entry.best else None)
 
 
 def _measured(entry: Entry, comparison: Comparison | None, digits: int) -> Html:
@@ -73,7 +68,8 @@ def _published(entry: Entry, digits: int) -> Html | None:
     if entry.published is None:
         return None
     gap = "" if entry.gap is None else f" ({signed(entry.gap, 1)})"
-    return tag("small", f"print {fixed(entry.published, digits)}{gap}", class_="print")
+    words = hidden(", published ")
+    return tag("small", words, f"{fixed(entry.published, digits)}{gap}", class_="print")
 
 
 def _foot(results: Results, measure: str) -> list[list[Field]]:
@@ -94,20 +90,27 @@ def _foot(results: Results, measure: str) -> list[list[Field]]:
     return lines
 
 
-def _legend(results: Results, measure: str, entries: dict[tuple[str, str], Entry]) -> Html:
+def measures_legend(results: Results) -> Html:
+    """Say how the tables of all measures are read."""
+    entries = {
+        (measure, *key): entry
+        for measure in results.plan.measures
+        for key, entry in results.table(measure).items()
+    }
     reference = results.plan.reference
     level = fixed(LEVEL, 2)
-    parts = [
-        "Bold: the best mean of a data set.",
-        f"+ where {reference} is significantly better than the method and − where it is worse "
-        f"(paired t-test over splits, level {level}).",
-    ]
+    parts = ["Bold: the best mean of a data set."]
+    if len(results.methods) > 1:
+        parts.append(
+            f"+ where {reference} is significantly better than the method and − where it is worse "
+            f"(paired t-test over splits, level {level})."
+        )
     if any(entry.published is not None for entry in entries.values()):
         parts.append(
-            "Below: the published figure, and in brackets by how many standard errors the "
+            "Small, below: the published figure, and in brackets by how many standard errors the "
             "measured one is better (+) or worse (−)."
         )
-    if any((d, m) not in entries for d in results.datasets for m in results.methods):
+    if len(entries) < len(results.plan.measures) * len(results.datasets) * len(results.methods):
         parts.append("–: not measured, or not defined for the method.")
     return paragraph(" ".join(parts), class_="legend")
 

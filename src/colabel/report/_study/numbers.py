@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 
 def fixed(value: float, digits: int) -> str:
-    """Write a number with a fixed number of digits, without the zero before the point.
+    """Write a number with a fixed number of digits; with several, no zero before the point.
 
     Examples
     --------
-    >>> fixed(0.4321, 3), fixed(-0.05, 2), fixed(-0.001, 2), fixed(12.25, 1), fixed(math.nan, 1)
-    ('.432', '−.05', '.00', '12.2', '–')
+    >>> fixed(0.4321, 3), fixed(-0.05, 2), fixed(-0.001, 2), fixed(0.25, 1), fixed(math.nan, 1)
+    ('.432', '−.05', '.00', '0.2', '–')
     """
     if math.isnan(value):
         return "–"
@@ -20,7 +20,7 @@ def fixed(value: float, digits: int) -> str:
         return "∞" if value > 0 else "−∞"
     text = f"{abs(value):.{digits}f}"
     sign = "−" if value < 0 and float(text) > 0 else ""
-    return sign + (text[1:] if text.startswith("0.") else text)
+    return sign + (text[1:] if digits > 1 and text.startswith("0.") else text)
 
 
 def signed(value: float, digits: int) -> str:
@@ -29,7 +29,7 @@ def signed(value: float, digits: int) -> str:
     Examples
     --------
     >>> signed(0.25, 2), signed(-1.5, 1), signed(0.0, 1)
-    ('+.25', '−1.5', '.0')
+    ('+.25', '−1.5', '0.0')
     """
     text = fixed(value, digits)
     return f"+{text}" if value > 0 and float(f"{value:.{digits}f}") > 0 else text

@@ -24,11 +24,7 @@ def ranks_section(results: Results, measure: str) -> Html:
     """Draw the ranks of one measure, or say why not."""
     ranking = results.ranking(measure)
     if ranking is None:
-        return paragraph(
-            "Ranks are not compared: that takes at least two methods measured on the same two "
-            "data sets.",
-            class_="legend",
-        )
+        return paragraph(TOO_FEW, class_="legend")
     title = MEASURES[measure].title
     caption = tag("figcaption", _sentence(ranking, _ranked(results, measure, ranking), title))
     figure = tag("figure", tag("div", diagram(ranking, title), class_="scroll"), caption)
@@ -67,6 +63,11 @@ def _equals(p: float) -> str:
     return text.replace("<", "< ") if text.startswith("<") else f"= {text}"
 
 
+TOO_FEW = (
+    "Ranks are not compared: that takes at least two methods measured on the same two data sets."
+)
+
+
 class _Frame(NamedTuple):
     """Where things are: ranks 1 to k on an axis from `margin` to `margin + span`."""
 
@@ -94,6 +95,7 @@ def diagram(ranking: Ranking, title: str) -> Html:
     top = _AXIS + 16.0 + _LANE * len(ranking.groups)
     frame = _Frame(k, margin, max(_PER_RANK * (k - 1), 180.0), top)
     height = top + _ROW * ((k + 1) // 2) + 2.0
+    size = f"max-width:{frame.width * 1.1:.0f}px;min-width:{frame.width * 0.75:.0f}px"
     return tag(
         "svg",
         tag("title", f"Critical-difference diagram: average ranks by {title}"),
@@ -104,7 +106,7 @@ def diagram(ranking: Ranking, title: str) -> Html:
         class_="chart",
         viewBox=f"0 0 {frame.width:.0f} {height:.0f}",
         role="img",
-        style=f"width:{frame.width * 1.1:.0f}px",
+        style=f"width:100%;{size}",
     )
 
 

@@ -13,7 +13,7 @@ from colabel.report._study.numbers import digits_for, fixed, seconds
 from colabel.report._study.tables import EMPTY, Column, Field, table
 
 _WIDTH, _HEIGHT = 340.0, 240.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 10.0, 12.0, 34.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 20.0, 12.0, 34.0
 _FONT = 11.5
 _DOT = 4.0
 
@@ -200,7 +200,7 @@ def _labels(points: Sequence[Point], scale: _Scale) -> list[Html]:
         costs = [sum(box.overlap(other) for other in taken) + 4.0 * _outside(box) for box in boxes]
         box = boxes[costs.index(min(costs))]
         taken.append(box)
-        texts.append(tag("text", name, x=box.x1, y=box.y2 - 3.0, font_size=_FONT))
+        texts.append(tag("text", name, x=box.x1, y=box.y2 - 3.0, font_size=_FONT, class_="name"))
     return texts
 
 

@@ -61,7 +61,7 @@ def table(
     plain = caption if not isinstance(caption, Html) else None
     content = tag(
         "table",
-        tag("caption", caption),
+        tag("caption", tag("span", caption)),
         tag("thead", tag("tr", head)),
         tag("tbody", body),
         tag("tfoot", [_row(row, columns) for row in foot]) if foot else None,

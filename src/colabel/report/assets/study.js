@@ -73,9 +73,9 @@ function describe(panel, graph, label) {
   }
   const rest = found.length > 8 ? ` ${found.length - 8} more are in the table.` : "";
   const said = found.length
-    ? `Probability ${share(graph.probability[label])}. It goes with:`
-    : `Probability ${share(graph.probability[label])}. It has no edge.`;
-  panel.replaceChildren(element("h5", name), element("p", said), list);
+    ? `On with probability ${share(graph.probability[label])}. Its strongest neighbours are on:`
+    : `On with probability ${share(graph.probability[label])}. It has no neighbours.`;
+  panel.replaceChildren(element("p", name, "name"), element("p", said), list);
   if (rest) panel.append(element("p", rest.trim(), "q"));
 }
 
