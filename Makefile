@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint types pytest bench results clean
+.PHONY: help demo test lint types pytest bench results studies clean
 
 help:            ## show this list
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*## */\t/'
@@ -41,6 +41,13 @@ results: $(READY) ## ten-fold figures beside the published ones (needs COLABEL_D
 	$(BIN)/python -m benchmarks.cdn --only accuracy
 	$(BIN)/python -m benchmarks.neighbours
 	$(BIN)/python -m benchmarks.crf
+	$(BIN)/python -m benchmarks.margins
+
+STUDIES := synthetic mlcrf ctbn lds_mixture cdn
+studies: $(READY) ## the tables of the papers: RESULTS.md and results.html (needs COLABEL_DATA)
+	for plan in $(STUDIES); do $(BIN)/colabel study run $$plan || exit 1; done
+	$(BIN)/colabel study report $(STUDIES) -o RESULTS.md
+	$(BIN)/colabel study report $(STUDIES) -o results.html
 
 clean:           ## forget the environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov

@@ -15,6 +15,7 @@ from colabel.cli.demo import demo
 from colabel.cli.explain import explain
 from colabel.cli.fit import fit
 from colabel.cli.predict import predict
+from colabel.cli.study import study
 
 __all__ = ["app", "main"]
 
@@ -35,7 +36,7 @@ _EXAMPLES = """
 
   0 fine; 1 a fault of colabel; 2 wrong use, file, column or value; 3 a model file that is damaged,
 
-  too new or not safe; 130 interrupted
+  too new, not safe, or not there; 130 interrupted
 """
 
 app = typer.Typer(
@@ -53,6 +54,7 @@ app.command()(fit)
 app.command()(predict)
 app.command()(explain)
 app.add_typer(datasets)
+app.add_typer(study)
 
 
 def _show_version(wanted: bool) -> None:

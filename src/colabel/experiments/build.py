@@ -1,7 +1,9 @@
 """Estimators and preprocessing from the tables of a plan.
 
 A table with the key "model" is an estimator; the other keys are its parameters, which may be such
-tables again. Only classes listed here can be named: a plan never runs code of its choice.
+tables again. Under the key "search" stand values to choose parameters from, by three folds of the
+training rows and the estimator's own score (exact match). Only classes listed here can be named: a
+plan never runs code of its choice.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from inspect import isclass
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from sklearn.model_selection import GridSearchCV, KFold
 
 _OTHERS = {
     "sklearn.ensemble": ("RandomForestClassifier",),
@@ -23,7 +26,8 @@ _OTHERS = {
     "sklearn.svm": ("LinearSVC", "SVC"),
     "sklearn.tree": ("DecisionTreeClassifier",),
 }
-_OWN = ("colabel", "colabel.preprocess")
+_OWN = ("colabel", "colabel.preprocess", "colabel.models._cdn_conditionals")
+_SEARCH_FOLDS = 3
 
 
 class BuildError(ValueError):
@@ -56,7 +60,9 @@ def build(description: Any) -> Any:
         parameters = {key: build(value) for key, value in description.items()}
         if "model" not in parameters:
             return parameters
-        return _make(parameters.pop("model"), parameters)
+        grid = parameters.pop("search", None)
+        model = _make(parameters.pop("model"), parameters)
+        return model if grid is None else _searched(model, grid)
     if isinstance(description, list | tuple):
         return [build(entry) for entry in description]
     return description
@@ -65,6 +71,14 @@ def build(description: Any) -> Any:
 def build_steps(steps: Sequence[Any]) -> list[Any]:
     """Make transformers from names of classes or tables."""
     return [build({"model": step} if isinstance(step, str) else step) for step in steps]
+
+
+def _searched(model: Any, grid: Mapping[str, Any]) -> GridSearchCV:
+    unknown = sorted(set(grid) - set(model.get_params()))
+    if unknown:
+        raise BuildError(f"{type(model).__name__} has no parameter {unknown[0]!r} to search over.")
+    folds = KFold(_SEARCH_FOLDS, shuffle=True, random_state=0)
+    return GridSearchCV(model, dict(grid), cv=folds, error_score="raise")
 
 
 def _make(name: str, parameters: Mapping[str, Any]) -> Any:

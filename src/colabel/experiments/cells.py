@@ -68,4 +68,5 @@ def expand(plan: Plan) -> list[Cell]:
 def _cell(plan: Plan, data: DataPlan, method: MethodPlan, protocol: Protocol, split: int) -> Cell:
     steps = method.steps if data.steps is None else data.steps
     measures = () if protocol.kind == "whole" else plan.measures
-    return Cell(data.name, method.name, protocol, split, method.model, steps, measures)
+    model = {**method.model, **method.on.get(data.name, {})}
+    return Cell(data.name, method.name, protocol, split, model, steps, measures)

@@ -92,7 +92,7 @@ def _work_out(cell: Cell, data_home: str | None) -> dict[str, Any]:
         X_train = step.fit_transform(X_train, Y_train)
         X_test = step.transform(X_test)
     start = time.perf_counter()
-    model.fit(X_train, Y_train, label_names=data.label_names)
+    model.fit(X_train, Y_train)
     learned = time.perf_counter()
     predicted = model.predict(X_test) if cell.measures else None
     done = time.perf_counter()
@@ -104,7 +104,7 @@ def _work_out(cell: Cell, data_home: str | None) -> dict[str, Any]:
         "predict_seconds": done - learned,
         "n_train": len(train),
         "n_test": 0 if whole else len(test),
-        "graph": label_graph(model, X_train, Y_train) if whole else None,
+        "graph": label_graph(model, X_train, data.label_names) if whole else None,
     }
 
 

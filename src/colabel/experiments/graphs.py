@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 _ROWS = 500
 
 
-def label_graph(model: Any, X: Any, Y: Any) -> dict[str, Any] | None:
-    """Describe the labels and the edges of a fitted model; None where it has no graph.
+def label_graph(model: Any, X: Any, names: Sequence[str]) -> dict[str, Any] | None:
+    """Describe the labels (`names`) and edges of a fitted model; None where it has no graph.
 
     Returns
     -------
@@ -41,7 +42,7 @@ def label_graph(model: Any, X: Any, Y: Any) -> dict[str, Any] | None:
             }
         )
     return {
-        "labels": [str(name) for name in model.label_names_],
+        "labels": [str(name) for name in names],
         "probability": [float(p) for p in np.asarray(joint.marginals()).mean(axis=0)],
         "directed": directed,
         "edges": edges,

@@ -72,6 +72,8 @@ class MethodPlan:
         The estimator: its class under "model", parameters beside it.
     steps : tuple
         Preprocessing, fitted on training rows: names, or tables like `model`.
+    on : mapping {data set: parameters}
+        Parameters that differ on some data sets.
     without : mapping {data set: reason}
         Data sets on which the method is not run.
     """
@@ -79,6 +81,7 @@ class MethodPlan:
     name: str
     model: Mapping[str, Any]
     steps: tuple[Any, ...] = ()
+    on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     without: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -265,8 +268,8 @@ def _method_plan(name: str, table: Mapping[str, Any], steps: tuple[Any, ...]) ->
     own = dict(table)
     if "model" not in own:
         raise PlanError(f'method {name!r} has no model: give one, as in model = "CTBN".')
-    own_steps, without = tuple(own.pop("steps", steps)), dict(own.pop("without", {}))
-    return MethodPlan(name, own, own_steps, without)
+    own_steps, on = tuple(own.pop("steps", steps)), dict(own.pop("on", {}))
+    return MethodPlan(name, own, own_steps, on, own.pop("without", {}))
 
 
 def _graphs(wanted: Sequence[str], methods: Sequence[str]) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 
 LEVEL = 0.05
 """Level of all tests."""
+# Means nearer than this are the same.
+_SAME = 1e-12
 
 
 class Entry(NamedTuple):
@@ -165,7 +167,7 @@ class Results:
                 gap = None
                 if published is not None and error > 0.0:
                     gap = better * (mean - published) / error
-                best = method in means and better * mean >= top - 1e-12
+                best = method in means and better * mean >= top - _SAME
                 entry = Entry(mean, error, len(values), published, gap, best)
                 entries[dataset, method] = entry
         return entries
@@ -249,8 +251,8 @@ class Results:
                         found.append(Verdict(dataset, over, measure, "not measured", *[np.nan] * 2))
                         continue
                     paired = tests[0]
-                    holds = "better" if paired.difference > 0.0 else "no"
-                    if paired.difference > 0.0 and paired.p_value < LEVEL:
+                    holds = "better" if paired.difference > _SAME else "no"
+                    if paired.difference > _SAME and paired.p_value < LEVEL:
                         holds = "yes"
                     found.append(
                         Verdict(dataset, over, measure, holds, paired.difference, paired.p_value)

@@ -33,7 +33,8 @@ def check(plan: Plan) -> None:
     """Make every estimator of a plan once, so that a mistake shows before hours of work."""
     for method in plan.methods:
         try:
-            build(method.model)
+            for extra in ({}, *method.on.values()):
+                build({**method.model, **extra})
             build_steps(method.steps)
         except BuildError as error:
             raise PlanError(f"Method {method.name!r}: {error}") from error

@@ -22,8 +22,11 @@ __all__ = ["box_minimise", "corner_search"]
 _SMALLEST_MOVE = 1e-7
 _MOST_SWEEPS = 1000
 _SWEEPS_PER_JUMP = 4
-# Pivots below this share of the diagonal are rounding: raised to it, the jump still descends.
-_LEAST_PIVOT = 1e-10
+# This share of its largest entry is added to Q's diagonal before Q is factorised: far above
+# rounding, so that factors of singular matrices stay small, and the jump is still a descent.
+_RIDGE = 1e-10
+# A diagonal without curvature.
+_FLAT = 1e-100
 # Work for one thread; smaller problems are not worth the handing over.
 _ROWS_PER_THREAD = 256
 # A flip must gain this much, or rounding could make the search go in circles.
@@ -83,7 +86,9 @@ def _descend(Q: Floats, linear: Floats, y: Floats) -> None:
             if _sweep(Q, gradient, y[i]) <= _SMALLEST_MOVE:
                 break
             if sweep % _SWEEPS_PER_JUMP == _SWEEPS_PER_JUMP - 1:
-                _jump(Q, gradient, y[i], free, factor, direction)
+                # a jump that the box cut short leaves a coordinate at its bound: on with the rest
+                while not _jump(Q, gradient, y[i], free, factor, direction):
+                    pass
 
 
 @njit(nogil=True, cache=True)
@@ -115,25 +120,30 @@ def _jump(
     free: NDArray[np.intp],
     factor: Floats,
     direction: Floats,
-) -> None:
+) -> bool:
     """Go to the minimum over the coordinates inside the box, or as far as the box allows.
 
+    Returns whether the minimum was reached; if not, one more coordinate is at its bound.
     Where Q is nearly singular, as metrics of low rank are, single coordinates crawl.
     """
     n_free = 0
+    largest = 0.0
     for j in range(y.size):
         if 0.0 < y[j] < 1.0:
             free[n_free] = j
             n_free += 1
+            largest = max(largest, Q[j, j])
+    if largest < _FLAT:
+        return True
     for a in range(n_free):
         for b in range(a + 1):
-            total = Q[free[a], free[b]]
+            total = Q[free[a], free[b]] + (_RIDGE * largest if a == b else 0.0)
             for c in range(b):
                 total -= factor[a, c] * factor[b, c]
             if a > b:
                 factor[a, b] = total / factor[b, b]
             else:
-                factor[a, a] = np.sqrt(max(total, _LEAST_PIVOT * Q[free[a], free[a]] + 1e-300))
+                factor[a, a] = np.sqrt(max(total, 0.5 * _RIDGE * largest))
     for a in range(n_free):
         total = -0.5 * gradient[free[a]]
         for c in range(a):
@@ -144,19 +154,21 @@ def _jump(
         for c in range(a + 1, n_free):
             total -= factor[c, a] * direction[c]
         direction[a] = total / factor[a, a]
-    length = 1.0
+    length, blocking = 1.0, -1
     for a in range(n_free):
-        if direction[a] > 0.0:
-            length = min(length, (1.0 - y[free[a]]) / direction[a])
-        elif direction[a] < 0.0:
-            length = min(length, -y[free[a]] / direction[a])
+        room = 1.0 - y[free[a]] if direction[a] > 0.0 else y[free[a]]
+        if room < length * abs(direction[a]):
+            length, blocking = room / abs(direction[a]), a
     for a in range(n_free):
         j = free[a]
         new = min(max(y[j] + length * direction[a], 0.0), 1.0)
+        if a == blocking:  # exactly, or rounding could leave it inside
+            new = 1.0 if direction[a] > 0.0 else 0.0
         step = new - y[j]
         y[j] = new
         for k in range(y.size):
             gradient[k] += 2.0 * Q[j, k] * step
+    return blocking < 0
 
 
 def corner_search(Q: Floats, linear: Floats, start: Floats, n_jobs: int | None = 1) -> Floats:

@@ -9,8 +9,10 @@ from colabel.models.ctbn import CTBN
 from colabel.models.ecc import EnsembleOfChains
 from colabel.models.iblr import IBLR
 from colabel.models.mlknn import MLkNN
+from colabel.models.mmoc import MaxMarginOutputCoding
 from colabel.models.pairwise_crf import PairwiseCRF
 from colabel.models.pcc import ProbabilisticClassifierChain
+from colabel.models.rank_svm import RankSVM
 from colabel.models.stacked import StackedBinaryRelevance
 from colabel.models.thresholds import ThresholdedClassifier
 
@@ -25,8 +27,10 @@ __all__ = [
     "JointClassifier",
     "LabelClassifier",
     "MLkNN",
+    "MaxMarginOutputCoding",
     "PairwiseCRF",
     "ProbabilisticClassifierChain",
+    "RankSVM",
     "StackedBinaryRelevance",
     "ThresholdedClassifier",
 ]

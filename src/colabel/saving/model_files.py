@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -25,6 +26,7 @@ from colabel._version import __version__
 from colabel.labels import LabelSpace
 from colabel.models import LabelClassifier, ThresholdedClassifier
 from colabel.saving._trusted import trusted_names
+from colabel.tables.frame import Frame
 from colabel.tables.model import TableModel
 
 if TYPE_CHECKING:
@@ -152,7 +154,29 @@ def load(path: str | PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
     space = _space_of(model, "have been saved", file)
     if list(space.names) != manifest["labels"]:
         raise ModelFileError(f"{file} is damaged: its label names disagree with its model.")
+    if isinstance(model, TableModel):
+        _try_out(model, file)
     return model
+
+
+def _try_out(model: TableModel, file: Path) -> None:
+    """Ask the model about an empty row, so that arrays that do not fit are found at once."""
+    try:
+        texts = {
+            c.name: np.array([None], dtype=object) for c in model.columns if c.kind != "number"
+        }
+        numbers = tuple(column.name for column in model.columns if column.kind == "number")
+        empty = Frame(np.full((1, len(numbers)), np.nan), numbers, texts)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            answer = model.predict_proba(empty)
+        tables = answer if isinstance(answer, list) else [answer]
+        if not all(np.isfinite(table).all() for table in tables):
+            raise ValueError("probabilities that are not numbers")
+    except _DAMAGE as error:
+        raise ModelFileError(
+            f"{file} is damaged: its model cannot answer ({_brief(error)})."
+        ) from error
 
 
 def describe_model(path: str | PathLike[str]) -> dict[str, Any]:
@@ -234,8 +258,14 @@ def _read(file: Path, trusted: Sequence[str]) -> Any:
     except _DAMAGE as error:
         raise ModelFileError(
             f"{file} is damaged, or was made by versions of packages that differ too much "
-            f"({type(error).__name__}: {' '.join(str(error).split())[:200]})."
+            f"({_brief(error)})."
         ) from error
+
+
+def _brief(error: BaseException) -> str:
+    """Kind and first sentence of an error."""
+    first = " ".join(str(error).split()).partition(". ")[0].rstrip(".")
+    return f"{type(error).__name__}: {first[:150]}"
 
 
 def _space_of(model: Any, what: str, file: Path | None = None) -> LabelSpace:

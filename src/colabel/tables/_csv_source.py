@@ -81,8 +81,9 @@ class CsvSource:
                     self.path,
                     line,
                     f"the column {name!r} holds {shown(text)}, while {one.n_values - one.n_odd} of "
-                    f"its {one.n_values} values are finite numbers: correct it, leave it empty, or "
-                    "say that the column is a category, or that the text means missing.",
+                    f"its {one.n_values} values are finite numbers: correct it, leave it empty, "
+                    "name the column as a category (--category), or the text as missing "
+                    "(--missing).",
                 )
         return {
             name: "text" if one.odd or name in self.as_text else "number"

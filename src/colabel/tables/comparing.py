@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.datasets import iterative_stratification, kfold
-from colabel.decide import decide
+from colabel.decide import decide, resolve_decision
 from colabel.labels import MISSING, Codes, LabelSpace
 from colabel.tables._baseline import LabelFrequencies
 from colabel.tables.frame import TableError
@@ -166,6 +166,7 @@ class ComparisonPlan:
         known = [measure.name for measure in MEASURES if measure.name != "seconds"]
         if self.measure not in known:
             raise TableError(f"There is no measure {self.measure!r}: choose from {known}.")
+        resolve_decision(self.decision)
         names = [_short_name(name) for name in self.models]
         if not names:
             raise TableError("No model is named: name at least one.")

@@ -95,7 +95,10 @@ def load_table(request: TableRequest) -> TableData:
     labels = read_labels(frame, columns, request.separator)
     features = frame.without([*columns, *dropped])
     if not features.names:
-        raise TableError(f"{request.path} has no column left for features: all are labels.")
+        raise TableError(
+            f"{request.path} leaves no column for features: the others are labels, dropped, or "
+            "neither numbers nor text."
+        )
     known = ~labels.missing.all(axis=1)
     if not known.all():
         features = features.rows(np.flatnonzero(known))

@@ -75,6 +75,9 @@ class Predictor:
         self._known: tuple[KnownColumn, ...] = ()
         if request.given:
             self._known = find_known(request.given, source.names, space)
+        clash = [column.name for column in self._known if column.name in model.storage]
+        if clash:
+            raise TableError(f"The column {clash[0]!r} is a feature of the model, not a label.")
         self._keep: tuple[str, ...] = ()
         if request.keep:
             self._keep = match_columns(request.keep, source.names, "column to keep")
@@ -96,9 +99,6 @@ class Predictor:
             **dict.fromkeys(self._keep, "text"),
             **storage_of(self.model.columns),
         }
-        clash = [c.name for c in self._known if storage[c.name] != "text"]
-        if clash:
-            raise TableError(f"The column {clash[0]!r} is a feature of the model, not a label.")
         yield from read_chunks(self.source, storage, n_rows)
 
     def joint(self, frame: Frame, first_row: int = 1) -> Joint:

@@ -86,7 +86,8 @@ class Preprocessor(BaseEstimator):
         """Return the features (n, n_features_out_), dense or CSR."""
         parts = self._parts(frame)
         if self.is_sparse_:
-            return sparse.csr_array(sparse.hstack(parts, format="csr"))
+            blocks = [sparse.csr_array(part) for part in parts]
+            return sparse.csr_array(sparse.hstack(blocks, format="csr"))
         dense = [part if isinstance(part, np.ndarray) else part.toarray() for part in parts]
         return dense[0] if len(dense) == 1 else np.concatenate(dense, axis=1)
 

@@ -14,7 +14,7 @@ from colabel.datasets.dataset import DatasetError
 
 FilePath: TypeAlias = str | PathLike[str]
 
-_LONGEST_LINE = 1 << 25  # characters; a small compressed file can unpack to one endless line
+_LONGEST_LINE = 1 << 24  # characters; a small compressed file can unpack to one endless line
 
 
 @contextmanager

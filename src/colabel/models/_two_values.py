@@ -1,0 +1,30 @@
+"""What the models that are defined for labels of two values ask of their labels."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colabel.labels import MISSING, Codes, LabelSpace
+
+
+def two_valued(codes: Codes, space: LabelSpace, model: str) -> NDArray[np.bool_]:
+    """Return codes (n, d) as booleans, or refuse them in a sentence that names the `model`.
+
+    The second value of a label, 1 of 0/1 labels, is True.
+    """
+    for name, size in zip(space.names, space.cardinalities, strict=True):
+        if size != 2:
+            raise ValueError(
+                f"Only binary classification is supported. {model} is defined for labels of two"
+                f" values, but label {name!r} has {size} {'class' if size == 1 else 'classes'}."
+                " Use BinaryRelevance or CTBN for class variables of other sizes."
+            )
+    missing = int((codes == MISSING).any(axis=1).sum())
+    if missing:
+        raise ValueError(
+            f"y has missing labels (NaN or None) in {missing} of {len(codes)} rows, but {model}"
+            " learns from whole label vectors. Leave those rows out, or use BinaryRelevance or"
+            " CTBN, which learn from the labels that were observed."
+        )
+    return codes.astype(bool)

@@ -1,0 +1,224 @@
+"""Results of a study as text: tables for a terminal, and the Markdown of RESULTS.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.table import Table
+
+from colabel.experiments import MEASURES, Cell, Plan, Results
+from colabel.experiments.results import LEVEL, Entry, Verdict
+
+if TYPE_CHECKING:
+    from colabel.experiments.plan import Claim, Protocol
+
+_LEGEND = (
+    "Mean ± standard error over splits, the printed figure in parentheses, the best in bold. "
+    "+ the reference ({reference}) is significantly better than this method, - it is worse "
+    f"(paired t-test at {LEVEL:g})."
+)
+_VERDICTS = {
+    "yes": "holds",
+    "better": "better, not significantly",
+    "no": "does not hold",
+    "not measured": "not measured",
+}
+
+
+def legend(results: Results) -> str:
+    """Say how the tables of a study are to be read."""
+    return _LEGEND.format(reference=results.plan.reference)
+
+
+def study_tables(results: Results) -> Iterator[Table]:
+    """Yield a table for each measure, methods down, data sets across."""
+    for measure in results.plan.measures:
+        entries = results.table(measure)
+        table = Table(
+            title=f"{results.plan.title}: {MEASURES[measure].title}", title_justify="left"
+        )
+        table.add_column("method")
+        for dataset in results.datasets:
+            table.add_column(dataset, justify="right")
+        for method in results.methods:
+            row = [_cell(results, measure, d, method, entries, "[bold]") for d in results.datasets]
+            table.add_row(method, *row)
+        yield table
+
+
+def failures_text(failures: Sequence[tuple[Cell, str]]) -> str:
+    """Say which cells failed, equal errors of one method on one data set once."""
+    parts = []
+    for (dataset, method, error), same in groupby(
+        failures, key=lambda pair: (pair[0].dataset, pair[0].method, pair[1])
+    ):
+        parts.append(f"{method} on {dataset} ({len(list(same))}x): {error}")
+    return f"{len(failures)} cells failed. " + "; ".join(parts)
+
+
+def results_markdown(studies: Sequence[Results]) -> str:
+    """Return the text of RESULTS.md."""
+    lines = ["# Results", "", "Written by `make studies`; not edited by hand.", ""]
+    for results in studies:
+        lines += _study(results)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _study(results: Results) -> list[str]:
+    plan = results.plan
+    lines = [f"## {plan.title}", "", plan.description.strip(), "", _protocols(plan), ""]
+    lines += [legend(results), ""]
+    for measure in plan.measures:
+        lines += _measure(results, measure)
+    lines += _disagreements(results)
+    lines += _claims(results)
+    lines += _seconds(results)
+    if results.failures:
+        lines += ["### Failures", "", failures_text(results.failures), ""]
+    if results.missing:
+        lines += [f"{results.missing} cells of this study have not been run.", ""]
+    return lines
+
+
+def _protocols(plan: Plan) -> str:
+    said = {data.name: _protocol(data.protocol) for data in plan.datasets}
+    if len(set(said.values())) == 1:
+        return f"Protocol: {next(iter(said.values()))}."
+    return "Protocol: " + "; ".join(f"{name}: {text}" for name, text in said.items()) + "."
+
+
+def _protocol(protocol: Protocol) -> str:
+    if protocol.kind == "random":
+        sizes = f"{protocol.train:g} training and {protocol.test:g} test rows"
+        return f"{protocol.splits} random splits with {sizes} (seed {protocol.seed})"
+    if protocol.kind == "draws":
+        return f"{protocol.splits} draws (seeds from {protocol.seed})"
+    kind = "stratified " if protocol.kind == "stratified" else ""
+    return f"{kind}{protocol.splits}-fold cross-validation (seed {protocol.seed})"
+
+
+def _measure(results: Results, measure: str) -> list[str]:
+    entries = results.table(measure)
+    if not entries:
+        return []
+    lines = [f"### {_capital(MEASURES[measure].title)}", ""]
+    several = len(results.methods) > 1
+    header = ["method", *results.datasets, *(["win/tie/loss"] if several else [])]
+    lines += _markdown_row(header) + _markdown_row(["---"] * len(header))
+    for method in results.methods:
+        row = [_cell(results, measure, d, method, entries, "**") for d in results.datasets]
+        if several:
+            counts = results.win_tie_loss(measure, method)
+            own = method == results.plan.reference or not sum(counts)
+            row.append("" if own else "/".join(map(str, counts)))
+        lines += _markdown_row([method, *row])
+    return [*lines, "", *_ranks(results, measure)]
+
+
+def _cell(
+    results: Results,
+    measure: str,
+    dataset: str,
+    method: str,
+    entries: dict[tuple[str, str], Entry],
+    bold: str,
+) -> str:
+    entry = entries.get((dataset, method))
+    if entry is None:
+        return ""
+    published = "" if entry.published is None else f" ({_number(entry.published)})"
+    if not entry.splits:
+        return f"-{published}"
+    spread = "" if np.isnan(entry.error) else f" ± {_number(entry.error, entry.mean)}"
+    text = f"{_number(entry.mean)}{spread}"
+    if entry.best:
+        text = f"{bold}{text}{bold.replace('[', '[/')}"
+    comparison = results.comparison(measure, dataset, method)
+    mark = f" {comparison.mark}" if comparison is not None and comparison.mark else ""
+    return f"{text}{mark}{published}"
+
+
+def _number(value: float, like: float | None = None) -> str:
+    """Three digits after the point below ten, one above; no leading zero, as the papers print."""
+    large = abs(value if like is None else like) >= 10.0
+    text = f"{value:.1f}" if large else f"{value:.3f}"
+    return text.removeprefix("0") if text.startswith("0.") else text
+
+
+def _ranks(results: Results, measure: str) -> list[str]:
+    ranking = results.ranking(measure)
+    if ranking is None:
+        return []
+    listed = ", ".join(
+        f"{name} {rank:.2f}" for name, rank in zip(ranking.methods, ranking.ranks, strict=True)
+    )
+    friedman = "" if np.isnan(ranking.friedman_p) else f" (Friedman p = {ranking.friedman_p:.3g})"
+    distance = f"Nemenyi's critical difference is {ranking.critical_difference:.2f}"
+    return [f"Average ranks{friedman}: {listed}. {distance}.", ""]
+
+
+def _disagreements(results: Results) -> list[str]:
+    found = results.disagreements()
+    if not results.plan.figures:
+        return []
+    lines = ["### Where measured and printed figures disagree", ""]
+    if not found:
+        return [*lines, "No figure is worse than print by more than two standard errors.", ""]
+    lines += ["Worse than print by more than two standard errors:", ""]
+    for measure, dataset, method, entry in found:
+        assert entry.published is not None
+        assert entry.gap is not None
+        said = (
+            f"{method} on {dataset}, {MEASURES[measure].title}: {_number(entry.mean)} against "
+            f"{_number(entry.published)} ({-entry.gap:.1f} standard errors)."
+        )
+        lines.append(f"- {said} {_remark(results.plan, dataset, method)}".rstrip())
+    return [*lines, ""]
+
+
+def _remark(plan: Plan, dataset: str, method: str) -> str:
+    keys = (f"{dataset}/{method}", method, dataset)
+    return next((plan.remarks[key] for key in keys if key in plan.remarks), "")
+
+
+def _claims(results: Results) -> list[str]:
+    if not results.plan.claims:
+        return []
+    lines = ["### Claims", ""]
+    for claim in results.plan.claims:
+        lines += [f"- {claim_sentence(claim, results.verdicts(claim))}"]
+    return [*lines, ""]
+
+
+def claim_sentence(claim: Claim, verdicts: Sequence[Verdict]) -> str:
+    """Say in how many comparisons a claim holds, and name those in which it does not."""
+    counts = {key: sum(v.holds == key for v in verdicts) for key in _VERDICTS}
+    said = ", ".join(f"{_VERDICTS[key]} in {n}" for key, n in counts.items() if n)
+    against = [f"{v.dataset} ({v.over}, {MEASURES[v.measure].title})" for v in verdicts]
+    lost = [text for text, v in zip(against, verdicts, strict=True) if v.holds == "no"]
+    named = f" It does not hold on {', '.join(lost)}." if lost else ""
+    return f"“{claim.text}”: of {len(verdicts)} comparisons, {said}.{named}"
+
+
+def _seconds(results: Results) -> list[str]:
+    seconds = results.seconds()
+    if not seconds:
+        return []
+    header = ["method", *results.datasets]
+    lines = ["### Seconds of learning, median of the splits", ""]
+    lines += _markdown_row(header) + _markdown_row(["---"] * len(header))
+    for method in results.methods:
+        known = [seconds.get((dataset, method)) for dataset in results.datasets]
+        lines += _markdown_row([method, *("" if s is None else f"{s:.2f}" for s in known)])
+    return [*lines, ""]
+
+
+def _markdown_row(cells: Sequence[str]) -> list[str]:
+    return ["| " + " | ".join(cells) + " |"]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,750 @@
+"""Inputs that cannot work: how each is made, and the command that meets it.
+
+Run as a program, `python -m tests.cli.malformed FOLDER`, it runs every case in one process and
+prints what became of each as a line of JSON: one process, so that its peak memory bounds them all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import pickle
+import resource
+import signal
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HEADER = "size,weight,colour,tag_a,tag_b\n"
+LINE = "{},{},{},{},{}\n"
+CASES: dict[str, Callable[[Path], Any]] = {}
+SECONDS = 30  # a case that takes longer hangs
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+def rows(n: int = 24) -> list[str]:
+    return [
+        LINE.format(i % 7, (i * i) % 5, "red" if i % 2 else "blue", i % 2, (i // 2) % 2)
+        for i in range(n)
+    ]
+
+
+def table(folder: Path, content: str | bytes | None = None, name: str = "data.csv") -> Path:
+    file = folder / name
+    if content is None:
+        content = HEADER + "".join(rows())
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return file
+
+
+def fit(folder: Path, file: Path | str, *options: str, labels: str = "tag_*") -> list[str]:
+    chosen = ["--labels", labels, "-m", "br", "--set", "C=1.0", "-o", str(folder / "m.colabel")]
+    return ["fit", str(file), *chosen, *options]
+
+
+def with_line(line: str, at: int = 12) -> str:
+    lines = rows()
+    return HEADER + "".join([*lines[:at], line, *lines[at:]])
+
+
+# ------------------------------------------------------------------------------------ files
+
+
+@case
+def no_such_file(folder):
+    return fit(folder, folder / "absent.csv")
+
+
+@case
+def a_folder(folder):
+    (folder / "d.csv").mkdir()
+    return fit(folder, folder / "d.csv")
+
+
+@case
+def unknown_ending(folder):
+    return fit(folder, table(folder, name="data.xlsx"))
+
+
+@case
+def empty_file(folder):
+    return fit(folder, table(folder, ""))
+
+
+@case
+def header_only(folder):
+    return fit(folder, table(folder, HEADER))
+
+
+@case
+def one_row(folder):
+    return fit(folder, table(folder, HEADER + rows(1)[0]))
+
+
+@case
+def cut_short(folder):
+    return fit(folder, table(folder, (HEADER + "".join(rows()))[:-5]))
+
+
+@case
+def row_too_long(folder):
+    return fit(folder, table(folder, with_line("1,2,red,0,1,9\n")))
+
+
+@case
+def latin_1(folder):
+    return fit(folder, table(folder, with_line("1,2,café,0,1\n").encode("latin-1")))
+
+
+@case
+def utf_16(folder):
+    return fit(folder, table(folder, (HEADER + "".join(rows())).encode("utf-16")))
+
+
+@case
+def unknown_encoding(folder):
+    return fit(folder, table(folder), "--encoding", "klingon")
+
+
+@case
+def binary_noise(folder):
+    return fit(folder, table(folder, np.random.default_rng(0).bytes(5000)))
+
+
+@case
+def zero_bytes(folder):
+    return fit(folder, table(folder, b"a\x00,b\x00\n1,2\n"), labels="b*")
+
+
+@case
+def duplicated_columns(folder):
+    return fit(folder, table(folder, "size,size,tag_a,tag_b\n1,2,0,1\n2,1,1,0\n"))
+
+
+@case
+def unnamed_column(folder):
+    return fit(folder, table(folder, "size,,tag_a,tag_b\n1,2,0,1\n2,1,1,0\n"))
+
+
+@case
+def unclosed_quote(folder):
+    return fit(folder, table(folder, with_line('1,2,"red,0,1\n')))
+
+
+@case
+def endless_field(folder):
+    return fit(folder, table(folder, with_line(f"1,2,{'r' * 200_000},0,1\n")))
+
+
+@case
+def endless_line_compressed(folder):
+    file = folder / "data.csv.gz"
+    with gzip.open(file, "wb", compresslevel=1) as stream:
+        for _ in range(400):
+            stream.write(b"1" * (1 << 20))
+    return fit(folder, file)
+
+
+@case
+def truncated_gzip(folder):
+    content = gzip.compress((HEADER + "".join(rows(2000))).encode())
+    return fit(folder, table(folder, content[: len(content) // 2], "data.csv.gz"))
+
+
+@case
+def no_gzip_at_all(folder):
+    return fit(folder, table(folder, name="data.csv.gz"))
+
+
+# ------------------------------------------------------------------------- values and columns
+
+
+@case
+def infinity(folder):
+    return fit(folder, table(folder, with_line("inf,2,red,0,1\n")))
+
+
+@case
+def beyond_infinity(folder):
+    return fit(folder, table(folder, with_line("-1e999,2,red,0,1\n")))
+
+
+@case
+def too_large_to_square(folder):
+    return fit(folder, table(folder, with_line("1e200,2,red,0,1\n")))
+
+
+@case
+def text_among_numbers(folder):
+    return fit(folder, table(folder, with_line("twelve,2,red,0,1\n")))
+
+
+@case
+def underscore_in_number(folder):
+    return fit(folder, table(folder, with_line("1_000,2,red,0,1\n")))
+
+
+@case
+def label_absent(folder):
+    return fit(folder, table(folder), labels="tag_z")
+
+
+@case
+def glob_without_match(folder):
+    return fit(folder, table(folder), labels="label_*")
+
+
+@case
+def list_absent(folder):
+    return fit(folder, table(folder), labels=f"@{folder / 'absent.txt'}")
+
+
+@case
+def list_empty(folder):
+    (folder / "names.txt").write_text("\n\n")
+    return fit(folder, table(folder), labels=f"@{folder / 'names.txt'}")
+
+
+@case
+def list_of_noise(folder):
+    (folder / "names.txt").write_bytes(b"\xff\xfe\x00")
+    return fit(folder, table(folder), labels=f"@{folder / 'names.txt'}")
+
+
+@case
+def label_with_fractions(folder):
+    return fit(folder, table(folder, HEADER + "".join(r.replace(",1\n", ",0.5\n") for r in rows())))
+
+
+@case
+def labels_all_missing(folder):
+    return fit(folder, table(folder, HEADER + "".join("1,2,red,,\n2,1,blue,NaN,?\n" * 4)))
+
+
+@case
+def only_labels(folder):
+    return fit(folder, table(folder), labels="*")
+
+
+@case
+def only_constant_features(folder):
+    return fit(folder, table(folder, "size,tag_a\n" + "1,0\n1,1\n" * 6))
+
+
+@case
+def label_to_be_dropped(folder):
+    return fit(folder, table(folder), "--drop", "tag_a")
+
+
+@case
+def separator_for_several(folder):
+    return fit(folder, table(folder), "--separator", ";")
+
+
+@case
+def too_many_tags(folder):
+    lines = [f"{i},x\n" for i in range(3)]
+    with_tags = ["1," + ";".join(f"t{i}" for i in range(k, 20_001, 2)) + "\n" for k in (0, 1)]
+    return fit(folder, table(folder, "size,tags\n" + "".join(lines + with_tags)), labels="tags")
+
+
+@case
+def delimiter_too_long(folder):
+    return fit(folder, table(folder), "--delimiter", "::")
+
+
+@case
+def unknown_model(folder):
+    return fit(folder, table(folder), "-m", "ctnb")
+
+
+@case
+def unknown_setting(folder):
+    return fit(folder, table(folder), "--set", "depth=3")
+
+
+@case
+def setting_without_value(folder):
+    return fit(folder, table(folder), "--set", "C")
+
+
+@case
+def setting_out_of_range(folder):
+    return fit(folder, table(folder), "--set", "C=-1")
+
+
+@case
+def model_into_no_folder(folder):
+    return fit(folder, table(folder), "-o", str(folder / "no" / "m.colabel"))
+
+
+@case
+def more_folds_than_rows(folder):
+    return [
+        "compare",
+        str(table(folder)),
+        "--labels",
+        "tag_*",
+        "--folds",
+        "99",
+        "--report",
+        str(folder / "r.html"),
+    ]
+
+
+@case
+def unknown_measure(folder):
+    return ["compare", str(table(folder)), "--labels", "tag_*", "--measure", "accuracy"]
+
+
+@case
+def unknown_loss(folder):
+    return [
+        "compare",
+        str(table(folder)),
+        "--labels",
+        "tag_*",
+        "--decision",
+        "f2",
+        "--models",
+        "br",
+    ]
+
+
+# -------------------------------------------------------------------------- ARFF, XML, Parquet
+
+ARFF = "@relation r\n@attribute size numeric\n@attribute tag_a {0,1}\n@attribute tag_b {0,1}\n"
+
+
+def arff(folder: Path, *lines: str, header: str = ARFF) -> list[str]:
+    good = [f"{i % 5},{i % 2},{(i // 2) % 2}" for i in range(12)]
+    content = header + "@data\n" + "\n".join([*good, *lines]) + "\n"
+    return fit(folder, table(folder, content, "data.arff"))
+
+
+def sparse_arff(folder: Path, *lines: str) -> list[str]:
+    good = [f"{{0 {i % 5 + 1}, {1 + i % 2} 1}}" for i in range(12)]
+    content = ARFF + "@data\n" + "\n".join([*good, *lines]) + "\n"
+    return fit(folder, table(folder, content, "data.arff"))
+
+
+@case
+def arff_sparse_index_bomb(folder):
+    return sparse_arff(folder, "{999999999 1}")
+
+
+@case
+def arff_sparse_index_beyond_integers(folder):
+    return sparse_arff(folder, "{" + "9" * 5000 + " 1}")
+
+
+@case
+def arff_sparse_index_negative(folder):
+    return sparse_arff(folder, "{-1 1}")
+
+
+@case
+def arff_sparse_index_twice(folder):
+    return sparse_arff(folder, "{0 1, 0 2}")
+
+
+@case
+def arff_sparse_unclosed(folder):
+    return sparse_arff(folder, "{0 1, 1 1")
+
+
+@case
+def arff_dense_among_sparse(folder):
+    return sparse_arff(folder, "1,0,1")
+
+
+@case
+def arff_without_data(folder):
+    return fit(folder, table(folder, ARFF, "data.arff"))
+
+
+@case
+def arff_unknown_value(folder):
+    return arff(folder, "1,0,2")
+
+
+@case
+def arff_unclosed_quote(folder):
+    return arff(folder, "1,'0,1")
+
+
+@case
+def arff_attribute_twice(folder):
+    return arff(folder, header=ARFF + "@attribute size numeric\n")
+
+
+@case
+def arff_endless_line(folder):
+    file = folder / "data.arff.gz"
+    with gzip.open(file, "wb", compresslevel=1) as stream:
+        stream.write((ARFF + "@data\n").encode())
+        for _ in range(200):
+            stream.write(b"1," * (1 << 19))
+    return fit(folder, file)
+
+
+def mulan(folder: Path, xml: bytes) -> Callable[[], object]:
+    from colabel.datasets import read_mulan
+
+    (folder / "data.arff").write_text(ARFF + "@data\n1,0,1\n")
+    (folder / "data.xml").write_bytes(xml)
+    return lambda: read_mulan(folder / "data.arff")
+
+
+@case
+def xml_entity_expansion(folder):
+    entities = "".join(
+        f'<!ENTITY e{i} "{f"&e{i - 1};" * 10 if i else "ha" * 100}">' for i in range(10)
+    )
+    document = f'<!DOCTYPE labels [{entities}]><labels><label name="&e9;"/></labels>'
+    return mulan(folder, document.encode())
+
+
+@case
+def xml_external_entity(folder):
+    document = b'<!DOCTYPE l [<!ENTITY x SYSTEM "file:///etc/passwd">]><labels>&x;</labels>'
+    return mulan(folder, document)
+
+
+@case
+def xml_cut_short(folder):
+    return mulan(folder, b'<labels><label name="tag_a"/>')
+
+
+@case
+def xml_too_large(folder):
+    return mulan(folder, b"<labels>" + b" " * (17 << 20) + b"</labels>")
+
+
+@case
+def parquet_of_text(folder):
+    return fit(folder, table(folder, name="data.parquet"))
+
+
+def parquet(folder: Path, **columns: Any) -> Path:
+    import pyarrow
+    from pyarrow import parquet as arrow_parquet
+
+    arrow_parquet.write_table(pyarrow.table(columns), folder / "data.parquet")
+    return folder / "data.parquet"
+
+
+@case
+def parquet_cut_short(folder):
+    file = parquet(folder, size=[1.0, 2.0], tag_a=[0, 1])
+    file.write_bytes(file.read_bytes()[:-20])
+    return fit(folder, file)
+
+
+@case
+def parquet_with_infinity(folder):
+    return fit(folder, parquet(folder, size=[1.0, float("inf")] * 5, tag_a=[0, 1] * 5))
+
+
+@case
+def parquet_of_lists(folder):
+    return fit(folder, parquet(folder, size=[[1], [2, 3]] * 5, tag_a=[0, 1] * 5))
+
+
+# ------------------------------------------------------------------------------ saved models
+
+
+def good_model(folder: Path) -> Path:
+    """A model file, made once."""
+    import shutil
+
+    made = folder.parent / "good.colabel"
+    if not made.exists():
+        run(fit(folder, table(folder), "-o", str(made)))
+    shutil.copy(made, folder / "m.colabel")
+    return folder / "m.colabel"
+
+
+def predict(folder: Path, model: Path, *options: str, content: str | None = None) -> list[str]:
+    out = ["-o", str(folder / "out.csv")]
+    return ["predict", str(model), str(table(folder, content, "new.csv")), *out, *options]
+
+
+def changed(
+    model: Path, name: str, change: Callable[[bytes], bytes | None], **options: Any
+) -> Path:
+    with zipfile.ZipFile(model) as archive:
+        members = {n: archive.read(n) for n in archive.namelist()}
+    chosen = [n for n in members if n == name or (name == "*.npy" and n.endswith(".npy"))]
+    for one in chosen:
+        content = change(members.pop(one))
+        if content is not None:
+            members[one] = content
+    with zipfile.ZipFile(model, "w", **options) as archive:
+        for n, content in members.items():
+            archive.writestr(n, content)
+    return model
+
+
+def in_json(**values: Any) -> Callable[[bytes], bytes]:
+    return lambda content: json.dumps({**json.loads(content), **values}).encode()
+
+
+def npy(array: Any, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, **options)
+    return buffer.getvalue()
+
+
+@case
+def model_absent(folder):
+    return predict(folder, folder / "absent.colabel")
+
+
+@case
+def model_cut_short(folder):
+    model = good_model(folder)
+    model.write_bytes(model.read_bytes()[:3000])
+    return predict(folder, model)
+
+
+@case
+def model_is_a_pickle(folder):
+    (folder / "m.pkl").write_bytes(pickle.dumps({"a": 1}))
+    return predict(folder, folder / "m.pkl")
+
+
+@case
+def model_is_a_table(folder):
+    return predict(folder, table(folder))
+
+
+@case
+def model_without_manifest(folder):
+    return predict(folder, changed(good_model(folder), "colabel.json", lambda _: None))
+
+
+@case
+def model_of_a_later_version(folder):
+    return predict(folder, changed(good_model(folder), "colabel.json", in_json(format=99)))
+
+
+@case
+def model_with_a_strange_manifest(folder):
+    return predict(folder, changed(good_model(folder), "colabel.json", lambda _: b"[1, 2]"))
+
+
+@case
+def model_wants_os_system(folder):
+    change = in_json(__module__="os", __class__="system")
+    return predict(folder, changed(good_model(folder), "schema.json", change))
+
+
+@case
+def model_wants_a_function_of_colabel(folder):
+    change = in_json(__module__="colabel.cli", __class__="main", __loader__="FunctionNode")
+    return predict(folder, changed(good_model(folder), "schema.json", change))
+
+
+@case
+def model_is_compressed(folder):
+    model = good_model(folder)
+    return predict(folder, changed(model, "", lambda c: c, compression=zipfile.ZIP_DEFLATED))
+
+
+@case
+def model_unpacks_to_gigabytes(folder):
+    model = changed(good_model(folder), "*.npy", lambda _: None)
+    with (
+        zipfile.ZipFile(model, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("bomb.npy", "w") as stream,
+    ):
+        for _ in range(1 << 10):
+            stream.write(b"\0" * (1 << 20))
+    return predict(folder, model)
+
+
+@case
+def model_nested_without_end(folder):
+    deep = b'{"content":' * 100_000 + b"1" + b"}" * 100_000
+    return predict(folder, changed(good_model(folder), "schema.json", lambda _: deep))
+
+
+@case
+def model_with_a_boundless_array(folder):
+    def change(_: bytes) -> bytes:
+        header = "{'descr': '<f8', 'fortran_order': False, 'shape': (1099511627776,), }"
+        padded = header.ljust(117) + "\n"
+        return (
+            b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded.encode() + b"\0" * 8
+        )
+
+    return predict(folder, changed(good_model(folder), "*.npy", change))
+
+
+@case
+def model_with_pickled_arrays(folder):
+    bomb = npy(np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    return predict(folder, changed(good_model(folder), "*.npy", lambda _: bomb))
+
+
+@case
+def model_without_its_arrays(folder):
+    return predict(folder, changed(good_model(folder), "*.npy", lambda _: None))
+
+
+@case
+def model_with_other_shapes(folder):
+    return predict(folder, changed(good_model(folder), "*.npy", lambda _: npy(np.zeros(3))))
+
+
+@case
+def model_with_nan(folder):
+    def change(content: bytes) -> bytes:
+        array = np.load(io.BytesIO(content))
+        return npy(np.full_like(array, np.nan)) if array.dtype.kind == "f" else content
+
+    return predict(folder, changed(good_model(folder), "*.npy", change))
+
+
+@case
+def model_that_is_no_json(folder):
+    return predict(folder, changed(good_model(folder), "schema.json", lambda c: c[:-10]))
+
+
+# ------------------------------------------------------------------------------- new tables
+
+
+@case
+def new_table_lacks_a_column(folder):
+    return predict(folder, good_model(folder), content="size,colour\n1,red\n")
+
+
+@case
+def new_table_has_text_for_numbers(folder):
+    return predict(folder, good_model(folder), content="size,weight,colour\n1,heavy,red\n")
+
+
+@case
+def new_table_is_empty(folder):
+    return predict(folder, good_model(folder), content="size,weight,colour\n")
+
+
+@case
+def new_table_breaks_off(folder):
+    content = "size,weight,colour\n" + "1,2,red\n" * 20_000 + "1,2"
+    return predict(folder, good_model(folder), content=content)
+
+
+@case
+def known_label_of_another_value(folder):
+    content = "size,weight,colour,tag_a\n1,2,red,maybe\n"
+    return predict(folder, good_model(folder), "--given", "tag_a", content=content)
+
+
+@case
+def known_tag_that_is_no_label(folder):
+    content = "size,weight,colour,known\n1,2,red,tag_q\n"
+    return predict(folder, good_model(folder), "--given", "known", content=content)
+
+
+@case
+def known_labels_in_no_column(folder):
+    return predict(folder, good_model(folder), "--given", "known_*")
+
+
+@case
+def kept_column_absent(folder):
+    return predict(folder, good_model(folder), "--keep", "id")
+
+
+@case
+def negative_top_k(folder):
+    return predict(folder, good_model(folder), "--top-k", "-3")
+
+
+@case
+def unknown_decision(folder):
+    return predict(folder, good_model(folder), "--decision", "best")
+
+
+@case
+def output_into_no_folder(folder):
+    return predict(folder, good_model(folder), "-o", str(folder / "no" / "out.csv"))
+
+
+@case
+def output_is_a_folder(folder):
+    return predict(folder, good_model(folder), "-o", str(folder))
+
+
+@case
+def explain_a_row_that_is_not_there(folder):
+    return ["explain", str(good_model(folder)), str(table(folder)), "--row", "1000"]
+
+
+@case
+def export_of_nothing(folder):
+    return ["datasets", "export", "mnist", "-o", str(folder / "x.csv")]
+
+
+# ---------------------------------------------------------------------------------- running
+
+
+def run(arguments: Any) -> dict[str, Any]:
+    """Run a command, or a call that must raise DatasetError, as one case."""
+    from typer.testing import CliRunner
+
+    from colabel.cli import app
+    from colabel.datasets import DatasetError
+
+    if callable(arguments):
+        try:
+            arguments()
+        except DatasetError as error:
+            return {"code": 2, "out": "", "err": f"Error: {error}\n"}
+        return {"code": 0, "out": "", "err": ""}
+    result = CliRunner().invoke(app, arguments)
+    error = result.exception
+    crashed = error is not None and not isinstance(error, SystemExit)
+    return {
+        "code": result.exit_code,
+        "out": result.stdout,
+        "err": result.stderr,
+        "crash": repr(error) if crashed else None,
+    }
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+
+    def hangs(*_: object) -> None:
+        raise TimeoutError(f"more than {SECONDS} seconds")
+
+    signal.signal(signal.SIGALRM, hangs)
+    for name, make in CASES.items():
+        place = folder / name
+        place.mkdir()
+        signal.alarm(SECONDS)
+        result: dict[str, Any] = {"code": None, "err": "", "crash": "nothing"}
+        with contextlib.suppress(TimeoutError):
+            result = run(make(place))
+        signal.alarm(0)
+        result["left"] = sorted(p.name for p in place.iterdir() if p.name.startswith("."))
+        result["written"] = (place / "out.csv").exists()
+        result["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        sys.__stdout__.write(json.dumps({"name": name, **result}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,275 @@
+"""compare, fit, predict, explain on one's own table, as typed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import colabel
+from colabel.cli import app
+from colabel.datasets import load_digit_traits
+from colabel.tables import TableModel
+
+runner = CliRunner()
+LABELS = "even,prime,square,above_four,loop,triangular,fibonacci"
+
+
+def run(*arguments, code=0):
+    result = runner.invoke(app, [*map(str, arguments)], env={"COLUMNS": "80"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The first 240 images of the digit traits as a CSV file, and a model of them."""
+    folder = tmp_path_factory.mktemp("digits")
+    run("datasets", "export", "digit-traits", "-o", folder / "digits.csv")
+    with (folder / "digits.csv").open() as text:
+        lines = text.readlines()
+    (folder / "some.csv").write_text("".join(lines[:241]))
+    run(
+        "fit",
+        folder / "some.csv",
+        "--labels",
+        LABELS,
+        "--set",
+        "C=0.01",
+        "-o",
+        folder / "m.colabel",
+    )
+    return folder
+
+
+def read(file):
+    with file.open(newline="") as text:
+        return list(csv.DictReader(text))
+
+
+def test_export_writes_the_data_set(folder):
+    data = load_digit_traits()
+    rows = read(folder / "digits.csv")
+    assert len(rows) == data.n_rows
+    assert list(rows[0]) == [*data.feature_names, *data.label_names]
+    found = np.array([[row[n] for n in data.label_names] for row in rows], dtype=int)
+    np.testing.assert_array_equal(found, data.Y)
+
+
+def test_compare(folder):
+    report = folder / "compare.html"
+    result = run(
+        "compare",
+        folder / "some.csv",
+        "--labels",
+        LABELS,
+        "--models",
+        "br,mlknn",
+        "--folds",
+        3,
+        "--report",
+        report,
+    )
+    text = " ".join(result.stdout.split())
+    assert "240 rows" in text
+    assert "label even: in" in text
+    assert len(re.findall(r"\d\.\d{3}±0\.\d{3}", result.stdout)) == 6  # two measures, three models
+    assert re.search(r"Take (br|mlknn)\.", text)
+    assert "<h2>All measures</h2>" in report.read_text(encoding="utf-8")
+    assert result.stderr == ""
+
+
+def test_compare_as_json(folder):
+    result = run(
+        "compare",
+        folder / "some.csv",
+        "--labels",
+        LABELS,
+        "--models",
+        "br,mlknn",
+        "--folds",
+        3,
+        "--report",
+        folder / "c.html",
+        "--json",
+    )
+    found = json.loads(result.stdout)
+    assert set(found["models"]) == {"br", "mlknn", "baseline"}
+    assert found["recommended"] in ("br", "mlknn")
+    assert found["table"]["n_rows"] == 240
+
+
+def test_fit_says_what_it_did(folder):
+    target = folder / "n.colabel"
+    result = run("fit", folder / "some.csv", "-l", LABELS, "-m", "mlknn", "-o", target)
+    assert "MLkNN fitted in" in result.stdout
+    assert isinstance(colabel.load(target), TableModel)
+    assert (
+        run("fit", folder / "some.csv", "-l", LABELS, "-m", "mlknn", "-o", target, "-q").stdout
+        == ""
+    )
+    said = json.loads(
+        run("fit", folder / "some.csv", "-l", LABELS, "-m", "mlknn", "-o", target, "--json").stdout
+    )
+    assert said["model"] == "MLkNN"
+
+
+def test_predict_to_a_file(folder):
+    out = folder / "out.csv"
+    result = run("predict", folder / "m.colabel", folder / "some.csv", "-o", out, "--top-k", 2)
+    assert "240 rows predicted" in result.stdout
+    rows = read(out)
+    assert list(rows[0])[:3] == ["row", "even", "prime"]
+    assert rows[0]["set_1"] == "even;square;loop;triangular;fibonacci"  # a nought
+    assert 0.2 < float(rows[0]["p_set_1"]) <= 1
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(out.stat().st_mode) == 0o666 & ~mask
+    assert not list(folder.glob(".*"))
+
+
+def test_predict_to_the_screen(folder):
+    result = run("predict", folder / "m.colabel", folder / "some.csv", "--no-probabilities")
+    rows = list(csv.DictReader(result.stdout.splitlines()))
+    assert len(rows) == 240
+    assert "240 rows predicted" in result.stderr
+
+
+def test_predict_compressed(folder):
+    import gzip
+
+    out = folder / "out.csv.gz"
+    run("predict", folder / "m.colabel", folder / "some.csv", "-o", out, "-q")
+    with gzip.open(out, "rt") as text:
+        assert len(text.readlines()) == 241
+
+
+def test_predict_given_labels_and_by_another_loss(folder):
+    base = ["predict", folder / "m.colabel", folder / "some.csv", "-o", folder / "g.csv"]
+    run(*base, "--given", "loop", "--decision", "f1")
+    known = [row["loop"] for row in read(folder / "some.csv")]
+    found = read(folder / "g.csv")
+    assert [float(row["p_loop"]) for row in found] == [float(v) for v in known]
+
+
+def test_an_output_is_kept_when_the_next_fails(folder):
+    out = folder / "kept.csv"
+    run("predict", folder / "m.colabel", folder / "some.csv", "-o", out, "-q")
+    before = out.read_bytes()
+    broken = folder / "broken.csv"
+    broken.write_text((folder / "some.csv").read_text() + "1,2\n")
+    result = run("predict", folder / "m.colabel", broken, "-o", out, code=2)
+    assert "line 242" in result.stderr
+    assert out.read_bytes() == before
+
+
+def test_explain_a_model(folder):
+    result = run("explain", folder / "m.colabel")
+    assert "CTBN, fitted to 240 rows: 7 labels" in " ".join(result.stdout.split())
+    for name in LABELS.split(","):
+        assert name in result.stdout
+    found = json.loads(run("explain", folder / "m.colabel", "--json").stdout)
+    assert found["directed"]
+    assert found["edges"][0]["from"] in LABELS
+
+
+def test_explain_a_row(folder):
+    result = run("explain", folder / "m.colabel", folder / "some.csv", "--row", 3)
+    assert "If one label were known" in result.stdout
+    found = json.loads(
+        run("explain", folder / "m.colabel", folder / "some.csv", "--row", 3, "--json").stdout
+    )
+    rows = run("predict", folder / "m.colabel", folder / "some.csv", "--top-k", 1).stdout
+    third = list(csv.DictReader(rows.splitlines()))[2]
+    assert ";".join(found["answer"]["labels"]) == third["set_1"]
+    assert found["answer"]["probability"] == pytest.approx(float(third["p_set_1"]), rel=1e-4)
+
+
+def test_a_table_of_every_kind(tmp_path, rng):
+    lines = ["id;price;colour;text;tags"]
+    for i in range(60):
+        tags = [t for t in ("new", "sale") if rng.random() < 0.5]
+        words = " ".join(
+            ["fresh arrival"] * ("new" in tags) + ["half price now"] * ("sale" in tags)
+        )
+        price = "" if i % 9 == 0 else f"{rng.normal(10 - 4 * ('sale' in tags)):.2f}"
+        lines.append(f"{i};{price};{'red' if i % 2 else 'blue'};{words} item {i};{'|'.join(tags)}")
+    file = tmp_path / "shop.csv"
+    file.write_text("\n".join(lines) + "\n")
+    result = run("fit", file, "--labels", "tags", "-o", tmp_path / "m", "--set", "C=1.0")
+    text = " ".join(result.stdout.split())
+    for part in (
+        "1 of kind number: price",
+        "1 of kind category: colour",
+        "1 of kind text: text",
+        "id (numbers the rows)",
+        "label new",
+        "label sale",
+    ):
+        assert part in text
+    out = tmp_path / "out.csv"
+    run("predict", tmp_path / "m", file, "-o", out, "--top-k", 1, "--keep", "id")
+    right = [
+        row["set_1"] == line.split(";")[-1] for row, line in zip(read(out), lines[1:], strict=True)
+    ]
+    assert np.mean(right) > 0.9
+
+
+def test_sparse_arff(tmp_path, rng):
+    names = [f"w{j}" for j in range(30)]
+    header = "".join(f"@attribute {n} numeric\n" for n in names)
+    header += "@attribute a {0,1}\n@attribute b {0,1}\n"
+    rows = []
+    for _ in range(50):
+        chosen = sorted(rng.choice(30, 4, replace=False).tolist())
+        labels = [30] * (chosen[0] < 3) + [31] * (chosen[-1] > 26)
+        rows.append("{" + ", ".join(f"{j} 1" for j in [*chosen, *labels]) + "}")
+    file = tmp_path / "t.arff"
+    file.write_text("@relation r\n" + header + "@data\n" + "\n".join(rows) + "\n")
+    assert "30 sparse features" in run("fit", file, "-l", "a,b", "-o", tmp_path / "m").stdout
+    run("predict", tmp_path / "m", file, "-o", tmp_path / "o.csv", "-q")
+    assert len(read(tmp_path / "o.csv")) == 50
+
+
+def test_help_has_examples():
+    for command in ("compare", "fit", "predict", "explain"):
+        text = run(command, "--help").stdout
+        assert "Examples" in text
+        assert f"colabel {command} " in text
+    assert "Exit codes" in run("--help").stdout
+
+
+def test_internal_faults_are_sentences_too(folder, monkeypatch):
+    def broken(*_, **__):
+        raise TypeError("not as it should be")
+
+    monkeypatch.setattr(sys.modules["colabel.cli.explain"], "label_graph", broken)
+    result = run("explain", folder / "m.colabel", code=1)
+    assert result.stderr.startswith(
+        "Error: colabel failed by a fault of its own (TypeError: not as"
+    )
+    assert "Traceback" not in result.output
+
+
+def test_a_reader_that_stops_early(folder):
+    code = "from colabel.cli import main; main()"
+    command = [sys.executable, "-c", code, "predict", str(folder / "m.colabel")]
+    with subprocess.Popen(
+        [*command, str(folder / "digits.csv")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        errors = process.stderr.read()
+    assert "Traceback" not in errors
+    assert process.returncode == 0

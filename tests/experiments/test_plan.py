@@ -1,0 +1,102 @@
+"""Plans are read whole, or refused with a sentence that names the place."""
+
+from __future__ import annotations
+
+import pytest
+
+from colabel.experiments import PlanError, expand, load_plan
+from tests.experiments.conftest import PLAN
+
+
+def test_a_plan_is_read(plan):
+    assert plan.name == "small"
+    assert plan.reference == "CTBN"
+    assert [data.name for data in plan.datasets] == ["digit_traits"]
+    assert plan.datasets[0].protocol.train == 60
+    assert [method.steps for method in plan.methods] == [("StandardScaler",)] * 2
+    assert plan.graphs == ("CTBN",)
+
+
+def test_the_quick_form_replaces_tables(write_plan):
+    quick = load_plan(write_plan(), quick=True)
+    assert quick.name == "small-quick"
+    assert quick.datasets[0].protocol.splits == 2
+    assert [method.name for method in quick.methods] == ["BR", "CTBN"]
+
+
+def test_published_figures_lie_beside_the_plan(write_plan, tmp_path):
+    path = write_plan()
+    (tmp_path / "small.csv").write_text(
+        "table,measure,dataset,method,value\n2,exact_match,digit_traits,BR,0.5\n"
+    )
+    (figure,) = load_plan(path).figures
+    assert (figure.table, figure.method, figure.value) == ("2", "BR", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("title =", "tilte ="), "unknown key 'tilte'"),
+        (('kind = "random"', 'kind = "rundom"'), "kind 'rundom'; choose from kfold"),
+        (("train = 60\n", ""), "give the sizes train and test"),
+        (('"exact_match", "log', '"exact", "log'), "unknown measure 'exact'"),
+        (('reference = "CTBN"', 'reference = "X"'), "reference is 'X'; choose from BR, CTBN"),
+        (('graphs = ["CTBN"]', 'graphs = ["X"]'), "graphs names 'X'"),
+        (('model = "BinaryRelevance"\n', ""), "method 'BR' has no model"),
+        (('name = "digit_traits"\n', ""), "a data set has no name"),
+        (("[[datasets]]", "[[datasets"), "is not TOML"),
+        (("splits = 3", "slpits = 3"), "unknown key 'slpits'"),
+    ],
+)
+def test_mistakes_are_named(write_plan, change, message):
+    with pytest.raises(PlanError, match=message.replace("[", r"\[")):
+        load_plan(write_plan(PLAN.replace(*change, 1)))
+
+
+def test_a_missing_plan_lists_those_there_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PlanError, match="There is no folder studies here"):
+        load_plan("nothing")
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies" / "mine.toml").write_text(PLAN)
+    with pytest.raises(PlanError, match="holds: mine"):
+        load_plan("nothing")
+    assert load_plan("mine").title == "Small"
+
+
+def test_claims_speak_of_methods_of_the_plan(write_plan):
+    claim = '[[claims]]\ntext = "t"\nmethod = "CTBN"\nover = ["X"]\nmeasures = ["exact_match"]\n'
+    with pytest.raises(PlanError, match="method 'X', which the plan lacks"):
+        load_plan(write_plan(PLAN.replace("[quick]", claim + "[quick]")))
+
+
+def test_some_of_a_plan(plan):
+    assert [method.name for method in plan.only(methods=["BR"]).methods] == ["BR"]
+    assert plan.only(methods=["BR"]).graphs == ()
+    with pytest.raises(PlanError, match="no data set 'x'; choose from digit_traits"):
+        plan.only(["x"])
+
+
+def test_cells_are_data_sets_by_methods_by_splits(plan):
+    cells = expand(plan)
+    assert len(cells) == 2 * 3 + 1  # and the graph on all rows
+    assert len({cell.key for cell in cells}) == len(cells)
+    assert [cell.key for cell in expand(plan)] == [cell.key for cell in cells]
+
+
+def test_the_key_depends_on_what_is_computed_not_on_its_name(write_plan):
+    keys = [cell.key for cell in expand(load_plan(write_plan()))]
+    renamed = load_plan(write_plan(PLAN.replace("[methods.BR]", "[methods.LR]")))
+    assert [cell.key for cell in expand(renamed)] == keys
+    changed = load_plan(write_plan(PLAN.replace("C = 1.0", "C = 2.0", 1)))
+    same = [a == b.key for a, b in zip(keys, expand(changed), strict=True)]
+    assert same == [False] * 3 + [True] * 4
+
+
+def test_parameters_and_gaps_by_data_set(write_plan):
+    text = PLAN.replace("cv = 3", "cv = 3\non = { digit_traits = { C = 5.0 } }").replace(
+        "C = 1.0\n\n", 'C = 1.0\nwithout = { digit_traits = "no reason" }\n\n', 1
+    )
+    cells = expand(load_plan(write_plan(text)))
+    assert {cell.method for cell in cells} == {"CTBN"}
+    assert {cell.model["C"] for cell in cells} == {5.0}

@@ -1,0 +1,131 @@
+"""Tables, marks, ranks and claims from rows made by hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from colabel.experiments import Figure, Results, Row, load_plan
+from colabel.experiments.plan import Claim
+from colabel.report.study_text import results_markdown, study_tables
+
+TEXT = """
+title = "By hand"
+description = "Two data sets."
+reference = "A"
+measures = ["exact_match", "log_loss_sum_per_fold"]
+datasets = [{ name = "one" }, { name = "two" }]
+[protocol]
+splits = 4
+[methods.A]
+model = "CTBN"
+[methods.B]
+model = "BinaryRelevance"
+"""
+MATCH = {
+    ("one", "A"): [0.8, 0.82, 0.78, 0.8],
+    ("one", "B"): [0.6, 0.61, 0.59, 0.6],
+    ("two", "A"): [0.5, 0.6, 0.4, 0.5],
+    ("two", "B"): [0.52, 0.57, 0.42, 0.49],
+}
+
+
+def row(dataset, method, split, measure, value):
+    return Row(
+        dataset,
+        method,
+        "kfold",
+        split,
+        measure,
+        value,
+        "done",
+        "",
+        1.0 + split,
+        0.1,
+        99.0,
+        90,
+        10,
+        "{}",
+    )
+
+
+@pytest.fixture
+def results(write_plan):
+    plan = load_plan(write_plan(TEXT))
+    figures = (
+        Figure("2", "exact_match", "one", "A", 0.9),
+        Figure("2", "exact_match", "one", "B", 0.5),
+        Figure("3", "log_loss_sum_per_fold", "one", "A", 10.0),
+    )
+    claim = Claim("A beats B", "A", ("B",), ("exact_match",), ("one", "two", "three"))
+    rows = [
+        row(dataset, method, split, "exact_match", value)
+        for (dataset, method), values in MATCH.items()
+        for split, value in enumerate(values)
+    ]
+    for (dataset, method), split in itertools.product(MATCH, range(4)):
+        loss = math.nan if method == "B" else 20.0 + split
+        rows.append(row(dataset, method, split, "log_loss_sum_per_fold", loss))
+    plan = replace(plan, figures=figures, claims=(claim,), remarks={"one/A": "A reason."})
+    return Results(plan, tuple(rows))
+
+
+def test_entries(results):
+    table = results.table("exact_match")
+    best = table["one", "A"]
+    assert best.mean == pytest.approx(0.8)
+    assert best.error == pytest.approx(np.std(MATCH["one", "A"], ddof=1) / 2)
+    assert (best.splits, best.published, best.best) == (4, 0.9, True)
+    assert best.gap == pytest.approx(-0.1 / best.error)
+    assert not table["one", "B"].best
+    assert table["one", "B"].gap > 0  # better than print
+    losses = results.table("log_loss_sum_per_fold")
+    assert losses["one", "A"].gap < 0  # a higher loss is worse
+    assert ("one", "B") not in losses  # not defined for B
+
+
+def test_marks_and_counts(results):
+    comparison = results.comparison("exact_match", "one", "B")
+    assert comparison.mark == "+"
+    assert comparison.paired.difference == pytest.approx(0.2)
+    assert comparison.corrected.p_value > comparison.paired.p_value
+    assert results.comparison("exact_match", "two", "B").mark == ""
+    assert results.comparison("exact_match", "one", "A") is None
+    assert results.win_tie_loss("exact_match", "B") == (1, 1, 0)
+
+
+def test_claims(results):
+    verdicts = results.verdicts(results.plan.claims[0])
+    assert [v.holds for v in verdicts] == ["yes", "no", "not measured"]
+
+
+def test_disagreements_are_where_print_is_better(results):
+    found = [(measure, dataset, method) for measure, dataset, method, _ in results.disagreements()]
+    assert found == [("exact_match", "one", "A"), ("log_loss_sum_per_fold", "one", "A")]
+
+
+def test_ranking_and_seconds(results):
+    assert results.ranking("exact_match").methods == ("A", "B")
+    assert results.ranking("log_loss_sum_per_fold") is None
+    assert results.seconds()["one", "A"] == 2.5
+
+
+def test_markdown(results):
+    text = results_markdown([results])
+    assert "| A | **.800 ± .008** (.900) | **.500 ± .041** |  |" in text
+    assert "| B | .600 ± .004 + (.500) | **.500 ± .031** | 1/1/0 |" in text
+    assert "A on one, exact match: .800 against .900 (12.2 standard errors). A reason." in text
+    assert (
+        "“A beats B”: of 3 comparisons, holds in 1, does not hold in 1, not measured in 1" in text
+    )
+    assert "| A | 2.50 | 2.50 |" in text
+
+
+def test_terminal_tables(results):
+    first, second = study_tables(results)
+    assert [str(column.header) for column in first.columns] == ["method", "one", "two"]
+    assert first.row_count == second.row_count == 2

@@ -1,0 +1,187 @@
+"""MaxMarginOutputCoding: the contract, decoding, dependence between labels, errors."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from colabel import BinaryRelevance, MaxMarginOutputCoding
+from colabel.datasets import kfold, load
+from colabel.metrics import exact_match
+
+FAST = {"alphas": 1.0, "logistic_C": 1.0, "random_state": 0}
+
+
+def exclusive_labels(rng, n_rows=400):
+    """Three labels of which exactly one holds, hard to tell apart, and a copy of the first."""
+    X = rng.normal(size=(n_rows, 4))
+    scores = X @ rng.normal(size=(4, 3)) + 1.5 * rng.gumbel(size=(n_rows, 3))
+    Y = np.eye(3, dtype=int)[scores.argmax(axis=1)]
+    return X, np.column_stack([Y, Y[:, 0]])
+
+
+@parametrize_with_checks([MaxMarginOutputCoding(code_covariance="diagonal", **FAST)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_predicts_label_vectors_that_go_together(rng):
+    X, Y = exclusive_labels(rng, 800)
+    train, test = slice(0, 600), slice(600, None)
+    model = MaxMarginOutputCoding(random_state=0).fit(X[train], Y[train])
+    alone = BinaryRelevance(random_state=0).fit(X[train], Y[train])
+    predicted = model.predict(X[test])
+    assert exact_match(Y[test], predicted) > exact_match(Y[test], alone.predict(X[test])) + 0.05
+    assert (predicted[:, 0] == predicted[:, 3]).mean() > 0.95
+    assert (predicted[:, :3].sum(axis=1) == 1).mean() > 0.9
+
+
+def test_fitted_parts_are_the_documented_ones(rng):
+    X, Y = exclusive_labels(rng)
+    model = MaxMarginOutputCoding(**FAST).fit(X, Y)
+    expected = Ridge(alpha=1.0).fit(X, Y)
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-8)
+    np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-8)
+    assert np.linalg.eigvalsh(model.metric_).min() >= -1e-9
+    np.testing.assert_allclose(model.code_ @ model.code_.T, model.metric_, atol=1e-4)
+    assert 0 <= model.duality_gap_ <= model.tol * model.objective_
+    assert model.alpha_ == 1.0
+    assert model.n_iter_ >= 1
+
+
+def test_prediction_minimises_the_documented_objective(rng):
+    X, Y = exclusive_labels(rng)
+    model = MaxMarginOutputCoding(weight=0.7, **FAST).fit(X, Y)
+    fitted = X @ model.coef_.T + model.intercept_
+    tables = model.models_.log_prob(X)
+    odds = np.column_stack([t[:, 1] - t[:, 0] for t in tables])
+
+    def value(y):
+        away = y - fitted
+        quadratic = 0.5 * np.einsum("ij,jk,ik->i", away, model.precision_, away)
+        return quadratic - 0.7 * (odds * y).sum(axis=1)
+
+    corners = np.array(list(itertools.product((0, 1), repeat=4)))
+    best = np.min([value(np.tile(y, (len(X), 1))) for y in corners], axis=0)
+    assert np.mean(value(model.predict(X)) <= best + 1e-8) > 0.97
+
+
+def test_covariances_of_the_code(rng):
+    X = rng.normal(size=(300, 3))
+    shared = rng.normal(size=(300, 1))  # correlates the errors
+    Y = (X + shared + 0.5 * rng.normal(size=(300, 3)) > 0).astype(int)
+    full = MaxMarginOutputCoding(**FAST).fit(X, Y)
+    diagonal = MaxMarginOutputCoding(code_covariance="diagonal", **FAST).fit(X, Y)
+    np.testing.assert_allclose(full.metric_, diagonal.metric_)
+    errors = (Y - X @ full.coef_.T - full.intercept_) @ full.code_
+    expected = (full.code_ / errors.var(axis=0)) @ full.code_.T
+    np.testing.assert_allclose(diagonal.precision_, expected, rtol=0.05, atol=0.05)
+    expected = full.code_ @ np.linalg.inv(np.cov(errors.T)) @ full.code_.T
+    np.testing.assert_allclose(full.precision_, expected, rtol=0.05, atol=0.05)
+    assert not np.allclose(full.precision_, diagonal.precision_, rtol=0.05)
+
+
+def test_weight_zero_and_a_great_weight(rng):
+    X, Y = exclusive_labels(rng)
+    sure = MaxMarginOutputCoding(weight=1e6, **FAST).fit(X, Y)
+    alone = BinaryRelevance(C=1.0, random_state=0).fit(X, Y)
+    assert (sure.predict(X) == alone.predict(X)).mean() > 0.99
+    MaxMarginOutputCoding(weight=0.0, **FAST).fit(X, Y).predict(X)
+
+
+def test_sparse_features_give_the_answers_of_dense_ones(rng):
+    X, Y = exclusive_labels(rng)
+    X[np.abs(X) < 0.5] = 0.0
+    dense = MaxMarginOutputCoding(**FAST).fit(X, Y)
+    sparse = MaxMarginOutputCoding(**FAST).fit(sp.csr_array(X), Y)
+    np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=1e-8)
+    assert (sparse.predict(sp.csr_array(X)) == dense.predict(X)).mean() > 0.95
+
+
+def test_more_features_than_rows_and_constant_labels(rng):
+    X, Y = rng.normal(size=(30, 60)), (rng.random((30, 3)) < 0.5).astype(int)
+    Y[:, 1], Y[:, 2] = 0, 1
+    predicted = MaxMarginOutputCoding(random_state=0).fit(X, Y).predict(X)
+    np.testing.assert_array_equal(predicted[:, 1:], Y[:, 1:])
+
+
+def test_threads_do_not_change_the_answer(rng):
+    X, Y = exclusive_labels(rng, 700)
+    one = MaxMarginOutputCoding(n_jobs=1, random_state=0).fit(X, Y)
+    two = MaxMarginOutputCoding(n_jobs=2, random_state=0).fit(X, Y)
+    np.testing.assert_allclose(one.metric_, two.metric_, atol=1e-8)
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+
+
+def test_label_sets_come_back(rng):
+    X, Y = exclusive_labels(rng, 60)
+    sets = [{"abcd"[j] for j in np.flatnonzero(row)} for row in Y]
+    model = MaxMarginOutputCoding(**FAST).fit(X, sets)
+    assert model.label_names_ == ("a", "b", "c", "d")
+    assert all(isinstance(row, set) for row in model.predict(X))
+
+
+def test_no_probabilities():
+    model = MaxMarginOutputCoding()
+    for name in ("joint", "predict_proba", "predict_log_proba"):
+        assert not hasattr(model, name)
+
+
+def test_a_fit_that_does_not_converge_says_so(rng):
+    X, Y = exclusive_labels(rng)
+    with pytest.warns(ConvergenceWarning, match="1 cutting planes") as caught:
+        MaxMarginOutputCoding(max_iter=1, tol=1e-9, **FAST).fit(X, Y)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"C": -1.0}, "C=-1.0 must be a positive number"),
+        ({"weight": -0.5}, "weight=-0.5 must be a number that is not negative"),
+        ({"alphas": [1.0, 0.0]}, "alphas=0.0 must be a positive number"),
+        ({"alphas": []}, "alphas is empty"),
+        ({"code_covariance": "none"}, "code_covariance='none' must be one of full, diagonal"),
+        ({"tol": 0.0}, "tol=0.0 must be a positive number"),
+        ({"max_iter": 1.5}, "max_iter=1.5 must be an integer of at least 1"),
+        ({"logistic_C": -1.0}, "C=-1.0 must be a positive number"),
+    ],
+)
+def test_wrong_parameters(rng, parameters, message):
+    X, Y = exclusive_labels(rng, 20)
+    with pytest.raises(ValueError, match=message):
+        MaxMarginOutputCoding(**parameters).fit(X, Y)
+
+
+def test_class_variables_and_missing_labels_are_refused(rng):
+    X, Y = exclusive_labels(rng, 20)
+    with pytest.raises(ValueError, match=r"Only binary classification.*3 classes"):
+        MaxMarginOutputCoding().fit(X, np.column_stack([Y[:, 0], np.arange(20) % 3]))
+    missing = Y.astype(float)
+    missing[3:5, 1] = np.nan
+    with pytest.raises(ValueError, match=r"missing labels .* in 2 of 20 rows"):
+        MaxMarginOutputCoding().fit(X, missing)
+
+
+DATA = Path(os.environ.get("COLABEL_DATA", Path(__file__).parents[3] / "shared" / "data"))
+
+
+@pytest.mark.skipif(not (DATA / "emotions").is_dir(), reason="needs the real data sets")
+def test_emotions_as_published():
+    data = load("emotions", data_home=DATA)
+    scores = []
+    for train, test in kfold(len(data.X), 10, seed=0):
+        scaler = StandardScaler().fit(data.X[train])
+        model = MaxMarginOutputCoding(random_state=0)
+        model.fit(scaler.transform(data.X[train]), data.Y[train])
+        scores.append(model.score(scaler.transform(data.X[test]), data.Y[test]))
+    assert np.mean(scores) > 0.336 - 0.02

@@ -1,0 +1,141 @@
+"""Which columns are what, and which are labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from colabel.tables import (
+    Frame,
+    TableError,
+    TableRequest,
+    choose_columns,
+    load_table,
+    match_columns,
+    read_labels,
+    summarise,
+)
+
+N = 60
+
+
+def kind_of(column, **forced):
+    frame = Frame.of({"x": column, "other": np.arange(N) ** 2})
+    choice = choose_columns(frame, forced)
+    return {c.name: c.kind for c in choice.used}.get("x", choice.left_out.get("x"))
+
+
+def test_kinds_of_columns(rng):
+    assert kind_of(rng.normal(size=N)) == "number"
+    assert kind_of(np.where(rng.random(N) < 0.5, np.nan, 1.0)) == "number"  # missing varies
+    assert kind_of(rng.choice(["a", "b"], N)) == "category"
+    assert kind_of([f"some words and number {i}" for i in range(N)]) == "text"
+    assert kind_of([f"key{i}" for i in range(N)]) == f"has {N} different values in {N} rows"
+    assert kind_of([f"key{i}" for i in range(N)], x="category") == "category"
+    assert kind_of(rng.choice(["a", "b"], N), x="text") == "text"
+
+
+def test_columns_of_no_use():
+    assert kind_of(np.ones(N)) == "never varies"
+    assert kind_of(np.full(N, np.nan)) == "is empty"
+    assert kind_of(np.arange(N) + 7) == "numbers the rows"
+    assert kind_of(["a"] * N) == "never varies"
+    assert kind_of([None] * (N - 1) + [np.nan]) == "is empty"
+    with pytest.raises(TableError, match="numbers the rows"):
+        choose_columns(Frame.of({"x": np.arange(N)}))
+
+
+NAMES = ["size", "tag_a", "tag_b", "x,y", "tags"]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "found"),
+    [
+        (["tag_*"], ("tag_a", "tag_b")),
+        (["tag_b", "tag_a"], ("tag_a", "tag_b")),  # in the order of the table
+        (["tag_a,tag_b"], ("tag_a", "tag_b")),
+        (["x,y"], ("x,y",)),  # a name that holds a comma
+        (["tag?"], ("tags",)),
+        (["*"], tuple(NAMES)),
+    ],
+)
+def test_columns_by_pattern(patterns, found):
+    assert match_columns(patterns, NAMES, "label") == found
+
+
+def test_columns_from_a_list(tmp_path):
+    (tmp_path / "names.txt").write_text("tag_a\n\n  tag_b \n")
+    assert match_columns([f"@{tmp_path}/names.txt"], NAMES, "label") == ("tag_a", "tag_b")
+
+
+def test_label_values():
+    frame = Frame.of(
+        {
+            "zero_one": [0, 1, 1],
+            "words": ["yes", "NO", "yes"],
+            "missing": [1, None, 0],
+            "grade": [3, 1, 2],
+            "risk": ["low", None, "high"],
+            "half": [0.5, 1, 0],
+        }
+    )
+    plain = read_labels(frame, ["zero_one", "words"])
+    assert plain.Y.dtype.kind == "i"
+    assert plain.Y.tolist() == [[0, 1], [1, 0], [1, 1]]
+    some = read_labels(frame, ["zero_one", "missing"])
+    np.testing.assert_array_equal(some.Y, [[0, 1], [1, np.nan], [1, 0]])
+    assert some.missing.tolist() == [[False, False], [False, True], [False, False]]
+    mixed = read_labels(frame, ["zero_one", "grade", "risk"])
+    assert mixed.Y.tolist() == [[0, 3, "low"], [1, 1, None], [1, 2, "high"]]
+    with pytest.raises(TableError, match=r"'half' holds 0\.5"):
+        read_labels(frame, ["half"])
+
+
+@pytest.mark.parametrize(
+    ("cells", "separator", "names"),
+    [
+        (["a;b", "", "b"], None, ("a", "b")),
+        (["a|b", None, "b"], None, ("a", "b")),
+        (["a, b", None, "c"], None, ("a", "b", "c")),
+        (["a b", "b c", "a"], " ", ("a", "b", "c")),
+        (["1;2", "2", "3"], None, ("1", "2", "3")),
+    ],
+)
+def test_columns_of_tags(cells, separator, names):
+    frame = Frame.of({"tags": np.array(cells, dtype=object)})
+    labels = read_labels(frame, ["tags"], separator)
+    assert labels.names == names
+    expected = [
+        [
+            int(n in (c or "").replace(" ", "") if separator is None else n in (c or "").split())
+            for n in names
+        ]
+        for c in cells
+    ]
+    assert labels.Y.tolist() == expected
+
+
+def test_one_class_variable_is_not_taken_for_tags():
+    frame = Frame.of({"risk": ["low", "high", "low"], "list": ["a;b", "c", "a;b"]})
+    assert read_labels(frame, ["risk"]).Y[:, 0].tolist() == ["low", "high", "low"]
+    assert read_labels(frame, ["list"], "").Y[:, 0].tolist() == ["a;b", "c", "a;b"]
+
+
+def test_what_was_seen(tmp_path):
+    file = tmp_path / "t.csv"
+    lines = [f"{i % 5},{'ab'[i % 2]},{i % 2},{i % 2},1,{i % 3 if i else ''}" for i in range(30)]
+    file.write_text("size,kind,p,q,always,grade\n" + "\n".join(lines) + "\n,,,,,\n")
+    summary = summarise(load_table(TableRequest(file, ["p", "q", "always"], drop=["grade"])))
+    assert summary.n_rows == 30
+    assert summary.kinds == {"number": ["size"], "category": ["kind"]}
+    assert summary.labels[0].counts == {"0": 15, "1": 15}
+    assert summary.labels_per_row == 2.0
+    assert summary.n_label_sets == 2
+    text = " ".join(summary.warnings)
+    assert "1 row without any known label" in text
+    assert "The same in every row: always" in text
+    assert "The labels p, q are the same in every row" in text
+    other = summarise(load_table(TableRequest(file, ["p", "grade"], drop=["q", "always"])))
+    assert other.labels[1].counts == {"1": 10, "2": 10, "0": 9}
+    assert "1 label entry missing" in " ".join(other.warnings)
+    assert other.labels_per_row is None

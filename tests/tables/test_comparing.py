@@ -1,0 +1,127 @@
+"""Comparisons: scores are those of scikit-learn's loop, and the recommendation follows its rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from colabel.tables import TableError, TableRequest, load_table
+from colabel.tables.comparing import (
+    BASELINE,
+    ComparisonPlan,
+    HeldOutAnswers,
+    ModelResult,
+    compare,
+    recommend,
+)
+from colabel.tables.measures import MEASURES
+
+
+@pytest.fixture
+def data(tmp_path, rng):
+    X = rng.normal(size=(80, 2))
+    Y = (X @ [[2, 1], [0, 2]] + rng.normal(size=(80, 2)) > 0).astype(int)
+    grade = np.where(np.arange(80) == 5, 9, rng.integers(0, 3, 80))  # 9 once: in one fold only
+    file = tmp_path / "t.csv"
+    lines = [
+        f"{u:.3f},{v:.3f},{a},{b if i % 10 else ''},{g}"
+        for i, ((u, v), (a, b), g) in enumerate(zip(X, Y, grade, strict=True))
+    ]
+    file.write_text("u,v,a,b,grade\n" + "\n".join(lines) + "\n")
+    return lambda labels: load_table(
+        TableRequest(file, labels, drop=[n for n in ("a", "b", "grade") if n not in labels])
+    )
+
+
+def test_scores_and_answers(data):
+    steps = []
+    found = compare(data(["a", "b"]), ComparisonPlan(["br", "CTBN"], n_folds=4), steps.append)
+    assert list(found.results) == ["br", "ctbn", BASELINE]
+    assert steps == ["br"] * 4 + ["ctbn"] * 4 + [BASELINE] * 4
+    assert not found.failed
+    for result in found.results.values():
+        assert all(len(result.scores[m.name]) == 4 for m in MEASURES)
+    br = found.results["br"]
+    complete = (found.codes >= 0).all(axis=1)
+    right = (br.held_out.codes == found.codes)[complete].all(axis=1)
+    # folds are of about equal size, so their mean is about the share of all rows
+    assert br.mean("exact match") == pytest.approx(right.mean(), abs=0.02)
+    assert br.mean("exact match") > found.results[BASELINE].mean("exact match") + 0.1
+    assert ((br.held_out.marginals > 0.5) == br.held_out.codes).mean() > 0.9
+    assert found.to_dict()["models"]["br"]["exact match"]["mean"] == br.mean("exact match")
+
+
+def test_the_same_seed_gives_the_same_comparison(data):
+    one, two = (compare(data(["a", "b"]), ComparisonPlan(["ctbn"], 3, seed=4)) for _ in range(2))
+    np.testing.assert_array_equal(
+        one.results["ctbn"].scores["joint log-loss"], two.results["ctbn"].scores["joint log-loss"]
+    )
+
+
+def test_a_value_that_a_training_fold_lacks(data):
+    found = compare(data(["a", "grade"]), ComparisonPlan(["br"], 4))
+    scores = found.results["br"].scores
+    assert np.isinf(scores["joint log-loss"]).sum() == 1  # the fold with the row of value 9
+    assert np.isfinite(scores["exact match"]).all()
+    assert found.to_dict()["models"]["br"]["joint log-loss"]["mean"] is None
+
+
+def test_a_model_that_fails_is_named(data):
+    found = compare(data(["a", "grade"]), ComparisonPlan(["br"], 3, decision="hamming"))
+    assert not found.failed
+    with pytest.raises(TableError, match="Every model failed"):
+        compare(data(["a", "grade"]), ComparisonPlan(["br"], 3, decision="f1"))
+
+
+def result(name, exact, loss):
+    n = len(exact)
+    scores = {m.name: np.zeros(n) for m in MEASURES}
+    scores |= {"exact match": np.array(exact), "joint log-loss": np.full(n, loss)}
+    nothing = HeldOutAnswers(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1))
+    return ModelResult(name, name.upper(), scores, nothing)
+
+
+def test_the_best_is_recommended():
+    results = {
+        "x": result("x", [0.5, 0.6, 0.5], 1.0),
+        "y": result("y", [0.8, 0.9, 0.8], 2.0),
+        BASELINE: result(BASELINE, [0.1, 0.1, 0.1], 5.0),
+    }
+    chosen, reason = recommend(results, "exact match")
+    assert chosen == "y"
+    assert "best exact match, 0.833" in reason
+    assert "Without the features it would be 0.100" in reason
+
+
+def test_among_equals_better_probabilities_win():
+    results = {
+        "x": result("x", [0.80, 0.90, 0.79], 1.0),
+        "y": result("y", [0.82, 0.86, 0.84], 2.0),
+        BASELINE: result(BASELINE, [0.1, 0.1, 0.1], 5.0),
+    }
+    chosen, reason = recommend(results, "exact match")
+    assert chosen == "x"
+    assert "within one standard error of the best (Y, 0.840)" in reason
+
+
+def test_no_better_than_nothing():
+    results = {
+        "x": result("x", [0.2, 0.4, 0.3], 1.0),
+        BASELINE: result(BASELINE, [0.3, 0.3, 0.3], 1.0),
+    }
+    assert "no better than without the features" in recommend(results, "exact match")[1]
+
+
+def test_less_is_better_for_a_loss():
+    results = {"x": result("x", [0, 0, 0], 1.0), "y": result("y", [1, 1, 1], 2.0)}
+    assert recommend(results, "joint log-loss")[0] == "x"
+
+
+def test_plans_that_cannot_be():
+    with pytest.raises(TableError, match="no measure"):
+        ComparisonPlan(measure="accuracy")
+    with pytest.raises(TableError, match="did you mean"):
+        ComparisonPlan(models=["ctbm"])
+    with pytest.raises(ValueError, match="no decision"):
+        ComparisonPlan(decision="best")
+    assert ComparisonPlan(["BR", "BinaryRelevance"]).short_names == ("br",)

@@ -1,0 +1,160 @@
+"""Tables are read alike from every format, whole or in chunks."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pytest
+
+from colabel.tables import Frame, ReadingOptions, TableError, open_table, read_chunks, read_frame
+
+ROWS = [
+    ("1.5", "red", "a long note, with a comma", "0"),
+    ("-2", "blue", "another one", "1"),
+    ("", "red", "", "1"),
+    ("3e2", "", "the third", "0"),
+]
+
+
+def as_csv(delimiter=","):
+    def cell(text):
+        return f'"{text}"' if "," in text or delimiter in text else text
+
+    lines = ["size,colour,note,tag".replace(",", delimiter)]
+    return "\n".join([*lines, *(delimiter.join(map(cell, row)) for row in ROWS)]) + "\n"
+
+
+def as_arff(sparse=False):
+    header = (
+        "@relation r\n@attribute size numeric\n@attribute colour {red, blue, green}\n"
+        "@attribute note string\n@attribute tag {0,1}\n@data\n"
+    )
+
+    def cell(text):
+        return "?" if not text else f"'{text}'" if " " in text else text
+
+    if not sparse:
+        return header + "".join(",".join(map(cell, row)) + "\n" for row in ROWS)
+    lines = []
+    for row in ROWS:
+        pairs = [f"{j} {cell(text)}" for j, text in enumerate(row) if j < 3 or text != "0"]
+        lines.append("{" + ", ".join(pairs) + "}")
+    return header + "\n".join(lines) + "\n"
+
+
+def write_parquet(file):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    columns = list(zip(*ROWS, strict=True))
+    table = {
+        "size": [float(v) if v else None for v in columns[0]],
+        "colour": pyarrow.array([v or None for v in columns[1]]).dictionary_encode(),
+        "note": [v or None for v in columns[2]],
+        "tag": [int(v) for v in columns[3]],
+    }
+    parquet.write_table(pyarrow.table(table), file)
+
+
+def make(folder, how):
+    if how == "parquet":
+        file = folder / "t.parquet"
+        write_parquet(file)
+        return file
+    name, text = {
+        "csv": ("t.csv", as_csv()),
+        "semicolons": ("t.csv", as_csv(";")),
+        "tsv": ("t.tsv", as_csv("\t")),
+        "bom": ("t.csv", "\ufeff" + as_csv()),
+        "windows": ("t.csv", as_csv().replace("\n", "\r\n")),
+        "arff": ("t.arff", as_arff()),
+        "sparse arff": ("t.arff", as_arff(sparse=True)),
+        "gz": ("t.csv.gz", as_csv()),
+    }[how]
+    file = folder / name
+    content = text.encode()
+    file.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    return file
+
+
+FORMATS = ["csv", "semicolons", "tsv", "bom", "windows", "arff", "sparse arff", "gz", "parquet"]
+
+
+@pytest.mark.parametrize("how", FORMATS)
+def test_every_format_gives_the_same_frame(tmp_path, how):
+    frame = read_frame(make(tmp_path, how))
+    assert set(frame.number_names) == {"size", "tag"}
+    np.testing.assert_array_equal(frame.column("size"), [1.5, -2, np.nan, 300])
+    np.testing.assert_array_equal(frame.column("tag"), [0, 1, 1, 0])
+    assert frame.column("colour").tolist() == ["red", "blue", "red", None]
+    assert frame.column("note").tolist() == [row[2] or None for row in ROWS]
+    assert frame.is_sparse == (how == "sparse arff")
+
+
+@pytest.mark.parametrize("how", FORMATS)
+def test_chunks_make_up_the_whole(tmp_path, how):
+    source = open_table(make(tmp_path, how))
+    chunks = list(read_chunks(source, source.storage(), n_rows=3))
+    assert [chunk.n_rows for chunk in chunks] == [3, 1]
+    whole, joined = read_frame(source.path), Frame.stacked(chunks)
+    for name in whole.names:
+        np.testing.assert_array_equal(whole.column(name), joined.column(name))
+
+
+@pytest.mark.parametrize("how", FORMATS)
+def test_only_the_columns_asked_for(tmp_path, how):
+    source = open_table(make(tmp_path, how))
+    (chunk,) = read_chunks(source, {"note": "text", "size": "number"})
+    assert chunk.names == ("size", "note")
+
+
+def test_words_for_missing(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("a,b\n-999,x\nNA,none\n5,?\nnull,y\n")
+    frame = read_frame(file, ReadingOptions(missing=("-999", "None")))
+    np.testing.assert_array_equal(frame.column("a"), [np.nan, np.nan, 5, np.nan])
+    assert frame.column("b").tolist() == ["x", None, None, "y"]
+
+
+def test_text_that_begins_with_numbers(tmp_path):
+    file = tmp_path / "t.csv"
+    lines = ["1"] * 9000 + ["x"] * 9001  # more than a chunk of numbers first
+    file.write_text("a,b\n" + "".join(f"{v},1\n" for v in lines))
+    frame = read_frame(file)
+    assert frame.texts["a"][0] == "1"
+    assert frame.texts["a"][-1] == "x"
+
+
+def test_a_column_said_to_be_text(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("zip,b\n01234,1\n99999,2\n")
+    assert read_frame(file, ReadingOptions(as_text=("zip",))).column("zip").tolist() == [
+        "01234",
+        "99999",
+    ]
+
+
+def test_columns_that_are_not_there(tmp_path):
+    source = open_table(make(tmp_path, "csv"))
+    with pytest.raises(TableError, match="no column 'weight'"):
+        list(read_chunks(source, {"weight": "number"}))
+
+
+def test_numbers_wanted_where_there_is_text(tmp_path):
+    for how in ("csv", "arff", "parquet"):
+        source = open_table(make(tmp_path, how))
+        with pytest.raises(TableError.__mro__[1], match="colour"):
+            list(read_chunks(source, {"colour": "number"}))
+
+
+def test_frames_of_other_things():
+    pd = pytest.importorskip("pandas")
+    data = pd.DataFrame({"n": [1, 2], "t": ["a", None], "b": [True, False]})
+    frame = Frame.of(data)
+    assert frame.number_names == ("n", "b")
+    assert frame.column("t").tolist() == ["a", None]
+    with pytest.raises(TableError, match="not ndarray"):
+        Frame.of(np.eye(2))
+    with pytest.raises(TableError, match="rows"):
+        Frame.of({"a": [1], "b": [1, 2]})
