@@ -7,6 +7,7 @@ descriptor 3 and answers on 4.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import select
@@ -88,7 +89,9 @@ class Browser:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.terminate()
+        self._session = None
+        with contextlib.suppress(RuntimeError, OSError):
+            self.call("Browser.close")  # and all its processes
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:

@@ -194,12 +194,13 @@ def test_disagreements_have_their_remarks():
         remarks={"emotions": "Of all.", "emotions/CML": "Of CML.", "scene": "Of none."},
     )
     text = Page(disagreements_section(replace(results, plan=plan))).text
-    assert "2 of 3 figures fall short of print" in text
+    assert "Of 3 figures, 2 fall short of print by more than 2 standard errors" in text
+    assert "and 1 exceeds it by as much." in text
     assert text.count("Of all.") == text.count("Of CML.") == text.count("Of none.") == 1
     assert "Other remarks" in text
     fine = replace(plan, figures=plan.figures[-1:], remarks={})
     text = Page(disagreements_section(replace(results, plan=fine))).text
-    assert "None of 1 figure falls short" in text
+    assert "Of 1 figure, none falls short" in text
 
 
 def test_failures_missing_splits_and_versions():
@@ -211,7 +212,8 @@ def test_failures_missing_splits_and_versions():
         (make_cell(plan, "scene", "CTBN", split, "kfold"), "KeyError: x") for split in (1, 5)
     )
     text = Page(state_section(Results(plan, rows, (), failures, 1))).text
-    assert "1 cell has no result yet. Splits without one: CML on scene (1 of 10)." in text
+    assert "1 cell has no result yet." in text
+    assert "scene 1 of 10 –" in text
     assert "2 cells failed." in text
     assert "scene CTBN 1, 5 KeyError: x" in text
     assert "colabel 0.2 (38 cells)" in text

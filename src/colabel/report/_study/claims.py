@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from colabel.experiments import Results
@@ -36,6 +37,9 @@ def claims_section(results: Results, level: str) -> Html:
 
 def _claim(results: Results, claim: Claim, level: str) -> Html:
     verdicts = results.verdicts(claim)
+    heading, said = tag(level, claim.text), paragraph(_sentence(verdicts))
+    if all(verdict.holds == "not measured" for verdict in verdicts):
+        return join(heading, said)
     columns = [
         Column("data set", is_text=True),
         *([Column("measure", is_text=True)] if len(claim.measures) > 1 else []),
@@ -49,12 +53,8 @@ def _claim(results: Results, claim: Claim, level: str) -> Html:
             named = [Field(MEASURES[measure].title)] if len(claim.measures) > 1 else []
             cells = [_verdict(found[measure, dataset, over], digits) for over in claim.over]
             rows.append([Field(dataset), *named, *cells])
-    caption = f"{claim.method} against {listed(list(claim.over))}" if claim.over else claim.method
-    return join(
-        tag(level, claim.text),
-        paragraph(_sentence(verdicts)),
-        table(caption, columns, rows, kind="verdicts") if rows and claim.over else None,
-    )
+    caption = f"{claim.method} against {listed(list(claim.over))}"
+    return join(heading, said, table(caption, columns, rows, kind="verdicts"))
 
 
 def _sentence(verdicts: list[Verdict]) -> str:
@@ -90,26 +90,28 @@ def disagreements_section(results: Results) -> Html:
     """List figures that fall short of print, and the plan's remarks on them."""
     found = results.disagreements(_LIMIT)
     remarks = results.plan.remarks
-    published = sum(
-        entry.published is not None and entry.gap is not None
-        for measure in results.plan.measures
-        for entry in results.table(measure).values()
-    )
-    if not published:
-        first: Html = paragraph("No published figures to compare with were measured.")
-    elif not found:
-        first = paragraph(
-            f"None of {counted(published, 'figure')} falls short of print by more than "
-            f"{_LIMIT:g} standard errors."
-        )
-    else:
-        first = paragraph(
-            f"{len(found)} of {counted(published, 'figure')} fall short of print by more than "
-            f"{_LIMIT:g} standard errors."
-        )
     used = {_remark_key(results, dataset, method) for _, dataset, method, _ in found}
     others = {key: text for key, text in remarks.items() if key not in used}
-    return join(first, _disagreements(results) if found else None, _other_remarks(others))
+    listing = _disagreements(results) if found else None
+    return join(paragraph(_compared(results)), listing, _other_remarks(others))
+
+
+def _compared(results: Results) -> str:
+    """Say how many figures fall short of print, and how many exceed it."""
+    gaps = [
+        entry.gap
+        for measure in results.plan.measures
+        for entry in results.table(measure).values()
+        if entry.gap is not None and math.isfinite(entry.gap)
+    ]
+    if not gaps:
+        return "Nothing that has a published figure has been measured yet."
+    below, above = (sum(side * gap > _LIMIT for gap in gaps) for side in (-1, 1))
+    return (
+        f"Of {counted(len(gaps), 'figure')}, {below or 'none'} fall{'s' * (below <= 1)} short of "
+        f"print by more than {_LIMIT:g} standard errors, and {above or 'none'} "
+        f"exceed{'s' * (above <= 1)} it by as much."
+    )
 
 
 def _disagreements(results: Results) -> Html:

@@ -20,6 +20,8 @@ _SAID = {
 def measure_table(results: Results, measure: str) -> Html:
     """Write the table of one measure; `measures_legend` explains it."""
     entries = results.table(measure)
+    if not entries:
+        return paragraph("Not measured yet.")
     digits = digits_for(
         value for entry in entries.values() for value in (entry.mean, entry.published or 0.0)
     )

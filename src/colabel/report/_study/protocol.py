@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from colabel.experiments import Plan, Results
@@ -20,14 +21,16 @@ def protocol_section(results: Results) -> Html:
     groups: dict[Protocol, list[str]] = defaultdict(list)
     for data in plan.datasets:
         groups[data.protocol].append(data.name)
+    name = f" Plan: {plan.name}."
     if len(groups) == 1:
-        how = f"{methods} on {datasets}: {protocol_words(next(iter(groups)))}."
+        how = f"{methods} on {datasets}: {protocol_words(next(iter(groups)))}.{name}"
         return join(paragraph(how), _methods(plan))
     items = [
         tag("li", f"{listed(names)}: {protocol_words(protocol)}")
         for protocol, names in groups.items()
     ]
-    return join(paragraph(f"{methods} on {datasets}:"), tag("ul", items), _methods(plan))
+    how = f"{methods} on {datasets}.{name}"
+    return join(paragraph(how), tag("ul", items), _methods(plan))
 
 
 def protocol_words(protocol: Protocol) -> str:
@@ -73,6 +76,11 @@ def _methods(plan: Plan) -> Html:
         )
     columns = [Column(name, is_text=True) for name in ("method", "model", "parameters", "before")]
     notes = [
+        tag("li", f"{method.name} on {dataset}: {_parameters(different)}")
+        for method in plan.methods
+        for dataset, different in method.on.items()
+    ]
+    notes += [
         tag("li", f"{method.name} is not run on {dataset}: {reason}")
         for method in plan.methods
         for dataset, reason in method.without.items()
@@ -88,7 +96,7 @@ def _methods(plan: Plan) -> Html:
     )
 
 
-def _parameters(own: dict[str, Any]) -> str:
+def _parameters(own: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={_words(value)}" for key, value in own.items())
 
 
@@ -100,26 +108,32 @@ def state_section(results: Results) -> Html:
     """List what failed, what is missing, and the versions that made the rest."""
     if results.missing:
         cells = counted(results.missing, "cell has", "cells have")
-        state: Html = paragraph(f"{cells} no result yet.", _missing(results))
+        state = join(paragraph(f"{cells} no result yet."), _missing(results))
     else:
         state = paragraph("Every cell of the plan has been run.")
     failed = _failures(results) if results.failures else paragraph("No cell failed.")
     return join(state, failed, _versions(results))
 
 
-def _missing(results: Results) -> str:
-    """Name the data sets and methods that lack splits."""
+def _missing(results: Results) -> Html | None:
+    """Count the splits that every data set and method lack."""
     seen: dict[tuple[str, str], set[int]] = defaultdict(set)
     for row in results.rows:
         seen[row.dataset, row.method].add(row.split)
-    lacking = [
-        f"{method.name} on {data.name} ({short} of {data.protocol.splits})"
-        for data in results.plan.datasets
-        for method in results.plan.methods
-        if data.name not in method.without
-        and (short := data.protocol.splits - len(seen[data.name, method.name])) > 0
-    ]
-    return f" Splits without one: {listed(lacking)}." if lacking else ""
+    rows = []
+    for data in results.plan.datasets:
+        n = data.protocol.splits
+        lacking = [
+            0 if data.name in method.without else n - len(seen[data.name, method.name])
+            for method in results.plan.methods
+        ]
+        fields = [Field(f"{short} of {n}", short) if short > 0 else EMPTY for short in lacking]
+        if any(short > 0 for short in lacking):
+            rows.append([Field(data.name), *fields])
+    if not rows:
+        return None  # only fits to all rows, for label graphs
+    columns = [Column("data set", is_text=True), *(Column(name) for name in results.methods)]
+    return details("Which", table("Splits without a result", columns, rows))
 
 
 def _failures(results: Results) -> Html:
