@@ -13,7 +13,13 @@ import pytest
 
 from colabel.experiments import Figure, Results
 from colabel.experiments.plan import Claim, DataPlan, MethodPlan, Protocol
-from colabel.report import StudyFigure, alpha_profile_svg, study_report_html, write_study_report
+from colabel.report import (
+    StudyFigure,
+    alpha_profile_svg,
+    profile_figures,
+    study_report_html,
+    write_study_report,
+)
 from colabel.report._study.markup import Html, tag
 from colabel.report._study.ranks import TOO_FEW
 from tests.report.html_page import Page
@@ -258,6 +264,21 @@ def test_names_at_the_end_of_lines_do_not_overlap():
     assert len(places) == 12
     assert min(np.diff(sorted(places))) >= 12
     assert max(places) < 230
+
+
+def test_profiles_of_the_synthetic_problems():
+    plan = make_plan(1, 2, name="synthetic")
+    crf = MethodPlan("MLCRF", {"model": "PairwiseCRF", "C": 1.0, "ridge": 1.0, "group": 40.0})
+    synthetic = [DataPlan(name, Protocol("draws", 1)) for name in ("SD1", "SD2")]
+    chains = MethodPlan("CC", {"model": "ClassifierChain"})
+    plan = replace(plan, datasets=(*plan.datasets, *synthetic), methods=(chains, crf))
+    figures = profile_figures(plan)
+    assert [figure.title[:3] for figure in figures] == ["SD1", "SD2"]
+    assert {figure.study for figure in figures} == {"synthetic"}
+    assert [figure.svg.count('class="kept') for figure in figures] == [0, 1]
+    assert "y1 – y2" in figures[1].svg
+    assert "In truth there is no edge." in figures[0].caption
+    assert profile_figures(replace(plan, methods=(chains,))) == []
 
 
 # --------------------------------------------------------------------------------------- colours

@@ -10,6 +10,7 @@ from colabel.report.displays import (
 from colabel.report.label_graph import plot_alpha_profile, plot_label_graph
 from colabel.report.label_tree import plot_label_tree
 from colabel.report.learned_graph import LabelGraph, label_graph
+from colabel.report.profile_figures import profile_figures
 from colabel.report.reliability import Reliability, reliability
 from colabel.report.row_explanation import RowExplanation, explain_row
 from colabel.report.study_html import StudyFigure, study_report_html, write_study_report
@@ -30,6 +31,7 @@ __all__ = [
     "plot_alpha_profile",
     "plot_label_graph",
     "plot_label_tree",
+    "profile_figures",
     "reliability",
     "study_report_html",
     "tree_layout",
