@@ -166,7 +166,7 @@ def make_results(n_datasets: int = 3, n_methods: int = 3, **parts: Any) -> Resul
             "claims": (claim,),
             "remarks": {
                 names[0]: "The paper does not say how it scaled the features.",
-                f"{names[0]}/{others[0]}": "The paper’s penalty is not printed.",
+                f"{names[0]}/{METHODS[0]}": "The paper’s penalty is not printed.",
             },
             **parts,
         },
@@ -179,7 +179,7 @@ def make_results(n_datasets: int = 3, n_methods: int = 3, **parts: Any) -> Resul
         if place % 2 == 0:
             crf = make_graph(labels, min(0.5, 2.0 / len(labels)), place)
             graphs.append((make_cell(plan, name, "CML"), crf))
-    failure = (make_cell(plan, names[0], others[0], 3, "kfold"), "ValueError: too few rows (fit)")
+    failure = (make_cell(plan, names[0], METHODS[0], 3, "kfold"), "ValueError: too few rows (fit)")
     return Results(plan, rows, tuple(graphs), (failure,), 2)
 
 

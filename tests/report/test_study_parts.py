@@ -94,6 +94,15 @@ def test_missing_entries_have_no_sort_key():
     assert '<td class="none">–</td>' in html
 
 
+def test_means_over_fewer_splits_say_so(results):
+    rows = tuple(
+        r for r in results.rows if (r.dataset, r.method) != ("scene", "CML") or r.split < 4
+    )
+    written = rows_of(replace(results, rows=rows), "exact_match")
+    assert "4 of 10 splits" in written["scene"][results.methods.index("CML")]
+    assert sum("splits" in cell for cells in written.values() for cell in cells) == 1
+
+
 # ---------------------------------------------------------------------------------------- ranks
 
 
@@ -153,6 +162,12 @@ def test_frontier_joins_what_no_other_beats():
 def dots_of(svg: str) -> list[tuple[float, float]]:
     found = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', svg)
     return [(float(x), float(y)) for x, y in found]
+
+
+def test_one_method_has_a_table_of_times_alone():
+    html = speed_section(make_results(3, 1, claims=(), remarks={}))
+    assert "<svg" not in html
+    assert "Run times" in html
 
 
 def test_equal_times_and_values_can_be_drawn():

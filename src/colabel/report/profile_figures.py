@@ -71,7 +71,7 @@ def _names(name: str) -> list[str]:
 
 
 def _caption(name: str, method: str, group: float) -> str:
-    edges = [f"{one} – {two}" for one, two in SYNTHETIC_GRAPHS[name]]
+    edges = [f"{one}\u00a0–\u00a0{two}" for one, two in SYNTHETIC_GRAPHS[name]]
     truth = f"True edges: {', '.join(edges)}." if edges else "In truth there is no edge."
     return (
         f"α of every candidate edge while {method} learns one draw of {name} with the group "

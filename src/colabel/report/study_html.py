@@ -107,7 +107,7 @@ def study_report_html(
         "header",
         tag("h1", shown),
         paragraph(f"Written by colabel {__version__}.", class_="q"),
-        _contents(results, bool(rest)),
+        _contents(results, drawn),
     )
     return _page(shown, join(header, tag("main", parts, extra, id="main", tabindex="-1")))
 
@@ -142,17 +142,18 @@ def _asset(name: str) -> str:
     return folder.joinpath(name).read_text(encoding="utf-8")
 
 
-def _contents(results: Sequence[Results], figures: bool) -> Html:
+def _contents(results: Sequence[Results], figures: Sequence[StudyFigure]) -> Html:
     items = []
     for i, study in enumerate(results):
-        parts = [tag("a", name, href=f"#s{i}-{key}") for key, name in _parts(study)]
+        parts = [tag("a", name, href=f"#s{i}-{key}") for key, name in _parts(study, figures)]
         links = join(*[join(" · " if place else "", link) for place, link in enumerate(parts)])
         if len(results) > 1:
             links = join(
                 tag("a", study.plan.title, href=f"#s{i}", class_="study"), tag("br"), links
             )
         items.append(tag("li", links))
-    if figures:
+    names = {study.plan.name for study in results}
+    if any(figure.study not in names for figure in figures):
         items.append(tag("li", tag("a", "Figures", href="#figures")))
     return tag("nav", tag("ul", items), aria_label="Contents")
 
@@ -167,7 +168,7 @@ def _section(title: str, key: str, content: Html, level: int) -> Html:
 # ------------------------------------------------------------------------------------ one study
 
 
-def _parts(results: Results) -> list[tuple[str, str]]:
+def _parts(results: Results, figures: Sequence[StudyFigure]) -> list[tuple[str, str]]:
     """Keys and titles of the parts of a study that has something to say."""
     plan = results.plan
     known = [
@@ -176,6 +177,7 @@ def _parts(results: Results) -> list[tuple[str, str]]:
         ("print", "Against print", bool(plan.figures or plan.remarks)),
         ("speed", "Speed", True),
         ("graphs", "Label graphs", bool(results.graphs)),
+        ("figures", "Figures", any(figure.study == plan.name for figure in figures)),
         ("state", "Completeness", True),
     ]
     return [(key, title) for key, title, said in known if said]
@@ -191,15 +193,13 @@ def _study(results: Results, key: str, figures: Sequence[StudyFigure], level: in
         "print": lambda: disagreements_section(results),
         "speed": lambda: speed_section(results),
         "graphs": lambda: _graphs(results, key, below),
+        "figures": lambda: _figures(own, below),
         "state": lambda: state_section(results),
     }
     sections = [
         _section(title, f"{key}-{part}", write[part](), level + 1)
-        for part, title in _parts(results)
+        for part, title in _parts(results, figures)
     ]
-    if own:
-        drawn = _section("Figures", f"{key}-figures", _figures(own, below), level + 1)
-        sections.insert(-1, drawn)
     about = paragraph(plan.description, class_="about") if plan.description else None
     content = join(about, protocol_section(results), sections)
     return tag("section", content, id=key) if level == 1 else _section(plan.title, key, content, 2)
@@ -207,8 +207,8 @@ def _study(results: Results, key: str, figures: Sequence[StudyFigure], level: in
 
 def _measures(results: Results, key: str, level: int) -> Html:
     ranked = any(results.ranking(measure) is not None for measure in results.plan.measures)
-    parts = [measures_legend(results)]
-    if not ranked:
+    parts = []
+    if not ranked and len(results.methods) > 1:
         parts.append(paragraph(TOO_FEW, class_="legend"))
     for measure in results.plan.measures:
         title = MEASURES[measure].title
@@ -216,7 +216,7 @@ def _measures(results: Results, key: str, level: int) -> Html:
         content = join(measure_table(results, measure), ranks)
         name = f"{title[0].upper()}{title[1:]}"
         parts.append(_section(name, f"{key}-{measure}", content, level))
-    return join(parts)
+    return join(measures_legend(results), parts)
 
 
 def _graphs(results: Results, key: str, level: int) -> Html:

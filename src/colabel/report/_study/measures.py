@@ -26,12 +26,18 @@ def measure_table(results: Results, measure: str) -> Html:
         value for entry in entries.values() for value in (entry.mean, entry.published or 0.0)
     )
 
+    splits = {data.name: data.protocol.splits for data in results.plan.datasets}
+
     def field(dataset: str, method: str) -> Field:
         entry = entries.get((dataset, method))
         if entry is None:
             return EMPTY
         comparison = results.comparison(measure, dataset, method)
-        content = join(_measured(entry, comparison, digits), _published(entry, digits))
+        content = join(
+            _measured(entry, comparison, digits),
+            _published(entry, digits),
+            _incomplete(entry, splits[dataset]),
+        )
         return Field(content, entry.mean, "best" if entry.best else None)
 
     rows = [[Field(d), *(field(d, m) for m in results.methods)] for d in results.datasets]
@@ -74,6 +80,13 @@ def _published(entry: Entry, digits: int) -> Html | None:
     return tag("small", words, f"{fixed(entry.published, digits)}{gap}", class_="print")
 
 
+def _incomplete(entry: Entry, splits: int) -> Html | None:
+    """Warn of a mean that is not over the same splits as the others."""
+    if entry.splits in (0, splits):
+        return None
+    return tag("small", hidden(", "), f"{entry.splits} of {splits} splits", class_="print")
+
+
 def _foot(results: Results, measure: str) -> list[list[Field]]:
     reference = results.plan.reference
     lines = []
@@ -92,8 +105,8 @@ def _foot(results: Results, measure: str) -> list[list[Field]]:
     return lines
 
 
-def measures_legend(results: Results) -> Html:
-    """Say how the tables of all measures are read."""
+def measures_legend(results: Results) -> Html | None:
+    """Say how the tables of all measures are read; None where there is nothing to say."""
     entries = {
         (measure, *key): entry
         for measure in results.plan.measures
@@ -101,12 +114,13 @@ def measures_legend(results: Results) -> Html:
     }
     reference = results.plan.reference
     level = fixed(LEVEL, 2)
-    parts = ["Bold: the best mean of a data set."]
+    parts = []
     if len(results.methods) > 1:
-        parts.append(
+        parts = [
+            "Bold: the best mean of a data set.",
             f"+ where {reference} is significantly better than the method and − where it is worse "
-            f"(paired t-test over splits, level {level})."
-        )
+            f"(paired t-test over splits, level {level}).",
+        ]
     if any(entry.published is not None for entry in entries.values()):
         parts.append(
             "Small, below: the published figure, and in brackets by how many standard errors the "
@@ -114,7 +128,7 @@ def measures_legend(results: Results) -> Html:
         )
     if len(entries) < len(results.plan.measures) * len(results.datasets) * len(results.methods):
         parts.append("–: not measured, or not defined for the method.")
-    return paragraph(" ".join(parts), class_="legend")
+    return paragraph(" ".join(parts), class_="legend") if parts else None
 
 
 def _tests(results: Results, measure: str) -> Html | None:

@@ -53,10 +53,12 @@ def speed_section(results: Results) -> Html:
             for m in results.methods
             if (dataset, m) in times and (dataset, m) in entries and entries[dataset, m].splits
         ]
-        if points:
+        if len(points) > 1:
             panels.append(_figure(dataset, points, measure, (low, high)))
     title = MEASURES[measure].title
     better = "top" if MEASURES[measure].higher_is_better else "bottom"
+    if not panels:
+        return _times(results, times)
     return join(
         paragraph(
             "Across: median seconds of learning one split, on a logarithmic scale that all panels "
@@ -64,7 +66,7 @@ def speed_section(results: Results) -> Html:
             "line joins the methods that no other beats in both.",
             class_="legend",
         ),
-        tag("div", panels, class_="panels") if panels else None,
+        tag("div", panels, class_="panels"),
         _times(results, times),
     )
 
