@@ -79,6 +79,13 @@ class Browser:
         os.close(to_read)
         os.close(to_write)
         self._session: str | None = None
+        try:
+            self._attach()
+        except (RuntimeError, OSError):
+            self.__exit__()
+            raise
+
+    def _attach(self) -> None:
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]

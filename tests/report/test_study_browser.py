@@ -35,8 +35,12 @@ def report(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    with Browser(BROWSER, tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
+    try:
+        started = Browser(BROWSER, tmp_path_factory.mktemp("profile"))
+    except (RuntimeError, OSError) as error:
+        pytest.skip(f"{BROWSER} does not start: {error}")
+    with started:
+        yield started
 
 
 @pytest.fixture(autouse=True)
@@ -145,6 +149,16 @@ def test_panel_gives_probabilities_of_the_neighbour(browser, report):
         graph["labels"][edge["to"]],
         f"{on} when calm is on, {off} when off",
     ]
+
+
+def test_answers_are_in_view_on_a_phone(browser, report):
+    browser.show(390, 700)
+    browser.open(report)
+    figure = "#s0-graph3"
+    browser.click(f'{figure} .node[data-label="5"]')
+    box = f"document.querySelector('{figure} .panel').getBoundingClientRect()"
+    assert 0 < browser.evaluate(f"{box}.top") < browser.evaluate(f"{box}.bottom") <= 700
+    assert "label 5" in browser.evaluate(f"document.querySelector('{figure} .panel').innerText")
 
 
 def test_labels_by_keyboard(browser, report):

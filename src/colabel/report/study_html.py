@@ -159,10 +159,7 @@ def _contents(results: Sequence[Results], figures: Sequence[StudyFigure]) -> Htm
 
 
 def _section(title: str, key: str, content: Html, level: int) -> Html:
-    heading = tag(f"h{level}", title, id=f"{key}-title")
-    return join(
-        tag("section", heading, content, id=key, aria_labelledby=f"{key}-title"), Html("\n")
-    )
+    return join(tag("section", tag(f"h{level}", title), content, id=key), Html("\n"))
 
 
 # ------------------------------------------------------------------------------------ one study
@@ -243,7 +240,7 @@ def _figures(figures: Sequence[StudyFigure], level: int) -> Html:
         # What is drawn for white paper keeps it in the dark.
         kind = None if 'class="chart' in drawing else "plate"
         view = tag(
-            "div", drawing, class_="scroll", tabindex="0", role="region", aria_label=figure.title
+            "div", drawing, class_="scroll", tabindex="0", role="group", aria_label=figure.title
         )
         caption = tag("figcaption", figure.caption) if figure.caption else None
         parts.append(tag(f"h{level}", figure.title))

@@ -68,7 +68,7 @@ def table(
         class_=kind,
     )
     # Something that scrolls must be reached by keyboard.
-    return tag("div", content, class_="scroll", tabindex="0", role="region", aria_label=plain)
+    return tag("div", content, class_="scroll", tabindex="0", role="group", aria_label=plain)
 
 
 def _column_head(column: Column) -> Html:
