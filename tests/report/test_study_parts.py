@@ -118,6 +118,8 @@ def test_diagram_shows_every_rank_at_its_place():
     np.testing.assert_allclose(
         sorted(starts), ticks[0] + step * (np.sort(ranking.ranks) - 1), atol=0.06
     )
+    width = float(re.search(r'viewBox="0 0 (\d+) ', svg).group(1))
+    assert ticks[0] + ticks[-1] == pytest.approx(width, abs=1.0)  # the axis is in the middle
     for name, rank in zip(ranking.methods, ranking.ranks, strict=True):
         assert f"{name} {rank:.2f}" in svg
 
