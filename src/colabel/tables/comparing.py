@@ -314,8 +314,8 @@ def recommend(results: Mapping[str, ModelResult], measure: str) -> tuple[str, st
         others = [models[name].title for name in ties if name != best]
         if others and measure != "joint log-loss":
             reason += (
-                f"; within one standard error of it {'is' if len(others) == 1 else 'are'} "
-                f"{_listed(others)}, with less good joint probabilities"
+                f"; within one standard error of it, but with no better joint probabilities, "
+                f"{'is' if len(others) == 1 else 'are'} {_listed(others)}"
             )
     else:
         reason = (
