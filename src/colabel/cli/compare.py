@@ -60,10 +60,10 @@ def compare(
     decision: Annotated[
         str, typer.Option(metavar="LOSS", help="subset, hamming, f1 or jaccard.")
     ] = "subset",
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The HTML report.", show_default="compare.html"),
+    report_file: Annotated[
+        Path, typer.Option("--report", metavar="FILE", help="The HTML report.")
     ] = Path("compare.html"),
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     separator: given.Separator = None,
     drop: given.Drop = [],
     category: given.Category = [],
@@ -102,6 +102,8 @@ def compare(
         "cross-validation", n_steps, shown=stderr_is_terminal() and not quiet
     ) as advance:
         comparison = run_comparison(data, plan, lambda _: advance())
+
+    report = None if no_report else report_file
 
     def command(found: Comparison) -> str:
         return _fit_command(request, found.recommended)
