@@ -422,6 +422,13 @@ def xml_external_entity(folder):
 
 
 @case
+def xml_list_with_entities(folder):
+    file = folder / "labels.xml"
+    file.write_text('<!DOCTYPE l [<!ENTITY x "y">]><labels><label name="&x;"/></labels>')
+    return fit(folder, table(folder), labels=f"@{file}")
+
+
+@case
 def xml_cut_short(folder):
     return mulan(folder, b'<labels><label name="tag_a"/>')
 
