@@ -41,7 +41,7 @@ def _counts(counts: dict[str, int]) -> str:
     if set(counts) <= {"0", "1"}:
         total = sum(counts.values())
         ones = counts.get("1", 0)
-        return f"in {ones:,} rows ({100 * ones / max(1, total):.0f} %)"
+        return f"in {_counted(ones, 'row')} ({100 * ones / max(1, total):.0f} %)"
     shown = [f"{value} {count:,}" for value, count in list(counts.items())[:_NAMED]]
     return ", ".join(shown) + (", …" if len(counts) > _NAMED else "")
 
