@@ -99,7 +99,8 @@ class LDSMixture(JointClassifier):
         Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
         vector, "hamming" the most probable value of each label.
     tol : float
-        EM stops when no mixture weight of a feature changes by as much.
+        EM stops when no mixture weight of a feature changes by as much. The paper stops at .05:
+        fewer label vectors come out right then, but their probabilities are less extreme.
     max_iter : int
         Most iterations of EM for a feature.
     n_jobs : int or None
@@ -162,8 +163,8 @@ class LDSMixture(JointClassifier):
         max_rounds: int = 10,
         inference: Inference = "auto",
         decision: str | Decision = "subset",
-        tol: float = 0.05,
-        max_iter: int = 100,
+        tol: float = 0.005,
+        max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
