@@ -106,10 +106,13 @@ class BayesNetEnsemble(JointClassifier):
     >>> from colabel import BayesNetEnsemble
     >>> from colabel.datasets import load_digit_traits
     >>> data = load_digit_traits()
-    >>> model = BayesNetEnsemble().fit(data.X[:1000], data.Y[:1000], label_names=data.label_names)
-    >>> joint = model.joint(data.X[-1:])
+    >>> model = BayesNetEnsemble(smoothing=1.0)
+    >>> model = model.fit(data.X[:500], data.Y[:500], label_names=data.label_names)
+    >>> joint = model.joint(data.X[1000:1001])
     >>> joint.exact, joint.mode()
-    (True, array([[1, 0, 0, 1, 1, 0, 1]]))
+    (True, array([[1, 1, 0, 0, 0, 0, 1]]))
+    >>> joint.given({"prime": 0}).mode()
+    array([[0, 0, 1, 1, 0, 0, 1]])
     """
 
     def __init__(

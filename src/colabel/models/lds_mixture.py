@@ -140,14 +140,16 @@ class LDSMixture(JointClassifier):
     >>> from colabel import LDSMixture
     >>> from colabel.datasets import load_digit_traits
     >>> data = load_digit_traits()
-    >>> model = LDSMixture().fit(data.X[:1000], data.Y[:1000], label_names=data.label_names)
-    >>> joint = model.joint(data.X[-1:])
+    >>> model = LDSMixture(smoothing=1.0, random_state=0)
+    >>> model = model.fit(data.X[:500], data.Y[:500], label_names=data.label_names)
+    >>> joint = model.joint(data.X[1000:1001])
     >>> joint.mode()
-    array([[1, 0, 0, 1, 1, 0, 1]])
-    >>> joint.given({"even": 0}).mode()[0, 0]
-    np.int64(0)
-    >>> model.drivers(20).sets[3]
-    ('square', 'above_four')
+    array([[1, 1, 0, 0, 0, 0, 1]])
+    >>> joint.given({"prime": 0}).mode()
+    array([[1, 0, 0, 1, 1, 1, 0]])
+    >>> drivers = model.drivers(58)
+    >>> drivers.sets[int(drivers.strength.argmax())]
+    ('square', 'loop', 'prime')
     """
 
     def __init__(
