@@ -300,6 +300,14 @@ def test_exact_answers_for_many_labels_are_refused_before_learning(rng):
         LDSMixture(inference="exact").fit(rng.normal(size=(10, 2)), Y)
 
 
+def test_too_many_mixture_weights_are_refused_before_they_are_made(drawn, monkeypatch):
+    _, features, labels = drawn
+    n_vectors = len(np.unique(labels, axis=0))
+    monkeypatch.setattr("colabel.models.lds_mixture._MOST_WEIGHTS", n_vectors * 24 - 1)
+    with pytest.raises(ValueError, match=f"{n_vectors} label vectors, 6 features and 4"):
+        LDSMixture(None).fit(features, labels)
+
+
 def test_missing_features_are_refused(drawn):
     _, features, labels = drawn
     X = features.astype(float)

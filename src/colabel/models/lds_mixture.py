@@ -48,6 +48,8 @@ Array = NDArray[np.float64]
 
 # Up to this many labels the best network is found by dynamic programming, beyond by a search.
 _MOST_PROVEN = 20
+# Two gigabytes.
+_MOST_WEIGHTS = 2**28
 
 
 class LDSMixture(JointClassifier):
@@ -255,6 +257,7 @@ class LDSMixture(JointClassifier):
         chosen_inference(self.inference, data.cardinalities)
         require_complete_rows(data)
         self.features_ = fit_features(data.X, self.bins, data.weight)
+        _refuse_too_many_weights(data)
         structure = self._structure_learner(data)
         options = EMOptions(
             tol=float(self.tol),
@@ -326,4 +329,17 @@ class LDSMixture(JointClassifier):
             self.features_.codes(X),
             inference=self.inference,
             n_jobs=self.n_jobs,
+        )
+
+
+def _refuse_too_many_weights(data: TrainingData) -> None:
+    """Raise ValueError where the mixture weights would not fit into the memory."""
+    complete = data.codes[(data.codes != MISSING).all(axis=1)]
+    n_vectors, n_features = len(np.unique(complete, axis=0)), data.X.shape[1]
+    if n_vectors * n_features * data.n_labels > _MOST_WEIGHTS:
+        raise ValueError(
+            f"There are mixture weights for each of {n_vectors} label vectors, {n_features} "
+            f"features and {data.n_labels} dependency sets, more than {_MOST_WEIGHTS} in all. "
+            "Choose fewer features, for example by colabel.preprocess.CorrelationSelector, or "
+            "fewer labels."
         )
