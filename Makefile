@@ -43,6 +43,7 @@ results: $(READY) ## ten-fold figures beside the published ones (needs COLABEL_D
 	$(BIN)/python -m benchmarks.neighbours
 	$(BIN)/python -m benchmarks.crf
 	$(BIN)/python -m benchmarks.margins
+	$(BIN)/python -m benchmarks.generative
 
 STUDIES := synthetic mlcrf ctbn lds_mixture cdn
 studies: $(READY) ## the tables of the papers: RESULTS.md and results.html (needs COLABEL_DATA)

@@ -2,16 +2,27 @@
 
 from colabel._version import __version__
 from colabel.decide import decide
-from colabel.joint import Chain, Independent, Joint, Mixture, PairwiseField, TopK, Tree
+from colabel.joint import (
+    BayesNetwork,
+    Chain,
+    Independent,
+    Joint,
+    Mixture,
+    PairwiseField,
+    TopK,
+    Tree,
+)
 from colabel.labels import LabelSpace
 from colabel.models import (
     CDN,
     CTBN,
     IBLR,
+    BayesNetEnsemble,
     BinaryRelevance,
     ClassifierChain,
     CollectiveCRF,
     EnsembleOfChains,
+    LDSMixture,
     MaxMarginOutputCoding,
     MLkNN,
     PairwiseCRF,
@@ -26,6 +37,8 @@ __all__ = [
     "CDN",
     "CTBN",
     "IBLR",
+    "BayesNetEnsemble",
+    "BayesNetwork",
     "BinaryRelevance",
     "Chain",
     "ClassifierChain",
@@ -33,6 +46,7 @@ __all__ = [
     "EnsembleOfChains",
     "Independent",
     "Joint",
+    "LDSMixture",
     "LabelSpace",
     "MLkNN",
     "MaxMarginOutputCoding",

@@ -3,6 +3,7 @@
 from colabel.joint._gibbs import Conditionals
 from colabel.joint._gibbs_linear import LinearConditionals
 from colabel.joint.base import Joint, TopK
+from colabel.joint.bayes_network import BayesNetwork
 from colabel.joint.chain import Chain
 from colabel.joint.dependency_network import DependencyNetwork
 from colabel.joint.discrete_dependency_network import DiscreteDependencyNetwork
@@ -12,6 +13,7 @@ from colabel.joint.pairwise_field import PairwiseField
 from colabel.joint.tree import Tree
 
 __all__ = [
+    "BayesNetwork",
     "Chain",
     "Conditionals",
     "DependencyNetwork",

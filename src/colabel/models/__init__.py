@@ -1,6 +1,7 @@
 """The estimators, one file per published method."""
 
 from colabel.models.base import JointClassifier, LabelClassifier
+from colabel.models.bayes_net_ensemble import BayesNetEnsemble
 from colabel.models.binary_relevance import BinaryRelevance
 from colabel.models.cdn import CDN
 from colabel.models.chain import ClassifierChain
@@ -8,8 +9,10 @@ from colabel.models.collective_crf import CollectiveCRF
 from colabel.models.ctbn import CTBN
 from colabel.models.ecc import EnsembleOfChains
 from colabel.models.iblr import IBLR
+from colabel.models.lds_mixture import LDSMixture
 from colabel.models.mlknn import MLkNN
 from colabel.models.mmoc import MaxMarginOutputCoding
+from colabel.models.naive_bayes import DiscreteNaiveBayes
 from colabel.models.pairwise_crf import PairwiseCRF
 from colabel.models.pcc import ProbabilisticClassifierChain
 from colabel.models.rank_svm import RankSVM
@@ -20,11 +23,14 @@ __all__ = [
     "CDN",
     "CTBN",
     "IBLR",
+    "BayesNetEnsemble",
     "BinaryRelevance",
     "ClassifierChain",
     "CollectiveCRF",
+    "DiscreteNaiveBayes",
     "EnsembleOfChains",
     "JointClassifier",
+    "LDSMixture",
     "LabelClassifier",
     "MLkNN",
     "MaxMarginOutputCoding",

@@ -7,6 +7,7 @@ from colabel.report.displays import (
     JointProbabilityDisplay,
     LabelGraphDisplay,
 )
+from colabel.report.feature_drivers import plot_feature_drivers
 from colabel.report.label_graph import plot_alpha_profile, plot_label_graph
 from colabel.report.label_tree import plot_label_tree
 from colabel.report.learned_graph import LabelGraph, label_graph
@@ -29,6 +30,7 @@ __all__ = [
     "explain_row",
     "label_graph",
     "plot_alpha_profile",
+    "plot_feature_drivers",
     "plot_label_graph",
     "plot_label_tree",
     "profile_figures",

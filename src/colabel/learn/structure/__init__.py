@@ -1,5 +1,19 @@
 """Structures over the labels: which label depends on which."""
 
+from colabel.learn.structure.bayes_network import (
+    BayesNetworkStructure,
+    best_network,
+    learn_bayes_network,
+)
 from colabel.learn.structure.branching import maximum_branching
+from colabel.learn.structure.parent_scores import ParentScores, network_score, score_parent_sets
 
-__all__ = ["maximum_branching"]
+__all__ = [
+    "BayesNetworkStructure",
+    "ParentScores",
+    "best_network",
+    "learn_bayes_network",
+    "maximum_branching",
+    "network_score",
+    "score_parent_sets",
+]

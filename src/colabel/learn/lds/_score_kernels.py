@@ -1,0 +1,320 @@
+"""Compiled scores of label vectors, and coordinate ascent over dependency sets. No checks here.
+
+The features enter as columns (n, p), the position of each feature's value among the columns of
+all features. A label vector that training has seen has mixture weights of its own, any other one
+the fallback; `common` (d, S, C) holds the fallback weights times phi.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+Integers = NDArray[np.intp]
+Labels = NDArray[np.int32]
+Keys = NDArray[np.uint64]
+
+# A product is turned into its logarithm before it can underflow.
+_SMALL = 1e-100
+
+
+class Blocks(NamedTuple):
+    """The dependency sets as flat arrays.
+
+    Attributes
+    ----------
+    first : (d + 1,)
+        Labels of set k are `labels[first[k]:first[k + 1]]`.
+    labels : (m,)
+    n_states : (d,)
+    strides : (d, d)
+        What a step of label i adds to the state of set k.
+    sizes : (d,)
+        Number of values of every label.
+    touched_first : (d + 1,)
+        Sets that share a label with set k are `touched[touched_first[k]:touched_first[k + 1]]`.
+    touched : (t,)
+    """
+
+    first: Integers
+    labels: Integers
+    n_states: Integers
+    strides: Integers
+    sizes: Integers
+    touched_first: Integers
+    touched: Integers
+
+
+class Seen(NamedTuple):
+    """The label vectors that training has seen, ready to be looked up.
+
+    Attributes
+    ----------
+    words : (d, K)
+        A random word for each value of each label; the key of a vector is their exclusive or.
+    keys : (U,)
+        Keys in ascending order.
+    order : (U,)
+        Position of the vector with each key.
+    vectors : (U, d)
+    """
+
+    words: Keys
+    keys: Keys
+    order: Integers
+    vectors: Labels
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def key_of(words: Keys, vector: Labels) -> np.uint64:
+    """Key of a label vector (d,)."""
+    key = np.uint64(0)
+    for i in range(vector.size):
+        key ^= words[i, vector[i]]
+    return key
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def find(seen: Seen, vector: Labels) -> int:
+    """Position of a vector (d,) among those seen, or -1."""
+    key = key_of(seen.words, vector)
+    place = np.searchsorted(seen.keys, key)
+    while place < seen.keys.size and seen.keys[place] == key:
+        position = seen.order[place]
+        same = True
+        for i in range(vector.size):
+            if seen.vectors[position, i] != vector[i]:
+                same = False
+                break
+        if same:
+            return int(position)
+        place += 1
+    return -1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def positions(seen: Seen, vectors: Labels) -> Integers:
+    """Positions (m,) of vectors (m, d) among those seen, -1 for the others."""
+    found = np.empty(len(vectors), dtype=np.intp)
+    for m in range(len(vectors)):
+        found[m] = find(seen, vectors[m])
+    return found
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def log_mixtures(
+    states: Integers,
+    position: Integers,
+    weights: Floats,
+    fallback: Floats,
+    phi: Floats,
+    first: Integers,
+    table: Floats,
+) -> None:
+    """Fill table (m, C) with log sum_k theta[j, k] phi[k, s_k, c] for m label vectors.
+
+    states (m, d); position (m,) of a vector among those seen, or -1; weights (U, d, p); fallback
+    (d, p); phi (d, S, C); first (p + 1,).
+    """
+    n_features = first.size - 1
+    for m in range(len(states)):
+        mixed = table[m]
+        mixed[:] = 0.0
+        for k in range(states.shape[1]):
+            share = fallback[k] if position[m] < 0 else weights[position[m], k]
+            conditional = phi[k, states[m, k]]
+            for j in range(n_features):
+                for c in range(first[j], first[j + 1]):
+                    mixed[c] += share[j] * conditional[c]
+        for c in range(mixed.size):
+            mixed[c] = math.log(mixed[c]) if mixed[c] > 0.0 else -np.inf
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _log_product(factors: Floats) -> float:
+    """Sum of the logarithms of factors (p,), by few logarithms."""
+    total, product = 0.0, 1.0
+    for factor in factors:
+        if factor <= 0.0:
+            return -np.inf
+        product *= factor
+        if product < _SMALL:
+            total += math.log(product)
+            product = 1.0
+    return total + math.log(product)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mix(columns: Integers, states: Integers, common: Floats, mixed: Floats) -> None:
+    """Set mixed (p,) to the probabilities of the features under the fallback weights."""
+    mixed[:] = 0.0
+    for k in range(states.size):
+        for j in range(columns.size):
+            mixed[j] += common[k, states[k], columns[j]]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def score_block(
+    k: int,
+    columns: Integers,
+    vector: Labels,
+    evidence: Labels,
+    blocks: Blocks,
+    seen: Seen,
+    seen_scores: Floats,
+    log_alpha: Floats,
+    common: Floats,
+    scores: Floats,
+) -> None:
+    """Fill scores (S_k,): log Pr(labels, features) for all values of the labels of set k.
+
+    The other labels stay as in `vector` (d,), which is unchanged afterwards. Values that
+    contradict the evidence (d,), where that is not negative, score -inf.
+    """
+    n_labels = vector.size
+    labels = blocks.labels[blocks.first[k] : blocks.first[k + 1]]
+    touched = blocks.touched[blocks.touched_first[k] : blocks.touched_first[k + 1]]
+    states = np.zeros(n_labels, dtype=np.intp)
+    for s in range(n_labels):
+        for i in range(n_labels):
+            states[s] += blocks.strides[s, i] * vector[i]
+    mixed, changed = np.empty(columns.size), np.empty(columns.size)
+    _mix(columns, states, common, mixed)
+    prior = 0.0
+    for s in range(n_labels):
+        prior += log_alpha[s, states[s]]
+    before = vector[labels].copy()
+    for state in range(blocks.n_states[k]):
+        allowed = True
+        for place in range(labels.size):
+            i = labels[place]
+            vector[i] = state // blocks.strides[k, i] % blocks.sizes[i]
+            allowed = allowed and (evidence[i] < 0 or evidence[i] == vector[i])
+        scores[state] = -np.inf
+        if not allowed:
+            continue
+        position = find(seen, vector)
+        if position >= 0:
+            scores[state] = seen_scores[position]
+            continue
+        changed[:] = mixed
+        score = prior
+        for s in touched:
+            new = states[s]
+            for place in range(labels.size):
+                i = labels[place]
+                new += blocks.strides[s, i] * (vector[i] - before[place])
+            score += log_alpha[s, new] - log_alpha[s, states[s]]
+            if new != states[s]:
+                for j in range(columns.size):
+                    changed[j] += common[s, new, columns[j]] - common[s, states[s], columns[j]]
+        scores[state] = score + _log_product(changed)
+    vector[labels] = before
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def ascend(
+    which: Integers,
+    max_sweeps: int,
+    columns: Integers,
+    vectors: Labels,
+    evidence: Labels,
+    blocks: Blocks,
+    seen: Seen,
+    seen_scores: Floats,
+    log_alpha: Floats,
+    common: Floats,
+) -> None:
+    """Improve vectors (n, d) in place, one dependency set of `which` after the other.
+
+    Each set takes the values of its labels that are best given all the others, for at most
+    `max_sweeps` sweeps or until nothing changes. In a tie the values stay as they are.
+    """
+    scores = np.empty(blocks.n_states.max())
+    for row in range(len(vectors)):
+        vector = vectors[row]
+        for _ in range(max_sweeps):
+            moved = False
+            for k in which:
+                score_block(
+                    k,
+                    columns[row],
+                    vector,
+                    evidence[row],
+                    blocks,
+                    seen,
+                    seen_scores[row],
+                    log_alpha,
+                    common,
+                    scores,
+                )
+                present = 0
+                for i in blocks.labels[blocks.first[k] : blocks.first[k + 1]]:
+                    present += blocks.strides[k, i] * vector[i]
+                best = present
+                for state in range(blocks.n_states[k]):
+                    if scores[state] > scores[best] + 1e-12 * abs(scores[best]):
+                        best = state
+                if best != present:
+                    moved = True
+                    for i in blocks.labels[blocks.first[k] : blocks.first[k + 1]]:
+                        vector[i] = best // blocks.strides[k, i] % blocks.sizes[i]
+            if not moved:
+                break
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def neighbours(
+    columns: Integers,
+    vectors: Labels,
+    evidence: Labels,
+    blocks: Blocks,
+    seen: Seen,
+    seen_scores: Floats,
+    log_alpha: Floats,
+    common: Floats,
+    codes: Labels,
+    scores: Floats,
+) -> None:
+    """Write out the unseen vectors that differ from vectors (n, d) within one set only.
+
+    codes (n, N, d) and scores (n, N), with N the number of states of all sets together; a score
+    of -inf marks places that stay empty: vectors seen in training, repetitions, contradictions.
+    """
+    within = np.empty(blocks.n_states.max())
+    keys = np.empty(scores.shape[1], dtype=np.uint64)
+    for row in range(len(vectors)):
+        vector = vectors[row]
+        place = 0
+        for k in range(len(blocks.n_states)):
+            score_block(
+                k,
+                columns[row],
+                vector,
+                evidence[row],
+                blocks,
+                seen,
+                seen_scores[row],
+                log_alpha,
+                common,
+                within,
+            )
+            for state in range(blocks.n_states[k]):
+                codes[row, place] = vector
+                for i in blocks.labels[blocks.first[k] : blocks.first[k + 1]]:
+                    codes[row, place, i] = state // blocks.strides[k, i] % blocks.sizes[i]
+                keys[place] = key_of(seen.words, codes[row, place])
+                scores[row, place] = within[state]
+                if find(seen, codes[row, place]) >= 0:
+                    scores[row, place] = -np.inf
+                place += 1
+        # equal keys side by side: all but the first are repetitions
+        order = np.argsort(keys)
+        for step in range(1, order.size):
+            if keys[order[step]] == keys[order[step - 1]]:
+                scores[row, order[step]] = -np.inf

@@ -1,0 +1,168 @@
+"""Which labels drive a feature: the answer of a fitted mixture, as numbers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from colabel.labels import Codes
+from colabel.learn.lds.network import LDSNetwork
+from colabel.learn.lds.sets import FloatArray
+
+__all__ = ["FeatureDrivers", "feature_drivers", "information_table"]
+
+
+class FeatureDrivers(NamedTuple):
+    """How one feature depends on the label dependency sets.
+
+    Attributes
+    ----------
+    feature : str
+        Name of the feature.
+    values : tuple of V str
+        What its values mean.
+    labels : tuple of d str
+        Names of the labels; set k belongs to label k.
+    sets : tuple of d tuples of str
+        Names of the labels of each set: the parents, then the label itself.
+    weights : (d,) array
+        Probability that the feature's value comes from each set.
+    information : (d,) array
+        What the state of each set says about the feature where the value comes from it, in nats.
+    states : tuple of d tuples of str
+        What the states of each set mean.
+    tables : tuple of d arrays (S_k, V)
+        Probability of each value in each state of each set.
+    state_prob : tuple of d arrays (S_k,)
+        How probable the states are before the feature is seen.
+    """
+
+    feature: str
+    values: tuple[str, ...]
+    labels: tuple[str, ...]
+    sets: tuple[tuple[str, ...], ...]
+    weights: FloatArray
+    information: FloatArray
+    states: tuple[tuple[str, ...], ...]
+    tables: tuple[FloatArray, ...]
+    state_prob: tuple[FloatArray, ...]
+
+    @property
+    def strength(self) -> FloatArray:
+        """Weight times information of each set, (d,)."""
+        return self.weights * self.information
+
+    def to_text(self, n_sets: int = 3) -> str:
+        """Say it for people, the strongest sets first, in the states that occur."""
+        lines = [f"{self.feature}:"]
+        for k in np.argsort(-self.strength, kind="stable")[:n_sets]:
+            lines.append(
+                f"  {', '.join(self.sets[k])}: weight {self.weights[k]:.2f}, "
+                f"{self.information[k]:.3f} nats"
+            )
+            for state, row, prob in zip(
+                self.states[k], self.tables[k], self.state_prob[k], strict=True
+            ):
+                best = int(row.argmax())
+                if prob > 0:
+                    lines.append(
+                        f"    {state} ({prob:.2f} of rows): {self.values[best]} ({row[best]:.2f})"
+                    )
+        return "\n".join(lines)
+
+
+def feature_drivers(
+    network: LDSNetwork,
+    j: int,
+    *,
+    feature: str,
+    values: tuple[str, ...],
+    labels: tuple[str, ...],
+    label_values: tuple[tuple[str, ...], ...],
+    vector: Codes | None = None,
+) -> FeatureDrivers:
+    """Read from the parameters what drives feature j.
+
+    Parameters
+    ----------
+    network : LDSNetwork
+    j : int
+        The feature.
+    feature, values, labels, label_values
+        What the feature, its values, the labels and their values are called.
+    vector : (d,) array of int, optional
+        Weights given this label vector; by default averaged over the training rows.
+    """
+    sets = network.sets
+    tables = [
+        network.phi[k, :n_states, network.columns.of(j)] for k, n_states in enumerate(sets.n_states)
+    ]
+    prob = state_probabilities(network)
+    return FeatureDrivers(
+        feature=feature,
+        values=values,
+        labels=labels,
+        sets=tuple(tuple(labels[i] for i in members) for members in sets.members),
+        weights=mean_weights(network, vector)[:, j],
+        information=np.array([_information(p, t) for p, t in zip(prob, tables, strict=True)]),
+        states=tuple(
+            tuple(
+                _state_name(members, state, labels, label_values) for state in sets.assignments(k)
+            )
+            for k, members in enumerate(sets.members)
+        ),
+        tables=tuple(tables),
+        state_prob=tuple(prob),
+    )
+
+
+def information_table(network: LDSNetwork) -> FloatArray:
+    """Weight times information of each dependency set for each feature, (p, d) in nats."""
+    weights, prob = mean_weights(network, None), state_probabilities(network)
+    found = np.empty((network.columns.n_features, network.sets.n_labels))
+    for j in range(network.columns.n_features):
+        for k, n_states in enumerate(network.sets.n_states):
+            table = network.phi[k, :n_states, network.columns.of(j)]
+            found[j, k] = weights[k, j] * _information(prob[k], table)
+    return found
+
+
+def mean_weights(network: LDSNetwork, vector: Codes | None) -> FloatArray:
+    """Mixture weights (d, p) of a label vector, or averaged over the training rows."""
+    if vector is None:
+        share = network.vector_weights / network.vector_weights.sum()
+        mean: FloatArray = np.einsum("u,ukj->kj", share, network.theta)
+        return mean
+    position = int(network.seen_positions(vector[None])[0])
+    return network.fallback if position < 0 else network.theta[position]
+
+
+def state_probabilities(network: LDSNetwork) -> list[FloatArray]:
+    """How frequent each state of each set is in the training rows, d arrays (S_k,)."""
+    states = network.sets.states(network.vectors)
+    share = network.vector_weights / network.vector_weights.sum()
+    return [
+        np.bincount(states[:, k], share, minlength=n_states).astype(np.float64)
+        for k, n_states in enumerate(network.sets.n_states)
+    ]
+
+
+def _information(prob: FloatArray, table: FloatArray) -> float:
+    """Mutual information of a state with probabilities (S,) and a value, table (S, V)."""
+    mean = prob @ table
+    ratio = np.where(table > 0, table / np.where(mean > 0, mean, 1.0), 1.0)
+    logs = np.log(np.where(ratio > 0, ratio, 1.0))
+    return max(0.0, float(prob @ (table * logs).sum(axis=1)))
+
+
+def _state_name(
+    members: tuple[int, ...],
+    state: Codes,
+    labels: tuple[str, ...],
+    label_values: tuple[tuple[str, ...], ...],
+) -> str:
+    """Say which values the labels of a set have."""
+    return ", ".join(
+        f"{labels[i]}={label_values[i][v]}" for i, v in zip(members, state, strict=True)
+    )

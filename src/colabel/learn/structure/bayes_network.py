@@ -1,0 +1,290 @@
+"""The best Bayesian network over a few dozen discrete variables, such as labels."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import ArrayLike
+from scipy.sparse.csgraph import connected_components
+from sklearn.utils import check_random_state
+
+from colabel.learn.structure._integer_search import best_by_integers
+from colabel.learn.structure._order_search import best_by_orders
+from colabel.learn.structure._set_values import IntArray
+from colabel.learn.structure._subset_search import (
+    MOST_VARIABLES,
+    QUICK_VARIABLES,
+    best_by_subsets,
+)
+from colabel.learn.structure.parent_scores import (
+    Candidates,
+    NetworkScore,
+    ParentScores,
+    score_parent_sets,
+)
+
+__all__ = ["BayesNetworkStructure", "Search", "best_network", "learn_bayes_network"]
+
+Search = Literal["dynamic programming", "integer programming", "order search"]
+SEARCHES: tuple[Search, ...] = ("dynamic programming", "integer programming", "order search")
+
+
+@dataclass(frozen=True)
+class BayesNetworkStructure:
+    """A directed graph without cycles over d variables, and how it was found.
+
+    Attributes
+    ----------
+    parents : tuple of d tuples of int
+        Parents of each variable, in ascending order.
+    score : float
+        Sum of the scores of the families.
+    search : str
+        What found it: "dynamic programming", "integer programming" or "order search"; where parts
+        of the graph were searched in different ways, the last of these.
+    optimal : bool
+        Whether no network within the limit on parents has a better score. Other networks may
+        have the same one.
+    bound : float
+        No network within the limit on parents has a better score than this.
+    order : tuple of d int
+        The variables, parents before children.
+    """
+
+    parents: tuple[tuple[int, ...], ...]
+    score: float
+    search: Search
+    optimal: bool
+    bound: float
+    order: tuple[int, ...]
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return len(self.parents)
+
+    @property
+    def edges(self) -> tuple[tuple[int, int], ...]:
+        """Arcs as pairs (parent, child), by child."""
+        return tuple((j, i) for i, parents in enumerate(self.parents) for j in parents)
+
+
+class _Found(NamedTuple):
+    """Sets chosen for the variables of one part, how, and the bound on their score."""
+
+    chosen: IntArray
+    search: Search
+    bound: float
+    optimal: bool
+
+
+def learn_bayes_network(
+    codes: ArrayLike,
+    n_values: ArrayLike,
+    *,
+    score: NetworkScore = "bdeu",
+    max_parents: int = 2,
+    equivalent_sample_size: float = 1.0,
+    time_limit: float = 30.0,
+    sample_weight: ArrayLike | None = None,
+    random_state: int | np.random.RandomState | None = None,
+    search: Search | Literal["auto"] = "auto",
+) -> BayesNetworkStructure:
+    """Find the network with the best score from complete rows.
+
+    Parameters
+    ----------
+    codes : array-like of int, shape (n, d)
+        Values of d variables, each from 0 to ``n_values[i] - 1``.
+    n_values : array-like of int, shape (d,)
+        Number of values of each variable, also those that do not occur.
+    score : {"bdeu", "bic"}, default="bdeu"
+        See :func:`score_parent_sets` for the formulas.
+    max_parents : int, default=2
+        Most parents of a variable.
+    equivalent_sample_size : float, default=1.0
+        Rows that the prior of BDeu is worth.
+    time_limit : float, default=30.0
+        Seconds for the search, counting not included. What is not proven by then is not proven;
+        only then can the answer depend on the machine.
+    sample_weight : array-like of shape (n,) or None
+        How many rows each row stands for.
+    random_state : int, RandomState or None
+        Seed of the order search.
+    search : {"auto", "dynamic programming", "integer programming", "order search"}
+        "auto" cuts the graph of possible arcs into parts between which no cycle can run. In a
+        part of up to 20 variables it uses dynamic programming; in a larger one the order search,
+        then integer programming to prove its answer or to better it within the time limit.
+
+    Returns
+    -------
+    BayesNetworkStructure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel.learn.structure import learn_bayes_network
+    >>> rng = np.random.default_rng(0)
+    >>> first, second = rng.integers(0, 2, (2, 500))
+    >>> codes = np.stack([first, second, first ^ second], axis=1)
+    >>> found = learn_bayes_network(codes, [2, 2, 2])
+    >>> sorted(len(parents) for parents in found.parents), found.optimal
+    ([0, 0, 2], True)
+    """
+    scores = score_parent_sets(
+        codes,
+        n_values,
+        score=score,
+        max_parents=max_parents,
+        equivalent_sample_size=equivalent_sample_size,
+        sample_weight=sample_weight,
+    )
+    return best_network(scores, time_limit=time_limit, random_state=random_state, search=search)
+
+
+def best_network(
+    scores: ParentScores,
+    *,
+    time_limit: float = 30.0,
+    random_state: int | np.random.RandomState | None = None,
+    search: Search | Literal["auto"] = "auto",
+) -> BayesNetworkStructure:
+    """Find the best network when the parent sets are scored already.
+
+    Parameters
+    ----------
+    scores : ParentScores
+    time_limit, random_state, search
+        As in :func:`learn_bayes_network`.
+
+    Examples
+    --------
+    >>> from colabel.learn.structure import best_network, score_parent_sets
+    >>> codes = [[0, 0], [0, 0], [1, 1], [1, 1]]
+    >>> best_network(score_parent_sets(codes, [2, 2])).parents
+    ((1,), ())
+    """
+    if search != "auto" and search not in SEARCHES:
+        raise ValueError(f"search={search!r} is not known: choose 'auto' or one of {SEARCHES}.")
+    if not time_limit > 0:
+        raise ValueError(f"time_limit={time_limit!r} must be a positive number of seconds.")
+    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+    deadline = time.monotonic() + time_limit
+    candidates = scores.candidates
+    chosen = np.empty(scores.n_variables, dtype=np.intp)
+    bound, optimal, used = 0.0, True, 0
+    # The small parts first: they leave the time to the large ones.
+    for members in sorted(_parts(candidates), key=len):
+        local, origin = _restricted(candidates, members)
+        found = _search_part(local, search, rng, deadline)
+        chosen[members] = origin[found.chosen]
+        bound += found.bound
+        optimal &= found.optimal
+        used = max(used, SEARCHES.index(found.search))
+    parents = tuple(tuple(int(j) for j in candidates.parents[place] if j >= 0) for place in chosen)
+    score = float(candidates.scores[chosen].sum())
+    order = topological_order(parents)
+    return BayesNetworkStructure(parents, score, SEARCHES[used], optimal, max(bound, score), order)
+
+
+def _search_part(
+    candidates: Candidates,
+    search: Search | Literal["auto"],
+    rng: np.random.Generator,
+    deadline: float,
+) -> _Found:
+    d = len(candidates.first) - 1
+    if search == "auto" and d <= QUICK_VARIABLES:
+        search = "dynamic programming"
+    if search == "dynamic programming":
+        if d > MOST_VARIABLES:
+            raise ValueError(
+                f"Dynamic programming looks at 2^{d} sets here: it serves up to {MOST_VARIABLES} "
+                "variables. Use search='auto'."
+            )
+        chosen = best_by_subsets(candidates)
+        return _Found(chosen, search, float(candidates.scores[chosen].sum()), True)
+    chosen = best_by_orders(candidates, rng, deadline)
+    score = float(candidates.scores[chosen].sum())
+    bound = float(
+        candidates.scores[candidates.first[:-1]].sum()
+    )  # each its best set, cycles or not
+    if search == "order search":
+        return _Found(chosen, search, bound, bound <= score)
+    proof = best_by_integers(candidates, chosen, deadline)
+    how: Search = "integer programming" if proof.optimal else "order search"
+    return _Found(proof.chosen, how, proof.bound, proof.optimal)
+
+
+def _parts(candidates: Candidates) -> list[IntArray]:
+    """Strongly connected parts of the graph of all arcs that some set would bring.
+
+    A cycle stays within one part, so parents from other parts are free, and the parts can be
+    searched one by one.
+    """
+    d = len(candidates.first) - 1
+    child = np.repeat(np.arange(d), np.diff(candidates.first))
+    rows, columns = np.nonzero(candidates.parents >= 0)
+    arcs = (candidates.parents[rows, columns], child[rows])
+    graph = sp.csr_array((np.ones(len(rows)), arcs), (d, d))
+    n_parts, part = connected_components(graph, connection="strong")
+    return [np.flatnonzero(part == number) for number in range(n_parts)]
+
+
+def _restricted(candidates: Candidates, members: IntArray) -> tuple[Candidates, IntArray]:
+    """Candidates of a part with their outside parents forgotten, and where each came from (m,)."""
+    d = len(candidates.first) - 1
+    if len(members) == d:
+        return candidates, np.arange(len(candidates.scores))
+    local = np.full(d + 1, -1, dtype=np.intp)  # the last entry serves the padding
+    local[members] = np.arange(len(members))
+    kept = [
+        _first_of_each(local[candidates.parents[candidates.first[i] : candidates.first[i + 1]]])
+        + candidates.first[i]
+        for i in members
+    ]
+    origin = np.concatenate(kept)
+    first = np.concatenate([[0], np.cumsum([len(places) for places in kept])]).astype(np.intp)
+    parents = local[candidates.parents[origin]]
+    parents = np.take_along_axis(parents, np.argsort(parents < 0, axis=1, kind="stable"), axis=1)
+    return Candidates(first, candidates.scores[origin], parents), origin
+
+
+@njit(nogil=True, cache=True)
+def _first_of_each(parents: IntArray) -> IntArray:
+    """Places of the sets (m, p) of which no set before them, which is better, is a subset."""
+    kept = np.empty(len(parents), dtype=np.intp)
+    n_kept = 0
+    for place in range(len(parents)):
+        dominated = False
+        for earlier in kept[:n_kept]:
+            inside = True
+            for j in parents[earlier]:
+                if j >= 0 and not (parents[place] == j).any():
+                    inside = False
+                    break
+            if inside:
+                dominated = True
+                break
+        if not dominated:
+            kept[n_kept] = place
+            n_kept += 1
+    return kept[:n_kept]
+
+
+def topological_order(parents: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """Variables, parents before children, the smallest first where there is a choice."""
+    order: list[int] = []
+    left = set(range(len(parents)))
+    while left:
+        ready = [i for i in left if left.isdisjoint(parents[i])]
+        if not ready:
+            raise ValueError(f"The parents of the variables {sorted(left)} close a cycle.")
+        order.append(min(ready))
+        left.remove(order[-1])
+    return tuple(order)

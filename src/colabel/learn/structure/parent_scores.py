@@ -1,0 +1,360 @@
+"""Scores of all small parent sets of every variable, and which of them can matter at all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from colabel.learn.structure._set_values import (
+    FloatArray,
+    IntArray,
+    binomials,
+    next_combination,
+    set_offsets,
+    set_position,
+    set_values,
+)
+
+__all__ = ["NetworkScore", "ParentScores", "network_score", "score_parent_sets"]
+
+NetworkScore = Literal["bdeu", "bic"]
+
+# A larger parent set must gain more than rounding, else a variable that says nothing new, such as
+# a copy of another, would become a parent by its last digit.
+_GAIN = 1e-10
+_MOST_CELLS = 2**26
+_MOST_SETS = 2**27
+
+
+class Candidates(NamedTuple):
+    """Parent sets that a search may choose from, best first within each variable.
+
+    Attributes
+    ----------
+    first : (d + 1,)
+        The sets of variable i stand from ``first[i]`` to ``first[i + 1]``; the last is empty.
+    scores : (m,)
+    parents : (m, p)
+        Members in ascending order, then -1.
+    """
+
+    first: IntArray
+    scores: FloatArray
+    parents: IntArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ParentScores:
+    """Parent sets worth having, with their scores.
+
+    A set is left out if one of its subsets scores at least as well: wherever the set is allowed
+    in a network without cycles, so is the subset.
+
+    Attributes
+    ----------
+    candidates : Candidates
+        The sets, best first within each variable.
+    score : str
+        "bdeu" or "bic".
+    max_parents : int
+        Size of the largest sets scored.
+    """
+
+    candidates: Candidates
+    score: NetworkScore
+    max_parents: int
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return len(self.candidates.first) - 1
+
+    def parent_sets(self, variable: int) -> list[tuple[tuple[int, ...], float]]:
+        """Sets of one variable with their scores, best first; the empty set is the last."""
+        first, scores, parents = self.candidates
+        return [
+            (tuple(int(j) for j in parents[c] if j >= 0), float(scores[c]))
+            for c in range(first[variable], first[variable + 1])
+        ]
+
+    def __repr__(self) -> str:
+        return (
+            f"ParentScores({len(self.candidates.scores)} parent sets of {self.n_variables} "
+            f"variables, {self.score}, at most {self.max_parents} parents)"
+        )
+
+
+class _Table(NamedTuple):
+    """Distinct rows: codes (d, n), weights (n,), number of values (d,)."""
+
+    columns: IntArray
+    weight: FloatArray
+    sizes: IntArray
+
+
+def score_parent_sets(
+    codes: ArrayLike,
+    n_values: ArrayLike,
+    *,
+    score: NetworkScore = "bdeu",
+    max_parents: int = 2,
+    equivalent_sample_size: float = 1.0,
+    sample_weight: ArrayLike | None = None,
+) -> ParentScores:
+    r"""Score every parent set of at most `max_parents` variables, for every variable.
+
+    With :math:`N_{jk}` the weight of the rows where the parents have their j-th combination of
+    values and the variable its k-th, q combinations, r values, n the total weight:
+
+    .. math::
+        BDeu &= \sum_j \log\frac{\Gamma(a/q)}{\Gamma(a/q + N_j)}
+            + \sum_{jk} \log\frac{\Gamma(a/(qr) + N_{jk})}{\Gamma(a/(qr))} \\
+        BIC &= \sum_{jk} N_{jk} \log\frac{N_{jk}}{N_j} - \frac{\log n}{2} q (r - 1)
+
+    Parameters
+    ----------
+    codes : array-like of int, shape (n, d)
+        Values of d variables, each from 0 to ``n_values[i] - 1``.
+    n_values : array-like of int, shape (d,)
+        Number of values of each variable, also those that do not occur.
+    score : {"bdeu", "bic"}, default="bdeu"
+    max_parents : int, default=2
+    equivalent_sample_size : float, default=1.0
+        The a of BDeu: rows that the prior, uniform over all cells, is worth.
+    sample_weight : array-like of shape (n,) or None
+        How many rows each row stands for.
+
+    Returns
+    -------
+    ParentScores
+
+    Examples
+    --------
+    >>> from colabel.learn.structure import score_parent_sets
+    >>> codes = [[0, 0], [0, 0], [1, 1], [1, 1]]
+    >>> scores = score_parent_sets(codes, [2, 2], score="bic", max_parents=1)
+    >>> [(parents, round(value, 3)) for parents, value in scores.parent_sets(1)]
+    [((0,), -1.386), ((), -3.466)]
+    """
+    table = _read(codes, n_values, sample_weight)
+    _check_options(score, max_parents, equivalent_sample_size)
+    d = len(table.sizes)
+    most = min(max_parents, d - 1)
+    offsets = set_offsets(d, most + 1)
+    largest = _largest_table(table.sizes, most, int(offsets[-1]))
+    choose = binomials(d, most + 1)
+    prior = float(equivalent_sample_size) if score == "bdeu" else 0.0
+    values = set_values(*table, offsets, largest, prior)
+    kept = [_undominated(values, i, d, most, offsets, choose) for i in range(d)]
+    first = np.concatenate([[0], np.cumsum([len(scores) for scores, _ in kept])]).astype(np.intp)
+    candidates = Candidates(
+        first,
+        np.concatenate([scores for scores, _ in kept]),
+        np.concatenate([parents for _, parents in kept]),
+    )
+    return ParentScores(candidates, score, int(max_parents))
+
+
+def network_score(
+    parents: Any,
+    codes: ArrayLike,
+    n_values: ArrayLike,
+    *,
+    score: NetworkScore = "bdeu",
+    equivalent_sample_size: float = 1.0,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Score of a given network: the sum of its families' scores.
+
+    Parameters
+    ----------
+    parents : sequence of sequences of int
+        Parents of each variable.
+    codes, n_values, score, equivalent_sample_size, sample_weight
+        As in :func:`score_parent_sets`.
+
+    Examples
+    --------
+    >>> from colabel.learn.structure import network_score
+    >>> codes = [[0, 0], [0, 0], [1, 1], [1, 1]]
+    >>> round(network_score([(), (0,)], codes, [2, 2], score="bic"), 3)
+    -4.852
+    """
+    table = _read(codes, n_values, sample_weight)
+    _check_options(score, 0, equivalent_sample_size)
+    if len(parents) != len(table.sizes):
+        raise ValueError(
+            f"parents names {len(parents)} variables, codes has {len(table.sizes)} columns: give "
+            "the parents of every variable, an empty tuple where it has none."
+        )
+    prior = float(equivalent_sample_size) if score == "bdeu" else 0.0
+    total = 0.0
+    for i, of_variable in enumerate(parents):
+        above = sorted({int(j) for j in of_variable})
+        if i in above or (above and not 0 <= above[0] <= above[-1] < len(table.sizes)):
+            raise ValueError(
+                f"Variable {i} has the parents {above}: parents are other variables, from 0 to "
+                f"{len(table.sizes) - 1}."
+            )
+        total += _whole_set_value(table, [i, *above], prior)
+        total -= _whole_set_value(table, above, prior)
+    return total
+
+
+def _whole_set_value(table: _Table, members: list[int], prior: float) -> float:
+    """G of one set: its columns read as a single variable of that many cells."""
+    sizes = table.sizes[members]
+    cells = np.zeros((1, table.columns.shape[1]), dtype=np.intp)
+    for column, size in zip(table.columns[members], sizes, strict=True):
+        cells[0] = cells[0] * size + column
+    n_cells = _largest_table(sizes, len(sizes) - 1, 1)
+    one = np.array([n_cells], dtype=np.intp)
+    return float(set_values(cells, table.weight, one, set_offsets(1, 1), n_cells, prior)[1])
+
+
+def _read(codes: ArrayLike, n_values: ArrayLike, sample_weight: ArrayLike | None) -> _Table:
+    """Check the input; join equal rows and drop those without weight."""
+    rows = np.asarray(codes)
+    sizes = np.asarray(n_values)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ValueError(
+            f"codes has shape {rows.shape}: give one row a case and one column a variable, at "
+            "least one of each."
+        )
+    if rows.dtype.kind not in "iub":
+        raise TypeError(f"codes has dtype {rows.dtype}: give integer codes, as LabelSpace does.")
+    if sizes.shape != (rows.shape[1],) or sizes.dtype.kind not in "iu" or (sizes < 1).any():
+        raise ValueError(
+            f"n_values is {sizes.tolist()}: give the number of values, at least 1, of each of the "
+            f"{rows.shape[1]} variables."
+        )
+    rows, sizes = rows.astype(np.intp), sizes.astype(np.intp)
+    refused = (rows < 0) | (rows >= sizes)
+    if refused.any():
+        row, i = (int(at) for at in np.argwhere(refused)[0])
+        raise ValueError(
+            f"codes[{row}, {i}] is {rows[row, i]}, but variable {i} has {sizes[i]} values: codes "
+            f"go from 0 to {sizes[i] - 1}. Leave out rows with missing values."
+        )
+    weight = _weights(sample_weight, len(rows))
+    distinct, place = np.unique(rows[weight > 0], axis=0, return_inverse=True)
+    joined = np.bincount(place.ravel(), weights=weight[weight > 0], minlength=len(distinct))
+    columns = np.ascontiguousarray(distinct.T)
+    for column in columns:  # scores do not depend on which value has which code
+        common = np.bincount(column, weights=joined).argmax()
+        column[:] = np.where(column == common, 0, np.where(column == 0, common, column))
+    return _Table(columns, joined.astype(np.float64), sizes)
+
+
+def _weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weight: NDArray[np.float64] = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight has shape {weight.shape}: give one weight for each of the {n_rows} "
+            "rows."
+        )
+    if not np.isfinite(weight).all() or (weight < 0).any() or not (weight > 0).any():
+        raise ValueError("sample_weight must be finite, not negative, and not zero everywhere.")
+    return weight
+
+
+def _check_options(score: str, max_parents: int, equivalent_sample_size: float) -> None:
+    if score not in ("bdeu", "bic"):
+        raise ValueError(f"score={score!r} is not known: choose 'bdeu' or 'bic'.")
+    if not isinstance(max_parents, int | np.integer) or max_parents < 0:
+        raise ValueError(f"max_parents={max_parents!r} must be an integer, at least 0.")
+    if not (np.isfinite(equivalent_sample_size) and equivalent_sample_size > 0):
+        raise ValueError(
+            f"equivalent_sample_size={equivalent_sample_size!r} must be positive and finite."
+        )
+
+
+def _largest_table(sizes: IntArray, max_parents: int, n_sets: int) -> int:
+    """Cells of the largest table, if that and the number of sets can be afforded."""
+    cells = math.prod(sorted((int(size) for size in sizes), reverse=True)[: max_parents + 1])
+    if cells > _MOST_CELLS or n_sets > _MOST_SETS:
+        raise ValueError(
+            f"{len(sizes)} variables with max_parents={max_parents} make {n_sets} tables of up to "
+            f"{cells} cells, more than the {_MOST_SETS} tables or {_MOST_CELLS} cells that are "
+            "counted. Lower max_parents or join rare values."
+        )
+    return cells
+
+
+@njit(nogil=True, cache=True)
+def _undominated(
+    values: FloatArray, child: int, d: int, most: int, offsets: IntArray, choose: IntArray
+) -> tuple[FloatArray, IntArray]:
+    """Scores (m,) and parents (m, most) of the sets of one variable that no subset matches.
+
+    `best` holds, for each set, the best score among it and its subsets; sets are told by their
+    colexical place among the other variables.
+    """
+    start = np.zeros(most + 2, dtype=np.intp)
+    for size in range(most + 1):
+        start[size + 1] = start[size] + choose[d - 1, size]
+    n_sets = start[most + 1]
+    best, found = np.empty(n_sets), np.empty(n_sets)
+    sets = np.full((n_sets, max(most, 1)), -1, dtype=np.intp)
+    n_kept = 0
+    chosen = np.empty(most + 1, dtype=np.intp)
+    for size in range(most + 1):
+        for place in range(size):
+            chosen[place] = place
+        for at in range(start[size], start[size + 1]):
+            below = _best_below(chosen, size, start, best, choose)
+            parents = sets[n_kept]  # overwritten by the next set if this one is not kept
+            for place in range(size):
+                parents[place] = chosen[place] + (chosen[place] >= child)
+            score = _family_score(values, child, parents, size, offsets, choose)
+            if size == 0 or score > below + _GAIN * (1.0 + abs(below)):
+                found[n_kept] = score
+                n_kept += 1
+            best[at] = max(score, below)
+            next_combination(chosen, size, d - 1)
+    order = np.argsort(-found[:n_kept], kind="mergesort")
+    return found[order], sets[order]
+
+
+@njit(nogil=True, cache=True)
+def _best_below(
+    chosen: IntArray, size: int, start: IntArray, best: FloatArray, choose: IntArray
+) -> float:
+    """Best score among the proper subsets of a set, by those with one member less."""
+    highest = -np.inf
+    for left_out in range(size):
+        subset = start[size - 1]
+        for place in range(left_out):
+            subset += choose[chosen[place], place + 1]
+        for place in range(left_out + 1, size):
+            subset += choose[chosen[place], place]
+        highest = max(highest, best[subset])
+    return highest
+
+
+@njit(nogil=True, cache=True)
+def _family_score(
+    values: FloatArray,
+    child: int,
+    parents: IntArray,
+    size: int,
+    offsets: IntArray,
+    choose: IntArray,
+) -> float:
+    """G(parents with child) - G(parents)."""
+    family = np.empty(size + 1, dtype=np.intp)
+    at = 0
+    while at < size and parents[at] < child:
+        family[at] = parents[at]
+        at += 1
+    family[at] = child
+    family[at + 1 :] = parents[at:size]
+    with_child = values[set_position(family, size + 1, offsets, choose)]
+    return with_child - values[set_position(parents, size, offsets, choose)]  # type: ignore[no-any-return]

@@ -1,0 +1,250 @@
+"""FeatureBins and EntropyBins: by hand, against slow versions, and scikit-learn's contract."""
+
+from __future__ import annotations
+
+from math import log2
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import KBinsDiscretizer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from colabel import BinaryRelevance
+from colabel.preprocess import EntropyBins, FeatureBins
+
+BINS = [
+    FeatureBins(),
+    FeatureBins(strategy="width"),
+    EntropyBins(),
+    EntropyBins("label set"),
+]
+
+
+@parametrize_with_checks(BINS)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def table(rng):
+    """Draw 120 rows of four features, the last constant, and three labels that follow them."""
+    X = rng.normal(size=(120, 4)).round(2)
+    X[:, 2] = rng.integers(0, 3, 120)
+    X[:, 3] = 7.0
+    Y = (X[:, [0, 1, 0]] + rng.normal(scale=0.3, size=(120, 3)) > [0.0, 0.5, 1.0]).astype(int)
+    return X, Y
+
+
+# ----------------------------------------------------------------- equal frequency and width
+
+
+def test_quantile_cuts_by_hand():
+    X = np.array([[1.0], [2.0], [3.0], [4.0], [10.0], [20.0], [30.0], [40.0]])
+    assert FeatureBins().fit(X).cuts_[0].tolist() == [2.5, 7.0, 25.0]
+    assert FeatureBins(2).fit(X).cuts_[0].tolist() == [7.0]
+
+
+def test_width_cuts_by_hand():
+    X = np.array([[0.0], [1.0], [2.0], [3.0], [8.0]])
+    assert FeatureBins(strategy="width").fit(X).cuts_[0].tolist() == [2.0, 4.0, 6.0]
+    assert FeatureBins(strategy="width").fit_transform(X).ravel().tolist() == [0, 0, 1, 1, 3]
+
+
+def test_a_value_most_rows_share_has_a_bin_of_its_own():
+    X = np.array([0.0] * 90 + [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])[:, None]
+    bins = FeatureBins().fit(X)
+    assert bins.cuts_[0].tolist() == [0.5]
+    assert np.bincount(bins.transform(X).ravel()).tolist() == [90, 10]
+
+
+@pytest.mark.parametrize("strategy", ["quantile", "width"])
+def test_few_values_are_kept(strategy):
+    X = np.array([[0.0, 5], [0, 5], [0, 5], [1, 5], [9, 5]])
+    bins = FeatureBins(strategy=strategy).fit(X)
+    assert bins.transform(X)[:, 0].tolist() == [0, 0, 0, 1, 2]
+    assert bins.n_bins_.tolist() == [3, 1]
+
+
+@pytest.mark.parametrize("n_bins", [2, 3, 4, 7])
+def test_quantile_bins_are_as_even_as_distinct_values_allow(n_bins, rng):
+    X = rng.normal(size=(101, 3))
+    codes = FeatureBins(n_bins).fit_transform(X)
+    for column in codes.T:
+        counts = np.bincount(column, minlength=n_bins)
+        assert len(counts) == n_bins
+        assert counts.max() - counts.min() <= 1
+
+
+def test_width_agrees_with_scikit_learn(rng):
+    X = rng.normal(size=(100, 3))
+    theirs = KBinsDiscretizer(4, encode="ordinal", strategy="uniform").fit_transform(X)
+    np.testing.assert_array_equal(FeatureBins(strategy="width").fit_transform(X), theirs)
+
+
+def test_values_beyond_those_seen_fall_into_the_outermost_bins():
+    bins = FeatureBins().fit(np.arange(8.0)[:, None])
+    assert bins.transform([[-1e9], [1e9], [2.0]]).ravel().tolist() == [0, 3, 1]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # scikit-learn sums the rows
+def test_extreme_and_neighbouring_values_are_told_apart():
+    tiny = np.nextafter(1.0, 2.0)
+    X = np.array([[-1.7e308, 1.0], [1.7e308, tiny], [0.0, 1.0]])
+    for strategy in ("quantile", "width"):
+        bins = FeatureBins(strategy=strategy).fit(X)
+        assert bins.transform(X).tolist() == [[0, 0], [2, 1], [1, 0]]
+    wide = 1.7e308 * np.linspace(-1.0, 1.0, 9)[:, None]
+    assert len(np.unique(FeatureBins(strategy="width").fit_transform(wide))) == 4
+
+
+# ------------------------------------------------------------------------------------ entropy
+
+
+def entropy(labels) -> float:
+    _, counts = np.unique(labels, return_counts=True)
+    return -sum(c / len(labels) * log2(c / len(labels)) for c in counts)
+
+
+def slow_cuts(x, labels) -> list[float]:
+    """Give the cuts of Fayyad and Irani by trying every cut of every segment afresh."""
+    best = None
+    for cut in (np.unique(x)[:-1] + np.unique(x)[1:]) / 2:
+        below, above = labels[x < cut], labels[x > cut]
+        mean = (len(below) * entropy(below) + len(above) * entropy(above)) / len(x)
+        if best is None or mean < best[0] - 1e-12:
+            best = mean, cut, below, above
+    if best is None or len(np.unique(labels)) < 2:
+        return []
+    mean, cut, below, above = best
+    k, k1, k2 = (len(np.unique(part)) for part in (labels, below, above))
+    delta = log2(3**k - 2) - k * entropy(labels) + k1 * entropy(below) + k2 * entropy(above)
+    if entropy(labels) - mean <= (log2(len(x) - 1) + delta) / len(x):
+        return []
+    return [
+        *slow_cuts(x[x < cut], below),
+        cut,
+        *slow_cuts(x[x > cut], above),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("classes", "cuts"),
+    [
+        # two pure halves of four: gain 1 bit, price (log2 7 + log2 7 - 2) / 8 = 0.45
+        ([0, 0, 0, 0, 1, 1, 1, 1], [3.5]),
+        # one row against one: gain 1 bit, price (0 + log2 7 - 2) / 2 = 0.40
+        ([0, 1], [0.5]),
+        # best gain 0.31 after the first row, price (1.58 + 2.81 - 2 + 2 * 0.92) / 4 = 1.06
+        ([0, 1, 0, 1], []),
+        ([1, 1, 1], []),
+    ],
+)
+def test_mdl_stop_by_hand(classes, cuts):
+    X = np.arange(float(len(classes)))[:, None]
+    assert EntropyBins().fit(X, np.array(classes)).cuts_[0].tolist() == cuts
+    assert slow_cuts(X[:, 0], np.array(classes)) == cuts
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_entropy_cuts_agree_with_the_slow_version(seed):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=150).round(1 + seed % 3), rng.integers(0, 6, 150)])
+    score = np.sin(2 * X[:, 0]) + 0.4 * rng.normal(size=150)
+    Y = np.column_stack([score > 0, score > 0.6, X[:, 1] + rng.normal(size=150) > 2]).astype(int)
+    together = Y @ [1, 2, 4]
+    bins = EntropyBins("label set").fit(X, Y)
+    alone = EntropyBins().fit(X, Y)
+    n_cuts = 0
+    for j in range(2):
+        np.testing.assert_allclose(bins.cuts_[j], slow_cuts(X[:, j], together))
+        united = sorted({cut for labels in Y.T for cut in slow_cuts(X[:, j], labels)})
+        np.testing.assert_allclose(alone.cuts_[j], united)
+        n_cuts += len(united)
+    assert n_cuts > 0
+
+
+def test_hundreds_of_classes_do_not_overflow(rng):
+    X = rng.normal(size=(1500, 1))
+    bins = EntropyBins("label set").fit(X, np.arange(1500) % 900)
+    assert bins.cuts_[0].size == 0
+
+
+def test_rows_with_missing_labels_are_left_out():
+    X = np.arange(32.0)[:, None]
+    Y = np.column_stack([X[:, 0] >= 16, X[:, 0] >= 16]).astype(float)
+    Y[:8, 0] = 1.0  # misleading, but not observed
+    missing = Y.copy()
+    missing[:8, 0] = np.nan
+    for target in ("each label", "label set"):
+        assert EntropyBins(target).fit(X, missing).cuts_[0].tolist() == [15.5]
+        assert EntropyBins(target).fit(X, Y).cuts_[0].tolist() == [7.5, 15.5]
+
+
+def test_constant_labels_make_no_cut(rng):
+    X = rng.normal(size=(30, 2))
+    bins = EntropyBins().fit(X, np.zeros((30, 3), dtype=int))
+    assert bins.n_bins_.tolist() == [1, 1]
+    assert (bins.transform(X) == 0).all()
+
+
+# ---------------------------------------------------------------------------- what they share
+
+
+@pytest.mark.parametrize("bins", BINS, ids=str)
+def test_sparse_rows_are_binned_like_dense_ones(bins, table):
+    X, Y = table
+    X[X[:, 0] < 0.3, 0] = 0.0
+    dense = clone(bins).fit(X, Y)
+    sparse = clone(bins).fit(sp.csr_array(X), Y)
+    np.testing.assert_array_equal(dense.transform(X), sparse.transform(sp.csr_array(X)))
+
+
+@pytest.mark.parametrize("bins", BINS, ids=str)
+def test_frames_keep_their_names(bins, table):
+    pd = pytest.importorskip("pandas")
+    X, Y = table
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    binned = clone(bins).set_output(transform="pandas").fit(frame, Y).transform(frame)
+    assert binned.columns.tolist() == list("abcd")
+    assert (binned.to_numpy() < bins_of(bins, frame, Y)).all()
+
+
+def bins_of(bins, X, Y):
+    return clone(bins).fit(X, Y).n_bins_
+
+
+@pytest.mark.parametrize("bins", BINS, ids=str)
+def test_bins_work_in_a_pipeline(bins, table):
+    X, Y = table
+    model = make_pipeline(clone(bins), BinaryRelevance(C=1.0)).fit(X, Y)
+    assert model.predict(X).shape == Y.shape
+
+
+@pytest.mark.parametrize("bins", BINS, ids=str)
+def test_wrong_rows_are_named(bins, table):
+    X, Y = table
+    X[4, 1] = np.nan
+    with pytest.raises(ValueError, match="contains NaN"):
+        clone(bins).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("bins", "message"),
+    [
+        (FeatureBins(1), "n_bins=1 must be an integer, at least 2"),
+        (FeatureBins(2.5), r"n_bins=2.5 must be an integer"),
+        (FeatureBins(strategy="kmeans"), "strategy='kmeans' is not known"),
+        (EntropyBins("labels"), "target='labels' is not known"),
+    ],
+)
+def test_wrong_parameters_are_named(bins, message):
+    with pytest.raises(ValueError, match=message):
+        bins.fit([[0.0], [1.0]], [[0], [1]])
+
+
+def test_rows_of_labels_must_match():
+    with pytest.raises(ValueError, match="X has 3 rows but y has 2"):
+        EntropyBins().fit([[0.0], [1.0], [2.0]], [[0], [1]])
