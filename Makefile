@@ -33,6 +33,7 @@ pytest: $(READY) ## tests and doctests, with coverage
 bench: $(READY)  ## speed against peers, as ratios in one run
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.stream --rows 100000 200000
 	$(BIN)/python -m benchmarks.field
 	$(BIN)/python -m benchmarks.cdn --only speed
 

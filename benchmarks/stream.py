@@ -10,6 +10,7 @@ must not grow: that is the point.
 from __future__ import annotations
 
 import argparse
+import resource
 import subprocess
 import sys
 import tempfile
@@ -56,7 +57,15 @@ def main() -> None:
             table = folder / "table.csv"
             _write(table, n_rows, arguments.features, rng)
             rows.append(_measure(model, table, n_rows, arguments.top_k))
-        header = ["rows", "file", "seconds", "rows a second", "peak memory", "output"]
+        header = [
+            "rows",
+            "file",
+            "seconds",
+            "of processor",
+            "rows a second",
+            "peak memory",
+            "output",
+        ]
         print_table(header, rows)
 
 
@@ -85,11 +94,11 @@ def _write(table: Path, n_rows: int, n_features: int, rng: np.random.Generator) 
 def _measure(model: Path, table: Path, n_rows: int, top_k: int) -> list[str]:
     answers = table.with_name("out.csv")
     command = ["predict", str(model), str(table), "-o", str(answers), "--top-k", str(top_k)]
-    started = time.perf_counter()
+    started, used = time.perf_counter(), _processor_seconds()
     finished = subprocess.run(
         [sys.executable, "-c", _COMMAND, *command], capture_output=True, text=True, check=False
     )
-    seconds = time.perf_counter() - started
+    seconds, used = time.perf_counter() - started, _processor_seconds() - used
     if finished.returncode:
         raise SystemExit(finished.stderr)
     peak = int(finished.stderr.split()[-1]) / 1e6
@@ -99,7 +108,14 @@ def _measure(model: Path, table: Path, n_rows: int, top_k: int) -> list[str]:
         raise SystemExit(f"{n_answers} answers for {n_rows} rows.")
     sizes = [f"{file.stat().st_size / 1e6:.0f} MB" for file in (table, answers)]
     speed = f"{n_rows / seconds:,.0f}"
-    return [f"{n_rows:,}", sizes[0], f"{seconds:.1f}", speed, f"{peak:.0f} MB", sizes[1]]
+    times = [f"{seconds:.1f}", f"{used:.1f}", speed]
+    return [f"{n_rows:,}", sizes[0], *times, f"{peak:.0f} MB", sizes[1]]
+
+
+def _processor_seconds() -> float:
+    """Seconds of processor time that finished child processes have taken."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 if __name__ == "__main__":

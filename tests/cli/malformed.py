@@ -150,7 +150,7 @@ def endless_field(folder):
 def endless_line_compressed(folder):
     file = folder / "data.csv.gz"
     with gzip.open(file, "wb", compresslevel=1) as stream:
-        for _ in range(400):
+        for _ in range(96):
             stream.write(b"1" * (1 << 20))
     return fit(folder, file)
 
@@ -393,7 +393,7 @@ def arff_endless_line(folder):
     file = folder / "data.arff.gz"
     with gzip.open(file, "wb", compresslevel=1) as stream:
         stream.write((ARFF + "@data\n").encode())
-        for _ in range(200):
+        for _ in range(48):
             stream.write(b"1," * (1 << 19))
     return fit(folder, file)
 
@@ -419,6 +419,13 @@ def xml_entity_expansion(folder):
 def xml_external_entity(folder):
     document = b'<!DOCTYPE l [<!ENTITY x SYSTEM "file:///etc/passwd">]><labels>&x;</labels>'
     return mulan(folder, document)
+
+
+@case
+def xml_list_with_entities(folder):
+    file = folder / "labels.xml"
+    file.write_text('<!DOCTYPE l [<!ENTITY x "y">]><labels><label name="&x;"/></labels>')
+    return fit(folder, table(folder), labels=f"@{file}")
 
 
 @case
@@ -569,7 +576,7 @@ def model_unpacks_to_gigabytes(folder):
         zipfile.ZipFile(model, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
         archive.open("bomb.npy", "w") as stream,
     ):
-        for _ in range(1 << 10):
+        for _ in range(400):
             stream.write(b"\0" * (1 << 20))
     return predict(folder, model)
 

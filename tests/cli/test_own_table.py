@@ -82,7 +82,8 @@ def test_compare(folder):
     assert "240 rows" in text
     assert "label even: in" in text
     assert len(re.findall(r"\d\.\d{3}±0\.\d{3}", result.stdout)) == 6  # two measures, three models
-    assert re.search(r"Take (br|mlknn)\.", text)
+    taken = re.search(r"Take (br|mlknn)\.", text)
+    assert f"--labels {LABELS} --model {taken[1]} -o model.colabel" in result.stdout
     assert "<h2>All measures</h2>" in report.read_text(encoding="utf-8")
     assert result.stderr == ""
 

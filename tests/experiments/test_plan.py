@@ -100,3 +100,13 @@ def test_parameters_and_gaps_by_data_set(write_plan):
     cells = expand(load_plan(write_plan(text)))
     assert {cell.method for cell in cells} == {"CTBN"}
     assert {cell.model["C"] for cell in cells} == {5.0}
+
+
+def test_more_random_splits_keep_the_first_ones(write_plan):
+    few = [cell.key for cell in expand(load_plan(write_plan()))]
+    more = [cell.key for cell in expand(load_plan(write_plan(PLAN.replace("= 3", "= 5", 1))))]
+    assert set(few) < set(more)
+    folds = PLAN.replace('kind = "random"', 'kind = "kfold"')
+    three = {cell.key for cell in expand(load_plan(write_plan(folds)))}
+    five = {cell.key for cell in expand(load_plan(write_plan(folds.replace("= 3", "= 5", 1))))}
+    assert len(three & five) == 1  # only the graph on all rows

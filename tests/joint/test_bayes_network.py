@@ -187,6 +187,10 @@ def test_the_way_to_answer_follows_the_number_of_vectors():
     assert chosen_inference("auto", (2,) * 14) == "exact"
     assert chosen_inference("auto", (2,) * 15) == "search"
     assert chosen_inference("exact", (2,) * 15) == "exact"
+    assert chosen_inference("auto", (2,) * 14, 2048) == "exact"
+    assert chosen_inference("auto", (2,) * 14, 2049) == "search"
+    with pytest.raises(ValueError, match=r"14 labels have 16384 of them.*20000 values"):
+        chosen_inference("exact", (2,) * 14, 20_000)
     with pytest.raises(ValueError, match="40 labels have 1099511627776"):
         chosen_inference("exact", (2,) * 40)
     with pytest.raises(ValueError, match="'greedy' must be one of 'auto'"):

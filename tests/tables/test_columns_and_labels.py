@@ -66,6 +66,8 @@ def test_columns_by_pattern(patterns, found):
 def test_columns_from_a_list(tmp_path):
     (tmp_path / "names.txt").write_text("tag_a\n\n  tag_b \n")
     assert match_columns([f"@{tmp_path}/names.txt"], NAMES, "label") == ("tag_a", "tag_b")
+    (tmp_path / "l.xml").write_text('<labels><label name="tag_b"/><label name="size"/></labels>')
+    assert match_columns([f"@{tmp_path}/l.xml"], NAMES, "label") == ("size", "tag_b")
 
 
 def test_label_values():

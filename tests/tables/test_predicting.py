@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -114,6 +115,41 @@ def test_class_variables(file):
     assert found["colour"] == read_frame(file).column("colour").tolist()
     assert {"p_colour=blue", "p_colour=red", "p_a=0", "p_a=1"} <= set(found)
     assert found["set_1"][0].startswith("colour=blue;a=")
+
+
+def test_rows_are_read_as_they_are_needed(model, tmp_path, monkeypatch):
+    """The first answers are there before the rest of the table has been read."""
+    from colabel.tables import _csv_source
+
+    read = []
+
+    def counting(text, path):
+        for line in lines_of(text, path):
+            read.append(1)
+            yield line
+
+    lines_of = _csv_source.lines_of
+    long = tmp_path / "long.csv"
+    long.write_text("u,v,colour\n" + "0.5,1,red\n" * 5000)
+    source = open_table(long)
+    monkeypatch.setattr(_csv_source, "lines_of", counting)
+    chunks = Predictor(model, source, PredictionRequest()).chunks(n_rows=10)
+    assert len(next(chunks)) == 10
+    assert len(read) == 11
+
+
+def test_memory_does_not_grow_with_the_table(model, tmp_path):
+    peaks = []
+    for n_rows in (2000, 16_000):
+        long = tmp_path / "long.csv"
+        long.write_text("u,v,colour\n" + "0.5,1,red\n" * n_rows)
+        chunks = Predictor(model, open_table(long), PredictionRequest(top_k=2)).chunks(n_rows=500)
+        next(chunks)  # what is compiled or cached at first use
+        tracemalloc.start()
+        assert sum(map(len, chunks)) == n_rows - 500
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
 
 
 def test_a_feature_is_no_known_label(model, file):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 
 import numpy as np
 import pytest
@@ -133,6 +134,50 @@ def test_a_column_said_to_be_text(tmp_path):
         "01234",
         "99999",
     ]
+
+
+def test_numbers_alone_are_read_like_any_others(tmp_path, rng):
+    """The fast way for lines of numbers and the way for all lines agree, whatever stands where."""
+    plain = [[f"{v:.6g}" for v in row] for row in rng.normal(size=(40, 3))]
+    plain[3][1], plain[8][0] = "nan", " 7 "
+    odd = {12: "", 17: '"2.5"', 22: "NA", 31: "?"}
+    lines = [row.copy() for row in plain]
+    for i, text in odd.items():
+        lines[i][2] = text
+    for name, content in (("plain", plain), ("odd", lines)):
+        file = tmp_path / f"{name}.csv"
+        rows = "\n".join(",".join(row) for row in content)
+        file.write_text(f"a,b,c\n\n{rows}\n\n")
+        source = open_table(file)
+        storage = {"a": "number", "c": "number"}
+        whole = Frame.stacked(list(read_chunks(source, storage)))
+        for n_rows in (1, 5, 13):
+            parts = Frame.stacked(list(read_chunks(source, storage, n_rows)))
+            np.testing.assert_array_equal(whole.numbers, parts.numbers)
+        expected = [
+            [float(cell.strip('" ') if cell not in ("", "NA", "?") else "nan") for cell in row]
+            for row in content
+        ]
+        np.testing.assert_array_equal(whole.numbers, np.array(expected)[:, [0, 2]])
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ("1,x,3", "line 19: the column 'b' holds 'x'"),
+        ("1,inf,3", "line 19: the column 'b' holds 'inf'"),
+        ("1,1_0,3", "line 19: the column 'b' holds '1_0'"),
+        ("1,2", "line 19: the row has 2 values"),
+        ("1,2,3,4", "line 19: the row has 4 values"),
+    ],
+)
+def test_the_line_is_named_in_any_chunk(tmp_path, bad, says):
+    file = tmp_path / "t.csv"
+    file.write_text("a,b,c\n" + "1,2,3\n" * 17 + bad + "\n" + "1,2,3\n" * 5)
+    storage = dict.fromkeys("abc", "number")
+    for n_rows in (4, 18, 100):
+        with pytest.raises(ValueError, match=re.escape(says)):
+            list(read_chunks(open_table(file), storage, n_rows))
 
 
 def test_columns_that_are_not_there(tmp_path):

@@ -22,21 +22,21 @@ __all__ = ["app", "main"]
 _EXAMPLES = """
 [bold]Examples[/bold]
 
-  [cyan]colabel compare data.csv --labels 'tag_*'[/cyan]      which model suits one's own table
+  [cyan]colabel compare data.csv -l 'tag_*'[/cyan]            which model suits a table
 
-  [cyan]colabel fit data.csv --labels 'tag_*' -o m.colabel[/cyan]   fit one and save it
+  [cyan]colabel fit data.csv -l 'tag_*' -o m.colabel[/cyan]   fit one and save it
 
   [cyan]colabel predict m.colabel new.csv -o out.csv[/cyan]   label new rows
 
   [cyan]colabel explain m.colabel new.csv --row 17[/cyan]     why these labels together
 
-  [cyan]colabel demo --quick[/cyan]                           all on bundled data
+  [cyan]colabel demo --quick[/cyan]                           two models on bundled data
 
 [bold]Exit codes[/bold]
 
-  0 fine; 1 a fault of colabel; 2 wrong use, file, column or value; 3 a model file that is damaged,
+  0 fine · 1 a fault of colabel · 2 wrong use, file, column or value
 
-  too new, not safe, or not there; 130 interrupted
+  3 a model file that cannot be loaded safely · 130 interrupted
 """
 
 app = typer.Typer(

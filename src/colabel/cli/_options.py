@@ -10,7 +10,7 @@ import typer
 
 from colabel.tables import ReadingOptions
 
-_COLUMNS = "A name, a glob ('tag_*'), a list file (@names.txt), or a,b,c"
+_COLUMNS = "A name, a glob ('tag_*'), a list file (@names.txt, @mulan.xml), or a,b,c"
 
 TableFile = Annotated[
     Path,

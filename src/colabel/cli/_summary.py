@@ -15,8 +15,9 @@ def show_summary(console: Console, summary: TableSummary) -> None:
     """Print what was seen: rows, columns by kind, labels with their counts, warnings."""
     n_features = sum(map(len, summary.kinds.values()))
     console.print(
-        f"[bold]{escape(summary.path)}[/bold]: {summary.n_rows:,} rows, {n_features:,} "
-        f"{'sparse ' if summary.is_sparse else ''}features, {len(summary.labels):,} labels",
+        f"[bold]{escape(summary.path)}[/bold]: {_counted(summary.n_rows, 'row')}, "
+        f"{_counted(n_features, 'sparse feature' if summary.is_sparse else 'feature')}, "
+        f"{_counted(len(summary.labels), 'label')}",
         soft_wrap=True,
     )
     for kind, names in summary.kinds.items():
@@ -40,9 +41,13 @@ def _counts(counts: dict[str, int]) -> str:
     if set(counts) <= {"0", "1"}:
         total = sum(counts.values())
         ones = counts.get("1", 0)
-        return f"in {ones:,} rows ({100 * ones / max(1, total):.0f} %)"
+        return f"in {_counted(ones, 'row')} ({100 * ones / max(1, total):.0f} %)"
     shown = [f"{value} {count:,}" for value, count in list(counts.items())[:_NAMED]]
     return ", ".join(shown) + (", …" if len(counts) > _NAMED else "")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def _few(names: list[str]) -> str:

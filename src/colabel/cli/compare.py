@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -59,10 +60,10 @@ def compare(
     decision: Annotated[
         str, typer.Option(metavar="LOSS", help="subset, hamming, f1 or jaccard.")
     ] = "subset",
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The HTML report.", show_default="compare.html"),
+    report_file: Annotated[
+        Path, typer.Option("--report", metavar="FILE", help="The HTML report.")
     ] = Path("compare.html"),
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     separator: given.Separator = None,
     drop: given.Drop = [],
     category: given.Category = [],
@@ -101,14 +102,20 @@ def compare(
         "cross-validation", n_steps, shown=stderr_is_terminal() and not quiet
     ) as advance:
         comparison = run_comparison(data, plan, lambda _: advance())
+
+    report = None if no_report else report_file
+
+    def command(found: Comparison) -> str:
+        return _fit_command(request, found.recommended)
+
     if report is not None:
-        write_comparison_html(report, data, summary, comparison, seed)
+        write_comparison_html(report, data, summary, comparison, seed, command(comparison))
     if as_json:
         found = {"table": summary.to_dict(), **comparison.to_dict()}
         console.print_json(json.dumps({**found, "report": str(report) if report else None}))
         return
     _show_table(console, comparison)
-    _show_end(console, comparison, report, table, quiet=quiet)
+    _show_end(console, comparison, report, command(comparison), quiet=quiet)
 
 
 def _show_table(console: Console, comparison: Comparison) -> None:
@@ -147,15 +154,31 @@ def _show_table(console: Console, comparison: Comparison) -> None:
 
 
 def _show_end(
-    console: Console, comparison: Comparison, report: Path | None, table: Path, *, quiet: bool
+    console: Console, comparison: Comparison, report: Path | None, fit_command: str, *, quiet: bool
 ) -> None:
     console.print(f"\n[bold]Take {comparison.recommended}.[/bold] {escape(comparison.reason)}")
     if quiet:
         return
-    console.print(
-        f"\n  colabel fit {table} --labels … --model {comparison.recommended} -o model.colabel\n",
-        markup=False,
-        soft_wrap=True,
-    )
+    console.print(f"\n  {fit_command}\n", markup=False, soft_wrap=True)
     if report is not None:
         console.print(f"The report is in {report}.", markup=False, soft_wrap=True)
+
+
+def _fit_command(request: TableRequest, model: str) -> str:
+    """Write the command that fits a model to the same table, read in the same way."""
+    words = ["colabel", "fit", str(request.path)]
+    for option, values in (
+        ("--labels", request.labels),
+        ("--drop", request.drop),
+        ("--category", request.category),
+        ("--text", request.text),
+        ("--missing", request.options.missing),
+    ):
+        words += [word for value in values for word in (option, value)]
+    if request.separator is not None:
+        words += ["--separator", request.separator]
+    if request.options.delimiter:
+        words += ["--delimiter", request.options.delimiter]
+    if request.options.encoding != "utf-8":
+        words += ["--encoding", request.options.encoding]
+    return shlex.join([*words, "--model", model, "-o", "model.colabel"])

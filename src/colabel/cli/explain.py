@@ -124,7 +124,7 @@ def _show_row(console: Console, why: RowExplanation, row: int, *, quiet: bool) -
 
 
 def _show_switches(console: Console, why: RowExplanation) -> None:
-    if not why.switches:
+    if not why.switches or len(why.alone) == 1:
         return
     console.print("\n[bold]If one label were known[/bold], most change expected first\n")
     table = _table("known", ">P of that", "then the answer is", ">P then")
@@ -147,7 +147,7 @@ def _in_words(why: RowExplanation) -> str:
             f"their probability is only {why.one_by_one.prob:.3f}."
         )
     apart = why.prob_if_independent
-    if apart <= 0:
+    if apart <= 0 or len(why.alone) == 1:
         return first
     return (
         f"{first} With the same probability of each label but no dependence between them, the "

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from colabel.cli import _options as given
-from colabel.cli._console import output
+from colabel.cli._console import output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._summary import show_summary
 from colabel.saving import save
@@ -73,8 +73,14 @@ def fit(
     console = output()
     if not (quiet or as_json):
         show_summary(console, summary)
+    # a model that can shows its progress while it learns, and not when it answers
+    shows_progress = "verbose" in estimator.get_params(deep=False)
+    if shows_progress:
+        estimator.set_params(verbose=int(stderr_is_terminal() and not quiet))
     started = time.perf_counter()
     fitted = TableModel.fit(estimator, data.features, data.choice, data.labels)
+    if shows_progress:
+        fitted.model.set_params(verbose=0)
     seconds = time.perf_counter() - started
     save(fitted, output_file)
     if as_json:

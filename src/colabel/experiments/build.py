@@ -2,8 +2,9 @@
 
 A table with the key "model" is an estimator; the other keys are its parameters, which may be such
 tables again. Under the key "search" stand values to choose parameters from, by three folds of the
-training rows and the estimator's own score (exact match). Only classes listed here can be named: a
-plan never runs code of its choice.
+training rows and the estimator's own score (exact match); under "none" stand the names of parameters
+that are None, which TOML cannot say. Only classes listed here can be named: a plan never
+runs code of its choice.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ def build(description: Any) -> Any:
         if "model" not in parameters:
             return parameters
         grid = parameters.pop("search", None)
+        parameters.update(dict.fromkeys(parameters.pop("none", ())))
         model = _make(parameters.pop("model"), parameters)
         return model if grid is None else _searched(model, grid)
     if isinstance(description, list | tuple):

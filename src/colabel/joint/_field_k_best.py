@@ -14,7 +14,7 @@ import numpy as np
 from colabel.joint._field_elimination import Bucket, Elimination
 from colabel.joint._field_tables import FieldTables, FloatArray, IntArray
 from colabel.joint._semiring import Best, KBest
-from colabel.joint._tree_passes import _split
+from colabel.joint._tree_passes import split_ranks
 from colabel.labels import Codes
 from colabel.learn._parallel import map_threads
 
@@ -94,5 +94,5 @@ def _read_back(
         codes[:, :, v], rank = np.divmod(chosen, belief.score.shape[-1])
         if bucket.children:
             at = above * elimination.sizes[v] + codes[:, :, v]
-            rank_of.update(zip(bucket.children, _split(belief, rows, at, rank), strict=True))
+            rank_of.update(zip(bucket.children, split_ranks(belief, rows, at, rank), strict=True))
     return codes

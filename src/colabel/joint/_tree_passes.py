@@ -221,7 +221,7 @@ def _read_back(wiring: Wiring, passed: Upward[Best], codes: Codes) -> None:
     n_rows, k, _ = codes.shape
     rows = np.arange(n_rows)[:, None]
     states = np.zeros((n_rows, k), dtype=np.intp)
-    ranks = _split(passed.root, rows, states, np.broadcast_to(np.arange(k), (n_rows, k)))
+    ranks = split_ranks(passed.root, rows, states, np.broadcast_to(np.arange(k), (n_rows, k)))
     rank_of = dict(zip(wiring.children[ROOT], ranks, strict=True))
     for i in wiring.order:
         belief, picked = passed.beliefs[i], passed.messages[i].picked
@@ -231,11 +231,11 @@ def _read_back(wiring: Wiring, passed: Upward[Best], codes: Codes) -> None:
         chosen = picked[rows, above, rank_of.pop(i)]
         codes[:, :, i], rank = np.divmod(chosen, belief.score.shape[-1])
         if wiring.children[i]:
-            ranks = _split(belief, rows, codes[:, :, i], rank)
+            ranks = split_ranks(belief, rows, codes[:, :, i], rank)
             rank_of.update(zip(wiring.children[i], ranks, strict=True))
 
 
-def _split(
+def split_ranks(
     belief: Best, rows: IntArray, states: Codes | IntArray, rank: IntArray
 ) -> list[IntArray]:
     """Ranks (n, k) in the children's lists behind the ranks (n, k) in a merged list."""

@@ -24,9 +24,10 @@ FloatArray = NDArray[np.float64]
 Answer = TypeVar("Answer")
 Inference = Literal["auto", "exact", "search", "coordinate ascent"]
 
-# "auto" writes out all label vectors up to this many, and "exact" refuses more than the second.
-MOST_ENUMERATED = 2**14
-MOST_POSSIBLE = 2**18
+# "auto" writes out all label vectors up to this many, and up to this many entries of their table,
+# which has a column for each value of each feature; "exact" refuses more than the second numbers.
+MOST_ENUMERATED, MOST_ENTRIES = 2**14, 2**25
+MOST_POSSIBLE, MOST_POSSIBLE_ENTRIES = 2**18, 2**28
 _SCORES_AT_ONCE = 2**21
 _OWN_CODES_AT_ONCE = 2**23
 
@@ -56,7 +57,8 @@ class BayesNetwork(Joint):
                        `top_k` may list a better vector
     ================== ====================================================================
 
-    "auto" is exact up to 16,384 label vectors, and searches beyond.
+    "auto" is exact up to 16,384 label vectors (fewer where features have more than 2,048 values in
+    all), and searches beyond.
 
     Parameters
     ----------
@@ -105,7 +107,7 @@ class BayesNetwork(Joint):
         codes = np.asarray(features)
         _check_features(codes, network, space)
         evidence = np.full((len(codes), space.n_labels), MISSING, dtype=np.int32)
-        chosen = chosen_inference(inference, space.cardinalities)
+        chosen = chosen_inference(inference, space.cardinalities, network.columns.n_columns)
         self._set(space, network, codes.astype(np.int32), evidence, chosen, n_jobs)
 
     def _set(
@@ -258,19 +260,28 @@ class BayesNetwork(Joint):
         )
 
 
-def chosen_inference(inference: str, cardinalities: tuple[int, ...]) -> Inference:
-    """Return how to answer for labels of these sizes; refuse what is unknown or too large."""
+def chosen_inference(
+    inference: str, cardinalities: tuple[int, ...], n_columns: int = 1
+) -> Inference:
+    """Return how to answer for labels of these sizes and so many values of all features.
+
+    What is unknown or too large is refused.
+    """
     if inference not in get_args(Inference):
         known = ", ".join(map(repr, get_args(Inference)))
         raise ValueError(f"inference={inference!r} must be one of {known}.")
     n_vectors = math.prod(cardinalities)
     if inference == "auto":
-        return "exact" if n_vectors <= MOST_ENUMERATED else "search"
-    if inference == "exact" and n_vectors > MOST_POSSIBLE:
-        raise ValueError(
-            f"inference='exact' writes out all label vectors, but {len(cardinalities)} labels have "
-            f"{n_vectors} of them, more than {MOST_POSSIBLE}. Use inference='search'."
-        )
+        small = n_vectors <= MOST_ENUMERATED and n_vectors * n_columns <= MOST_ENTRIES
+        return "exact" if small else "search"
+    if inference == "exact":
+        entries = n_vectors * n_columns
+        if n_vectors > MOST_POSSIBLE or entries > MOST_POSSIBLE_ENTRIES:
+            raise ValueError(
+                f"inference='exact' writes out all label vectors, but {len(cardinalities)} labels "
+                f"have {n_vectors} of them, and a table over {n_columns} values of features: more "
+                "than fits. Use inference='search'."
+            )
     return inference  # type: ignore[return-value]  # checked above
 
 

@@ -34,7 +34,7 @@ def choose_label_parents(
     cardinalities: tuple[int, ...],
     *,
     max_parents: int = 2,
-    score: ArcScore = "bdeu",
+    score: ArcScore = "bic",
     equivalent_sample_size: float = 1.0,
 ) -> tuple[tuple[int, ...], ...]:
     r"""Find the set of at most `max_parents` labels with the best score for every feature.

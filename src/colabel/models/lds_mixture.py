@@ -48,6 +48,8 @@ Array = NDArray[np.float64]
 
 # Up to this many labels the best network is found by dynamic programming, beyond by a search.
 _MOST_PROVEN = 20
+# Two gigabytes.
+_MOST_WEIGHTS = 2**28
 
 
 class LDSMixture(JointClassifier):
@@ -99,7 +101,8 @@ class LDSMixture(JointClassifier):
         Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
         vector, "hamming" the most probable value of each label.
     tol : float
-        EM stops when no mixture weight of a feature changes by as much.
+        EM stops when no mixture weight of a feature changes by as much. The paper stops at .05:
+        fewer label vectors come out right then, but their probabilities are less extreme.
     max_iter : int
         Most iterations of EM for a feature.
     n_jobs : int or None
@@ -139,14 +142,16 @@ class LDSMixture(JointClassifier):
     >>> from colabel import LDSMixture
     >>> from colabel.datasets import load_digit_traits
     >>> data = load_digit_traits()
-    >>> model = LDSMixture().fit(data.X[:1000], data.Y[:1000], label_names=data.label_names)
-    >>> joint = model.joint(data.X[-1:])
+    >>> model = LDSMixture(smoothing=1.0, random_state=0)
+    >>> model = model.fit(data.X[:500], data.Y[:500], label_names=data.label_names)
+    >>> joint = model.joint(data.X[1000:1001])
     >>> joint.mode()
-    array([[1, 0, 0, 1, 1, 0, 1]])
-    >>> joint.given({"even": 0}).mode()[0, 0]
-    np.int64(0)
-    >>> model.drivers(20).sets[3]
-    ('square', 'above_four')
+    array([[1, 1, 0, 0, 0, 0, 1]])
+    >>> joint.given({"prime": 0}).mode()
+    array([[1, 0, 0, 1, 1, 1, 0]])
+    >>> drivers = model.drivers(58)
+    >>> drivers.sets[int(drivers.strength.argmax())]
+    ('square', 'loop', 'prime')
     """
 
     def __init__(
@@ -162,8 +167,8 @@ class LDSMixture(JointClassifier):
         max_rounds: int = 10,
         inference: Inference = "auto",
         decision: str | Decision = "subset",
-        tol: float = 0.05,
-        max_iter: int = 100,
+        tol: float = 0.005,
+        max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -252,6 +257,7 @@ class LDSMixture(JointClassifier):
         chosen_inference(self.inference, data.cardinalities)
         require_complete_rows(data)
         self.features_ = fit_features(data.X, self.bins, data.weight)
+        _refuse_too_many_weights(data)
         structure = self._structure_learner(data)
         options = EMOptions(
             tol=float(self.tol),
@@ -323,4 +329,17 @@ class LDSMixture(JointClassifier):
             self.features_.codes(X),
             inference=self.inference,
             n_jobs=self.n_jobs,
+        )
+
+
+def _refuse_too_many_weights(data: TrainingData) -> None:
+    """Raise ValueError where the mixture weights would not fit into the memory."""
+    complete = data.codes[(data.codes != MISSING).all(axis=1)]
+    n_vectors, n_features = len(np.unique(complete, axis=0)), data.X.shape[1]
+    if n_vectors * n_features * data.n_labels > _MOST_WEIGHTS:
+        raise ValueError(
+            f"There are mixture weights for each of {n_vectors} label vectors, {n_features} "
+            f"features and {data.n_labels} dependency sets, more than {_MOST_WEIGHTS} in all. "
+            "Choose fewer features, for example by colabel.preprocess.CorrelationSelector, or "
+            "fewer labels."
         )

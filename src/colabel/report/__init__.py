@@ -1,16 +1,20 @@
 """Results and fitted models as text and figures."""
 
+from colabel.report.alpha_profile import alpha_profile_svg
 from colabel.report.comparison_html import comparison_html, write_comparison_html
 from colabel.report.displays import (
     CalibrationDisplay,
     JointProbabilityDisplay,
     LabelGraphDisplay,
 )
+from colabel.report.feature_drivers import plot_feature_drivers
 from colabel.report.label_graph import plot_alpha_profile, plot_label_graph
 from colabel.report.label_tree import plot_label_tree
 from colabel.report.learned_graph import LabelGraph, label_graph
+from colabel.report.profile_figures import profile_figures
 from colabel.report.reliability import Reliability, reliability
 from colabel.report.row_explanation import RowExplanation, explain_row
+from colabel.report.study_html import StudyFigure, study_report_html, write_study_report
 from colabel.report.tree_shape import tree_layout, tree_text
 
 __all__ = [
@@ -20,14 +24,20 @@ __all__ = [
     "LabelGraphDisplay",
     "Reliability",
     "RowExplanation",
+    "StudyFigure",
+    "alpha_profile_svg",
     "comparison_html",
     "explain_row",
     "label_graph",
     "plot_alpha_profile",
+    "plot_feature_drivers",
     "plot_label_graph",
     "plot_label_tree",
+    "profile_figures",
     "reliability",
+    "study_report_html",
     "tree_layout",
     "tree_text",
     "write_comparison_html",
+    "write_study_report",
 ]

@@ -75,7 +75,7 @@ code { background: var(--card); border-radius: .25rem; padding: .1rem .3rem; fon
 @media print { :root { --page: #fff; --ink: #000; --quiet: #444; --card: #f2f2f2; --line: #bbb;
   --accent: #0072b2; } body { font-size: 11pt; } main { max-width: none; padding: 0; }
   h2 { break-after: avoid; } figure, .verdict, tr { break-inside: avoid; }
-  .scroll { overflow: visible; }
+  .scroll { overflow: visible; } th:first-child, td:first-child { position: static; }
   .tile, .track, .bar, .dot, .error, .node { print-color-adjust: exact;
   -webkit-print-color-adjust: exact; } td, th { padding: .2rem 0 .2rem .6rem; font-size: .8em; } }
 """

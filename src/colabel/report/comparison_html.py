@@ -27,16 +27,25 @@ _SIDE, _MARGIN = 280, 42  # of a reliability diagram
 
 
 def write_comparison_html(
-    path: Path, data: TableData, summary: TableSummary, comparison: Comparison, seed: int = 0
+    path: Path,
+    data: TableData,
+    summary: TableSummary,
+    comparison: Comparison,
+    seed: int = 0,
+    fit_command: str = "",
 ) -> None:
     """Write the report; it appears under its name when it is complete."""
-    content = comparison_html(data, summary, comparison, seed)
+    content = comparison_html(data, summary, comparison, seed, fit_command)
     with written_whole(path) as part:
         part.write_text(content, encoding="utf-8")
 
 
 def comparison_html(
-    data: TableData, summary: TableSummary, comparison: Comparison, seed: int = 0
+    data: TableData,
+    summary: TableSummary,
+    comparison: Comparison,
+    seed: int = 0,
+    fit_command: str = "",
 ) -> str:
     """Return the report as HTML that needs nothing else.
 
@@ -48,6 +57,8 @@ def comparison_html(
     comparison : Comparison
     seed : int
         Seed of the model that is fitted.
+    fit_command : str
+        How the recommended model is fitted on the command line.
     """
     name = Path(summary.path).name
     chosen = comparison.results[comparison.recommended]
@@ -63,7 +74,7 @@ def comparison_html(
         _labels(summary, comparison, chosen),
         _graph(data, comparison, seed),
         _calibration(comparison, chosen),
-        _on(name, comparison),
+        _on(name, comparison, fit_command),
     ]
     return _html.page(f"{name}: colabel compare", "\n".join(parts))
 
@@ -308,11 +319,13 @@ def _radii(counts: NDArray[np.intp]) -> list[float]:
     return [float(2.5 + 5.5 * np.sqrt(n / most)) for n in counts.tolist()]
 
 
-def _on(name: str, comparison: Comparison) -> str:
+def _on(name: str, comparison: Comparison, fit_command: str) -> str:
+    first = fit_command or (
+        f"colabel fit {name} --labels … --model {comparison.recommended} -o model.colabel"
+    )
     return (
         "<h2>How to go on</h2>"
-        f"<p><code>colabel fit {escape(name)} --labels … --model {comparison.recommended} "
-        "-o model.colabel</code></p>"
+        f"<p><code>{escape(first)}</code></p>"
         "<p><code>colabel predict model.colabel new.csv -o out.csv --top-k 3</code></p>"
         '<p class="quiet">Scaling, encoding and filling in were learned from the training folds '
         "only. Folds keep every label about equally common. Standard errors are over folds, whose "

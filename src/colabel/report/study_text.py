@@ -37,9 +37,7 @@ def study_tables(results: Results) -> Iterator[Table]:
     """Yield a table for each measure, methods down, data sets across."""
     for measure in results.plan.measures:
         entries = results.table(measure)
-        table = Table(
-            title=f"{results.plan.title}: {MEASURES[measure].title}", title_justify="left"
-        )
+        table = Table(title=_capital(MEASURES[measure].title), title_justify="left")
         table.add_column("method")
         for dataset in results.datasets:
             table.add_column(dataset, justify="right")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -94,25 +94,68 @@ class CsvSource:
         self, storage: Mapping[str, Literal["number", "text"]], n_rows: int
     ) -> Iterator[Frame]:
         """Read the columns in `storage`, n_rows at a time."""
-        places = [(j, name, storage[name]) for j, name in enumerate(self.names) if name in storage]
-        numeric = [(j, name) for j, name, how in places if how == "number"]
-        textual = [(j, name) for j, name, how in places if how == "text"]
-        with self._rows() as rows:
-            while block := list(islice(rows, n_rows)):
-                lines = [line for line, _ in block]
-                columns = list(zip(*(row for _, row in block), strict=True))
-                numbers = np.empty((len(block), len(numeric)))
-                for k, (j, name) in enumerate(numeric):
-                    numbers[:, k] = self._numbers(columns[j], name, lines)
-                texts = {name: self._texts(columns[j]) for j, name in textual}
-                yield Frame(numbers, tuple(name for _, name in numeric), texts)
+        wanted = _Wanted.of(self.names, storage)
+        with open_text(self.path, self.encoding) as text:
+            lines = lines_of(text, self.path)
+            header: CsvRows = csv.reader(lines, delimiter=self.delimiter)
+            read_names(header, self.path)
+            before = header.line_num
+            while block := list(islice(lines, n_rows)):
+                frame = self._only_numbers(block, wanted)
+                if frame is not None:
+                    yield frame
+                elif any('"' in line for line in block):
+                    # a quoted value may run on beyond the block: from here on, row by row
+                    yield from self._row_by_row(chain(block, lines), wanted, n_rows, before)
+                else:
+                    yield from self._row_by_row(block, wanted, n_rows, before)
+                before += len(block)
+
+    def _only_numbers(self, block: list[str], wanted: _Wanted) -> Frame | None:
+        """Read lines of nothing but numbers three times as fast; None if anything else is there."""
+        n_delimiters = len(self.names) - 1
+        if (
+            wanted.textual
+            or not wanted.numeric
+            or self.missing != MISSING_TEXTS
+            or any(line.count(self.delimiter) != n_delimiters for line in block)
+        ):
+            return None
+        places = [j for j, _ in wanted.numeric]
+        try:
+            numbers = np.loadtxt(
+                block, delimiter=self.delimiter, comments=None, usecols=places, ndmin=2
+            )
+        except ValueError:
+            return None
+        if np.isinf(numbers).any() or not len(numbers):
+            return None
+        return Frame(numbers, wanted.number_names)
+
+    def _row_by_row(
+        self, lines: Iterable[str], wanted: _Wanted, n_rows: int, before: int
+    ) -> Iterator[Frame]:
+        rows = self._numbered(csv.reader(lines, delimiter=self.delimiter), before)
+        while block := list(islice(rows, n_rows)):
+            places = [line for line, _ in block]
+            columns = list(zip(*(row for _, row in block), strict=True))
+            numbers = np.empty((len(block), len(wanted.numeric)))
+            for k, (j, name) in enumerate(wanted.numeric):
+                numbers[:, k] = self._numbers(columns[j], name, places)
+            texts = {name: self._texts(columns[j]) for j, name in wanted.textual}
+            yield Frame(numbers, wanted.number_names, texts)
 
     @contextmanager
     def _rows(self) -> Iterator[Iterator[tuple[int, list[str]]]]:
         with open_text(self.path, self.encoding) as text:
             reader: CsvRows = csv.reader(lines_of(text, self.path), delimiter=self.delimiter)
             read_names(reader, self.path)
-            yield ((reader.line_num, r) for r in checked_rows(reader, len(self.names), self.path))
+            yield self._numbered(reader, 0)
+
+    def _numbered(self, reader: CsvRows, before: int) -> Iterator[tuple[int, list[str]]]:
+        """Rows with the numbers of their lines."""
+        for row in checked_rows(reader, len(self.names), self.path, before):
+            yield before + reader.line_num, row
 
     def _numbers(
         self, tokens: Sequence[str], name: str, lines: Sequence[int]
@@ -136,6 +179,25 @@ class CsvSource:
             stripped = token.strip()
             texts[i] = None if stripped.lower() in self.missing else stripped
         return texts
+
+
+class _Wanted(NamedTuple):
+    """Positions and names of the columns that are read as numbers, and as text."""
+
+    numeric: list[tuple[int, str]]
+    textual: list[tuple[int, str]]
+
+    @classmethod
+    def of(cls, names: Sequence[str], storage: Mapping[str, Literal["number", "text"]]) -> _Wanted:
+        places = [(j, name) for j, name in enumerate(names) if name in storage]
+        return cls(
+            [(j, name) for j, name in places if storage[name] == "number"],
+            [(j, name) for j, name in places if storage[name] == "text"],
+        )
+
+    @property
+    def number_names(self) -> tuple[str, ...]:
+        return tuple(name for _, name in self.numeric)
 
 
 @dataclass

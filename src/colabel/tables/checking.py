@@ -66,7 +66,22 @@ class TableSummary:
 
 
 def summarise(data: TableData) -> TableSummary:
-    """Count rows, columns, labels and missing values, and look for what may go wrong."""
+    r"""Count rows, columns, labels and missing values, and look for what may go wrong.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from colabel.tables import TableRequest, load_table, summarise
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = pathlib.Path(folder.name) / "toy.csv"
+    >>> _ = file.write_text("size,a,b\n" + "1,0,1\n2,1,1\n5,1,1\n" * 10)
+    >>> summary = summarise(load_table(TableRequest(file, ["a", "b"])))
+    >>> summary.labels[0].counts, summary.labels_per_row.__round__(2)
+    ({'1': 20, '0': 10}, 1.67)
+    >>> summary.warnings
+    ('The same in every row: b. Nothing can be learned about it.',)
+    >>> folder.cleanup()
+    """
     Y, missing = data.labels.Y, data.labels.missing
     labels = tuple(_count(name, Y[:, i], missing[:, i]) for i, name in enumerate(data.labels.names))
     complete = Y[~missing.any(axis=1)]

@@ -181,7 +181,7 @@ def _short_name(name: str) -> str:
 def compare(
     data: TableData, plan: ComparisonPlan, advance: Callable[[str], None] = lambda name: None
 ) -> Comparison:
-    """Cross-validate models on a table; preprocessing is learned anew from each training fold.
+    r"""Cross-validate models on a table; preprocessing is learned anew from each training fold.
 
     Parameters
     ----------
@@ -193,6 +193,20 @@ def compare(
     Returns
     -------
     Comparison
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from colabel.tables import TableRequest, load_table
+    >>> from colabel.tables.comparing import ComparisonPlan, compare
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = pathlib.Path(folder.name) / "toy.csv"
+    >>> lines = [f"{i % 7},{int(i % 7 > 2)},{int(i % 7 > 4)}" for i in range(70)]
+    >>> _ = file.write_text("\n".join(["size,a,b", *lines]))
+    >>> found = compare(load_table(TableRequest(file, ["a", "b"])), ComparisonPlan(["mlknn"], 3))
+    >>> found.recommended, round(found.results["mlknn"].mean("exact match"), 2)
+    ('mlknn', 0.83)
+    >>> folder.cleanup()
     """
     space, codes = LabelSpace.infer(data.labels.Y, list(data.labels.names))
     if data.features.n_rows <= _MOST_STRATIFIED:
@@ -314,8 +328,8 @@ def recommend(results: Mapping[str, ModelResult], measure: str) -> tuple[str, st
         others = [models[name].title for name in ties if name != best]
         if others and measure != "joint log-loss":
             reason += (
-                f"; within one standard error of it {'is' if len(others) == 1 else 'are'} "
-                f"{_listed(others)}, with less good joint probabilities"
+                f"; within one standard error of it, but with no better joint probabilities, "
+                f"{'is' if len(others) == 1 else 'are'} {_listed(others)}"
             )
     else:
         reason = (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from colabel.datasets.readers.mulan import read_label_names
 from colabel.tables.frame import Frame, TableError
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ class Labels:
 
 
 def match_columns(patterns: Iterable[str], names: Sequence[str], what: str) -> tuple[str, ...]:
-    """Find columns by name, by glob ("tag_*"), from a list file ("@names.txt"), or by "a,b,c".
+    """Find columns by name, by glob ("tag_*"), from a list file, or by "a,b,c".
+
+    A list file has one name a line ("@names.txt"), or is the XML file of Mulan ("@labels.xml").
 
     Examples
     --------
@@ -110,6 +113,9 @@ def expanded(patterns: Iterable[str]) -> list[str]:
             every.append(pattern)
             continue
         file = Path(pattern[1:])
+        if file.suffix.lower() == ".xml":  # of Mulan
+            every += read_label_names(file)
+            continue
         try:
             with file.open(encoding="utf-8") as text:
                 lines = text.read(_LARGEST_LIST).splitlines()

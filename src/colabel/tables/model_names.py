@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
+from colabel import models
 from colabel.models import (
     CDN,
     CTBN,
@@ -24,21 +25,33 @@ from colabel.models import (
 )
 from colabel.tables.frame import TableError
 
-MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(
-    {
-        "br": BinaryRelevance,
-        "ctbn": CTBN,
-        "cc": ClassifierChain,
-        "pcc": ProbabilisticClassifierChain,
-        "ecc": EnsembleOfChains,
-        "stacked": StackedBinaryRelevance,
-        "pairwise": PairwiseCRF,
-        "collective": CollectiveCRF,
-        "cdn": CDN,
-        "mlknn": MLkNN,
-        "iblr": IBLR,
-    }
-)
+_SHORT: Mapping[str, type[JointClassifier]] = {
+    "br": BinaryRelevance,
+    "ctbn": CTBN,
+    "cc": ClassifierChain,
+    "pcc": ProbabilisticClassifierChain,
+    "ecc": EnsembleOfChains,
+    "stacked": StackedBinaryRelevance,
+    "pairwise": PairwiseCRF,
+    "collective": CollectiveCRF,
+    "cdn": CDN,
+    "mlknn": MLkNN,
+    "iblr": IBLR,
+}
+
+
+def _with_others() -> dict[str, type[JointClassifier]]:
+    """Add models without a short name under their class names in lower case."""
+    named = dict(_SHORT)
+    for name in models.__all__:
+        kind = getattr(models, name)
+        known = {JointClassifier, *named.values()}
+        if issubclass(kind, JointClassifier) and kind not in known:
+            named[name.lower()] = kind
+    return named
+
+
+MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(_with_others())
 
 
 def make_model(

@@ -51,7 +51,7 @@ class PredictionRequest:
 
 
 class Predictor:
-    """A model and a request, applied to the rows of a source.
+    r"""A model and a request, applied to the rows of a source.
 
     Parameters
     ----------
@@ -64,6 +64,23 @@ class Predictor:
     header : list of str
         Names of the columns of the answer: the row's number (from 1), the columns that are kept,
         the labels, p_<label> (or p_<label>=<value>), and set_1, p_set_1, set_2, ....
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from colabel.tables import *
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = pathlib.Path(folder.name) / "toy.csv"
+    >>> _ = file.write_text("size,a,b\n" + "1,0,1\n2,1,1\n5,1,0\n" * 10)
+    >>> data = load_table(TableRequest(file, ["a", "b"]))
+    >>> estimator = make_model("ctbn", seed=0, settings={"C": 1.0})
+    >>> model = TableModel.fit(estimator, data.features, data.choice, data.labels)
+    >>> predictor = Predictor(model, open_table(file), PredictionRequest(probabilities=False))
+    >>> predictor.header
+    ['row', 'a', 'b']
+    >>> next(predictor.chunks(n_rows=2))
+    [('1', '0', '1'), ('2', '1', '1')]
+    >>> folder.cleanup()
     """
 
     def __init__(self, model: TableModel, source: Source, request: PredictionRequest) -> None:

@@ -160,7 +160,9 @@ class _Reading:
         return again
 
 
-def checked_rows(reader: CsvRows, width: int, path: FilePath) -> Iterator[list[str]]:
+def checked_rows(
+    reader: CsvRows, width: int, path: FilePath, lines_before: int = 0
+) -> Iterator[list[str]]:
     """Rows that are not blank, each with as many values as the header."""
     try:
         for row in reader:
@@ -169,13 +171,14 @@ def checked_rows(reader: CsvRows, width: int, path: FilePath) -> Iterator[list[s
             if len(row) != width:
                 raise at(
                     path,
-                    reader.line_num,
+                    lines_before + reader.line_num,
                     f"the row has {len(row)} values where the header names {width} columns: "
                     "correct it; if it is the last row the file may be cut short.",
                 )
             yield row
     except csv.Error as error:
-        raise at(path, reader.line_num, f"{error}: correct the line.") from error
+        line = lines_before + reader.line_num
+        raise at(path, line, f"{error}: correct the line.") from error
 
 
 def _numbers(tokens: Sequence[str]) -> NDArray[np.float64] | None:

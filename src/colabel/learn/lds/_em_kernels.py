@@ -31,25 +31,28 @@ def expect(
     """
     n_vectors, n_values = counts.shape
     n_sets = theta.shape[1]
-    share = np.empty(n_sets)
-    theta_counts[:] = 0.0
+    total, scale = np.empty(n_values), np.empty(n_values)
     phi_counts[:] = 0.0
     log_likelihood = 0.0
     for u in range(n_vectors):
+        total[:] = 0.0
+        for k in range(n_sets):
+            weight, table = theta[u, k], phi[k, states[u, k]]
+            for v in range(n_values):
+                total[v] += weight * table[v]
         for v in range(n_values):
-            count = counts[u, v]
-            if count == 0.0:
-                continue
-            total = 0.0
-            for k in range(n_sets):
-                share[k] = theta[u, k] * phi[k, states[u, k], v]
-                total += share[k]
-            log_likelihood += count * math.log(total)
-            scale = count / total
-            for k in range(n_sets):
-                expected = share[k] * scale
-                theta_counts[u, k] += expected
-                phi_counts[k, states[u, k], v] += expected
+            scale[v] = 0.0
+            if counts[u, v] > 0.0:
+                log_likelihood += counts[u, v] * math.log(total[v])
+                scale[v] = counts[u, v] / total[v]
+        for k in range(n_sets):
+            weight, table, tally = theta[u, k], phi[k, states[u, k]], phi_counts[k, states[u, k]]
+            expected_of_set = 0.0
+            for v in range(n_values):
+                expected = weight * table[v] * scale[v]
+                tally[v] += expected
+                expected_of_set += expected
+            theta_counts[u, k] = expected_of_set
     return log_likelihood
 
 

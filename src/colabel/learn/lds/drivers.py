@@ -54,7 +54,7 @@ class FeatureDrivers(NamedTuple):
         return self.weights * self.information
 
     def to_text(self, n_sets: int = 3) -> str:
-        """Say it for people, the strongest sets first."""
+        """Say it for people, the strongest sets first, in the states that occur."""
         lines = [f"{self.feature}:"]
         for k in np.argsort(-self.strength, kind="stable")[:n_sets]:
             lines.append(
@@ -65,9 +65,10 @@ class FeatureDrivers(NamedTuple):
                 self.states[k], self.tables[k], self.state_prob[k], strict=True
             ):
                 best = int(row.argmax())
-                lines.append(
-                    f"    {state} ({prob:.2f} of rows): {self.values[best]} ({row[best]:.2f})"
-                )
+                if prob > 0:
+                    lines.append(
+                        f"    {state} ({prob:.2f} of rows): {self.values[best]} ({row[best]:.2f})"
+                    )
         return "\n".join(lines)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -123,6 +122,7 @@ def fit_parameters(
     """
     n_labels, most = sets.n_labels, int(sets.n_states.max())
     states = sets.states(counts.vectors)
+    tallies = _tallies(counts, states, sets.n_states)
     theta = np.empty((len(counts.vectors), n_labels, columns.n_features))
     phi = np.zeros((n_labels, most, columns.n_columns))
 
@@ -130,7 +130,7 @@ def fit_parameters(
         own = np.ascontiguousarray(counts.values[:, columns.of(j)])
         trace = np.empty(options.max_iter + 1)
         theta_j = np.full((len(own), n_labels), 1.0 / n_labels)
-        phi_j = _frequencies(own, states, sets.n_states, options.smoothing)
+        phi_j = _frequencies(tallies, sets.n_states, columns.of(j), options.smoothing)
         n_iter = kernels.fit_feature(
             own,
             states,
@@ -172,13 +172,20 @@ def label_tables(counts: LabelledCounts, sets: DependencySets, smoothing: float)
     return tables
 
 
+def _tallies(counts: LabelledCounts, states: Indices, n_states: Indices) -> FloatArray:
+    """How often each value of each feature occurs in each state of each set, (d, S, C)."""
+    found = np.zeros((states.shape[1], int(n_states.max()), counts.values.shape[1]))
+    for k in range(states.shape[1]):
+        np.add.at(found[k], states[:, k], counts.values)
+    return found
+
+
 def _frequencies(
-    counts: FloatArray, states: Indices, n_states: Sequence[int] | Indices, smoothing: float
+    tallies: FloatArray, n_states: Indices, columns: slice, smoothing: float
 ) -> FloatArray:
     """Smoothed frequencies (d, S, V) of a feature's values in each state of each set."""
-    found = np.zeros((states.shape[1], int(np.max(n_states)), counts.shape[1]))
-    for k in range(states.shape[1]):
-        tally = np.zeros((int(n_states[k]), counts.shape[1]))
-        np.add.at(tally, states[:, k], counts)
-        kernels.smoothed(tally, float(smoothing), found[k, : n_states[k]])
+    own = np.ascontiguousarray(tallies[:, :, columns])
+    found = np.zeros_like(own)
+    for k in range(len(own)):
+        kernels.smoothed(own[k, : n_states[k]], float(smoothing), found[k, : n_states[k]])
     return found

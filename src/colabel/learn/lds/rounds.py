@@ -29,6 +29,8 @@ __all__ = [
 ]
 
 Criterion = Literal["hamming", "f1"]
+# While the smoothing is chosen EM stops here at the latest, as the paper does.
+_COARSE = 0.05
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 Parents = tuple[tuple[int, ...], ...]
 StructureLearner = Callable[[Codes, FloatArray], Parents]
@@ -170,7 +172,9 @@ def smoothing_scorer(
         sets = DependencySets.of(structure(first.labels, first.weight), rows.cardinalities)
         counts, found = known.counts(), []
         for value in grid:
-            own = options._replace(smoothing=float(value), verbose=False)
+            own = options._replace(
+                smoothing=float(value), tol=max(options.tol, _COARSE), verbose=False
+            )
             network, _ = fit_parameters(counts, sets, rows.columns, own)
             found.append(_log_prob_nearby(network, rows.some(held_out)))
         return np.stack(found)
@@ -212,21 +216,26 @@ def infer_labels(
     """
     seen_scores = network.seen_scores(rows.features)
     inferred, score = start, performance(rows, start, criterion)
+    # what a set proposed last, and for which labels: it is asked again only where these changed
+    asked = np.full((network.sets.n_labels, *start.shape), MISSING, dtype=np.int32)
+    answered = asked.copy()
     improved = True
     while improved:
         improved = False
         for k in range(network.sets.n_labels):
-            proposed = network.ascend(
-                rows.features,
-                inferred,
+            new = np.flatnonzero((asked[k] != inferred).any(axis=1))
+            asked[k, new] = inferred[new]
+            answered[k, new] = network.ascend(
+                rows.features[new],
+                inferred[new],
                 sets=[k],
                 max_sweeps=1,
-                seen_scores=seen_scores,
+                seen_scores=seen_scores[new],
                 n_jobs=n_jobs,
             )
-            new_score = performance(rows, proposed, criterion)
+            new_score = performance(rows, answered[k], criterion)
             if new_score > score:
-                inferred, score, improved = proposed, new_score, True
+                inferred, score, improved = answered[k].copy(), new_score, True
     return inferred, score
 
 

@@ -1,0 +1,85 @@
+"""`colabel study`, as typed."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+from typer.testing import CliRunner
+
+from colabel.cli import app
+from tests.experiments.conftest import PLAN
+
+SMALL = PLAN.replace("splits = 3", "splits = 2").replace('graphs = ["CTBN"]\n', "")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "plan.toml").write_text(SMALL)
+    result = call(folder, "run", "-j", "1")
+    assert result.exit_code == 0, result.output
+    assert "4 cells: 0 had results, 4 were run, 0 of them failed" in result.output
+    return folder
+
+
+def call(folder, command, *options):
+    arguments = ["study", command, str(folder / "plan.toml"), "-s", str(folder / "s.sqlite")]
+    return CliRunner().invoke(app, [*arguments, *options])
+
+
+def test_running_again_does_nothing(folder):
+    result = call(folder, "run", "-j", "1")
+    assert "4 had results, 0 were run" in result.output
+
+
+def test_show(folder):
+    result = call(folder, "show")
+    assert result.exit_code == 0
+    assert "Exact match" in result.output
+    assert "digit_traits" in result.output
+
+
+def test_show_says_what_is_missing(folder):
+    (folder / "plan.toml").write_text(SMALL.replace("splits = 2", "splits = 4", 1))
+    result = call(folder, "show")
+    (folder / "plan.toml").write_text(SMALL)
+    assert "4 cells have no result yet" in result.output
+
+
+def test_export(folder):
+    pd = pytest.importorskip("pandas")
+    assert call(folder, "export", "-o", str(folder / "rows.csv")).exit_code == 0
+    assert call(folder, "export", "-o", str(folder / "rows.parquet")).exit_code == 0
+    rows = list(csv.DictReader((folder / "rows.csv").open()))
+    assert len(rows) == 8
+    frame = pd.read_parquet(folder / "rows.parquet")
+    assert [float(row["value"]) for row in rows] == frame["value"].tolist()
+    wrong = call(folder, "export", "-o", str(folder / "rows.xlsx"))
+    assert wrong.exit_code == 2
+    assert "neither .csv nor .parquet" in wrong.output
+
+
+def test_reports(folder):
+    assert call(folder, "report", "-o", str(folder / "r.md")).exit_code == 0
+    assert "## Small" in (folder / "r.md").read_text()
+    assert call(folder, "report", "-o", str(folder / "r.html")).exit_code == 0
+    assert "<title>" in (folder / "r.html").read_text()
+    wrong = call(folder, "report", "-o", str(folder / "r.pdf"))
+    assert wrong.exit_code == 2
+    assert "neither .html nor .md" in wrong.output
+
+
+def test_wrong_use_is_a_sentence(folder, tmp_path):
+    unknown = CliRunner().invoke(app, ["study", "run", str(tmp_path / "no.toml")])
+    assert unknown.exit_code == 2
+    assert "There is no plan" in unknown.output
+    empty = CliRunner().invoke(
+        app, ["study", "show", str(folder / "plan.toml"), "-s", str(tmp_path / "none.sqlite")]
+    )
+    assert empty.exit_code == 2
+    assert "colabel study run plan" in empty.output
+    assert not (tmp_path / "none.sqlite").exists()
+    method = call(folder, "run", "--method", "X")
+    assert method.exit_code == 2
+    assert "no method 'X'" in method.output

@@ -1,0 +1,59 @@
+"""Choosing a pseudo-count on rows held out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from colabel.learn.smoothing import choose_smoothing, held_out_weights
+
+
+def test_weights_are_dealt_out_completely(rng):
+    weight = rng.integers(0, 9, size=40) + rng.choice([0.0, 0.25], size=40)
+    for n_folds in (2, 3, 7):
+        parts = held_out_weights(weight, n_folds)
+        np.testing.assert_allclose(parts.sum(axis=1), weight)
+        assert (parts >= 0).all()
+        assert (parts.max(axis=1) - parts.min(axis=1) <= 2).all()
+
+
+def test_rows_of_weight_one_are_held_out_once_in_equal_parts():
+    parts = held_out_weights(np.ones(9), 3)
+    assert ((parts == 0) | (parts == 1)).all()
+    assert parts.sum(axis=0).tolist() == [3, 3, 3]
+
+
+def test_the_best_held_out_score_wins():
+    seen = []
+
+    def scorer(left, held_out):
+        seen.append((left.copy(), held_out.copy()))
+        return np.array([[-3.0], [-1.0], [-2.0]]) * np.ones(len(held_out))
+
+    assert choose_smoothing([0.1, 0.3, 1.0], np.ones(7), 3, scorer) == 0.3
+    assert len(seen) == 3
+    for left, held_out in seen:
+        assert (left[held_out] == 0).all()
+        assert left.sum() == 7 - len(held_out)
+    assert sorted(np.concatenate([rows for _, rows in seen]).tolist()) == list(range(7))
+
+
+def test_scores_count_by_the_weight_held_out():
+    def scorer(left, held_out):
+        # the first row prefers the first value, all others the second
+        return np.where(held_out == 0, [[0.0], [-1.0]], [[-1.0], [0.0]])
+
+    assert choose_smoothing([0.1, 1.0], np.array([1.0, 1.0, 1.0]), 3, scorer) == 1.0
+    assert choose_smoothing([0.1, 1.0], np.array([9.0, 1.0, 1.0]), 3, scorer) == 0.1
+
+
+@pytest.mark.parametrize("grid", [[0.1, 1.0], [1.0, 0.1]])
+def test_the_largest_wins_a_tie_and_where_nothing_can_be_held_out(grid):
+    def flat(left, held_out):
+        return np.zeros((2, len(held_out)))
+
+    def never(left, held_out):
+        raise AssertionError
+
+    assert choose_smoothing(grid, np.ones(5), 2, flat) == 1.0
+    assert choose_smoothing(grid, np.ones(1), 3, never) == 1.0

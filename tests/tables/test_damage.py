@@ -1,0 +1,113 @@
+"""Tables and models damaged at random: an error of the library's own, or an answer."""
+
+from __future__ import annotations
+
+import io
+import random
+import warnings
+import zipfile
+
+import pytest
+
+import colabel
+from colabel.datasets import DatasetError
+from colabel.saving import ModelFileError
+from colabel.tables import (
+    MODEL_NAMES,
+    Frame,
+    TableModel,
+    TableRequest,
+    choose_columns,
+    load_table,
+    read_labels,
+    summarise,
+)
+
+CSV = "size,weight,colour,tag_a,tag_b\n" + "".join(
+    f"{i % 7},{i * i % 5},{'red' if i % 2 else 'blue'},{i % 2},{i // 2 % 2}\n" for i in range(20)
+)
+ARFF = (
+    "@relation r\n@attribute size numeric\n@attribute tag_a {0,1}\n@attribute tag_b {0,1}\n@data\n"
+)
+TABLES = {
+    "t.csv": CSV,
+    "t.arff": ARFF + "".join(f"{i % 5},{i % 2},{i // 2 % 2}\n" for i in range(12)),
+    "s.arff": ARFF + "".join(f"{{0 {i % 5 + 1}, {1 + i % 2} 1}}\n" for i in range(12)),
+}
+PIECES = [b",", b'"', b"\n", b"\0", b"{", b"}", b"?", b"inf", b"1e999", b"\xff", b"'", b"\\", b"%"]
+
+
+def damaged(content: bytes, chance: random.Random) -> bytes:
+    found = bytearray(content)
+    for _ in range(chance.randint(1, 5)):
+        place = chance.randrange(len(found) + 1)
+        match chance.randrange(4):
+            case 0:
+                found[place : place + 1] = bytes([chance.randrange(256)])
+            case 1:
+                found[place:place] = chance.choice(PIECES)
+            case 2:
+                del found[place : place + chance.randint(1, 20)]
+            case 3:
+                found[place:place] = found[max(0, place - 30) : place]
+    return bytes(found)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_damaged_tables(tmp_path, name):
+    chance = random.Random(name)
+    file = tmp_path / name
+    said = []
+    for _ in range(150):
+        file.write_bytes(damaged(TABLES[name].encode(), chance))
+        try:
+            summarise(load_table(TableRequest(file, ["tag_*"])))
+        except DatasetError as error:
+            said.append(str(error).rstrip())
+    assert said
+    assert all(sentence.endswith((".", "?")) for sentence in said)
+
+
+def test_damaged_models(tmp_path):
+    frame = Frame.of({"size": [1, 2, 3, 4] * 5, "tags": ["a", "a;b", "b", "c"] * 5})
+    features = frame.without(["tags"])
+    model = TableModel.fit(
+        colabel.CTBN(C=1.0, random_state=0),
+        features,
+        choose_columns(features),
+        read_labels(frame, ["tags"]),
+    )
+    file = tmp_path / "m.colabel"
+    colabel.save(model, file)
+    whole = file.read_bytes()
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    chance = random.Random(0)
+    n_refused = 0
+    for attempt in range(60):
+        if attempt % 3:  # damage that the archive's own checksums do not see
+            chosen = chance.choice(list(members))
+            with zipfile.ZipFile(file, "w") as archive:
+                for name, content in members.items():
+                    changed = damaged(content, chance) if name == chosen else content
+                    archive.writestr(name, changed)
+        else:
+            file.write_bytes(damaged(whole, chance))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                colabel.load(file).predict(features)
+            except (ModelFileError, ValueError):
+                n_refused += 1
+    assert n_refused > 30
+
+
+def test_every_model_has_a_name():
+    exported = {
+        value
+        for name, value in vars(colabel).items()
+        if name in colabel.__all__
+        and isinstance(value, type)
+        and issubclass(value, colabel.models.JointClassifier)
+    }
+    assert exported == set(MODEL_NAMES.values())

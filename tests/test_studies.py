@@ -1,0 +1,40 @@
+"""The plans of the papers: sound as they are, and run in their quick form on the bundled data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from colabel.experiments import Results, Runner, Store, expand, load_plan
+from colabel.experiments.runner import check
+
+STUDIES = Path(__file__).parent.parent / "studies"
+PLANS = sorted(STUDIES.glob("*.toml"))
+
+
+def test_there_are_plans():
+    assert {path.stem for path in PLANS} >= {"ctbn", "mlcrf", "lds_mixture", "cdn", "synthetic"}
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_every_estimator_of_a_plan_can_be_made(path):
+    plan = load_plan(path)
+    check(plan)
+    assert expand(plan)
+    # A printed figure that nothing is measured for would be lost without a word.
+    cells = {(cell.dataset, cell.method) for cell in expand(plan)}
+    assert {(figure.dataset, figure.method) for figure in plan.figures} <= cells
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_quick_form_runs(path, tmp_path):
+    plan = load_plan(path, quick=True)
+    with Store(tmp_path / "s.sqlite") as store:
+        summary = Runner(store).run(plan)
+        results = Results.read(plan, store)
+    assert not results.failures
+    assert summary.run == summary.total == len(expand(plan))
+    for method in results.methods:
+        for data in results.datasets:
+            assert len(results.values(plan.measures[0], data, method)), method
