@@ -26,12 +26,13 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "api_names",
-    "mathml",
+    "math_svg",
     "sketches",
 ]
 exclude_patterns = ["_build", "images"]
 templates_path = ["_templates"]
 nitpicky = True
+toc_object_entries_show_parents = "hide"
 default_role = "api"  # of _extensions/api_names.py: a link where there is one, code elsewhere
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
@@ -45,7 +46,7 @@ numpydoc_class_members_toctree = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "colabel"
-html_math_renderer = "mathml"  # no script and no server: the pages work where they lie
+html_math_renderer = "svg"  # of _extensions/math_svg.py: the pages work where they lie
 html_static_path = ["_static"]
 html_css_files = ["colabel.css"]
 html_show_sourcelink = False
