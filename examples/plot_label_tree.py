@@ -29,8 +29,6 @@ display = LabelGraphDisplay.from_estimator(model)
 print(tree_text(model.tree_, model.label_names_))
 
 # %%
-# And as a data frame, strongest arrow first; ``meaning`` says what the numbers are.
+# And as a data frame, strongest arrow first:
 
-graph = label_graph(model)
-print(graph.meaning)
-graph.to_frame()
+label_graph(model).to_frame()

@@ -34,12 +34,12 @@ def drawn(formula: str, *, block: bool) -> str:
         raise ExtensionError(f"The formula {formula!r} has a command that cannot be drawn.")
     picture = ziamath.Latex(formula, size=_SIZE, inline=not block, color="currentColor")
     svg = picture.svg()
-    size = re.findall(r' (?:width|height)="([\d.]+)"', svg)[:2]
-    width, height = (float(value) / _PIXELS for value in size)
+    box = re.search(r'viewBox="([^"]*)"', svg)
+    assert box is not None
+    _, top, width, height = (float(value) / _PIXELS for value in box.group(1).split())
     svg = re.sub(r' (?:width|height)="[^"]*"', "", svg, count=2)
-    place = f"width:{width:.3f}em;height:{height:.3f}em"
-    if not block:
-        place += f";vertical-align:{picture.getyofst() / _PIXELS:.3f}em"
+    # the line of the text is where y is 0
+    place = f"width:{width:.3f}em;height:{height:.3f}em;vertical-align:{-top - height:.3f}em"
     read = escape(" ".join(formula.split()), quote=True)
     return svg.replace(
         "<svg ", f'<svg class="math" role="img" aria-label="{read}" style="{place}" '
