@@ -70,6 +70,12 @@ def test_claims_speak_of_methods_of_the_plan(write_plan):
         load_plan(write_plan(PLAN.replace("[quick]", claim + "[quick]")))
 
 
+def test_claims_speak_of_known_measures(write_plan):
+    claim = '[[claims]]\ntext = "t"\nmethod = "CTBN"\nover = ["BR"]\nmeasures = ["x"]\n'
+    with pytest.raises(PlanError, match="unknown measure 'x'"):
+        load_plan(write_plan(PLAN.replace("[quick]", claim + "[quick]")))
+
+
 def test_some_of_a_plan(plan):
     assert [method.name for method in plan.only(methods=["BR"]).methods] == ["BR"]
     assert plan.only(methods=["BR"]).graphs == ()

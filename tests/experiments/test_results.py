@@ -129,3 +129,14 @@ def test_terminal_tables(results):
     first, second = study_tables(results)
     assert [str(column.header) for column in first.columns] == ["method", "one", "two"]
     assert first.row_count == second.row_count == 2
+
+
+def test_methods_with_fewer_splits_are_not_ranked(results):
+    fewer = [r for r in results.rows if (r.dataset, r.method, r.split) != ("two", "B", 3)]
+    assert Results(results.plan, tuple(fewer)).ranking("exact_match") is None
+
+
+def test_some_of_a_plan_keeps_its_claims_about_them(results):
+    (claim,) = results.plan.only(["one"]).claims
+    assert (claim.over, claim.datasets) == (("B",), ("one",))
+    assert results.plan.only(methods=["B"]).claims == ()

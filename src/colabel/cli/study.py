@@ -13,6 +13,8 @@ from colabel.cli._console import INTERRUPTED, fail, note, output, stderr_is_term
 from colabel.cli._guard import guarded
 from colabel.cli._study_progress import watch_cells
 from colabel.experiments import Plan, Results, Runner, Store, load_plan
+from colabel.report.profile_figures import profile_figures
+from colabel.report.study_html import write_study_report
 from colabel.report.study_text import failures_text, legend, results_markdown, study_tables
 
 study = typer.Typer(
@@ -161,9 +163,8 @@ def report(
         with written_whole(output_file) as part:
             part.write_text(results_markdown(results), encoding="utf-8")
     elif output_file.suffix in (".html", ".htm"):
-        from colabel.report.study_html import write_study_report
-
-        write_study_report(results, output_file)
+        figures = [figure for study in results for figure in profile_figures(study.plan)]
+        write_study_report(results, output_file, figures=figures)
     else:
         fail(f"{output_file} is neither .html nor .md: name one of these.", 2)
     output().print(f"Report written to {output_file}.", soft_wrap=True)

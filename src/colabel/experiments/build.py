@@ -2,9 +2,9 @@
 
 A table with the key "model" is an estimator; the other keys are its parameters, which may be such
 tables again. Under the key "search" stand values to choose parameters from, by three folds of the
-training rows and the estimator's own score (exact match); under "none" stand the names of parameters
-that are None, which TOML cannot say. Only classes listed here can be named: a plan never
-runs code of its choice.
+training rows and the estimator's own score (exact match); under "none" the parameters that are
+None, which TOML cannot say. Only classes listed here can be named: a plan never runs code of its
+choice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OTHERS = {
     "sklearn.svm": ("LinearSVC", "SVC"),
     "sklearn.tree": ("DecisionTreeClassifier",),
 }
-_OWN = ("colabel", "colabel.preprocess", "colabel.models._cdn_conditionals")
+_OWN = ("colabel", "colabel.models", "colabel.preprocess", "colabel.models._cdn_conditionals")
 _SEARCH_FOLDS = 3
 
 
@@ -44,7 +44,7 @@ def known_classes() -> Mapping[str, Callable[..., Any]]:
     for module in _OWN:
         exported = vars(import_module(module))
         for name, value in exported.items():
-            if isclass(value) and issubclass(value, BaseEstimator):
+            if isclass(value) and issubclass(value, BaseEstimator) and value is not BaseEstimator:
                 found[name] = value
     return found
 

@@ -138,6 +138,15 @@ class Plan:
             datasets=tuple(d for d in self.datasets if d.name in chosen_data),
             methods=tuple(m for m in self.methods if m.name in chosen_methods),
             graphs=tuple(name for name in self.graphs if name in chosen_methods),
+            claims=tuple(
+                replace(
+                    claim,
+                    over=tuple(name for name in claim.over if name in chosen_methods),
+                    datasets=tuple(name for name in claim.datasets if name in chosen_data),
+                )
+                for claim in self.claims
+                if claim.method in chosen_methods
+            ),
         )
 
 
@@ -294,6 +303,9 @@ def _claim(entry: Mapping[str, Any], methods: Sequence[str], datasets: Sequence[
     for method in (claim.method, *claim.over):
         if method not in methods:
             raise PlanError(f"a claim speaks of the method {method!r}, which the plan lacks.")
+    for measure in claim.measures:
+        if measure not in MEASURES:
+            raise PlanError(f"a claim speaks of the unknown measure {measure!r}.")
     return claim
 
 

@@ -212,10 +212,18 @@ class Results:
         """Rank methods over data sets; None where fewer than two of either have no gaps.
 
         Methods measured on fewer than half of the data sets are left out, then data sets on which
-        one of the rest is missing.
+        one of the rest is missing. A method counts as measured where it has all the splits that
+        any method has there: means over different splits cannot be ranked.
         """
+        entries = self.table(measure)
+        most = {
+            d: max((e.splits for (own, _), e in entries.items() if own == d), default=0)
+            for d in self.datasets
+        }
         means = {
-            (d, m): entry.mean for (d, m), entry in self.table(measure).items() if entry.splits
+            (d, m): entry.mean
+            for (d, m), entry in entries.items()
+            if entry.splits and entry.splits == most[d]
         }
         datasets = [d for d in self.datasets if any((d, m) in means for m in self.methods)]
         counts = {m: sum((d, m) in means for d in datasets) for m in self.methods}

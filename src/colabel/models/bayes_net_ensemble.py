@@ -88,8 +88,8 @@ class BayesNetEnsemble(JointClassifier):
         Labels that are the parents of every feature.
     label_log_prob_ : list of d arrays (K_i,)
         log P(y_i).
-    arc_log_prob_ : dict of (r, i) to arrays (K_r, K_i)
-        log P(y_i | y_r) for each root r and child i.
+    arc_log_prob_ : list of d lists of d arrays (K_r, K_i)
+        log P(y_i | y_r) for each root r and child i; None for a label and itself.
     factors_ : tuple of FeatureFactor
         Features with the same parents, and their tables.
     smoothing_ : float
@@ -183,7 +183,8 @@ class BayesNetEnsemble(JointClassifier):
         tables = self._tables(self._rows(data), self.smoothing_)
         self.feature_parents_ = tables.feature_parents
         self.label_log_prob_ = tables.labels
-        self.arc_log_prob_ = tables.arcs
+        labels = range(data.n_labels)
+        self.arc_log_prob_ = [[tables.arcs.get((r, i)) for i in labels] for r in labels]
         self.factors_ = tables.factors
 
     def _choose_smoothing(self, data: TrainingData) -> float:
@@ -230,9 +231,13 @@ class BayesNetEnsemble(JointClassifier):
         return self._field(self._fitted_tables(), self.features_.codes(X))
 
     def _fitted_tables(self) -> EnsembleTables:
-        return EnsembleTables(
-            self.feature_parents_, self.label_log_prob_, self.arc_log_prob_, self.factors_
-        )
+        arcs = {
+            (r, i): table
+            for r, row in enumerate(self.arc_log_prob_)
+            for i, table in enumerate(row)
+            if table is not None
+        }
+        return EnsembleTables(self.feature_parents_, self.label_log_prob_, arcs, self.factors_)
 
     def _field(
         self, tables: EnsembleTables, codes: Codes, root: int | None = None

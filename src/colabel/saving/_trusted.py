@@ -14,25 +14,34 @@ from colabel.decide import F1, Hamming, Jaccard, Subset
 from colabel.labels import LabelSpace
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.learner import FittedField
+from colabel.learn.ensemble_tables import FeatureFactor
 from colabel.learn.from_estimator import EstimatorModel, EstimatorModels
 from colabel.learn.glm.path import FittedTasks
+from colabel.learn.lds.network import LDSNetwork
+from colabel.learn.lds.sets import DependencySets, FeatureColumns
 from colabel.learn.linear import LinearModels
 from colabel.models import (
     CDN,
     CTBN,
     IBLR,
+    BayesNetEnsemble,
     BinaryRelevance,
     ClassifierChain,
     CollectiveCRF,
+    DiscreteNaiveBayes,
     EnsembleOfChains,
+    LDSMixture,
+    MaxMarginOutputCoding,
     MLkNN,
     PairwiseCRF,
     ProbabilisticClassifierChain,
+    RankSVM,
     StackedBinaryRelevance,
     ThresholdedClassifier,
 )
 from colabel.models._cdn_conditionals import HardDecisions, LinearNetwork
 from colabel.models._chain_learning import LearnedChain
+from colabel.models._discrete_features import DiscreteFeatures
 from colabel.models._neighbours import Neighbours
 from colabel.models._scores import ScoresAsLogOdds
 from colabel.tables.columns import Column
@@ -42,25 +51,35 @@ from colabel.tables.preprocessing import Preprocessor
 
 TRUSTED_TYPES: tuple[type, ...] = (
     # models
+    BayesNetEnsemble,
     BinaryRelevance,
     CDN,
     CTBN,
     ClassifierChain,
     CollectiveCRF,
+    DiscreteNaiveBayes,
     EnsembleOfChains,
     IBLR,
+    LDSMixture,
     MLkNN,
+    MaxMarginOutputCoding,
     PairwiseCRF,
     ProbabilisticClassifierChain,
+    RankSVM,
     StackedBinaryRelevance,
     ThresholdedClassifier,
     # what fitted models are made of
+    DependencySets,
+    DiscreteFeatures,
     EstimatorModel,
     EstimatorModels,
+    FeatureColumns,
+    FeatureFactor,
     FieldLayout,
     FittedField,
     FittedTasks,
     HardDecisions,
+    LDSNetwork,
     LabelSpace,
     LearnedChain,
     LinearModels,
