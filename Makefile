@@ -41,6 +41,7 @@ results: $(READY) ## ten-fold figures beside the published ones (needs COLABEL_D
 	$(BIN)/python -m benchmarks.cdn --only accuracy
 	$(BIN)/python -m benchmarks.neighbours
 	$(BIN)/python -m benchmarks.generative
+	$(BIN)/python -m benchmarks.lds
 
 clean:           ## forget the environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov
