@@ -107,7 +107,8 @@ def _draw_table(ax: Axes, drivers: FeatureDrivers, k: int, shown: NDArray[np.int
         for s in shown
     ]
     ax.set_yticks(np.arange(len(shown)), names, parse_math=False)
-    ax.set_xticks(np.arange(len(drivers.values)), drivers.values, parse_math=False, fontsize=8)
+    values = [value.replace(" to ", " to\n").replace(" and ", "\nand ") for value in drivers.values]
+    ax.set_xticks(np.arange(len(values)), values, parse_math=False, fontsize=8)
     for (row, column), prob in np.ndenumerate(table):
         colour = "white" if prob > 0.6 else _INK
         ax.annotate(f"{prob:.2f}", (column, row), ha="center", va="center", color=colour)
