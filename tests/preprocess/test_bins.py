@@ -248,3 +248,22 @@ def test_wrong_parameters_are_named(bins, message):
 def test_rows_of_labels_must_match():
     with pytest.raises(ValueError, match="X has 3 rows but y has 2"):
         EntropyBins().fit([[0.0], [1.0], [2.0]], [[0], [1]])
+
+
+@pytest.mark.parametrize("strategy", ["quantile", "width"])
+def test_a_weight_is_a_number_of_copies(table, rng, strategy):
+    X, _ = table
+    copies = rng.integers(0, 4, size=len(X))
+    weighted = FeatureBins(strategy=strategy).fit(X, sample_weight=copies)
+    repeated = FeatureBins(strategy=strategy).fit(np.repeat(X, copies, axis=0))
+    for one, two in zip(weighted.cuts_, repeated.cuts_, strict=True):
+        np.testing.assert_array_equal(one, two)
+    plain = FeatureBins(strategy=strategy).fit(X)
+    different = zip(plain.cuts_, weighted.cuts_, strict=True)
+    assert any(len(one) != len(two) or (one != two).any() for one, two in different)
+
+
+def test_weights_that_are_all_zero_are_refused(table):
+    # by scikit-learn itself, or by FeatureBins where that is older
+    with pytest.raises(ValueError, match=r"weights (are zero|must contain at least one non-zero)"):
+        FeatureBins().fit(table[0], sample_weight=np.zeros(120))

@@ -126,8 +126,7 @@ def _factors(
     for labels in sorted(set(parents)):
         own = [j for j, other in enumerate(parents) if other == labels]
         state, n_states = label_state(counts.vectors, labels, cardinalities)
-        tally = np.zeros((n_states, columns.n_columns))
-        np.add.at(tally, state, counts.values)
+        tally = np.eye(n_states)[state].T @ counts.values
         tables = [_log_rows(tally[:, columns.of(j)], smoothing) for j in own]
         found.append(FeatureFactor(labels, np.array(own, dtype=np.intp), tuple(tables)))
     return tuple(found)

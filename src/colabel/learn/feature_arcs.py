@@ -77,8 +77,7 @@ def choose_label_parents(
     chosen: list[tuple[int, ...]] = [()] * columns.n_features
     for parents in _label_sets(len(cardinalities), max_parents):
         state, n_states = label_state(vectors, parents, cardinalities)
-        counts = np.zeros((n_states, values.shape[1]))
-        np.add.at(counts, state, values)
+        counts = np.eye(n_states)[state].T @ values
         if score == "bdeu":
             found = _bdeu(counts, columns, equivalent_sample_size)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colabel.learn.lds.drivers import FeatureDrivers
 from colabel.report.label_graph import _require_matplotlib
@@ -60,16 +61,23 @@ def plot_feature_drivers(drivers: FeatureDrivers, *, n_sets: int = 8) -> Figure:
 
     order = np.argsort(-drivers.strength, kind="stable")
     strongest = int(order[0])
-    n_rows = max(min(n_sets, len(order)), min(_MOST_STATES, len(drivers.states[strongest])))
-    figure = Figure(figsize=(11.0, 1.6 + 0.42 * n_rows), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=[1.0, 1.2])
+    shown = _shown_states(drivers, strongest)
+    n_rows = max(min(n_sets, len(order)), len(shown))
+    figure = Figure(figsize=(12.0, 1.9 + 0.4 * n_rows), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[1.0, 1.4])
     _draw_strengths(left, drivers, order[:n_sets])
-    _draw_table(right, drivers, strongest)
+    _draw_table(right, drivers, strongest, shown)
     figure.suptitle(f"What drives {drivers.feature}", color=_INK, parse_math=False)
     return figure
 
 
-def _draw_strengths(ax: Axes, drivers: FeatureDrivers, order: np.ndarray) -> None:
+def _shown_states(drivers: FeatureDrivers, k: int) -> NDArray[np.intp]:
+    """States of a set that occur, the most frequent ones, in their order."""
+    frequent = np.argsort(-drivers.state_prob[k], kind="stable")[:_MOST_STATES]
+    return np.sort(frequent[drivers.state_prob[k][frequent] > 0])
+
+
+def _draw_strengths(ax: Axes, drivers: FeatureDrivers, order: NDArray[np.intp]) -> None:
     """Bars of weight times information, the largest on top."""
     names = [", ".join(drivers.sets[k]) for k in order]
     places = np.arange(len(order))
@@ -90,18 +98,18 @@ def _draw_strengths(ax: Axes, drivers: FeatureDrivers, order: np.ndarray) -> Non
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_table(ax: Axes, drivers: FeatureDrivers, k: int) -> None:
-    """Probabilities of the feature's values in the most frequent states of a set."""
-    frequent = np.argsort(-drivers.state_prob[k], kind="stable")[:_MOST_STATES]
-    shown = np.sort(frequent)
+def _draw_table(ax: Axes, drivers: FeatureDrivers, k: int, shown: NDArray[np.intp]) -> None:
+    """Probabilities of the feature's values in some states of a set."""
     table = drivers.tables[k][shown]
     ax.imshow(table, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
-    names = [f"{drivers.states[k][s]}  ({drivers.state_prob[k][s]:.0%} of rows)" for s in shown]
+    names = [
+        f"{', '.join(drivers.states[k][s])}  ({drivers.state_prob[k][s]:.0%} of rows)"
+        for s in shown
+    ]
     ax.set_yticks(np.arange(len(shown)), names, parse_math=False)
-    ax.set_xticks(np.arange(len(drivers.values)), drivers.values, rotation=20, parse_math=False)
+    values = [value.replace(" to ", " to\n").replace(" and ", "\nand ") for value in drivers.values]
+    ax.set_xticks(np.arange(len(values)), values, parse_math=False, fontsize=8)
     for (row, column), prob in np.ndenumerate(table):
         colour = "white" if prob > 0.6 else _INK
         ax.annotate(f"{prob:.2f}", (column, row), ha="center", va="center", color=colour)
-    ax.set_title(
-        f"P({drivers.feature} | {', '.join(drivers.sets[k])})", parse_math=False, fontsize=10
-    )
+    ax.set_title(f"its values given {', '.join(drivers.sets[k])}", parse_math=False, fontsize=10)

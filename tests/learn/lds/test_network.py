@@ -38,6 +38,13 @@ def test_scores(case):
     np.testing.assert_allclose(table, expected, rtol=1e-10)
 
 
+def test_chunks_do_not_change_the_scores(case, monkeypatch):
+    network, _, features, labels = case
+    expected = network.log_joint(features, labels)
+    monkeypatch.setattr("colabel.learn.lds.network._ENTRIES_AT_ONCE", 1)
+    np.testing.assert_array_equal(network.log_joint(features, labels), expected)
+
+
 def test_every_vector_is_listed_once_with_its_score(case):
     network, slow, features, _ = case
     vectors, scores = network.every_vector(features[:4])

@@ -30,8 +30,8 @@ class FeatureDrivers(NamedTuple):
         Probability that the feature's value comes from each set.
     information : (d,) array
         What the state of each set says about the feature where the value comes from it, in nats.
-    states : tuple of d tuples of str
-        What the states of each set mean.
+    states : tuple of d tuples of S_k tuples of str
+        Values that the labels of each set have in each of its states.
     tables : tuple of d arrays (S_k, V)
         Probability of each value in each state of each set.
     state_prob : tuple of d arrays (S_k,)
@@ -44,7 +44,7 @@ class FeatureDrivers(NamedTuple):
     sets: tuple[tuple[str, ...], ...]
     weights: FloatArray
     information: FloatArray
-    states: tuple[tuple[str, ...], ...]
+    states: tuple[tuple[tuple[str, ...], ...], ...]
     tables: tuple[FloatArray, ...]
     state_prob: tuple[FloatArray, ...]
 
@@ -52,6 +52,11 @@ class FeatureDrivers(NamedTuple):
     def strength(self) -> FloatArray:
         """Weight times information of each set, (d,)."""
         return self.weights * self.information
+
+    def state_name(self, k: int, state: int) -> str:
+        """Say which values the labels of set k have in a state."""
+        pairs = zip(self.sets[k], self.states[k][state], strict=True)
+        return ", ".join(f"{label}={value}" for label, value in pairs)
 
     def to_text(self, n_sets: int = 3) -> str:
         """Say it for people, the strongest sets first, in the states that occur."""
@@ -61,14 +66,13 @@ class FeatureDrivers(NamedTuple):
                 f"  {', '.join(self.sets[k])}: weight {self.weights[k]:.2f}, "
                 f"{self.information[k]:.3f} nats"
             )
-            for state, row, prob in zip(
-                self.states[k], self.tables[k], self.state_prob[k], strict=True
-            ):
+            for state in np.flatnonzero(self.state_prob[k] > 0):
+                row, prob = self.tables[k][state], self.state_prob[k][state]
                 best = int(row.argmax())
-                if prob > 0:
-                    lines.append(
-                        f"    {state} ({prob:.2f} of rows): {self.values[best]} ({row[best]:.2f})"
-                    )
+                lines.append(
+                    f"    {self.state_name(k, int(state))} ({prob:.2f} of rows): "
+                    f"{self.values[best]} ({row[best]:.2f})"
+                )
         return "\n".join(lines)
 
 
@@ -108,7 +112,8 @@ def feature_drivers(
         information=np.array([_information(p, t) for p, t in zip(prob, tables, strict=True)]),
         states=tuple(
             tuple(
-                _state_name(members, state, labels, label_values) for state in sets.assignments(k)
+                tuple(label_values[i][v] for i, v in zip(members, state, strict=True))
+                for state in sets.assignments(k)
             )
             for k, members in enumerate(sets.members)
         ),
@@ -154,15 +159,3 @@ def _information(prob: FloatArray, table: FloatArray) -> float:
     ratio = np.where(table > 0, table / np.where(mean > 0, mean, 1.0), 1.0)
     logs = np.log(np.where(ratio > 0, ratio, 1.0))
     return max(0.0, float(prob @ (table * logs).sum(axis=1)))
-
-
-def _state_name(
-    members: tuple[int, ...],
-    state: Codes,
-    labels: tuple[str, ...],
-    label_values: tuple[tuple[str, ...], ...],
-) -> str:
-    """Say which values the labels of a set have."""
-    return ", ".join(
-        f"{labels[i]}={label_values[i][v]}" for i, v in zip(members, state, strict=True)
-    )

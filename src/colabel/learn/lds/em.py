@@ -174,10 +174,8 @@ def label_tables(counts: LabelledCounts, sets: DependencySets, smoothing: float)
 
 def _tallies(counts: LabelledCounts, states: Indices, n_states: Indices) -> FloatArray:
     """How often each value of each feature occurs in each state of each set, (d, S, C)."""
-    found = np.zeros((states.shape[1], int(n_states.max()), counts.values.shape[1]))
-    for k in range(states.shape[1]):
-        np.add.at(found[k], states[:, k], counts.values)
-    return found
+    every = np.eye(int(n_states.max()))
+    return np.stack([every[own].T @ counts.values for own in states.T])
 
 
 def _frequencies(

@@ -19,6 +19,7 @@ __all__ = ["LDSNetwork"]
 # Seed of the random words behind the keys of label vectors; keys never show in an answer.
 _KEY_SEED = 20160829
 _ROWS_AT_ONCE = 256
+_ENTRIES_AT_ONCE = 2**22
 _MOST_SWEEPS = 100
 
 
@@ -136,11 +137,14 @@ class LDSNetwork:
 
     def log_joint(self, features: Codes, codes: Codes) -> FloatArray:
         """Log Pr(labels, features) of each row's own label vector: (n, p), (n, d) to (n,)."""
-        rows = np.arange(len(codes))[:, None]
-        found: FloatArray = self.log_conditional(codes)[rows, self.columns.positions(features)].sum(
-            axis=1
-        )
-        return found + self.log_prior(codes)
+        found = self.log_prior(codes)
+        step = max(1, _ENTRIES_AT_ONCE // self.columns.n_columns)
+        for start in range(0, len(codes), step):
+            chunk = slice(start, start + step)
+            table = self.log_conditional(codes[chunk])
+            place = self.columns.positions(features[chunk])
+            found[chunk] += np.take_along_axis(table, place, axis=1).sum(axis=1)
+        return found
 
     def log_joint_table(self, features: Codes, codes: Codes) -> FloatArray:
         """Log Pr(labels, features) of m label vectors in each of n rows: (n, m)."""
