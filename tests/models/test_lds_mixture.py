@@ -39,7 +39,7 @@ def test_rows_of_a_known_model_are_predicted_almost_as_well_as_by_the_model_itse
     loss, best = (
         -joint.log_prob(labels[3000:]).mean() for joint in (model.joint(features[3000:]), truth)
     )
-    assert best - 0.01 < loss < best + 0.05
+    assert best - 0.01 < loss < best + 0.1
     right = (truth.mode() == labels[3000:]).all(axis=1).mean()
     assert model.score(features[3000:], labels[3000:]) > right - 0.03
 

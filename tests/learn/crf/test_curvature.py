@@ -90,3 +90,12 @@ def test_tuning_correlated_cells_takes_few_iterations(rng):
     found = Tuner(tol=1e-6).solve(objective, penalty, objective.zeros())
     assert found.converged
     assert found.n_iter < 40
+
+
+def test_variables_of_one_value_have_no_columns(rng):
+    layout = FieldLayout((1, 1), np.empty((0, 2), dtype=np.intp))
+    data = make_data(rng, (1, 1), "dense", "none")
+    theta = make_parameters(rng, data, layout)
+    coordinates = RoundCoordinates(data, layout, Penalty(np.ones(2), 1.0, 0.0), theta)
+    assert coordinates.enter(theta).size == 0
+    assert coordinates.leave(np.empty(0)).node.shape == theta.node.shape

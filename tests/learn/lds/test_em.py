@@ -136,7 +136,7 @@ def test_parameters_of_a_known_model_are_recovered(rng):
     Mixture weights alone cannot: where two sets agree on a feature any split will do.
     """
     parents, sizes = ((), (0,), (0, 1)), (2, 2, 2)
-    truth = random_network(rng, parents, sizes, N_VALUES, 8)
+    truth = random_network(rng, parents, sizes, N_VALUES, 8, sharpness=3.0)
     labels, features = draw_rows(truth, 40_000, rng)
     network, _ = fitted(labels, features, None, parents, sizes, tol=1e-4, max_iter=2000)
     assert len(network.vectors) == 8
@@ -160,6 +160,8 @@ def test_weights_of_a_mixture_that_can_be_identified_are_recovered(rng):
     # set 0 gives the values 0 and 1 to the states 0 and 1 of its label, set 1 the values 2 and 3
     truth.phi[0, :2], truth.phi[1, :2] = np.eye(4)[:2], np.eye(4)[2:]
     truth.alpha[:, :2] = 0.5
+    truth.theta[:, 0, 0] = [0.6, 0.3, 0.7, 0.5]
+    truth.theta[:, 1, 0] = [0.4, 0.7, 0.3, 0.5]
     labels, features = draw_rows(truth, 20_000, rng)
     columns = FeatureColumns((4,))
     counts = LabelledCounts.of(labels, features, columns, None)

@@ -48,6 +48,8 @@ def column_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) ->
         own, edge_columns = layout.restrict((layout.edges == i).any(axis=1))
         node_columns = np.arange(layout.node_start[i], layout.node_start[i + 1])
         columns = np.concatenate([node_columns, layout.n_node_columns + edge_columns])
+        if not len(columns):
+            continue  # a variable of one value, without edges
         active = _active(data, own, i, node_columns)  # (K_i, n, c_i)
         probability = softmax(np.einsum("knc,nc->kn", active, scores[:, columns]), axis=0)
         active -= np.einsum("kn,knc->nc", probability, active)
@@ -96,7 +98,7 @@ class _Block:
         """From energies (q,), curvature (c, c) by the columns and ridge strengths (c,)."""
         largest = max(float((np.diag(curvature) * energy.max()).max(initial=0.0)), 1e-300)
         ridge = np.maximum(ridge, _FLOOR * largest)
-        if len(ridge) > _LARGEST_ROTATION:
+        if not 0 < len(ridge) <= _LARGEST_ROTATION:
             along, basis = np.diag(curvature) / ridge, np.diag(ridge**-0.5)
         else:
             along, basis = sla.eigh(curvature, np.diag(ridge))

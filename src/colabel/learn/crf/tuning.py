@@ -70,6 +70,8 @@ class Tuner:
             return (value + ridge) / total, coordinates.gradient(whole) / total
 
         first = coordinates.enter(start)
+        if not first.size:
+            return Tuned(start, 0, True)  # every variable has a single value
         # In coordinates of unit curvature the mean objective has curvature 1 / total.
         options: Any = {
             "maxiter": self.max_iter,
