@@ -7,7 +7,6 @@ import itertools
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from colabel.labels import Codes
 from colabel.learn.crf.layout import FieldLayout
@@ -92,10 +91,9 @@ class StateLikelihood:
         node_slope, edge_slope = np.empty_like(node), np.zeros_like(edge)
         value = 0.0
         for part in self._blocks():
-            log_prob, own = self._log_prob(node, edge, part)
-            weight = data.weight[part, None]
+            prob, own = self._probabilities(node, edge, part)
             value -= float(data.weight[part] @ own)
-            prob = np.exp(log_prob) * weight
+            prob *= data.weight[part, None]
             # The row's own vector, where it is not on the list, keeps its share of the sum.
             kept = np.where(self._unlisted[part], np.exp(own), 0.0) * data.weight[part]
             missed = sp.diags_array(data.weight[part] - kept)
@@ -110,18 +108,22 @@ class StateLikelihood:
     def log_likelihood(self, theta: Parameters) -> Array:
         """Return the log-probability of every row's labels, (n,)."""
         node, edge = self.data.nodes.times(theta.node), self.data.edges.times(theta.edge)
-        parts = [self._log_prob(node, edge, part)[1] for part in self._blocks()]
+        parts = [self._probabilities(node, edge, part)[1] for part in self._blocks()]
         return np.concatenate(parts)
 
-    def _log_prob(self, node: Array, edge: Array, part: slice) -> tuple[Array, Array]:
-        """Log-probabilities of the listed vectors (m, S) and of the rows' own (m,)."""
+    def _probabilities(self, node: Array, edge: Array, part: slice) -> tuple[Array, Array]:
+        """Probabilities of the listed vectors (m, S), log-probabilities of the rows' own (m,)."""
         edges = edge if self.data.edges.shared else edge[part]
         scores = (self._node @ node[part].T).T + (self._edge @ edges.T).T
         own = (self._own_node[part] * node[part]).sum(axis=1)
         own = own + (self._own_edge[part] * edges).sum(axis=1)
-        log_sum = np.asarray(logsumexp(scores, axis=1))
+        highest = scores.max(axis=1)
+        scores -= highest[:, None]
+        np.exp(scores, out=scores)
+        log_sum = highest + np.log(scores.sum(axis=1))
         log_sum = np.where(self._unlisted[part], np.logaddexp(log_sum, own), log_sum)
-        return scores - log_sum[:, None], own - log_sum
+        scores *= np.exp(highest - log_sum)[:, None]
+        return scores, own - log_sum
 
     def _blocks(self) -> list[slice]:
         size = max(1, _BLOCK // max(1, self._node.shape[0]))
