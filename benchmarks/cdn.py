@@ -1,4 +1,4 @@
-"""Conditional dependency networks: paper 000's comparison, and the speed of prediction.
+"""Conditional dependency networks: Guo and Gu's comparison, and the speed of prediction.
 
 Accuracy, by the paper's protocol: random splits of its sizes, mean over splits; Gibbs sampling
 with 100 sweeps of burn-in, 500 more, and the 100 best samples. Dense features are standardised

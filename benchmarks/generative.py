@@ -1,4 +1,4 @@
-"""Generative models and their rivals beside Table 2 of paper 001 (label-dependency-set mixture).
+"""Generative models and their rivals beside Table 2 of Simha and Shatkay.
 
 Ten folds by iterative stratification. Inside each training fold features are cut into four bins
 and chosen by correlation-based selection (CFS), for each label alone and united. The paper does

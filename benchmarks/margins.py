@@ -1,10 +1,10 @@
 """Maximum-margin output coding and RankSVM beside the papers' figures and claims.
 
-coding: ten-fold cross-validation of MaxMarginOutputCoding beside papers 002 and 003: with the
+coding: ten-fold cross-validation of MaxMarginOutputCoding beside the papers of MLCRF and CTBN: with the
 covariance of the code's errors (the default), with variances alone, and, to see what the learned
 metric is worth, with the labels as their own code.
 
-machines: SVM, SVM-HF and RankSVM against CDN-SVM on ten random splits of paper 000's sizes. One C
+machines: SVM, SVM-HF and RankSVM against CDN-SVM on ten random splits of Guo and Gu's sizes. One C
 for all labels is chosen for each method by three-fold cross-validated exact match on the training
 rows. That paper's figures are lost; its claims stand, and the last table says which hold here:
 "undecided" is a difference within two standard errors.
@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 MEASURES = ("exact match", "micro F1", "macro F1")
-# Paper 002, tables 2, 4 and 5, then the exact match on the slides 003, which lack image.
+# The MLCRF paper, tables 2, 4 and 5, then the exact match on the CTBN's slides, which lack image.
 PUBLISHED: dict[str, tuple[list[float], list[float], list[float]]] = {
     "emotions": ([0.332, 0.336], [0.687], [0.679]),
     "scene": ([0.664, 0.684], [0.711], [0.721]),
@@ -122,7 +122,7 @@ def output_coding(folder: Path, seed: int) -> None:
 
 
 def contenders() -> dict[str, Any]:
-    """Return the methods of paper 000 that rest on support vector machines."""
+    """Return the methods of Guo and Gu that rest on support vector machines."""
     stacked = StackedBinaryRelevance(estimator=LinearSVC(random_state=0), first_layer="in_sample")
     ranking, curved = RankSVM(random_state=0), RankSVM(kernel="rbf", random_state=0)
     return {
@@ -135,7 +135,7 @@ def contenders() -> dict[str, Any]:
 
 def support_vectors(folder: Path, seed: int, n_splits: int) -> None:
     """Print SVM, SVM-HF, RankSVM and CDN-SVM, and what CDN-SVM gains."""
-    print(f"## Support vector machines, {n_splits} random splits of paper 000's sizes\n")
+    print(f"## Support vector machines, {n_splits} random splits of Guo and Gu's sizes\n")
     gains = []
     for name, (train, test) in SIZES.items():
         data = load(name, data_home=folder)

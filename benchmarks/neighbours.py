@@ -1,4 +1,4 @@
-"""ML-kNN, IBLR and CHF beside the figures of papers 002 and 003, and what deciding for F1 gains.
+"""ML-kNN, IBLR and CHF beside the figures of the papers of MLCRF and CTBN, and what deciding for F1 gains.
 
 Ten-fold cross-validation; k = 10; C is chosen from the grid by cross-validation inside the
 training folds. The log-loss is the sum of -log P(y | x) over a test fold, averaged over the
@@ -54,7 +54,7 @@ class Figures(NamedTuple):
     loss: float
 
 
-# Paper 002, tables 2 and 3. The slides 003 have the same exact match but for emotions: CHF .315
+# The MLCRF paper, tables 2 and 3. The CTBN's slides have the same exact match but for emotions: CHF .315
 # and IBLR .332; their CHF on scene, .160, must be a misprint.
 PUBLISHED = {
     ("image", "CHF"): Figures(0.360, 415.9),
