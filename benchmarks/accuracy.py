@@ -1,4 +1,4 @@
-"""Ten-fold cross-validation beside the figures of the papers of MLCRF and CTBN/004.
+"""Ten-fold cross-validation beside the figures of the papers of MLCRF and CTBN.
 
 Features are standardised on the training folds, C is chosen per classifier from a grid. The
 log-loss is the sum of -log P(y | x) over a test fold, averaged over the folds, as in print.

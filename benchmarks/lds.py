@@ -1,6 +1,6 @@
 """The label-dependency-set mixture on data from a known model, and its time per added label.
 
-The protein data of Table 3 of Simha and Shatkay are not to be had. In their place a data set of the same
+Simha and Shatkay's protein data (Table 3) are not to be had. In their place a data set of the same
 shape (8503 rows, 30 features, 9 labels) is drawn from a known mixture, and five folds show how
 near the learned model comes to the one that drew the rows: F1-label and multi-label accuracy, as
 the paper defines them, and the log-loss. Rounds of learning go by the F1-label score, as there.

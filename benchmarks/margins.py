@@ -1,6 +1,6 @@
 """Maximum-margin output coding and RankSVM beside the papers' figures and claims.
 
-coding: ten-fold cross-validation of MaxMarginOutputCoding beside the papers of MLCRF and CTBN: with the
+coding: ten-fold cross-validation of MaxMarginOutputCoding beside print, with the
 covariance of the code's errors (the default), with variances alone, and, to see what the learned
 metric is worth, with the labels as their own code.
 
@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 MEASURES = ("exact match", "micro F1", "macro F1")
-# The MLCRF paper, tables 2, 4 and 5, then the exact match on the CTBN's slides, which lack image.
+# The MLCRF paper, tables 2, 4 and 5, then the exact match on the slides of CTBN, which lack image.
 PUBLISHED: dict[str, tuple[list[float], list[float], list[float]]] = {
     "emotions": ([0.332, 0.336], [0.687], [0.679]),
     "scene": ([0.664, 0.684], [0.711], [0.721]),
@@ -50,10 +50,10 @@ PUBLISHED: dict[str, tuple[list[float], list[float], list[float]]] = {
     "image": ([0.448], [0.572], [0.578]),
 }
 CLOSE_MATCH = 0.02
-# Rows for training and for testing. Paper 000 has 463 + 200 of genbase, which has 662 rows.
+# Rows for training and for testing. Guo and Gu have 463 + 200 of genbase, which has 662 rows.
 SIZES = {"emotions": (391, 202), "yeast": (1500, 917), "genbase": (462, 200)}
 KERNEL_GRID = [0.1, 1.0, 10.0, 100.0]
-# Paper 000 has CDN-SVM ahead of all rivals but in these two places.
+# Guo and Gu have CDN-SVM ahead of all rivals but in these two places.
 CONCEDED = {("genbase", "micro F1", "SVM-HF"), ("yeast", "macro F1", "RankSVM")}
 
 

@@ -1,4 +1,4 @@
-"""ML-kNN, IBLR and CHF beside the figures of the papers of MLCRF and CTBN, and what deciding for F1 gains.
+"""ML-kNN, IBLR and CHF beside the papers of MLCRF and CTBN, and what deciding for F1 gains.
 
 Ten-fold cross-validation; k = 10; C is chosen from the grid by cross-validation inside the
 training folds. The log-loss is the sum of -log P(y | x) over a test fold, averaged over the
@@ -54,8 +54,8 @@ class Figures(NamedTuple):
     loss: float
 
 
-# The MLCRF paper, tables 2 and 3. The CTBN's slides have the same exact match but for emotions: CHF .315
-# and IBLR .332; their CHF on scene, .160, must be a misprint.
+# The MLCRF paper, tables 2 and 3. CTBN's slides have the same exact match but for emotions: CHF
+# .315 and IBLR .332; their CHF on scene, .160, must be a misprint.
 PUBLISHED = {
     ("image", "CHF"): Figures(0.360, 415.9),
     ("image", "MLkNN"): Figures(0.346, 425.3),
