@@ -274,3 +274,10 @@ def test_a_reader_that_stops_early(folder):
         errors = process.stderr.read()
     assert "Traceback" not in errors
     assert process.returncode == 0
+
+
+def test_predict_refuses_names_that_would_mislead(folder):
+    wrong = run("predict", folder / "m.colabel", folder / "some.csv", "-o", "out.xlsx", code=2)
+    assert "neither .csv nor .csv.gz" in wrong.output
+    twice = run("predict", folder / "m.colabel", folder / "some.csv", "--keep", "even", code=2)
+    assert "'even' cannot be kept beside the predictions" in twice.output

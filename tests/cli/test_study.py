@@ -70,6 +70,13 @@ def test_reports(folder):
     assert "neither .html nor .md" in wrong.output
 
 
+def test_a_report_of_an_unfinished_study_says_so(folder):
+    (folder / "plan.toml").write_text(SMALL.replace("splits = 2", "splits = 4", 1))
+    result = call(folder, "report", "-o", str(folder / "part.md"))
+    (folder / "plan.toml").write_text(SMALL)
+    assert "4 cells of plan have no result yet" in result.output
+
+
 def test_wrong_use_is_a_sentence(folder, tmp_path):
     unknown = CliRunner().invoke(app, ["study", "run", str(tmp_path / "no.toml")])
     assert unknown.exit_code == 2

@@ -11,7 +11,7 @@ import pytest
 
 from colabel.experiments import Figure, Results, Row, load_plan
 from colabel.experiments.plan import Claim
-from colabel.report.study_text import results_markdown, study_tables
+from colabel.report.study_text import legend, results_markdown, study_tables
 
 TEXT = """
 title = "By hand"
@@ -140,3 +140,8 @@ def test_some_of_a_plan_keeps_its_claims_about_them(results):
     (claim,) = results.plan.only(["one"]).claims
     assert (claim.over, claim.datasets) == (("B",), ("one",))
     assert results.plan.only(methods=["B"]).claims == ()
+
+
+def test_the_legend_speaks_of_print_only_where_there_is_some(results):
+    assert "printed figure" in legend(results)
+    assert "printed" not in legend(Results(replace(results.plan, figures=()), results.rows))

@@ -85,6 +85,7 @@ def predict(
     """
     if as_json and output_file is None:
         raise TableError("--json prints a summary: say with -o where the predictions go.")
+    _check_ending(output_file)
     fitted = load_table_model(model)
     source = open_table(table, given.reading_options(delimiter, encoding, missing))
     request = PredictionRequest(decision, probabilities, top_k, known, keep)
@@ -114,6 +115,13 @@ def predict(
             f"({n_rows / max(seconds, 1e-9):,.0f} rows a second).",
             soft_wrap=True,
             markup=False,
+        )
+
+
+def _check_ending(file: Path | None) -> None:
+    if file is not None and str(file) != "-" and not file.name.endswith((".csv", ".csv.gz")):
+        raise TableError(
+            f"{file} is neither .csv nor .csv.gz, which is what is written: rename it."
         )
 
 

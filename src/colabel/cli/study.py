@@ -159,6 +159,9 @@ def report(
     from colabel._files import written_whole
 
     results = [_results(load_plan(plan, quick=quick), store) for plan in plans]
+    for found in results:
+        if found.missing:
+            note(f"{found.missing} cells of {found.plan.name} have no result yet.")
     if output_file.suffix == ".md":
         with written_whole(output_file) as part:
             part.write_text(results_markdown(results), encoding="utf-8")

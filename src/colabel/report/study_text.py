@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from colabel.experiments.plan import Claim, Protocol
 
 _LEGEND = (
-    "Mean ± standard error over splits, the printed figure in parentheses, the best in bold. "
+    "Mean ± standard error over splits{printed}, the best in bold. "
     "+ the reference ({reference}) is significantly better than this method, - it is worse "
     f"(paired t-test at {LEVEL:g})."
 )
@@ -30,7 +30,8 @@ _VERDICTS = {
 
 def legend(results: Results) -> str:
     """Say how the tables of a study are to be read."""
-    return _LEGEND.format(reference=results.plan.reference)
+    printed = ", the printed figure in parentheses" if results.plan.figures else ""
+    return _LEGEND.format(printed=printed, reference=results.plan.reference)
 
 
 def study_tables(results: Results) -> Iterator[Table]:
@@ -59,7 +60,7 @@ def failures_text(failures: Sequence[tuple[Cell, str]]) -> str:
 
 def results_markdown(studies: Sequence[Results]) -> str:
     """Return the text of RESULTS.md."""
-    lines = ["# Results", "", "Written by `make studies`; not edited by hand.", ""]
+    lines = ["# Results", "", "Written by `colabel study report`; not edited by hand.", ""]
     for results in studies:
         lines += _study(results)
     return "\n".join(lines).rstrip() + "\n"

@@ -98,6 +98,12 @@ class Predictor:
         self._keep: tuple[str, ...] = ()
         if request.keep:
             self._keep = match_columns(request.keep, source.names, "column to keep")
+            taken = sorted({"row", *model.label_names_} & set(self._keep))
+            if taken:
+                raise TableError(
+                    f"The column {taken[0]!r} cannot be kept beside the predictions, for they have "
+                    "one of the same name: rename it."
+                )
         if request.top_k < 0:
             raise TableError(f"top_k is {request.top_k}: give the number of label sets, 1 or more.")
         self.header = self._header(space)
