@@ -246,5 +246,7 @@ def test_peak_memory_sees_an_allocation():
     with peak_memory() as small:
         pass
     with peak_memory() as large:
-        np.ones(30_000_000).sum()
+        large_array = np.ones(30_000_000)
+        time.sleep(0.3)  # some looks of the watcher
+        del large_array
     assert large.peak_mb > small.peak_mb + 100
