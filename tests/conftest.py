@@ -1,11 +1,14 @@
-"""What all tests share: one seed, so that a nightly job can sweep it."""
+"""What all tests share: one seed, so that a nightly job can sweep it, and the real data sets."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
+
+REPOSITORY = Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -18,3 +21,12 @@ def seed() -> int:
 def rng(seed: int) -> np.random.Generator:
     """A fresh generator for every test."""
     return np.random.default_rng(seed)
+
+
+@pytest.fixture(scope="session")
+def data_home() -> Path:
+    """Return the folder with the real data sets, or skip."""
+    home = Path(os.environ.get("COLABEL_DATA", REPOSITORY / ".." / "shared" / "data"))
+    if not (home / "emotions" / "emotions.arff").is_file():
+        pytest.skip(f"No real data sets in {home}: set COLABEL_DATA to their folder.")
+    return home

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -21,12 +18,3 @@ def write(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return _write
-
-
-@pytest.fixture(scope="session")
-def data_home() -> Path:
-    """Return the folder with the real data sets, or skip."""
-    home = Path(os.environ.get("COLABEL_DATA", REPOSITORY / ".." / "shared" / "data"))
-    if not (home / "emotions" / "emotions.arff").is_file():
-        pytest.skip(f"No real data sets in {home}: set COLABEL_DATA to their folder.")
-    return home

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -261,12 +259,8 @@ def test_a_tree_beats_independent_labels_on_sd2():
     assert tree.score(X_test, Y_test) >= alone.score(X_test, Y_test)
 
 
-def test_a_tree_beats_independent_labels_on_emotions():
-    default = Path(__file__).parents[2] / ".." / "shared" / "data"
-    home = Path(os.environ.get("COLABEL_DATA", default))
-    if not (home / "emotions").is_dir():
-        pytest.skip(f"No real data sets in {home}: set COLABEL_DATA to their folder.")
-    data = load("emotions", data_home=home, source="local")
+def test_a_tree_beats_independent_labels_on_emotions(data_home):
+    data = load("emotions", data_home=data_home, source="local")
     losses = {CTBN: [], BinaryRelevance: []}
     for train, test in KFold(3, shuffle=True, random_state=0).split(data.X):
         for kind, found in losses.items():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -172,12 +170,8 @@ def test_class_variables_and_missing_labels_are_refused(rng):
         MaxMarginOutputCoding().fit(X, missing)
 
 
-DATA = Path(os.environ.get("COLABEL_DATA", Path(__file__).parents[3] / "shared" / "data"))
-
-
-@pytest.mark.skipif(not (DATA / "emotions").is_dir(), reason="needs the real data sets")
-def test_emotions_as_published():
-    data = load("emotions", data_home=DATA)
+def test_emotions_as_published(data_home):
+    data = load("emotions", data_home=data_home)
     scores = []
     for train, test in kfold(len(data.X), 10, seed=0):
         scaler = StandardScaler().fit(data.X[train])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from html.parser import HTMLParser
 
@@ -13,6 +12,7 @@ import pytest
 from colabel.report import comparison_html
 from colabel.tables import TableRequest, load_table, summarise
 from colabel.tables.comparing import ComparisonPlan, compare
+from tests.report.browser import find_browser
 
 VOID = {"meta", "br"}
 
@@ -77,9 +77,7 @@ def test_the_same_comparison_gives_the_same_report(report):
     assert re.search(r"Take (CTBN|BinaryRelevance)", report)
 
 
-CHROMIUM = next(
-    (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
-)
+CHROMIUM = find_browser()
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")

@@ -8,6 +8,8 @@ local search.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -31,6 +33,25 @@ _FLAT = 1e-100
 _ROWS_PER_THREAD = 256
 # A flip must gain this much, or rounding could make the search go in circles.
 _SMALLEST_GAIN = 1e-12
+
+
+def _from_start(
+    improve: Callable[[Floats, Floats, Floats], None],
+    Q: Floats,
+    linear: Floats,
+    start: Floats,
+    n_jobs: int | None,
+) -> Floats:
+    """Improve a copy of `start` (n, q) in place, blocks of rows over threads."""
+    result = np.array(start, dtype=np.float64, order="C")
+    linear = np.ascontiguousarray(linear)
+
+    def solve(rows: slice) -> None:
+        improve(Q, linear[rows], result[rows])
+
+    parts = [slice(i, i + _ROWS_PER_THREAD) for i in range(0, len(result), _ROWS_PER_THREAD)]
+    map_threads(solve, parts, n_jobs, lambda: None)
+    return result
 
 
 def box_minimise(Q: Floats, linear: Floats, start: Floats, n_jobs: int | None = 1) -> Floats:
@@ -58,15 +79,7 @@ def box_minimise(Q: Floats, linear: Floats, start: Floats, n_jobs: int | None = 
     >>> box_minimise(np.eye(2), np.array([[1.0, 5.0]]), np.zeros((1, 2)))
     array([[0.5, 1. ]])
     """
-    result = np.array(start, dtype=np.float64, order="C")
-    linear = np.ascontiguousarray(linear)
-
-    def solve(rows: slice) -> None:
-        _descend(Q, linear[rows], result[rows])
-
-    parts = [slice(i, i + _ROWS_PER_THREAD) for i in range(0, len(result), _ROWS_PER_THREAD)]
-    map_threads(solve, parts, n_jobs, lambda: None)
-    return result
+    return _from_start(_descend, Q, linear, start, n_jobs)
 
 
 @njit(nogil=True, cache=True)
@@ -193,15 +206,7 @@ def corner_search(Q: Floats, linear: Floats, start: Floats, n_jobs: int | None =
     >>> corner_search(np.eye(2), np.array([[0.5, 5.0]]), np.zeros((1, 2)))
     array([[0., 1.]])
     """
-    result = np.array(start, dtype=np.float64, order="C")
-    linear = np.ascontiguousarray(linear)
-
-    def solve(rows: slice) -> None:
-        _flip(Q, linear[rows], result[rows])
-
-    parts = [slice(i, i + _ROWS_PER_THREAD) for i in range(0, len(result), _ROWS_PER_THREAD)]
-    map_threads(solve, parts, n_jobs, lambda: None)
-    return result
+    return _from_start(_flip, Q, linear, start, n_jobs)
 
 
 @njit(nogil=True, cache=True)
