@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from colabel.learn.conditional import Folds, TrainingData, given_folds, random_folds
+from colabel.learn.conditional import (
+    Folds,
+    TrainingData,
+    distinct_rows,
+    given_folds,
+    random_folds,
+)
 
 
 def data_of(X, codes, weight=None):
@@ -77,6 +83,38 @@ def test_rows_that_differ_in_the_sign_of_zero_are_equal(rng):
     X[1::2, 1] = -0.0
     of_row = random_folds(data_of(X, np.zeros((40, 1))), 5, seed=0).of_row
     np.testing.assert_array_equal(of_row[::2], of_row[1::2])
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-300, 1e308])
+def test_folds_survive_rounding_noise(scale, rng):
+    X = rng.normal(size=(300, 4)) / 10
+    X[:, 1] = rng.uniform(size=300)
+    X[0, 1] = 1.0  # a column scaled to [0, 1]: its largest is 1 on one machine, 1 + 2e-16 there
+    X[:, 2] = 0.0  # the mean of a standardised feature: zero here, 1e-17 there
+    X[0, 2] = 1.0
+    codes = rng.integers(0, 2, size=(300, 2))
+    noisy = X + 1e-16 * rng.normal(size=X.shape)
+    noisy[0, 1] = np.nextafter(1.0, 2.0)
+    here = random_folds(data_of(scale * X, codes), 5, seed=0)
+    there = random_folds(data_of(scale * noisy, codes), 5, seed=0)
+    np.testing.assert_array_equal(here.of_row, there.of_row)
+
+
+def test_columns_of_any_size_tell_rows_apart(rng):
+    X = rng.normal(size=(50, 2)) * [1e-9, 1e9]
+    for column in (0, 1):
+        of_row = random_folds(data_of(X[:, [column]], np.zeros((50, 1))), 50, seed=0).of_row
+        assert len(np.unique(of_row)) == 50
+
+
+def test_merged_rows_keep_their_order_under_rounding_noise_and_only_equal_ones_merge(rng):
+    X = np.repeat(rng.normal(size=(30, 3)), 2, axis=0)
+    noisy = X * (1 + 1e-15 * rng.normal(size=X.shape))
+    codes = np.zeros((60, 1), dtype=np.int32)
+    merged, apart = (distinct_rows(data_of(x, codes), seed=0) for x in (X, noisy))
+    assert (merged.n_rows, apart.n_rows) == (30, 60)
+    np.testing.assert_array_equal(merged.weight, 2.0)
+    np.testing.assert_allclose(np.repeat(merged.X, 2, axis=0), apart.X)
 
 
 @pytest.mark.parametrize("cv", [4, 0.3])

@@ -24,6 +24,9 @@ Indices = NDArray[np.intp]
 Result = TypeVar("Result")
 
 _ROWS_AT_ONCE = 1 << 12  # while reading their content
+# Chance is drawn from features to this many bits of their column's largest: far more than any
+# measurement has, far fewer than another machine's rounding reaches.
+_BITS = 24
 
 
 @dataclass(frozen=True)
@@ -160,10 +163,10 @@ def random_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
     An integer `cv` gives that many folds of equal size; a fraction gives a single hold-out set.
     Chance is drawn from the content of the rows: equal rows share a fold, so that none is ever
     scored by a model that has seen its twin, and neither the order of the rows nor writing a
-    row twice instead of giving it weight 2 changes the folds.
+    row twice instead of giving it weight 2 changes the folds, nor does rounding noise.
     """
     counted = np.ones(data.n_rows, dtype=bool) if data.weight is None else data.weight > 0
-    digests = row_digests(data, seed)
+    digests = row_digests(data, seed, rounding_units(data, counted))
     distinct = np.unique(digests[counted])
     rank = np.searchsorted(distinct, digests)
     if isinstance(cv, float):
@@ -173,13 +176,36 @@ def random_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
     return Folds((rank % n_folds).astype(np.intp), n_folds)
 
 
-def row_digests(data: TrainingData, seed: int) -> NDArray[np.bytes_]:
-    """Digests (n,) of the rows' features and labels: equal for equal rows, else random."""
+def row_digests(data: TrainingData, seed: int, units: Array | None = None) -> NDArray[np.bytes_]:
+    """Digests (n,) of the rows' features and labels: equal for equal rows, else random.
+
+    With `units` (p,) features count as equal when they round to the same multiple of their
+    column's unit.
+    """
     key = int(seed).to_bytes(8, "little", signed=False)
     contents = [
-        blake2b(row, digest_size=8, key=key).digest() for row in _row_bytes(data.X, data.codes)
+        blake2b(row, digest_size=8, key=key).digest()
+        for row in _row_bytes(data.X, data.codes, units)
     ]
     return np.array(contents, dtype="S8")
+
+
+def rounding_units(data: TrainingData, counted: NDArray[np.bool_]) -> Array:
+    """The step (p,) to which each feature is rounded before chance is drawn from it.
+
+    A power of two, so that it is the same for data that differ by rounding noise alone; the
+    factor keeps columns scaled to a round largest value, such as 1, off the step's own edges.
+    """
+    largest = np.zeros(data.X.shape[1])
+    for start in range(0, data.n_rows, _ROWS_AT_ONCE):
+        part = data.X[start : start + _ROWS_AT_ONCE][counted[start : start + _ROWS_AT_ONCE]]
+        if part.shape[0]:
+            sparse = sp.issparse(part)
+            top = abs(part).max(axis=0).toarray() if sparse else np.fmax.reduce(abs(part), axis=0)
+            np.fmax(largest, top.ravel(), out=largest)
+    _, exponents = np.frexp(0.685 * np.where(np.isfinite(largest), largest, 1.0))
+    units: Array = np.ldexp(1.0, np.maximum(exponents + 1 - _BITS, -1000))
+    return units
 
 
 def distinct_rows(data: TrainingData, seed: int) -> TrainingData:
@@ -195,6 +221,9 @@ def distinct_rows(data: TrainingData, seed: int) -> TrainingData:
     )
     total = np.bincount(group.ravel(), weights=weight[used]).astype(np.float64)
     kept = used[first]
+    # Only rows equal to the last bit are merged, but their order survives rounding noise.
+    order = np.argsort(row_digests(data, seed, rounding_units(data, weight > 0))[kept])
+    kept, total = kept[order], total[order]
     extra = None if data.extra is None else data.extra[kept]
     return TrainingData(data.X[kept], data.codes[kept], data.cardinalities, total, extra)
 
@@ -224,12 +253,14 @@ def _as_index(rows: Any, n_rows: int) -> Indices:
     return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.intp)
 
 
-def _row_bytes(X: Any, codes: Codes) -> Iterator[bytes]:
+def _row_bytes(X: Any, codes: Codes, units: Array | None) -> Iterator[bytes]:
     """The content of each row, the same for dense and sparse storage."""
     codes = np.ascontiguousarray(codes)
     for start in range(0, X.shape[0], _ROWS_AT_ONCE):
         part = sp.csr_array(X[start : start + _ROWS_AT_ONCE], copy=True)
         part.sum_duplicates()
+        if units is not None:
+            part.data = np.rint(part.data / units[part.indices])
         part.eliminate_zeros()
         columns, values = part.indices.astype(np.int64), part.data.astype(np.float64)
         for row in range(part.shape[0]):
