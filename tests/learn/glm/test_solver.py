@@ -551,3 +551,21 @@ def test_few_rows_with_extra_features_equal_scikit_learn(rng, store):
     np.testing.assert_allclose(
         np.delete(solution.coef[0], 61, axis=1), expected, rtol=1e-5, atol=1e-7
     )
+
+
+@pytest.mark.parametrize("n_extra", [0, 2])
+def test_empty_columns_of_sparse_rows_cost_nothing_and_change_nothing(rng, n_extra):
+    X = sp.random_array((500, 20), density=0.3, rng=rng, format="csr")
+    columns = np.sort(rng.permutation(1000)[:20])
+    wide = sp.csr_array((X.data, columns[X.indices], X.indptr), shape=(500, 1000))
+    extra = rng.normal(size=(500, n_extra)) if n_extra else None
+    batch = Batch(logistic_targets(rng, X, 3), np.ones(3))
+    narrow = TIGHT.solve(as_design(X, extra=extra).block(), Logistic(), batch)
+    block = as_design(wide, extra=extra).block()
+    assert block.n_coordinates == 20 + n_extra + 1
+    started = replace(batch, start=rng.normal(size=(3, 1, 1001 + n_extra)))
+    kept = np.concatenate([columns, np.arange(1000, 1001 + n_extra)])
+    for solution in (TIGHT.solve(block, Logistic(), b) for b in (batch, started)):
+        assert solution.coef.shape == (3, 1, 1001 + n_extra)
+        np.testing.assert_allclose(solution.coef[..., kept], narrow.coef, atol=1e-6)
+        assert not np.delete(solution.coef, kept, axis=2).any()

@@ -3,7 +3,7 @@
 A solver works in the *coordinates* of a design, not in the user's features. Dense rows are
 centred and rotated to their principal axes: an L2 penalty is blind to rotations, and along
 principal axes a diagonal preconditioner comes close to the true curvature. Sparse rows keep
-their columns. The last coordinate is the intercept, the only one that is not penalised.
+those of their columns that are not empty: text has many words that a fold never uses. The last coordinate is the intercept, the only one that is not penalised.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _LARGEST_ROTATION = 1500
 _LARGEST_ROW_SPACE = 400
 # Principal axes of features whose energies differ by more would drown the weakest in rounding.
 _WIDEST_ENERGY_RANGE = 1e8
+# Leaving empty columns out does not pay when more than this share of the columns is in use.
+_MOST_USED = 0.9
 # Directions whose variance is below this share of the largest are numerically absent.
 _RANK_TOLERANCE = 1e-12
 
@@ -158,7 +160,8 @@ class SparseDesign:
     def block(self, rows: Rows | None = None) -> DesignBlock:
         """See `Design.block`."""
         gathered = self._all_rows if rows is None else self._all_rows[rows]
-        sparse = SparseBlock(gathered, _weight_of(self._weight, rows))
+        n_kept = _n_columns(self._extra) + 1
+        sparse = SparseBlock(gathered, _weight_of(self._weight, rows), n_kept)
         reduced = self._extra is None and _prefers_row_space(sparse)
         return sparse.in_row_space() if reduced else sparse
 
@@ -292,12 +295,18 @@ class DenseBlock:
 
 
 class SparseBlock:
-    """Rows in sparse coordinates: CSR (n, q), the intercept's ones last."""
+    """Rows in sparse coordinates: CSR (n, q), the intercept's ones last.
 
-    def __init__(self, rows: sp.csr_array, weight: Array | None = None) -> None:
-        self._csr = rows
+    An L2 penalty leaves the coefficient of an empty column at zero, so such columns are no
+    coordinates; but the last `n_kept` always are.
+    """
+
+    def __init__(self, rows: sp.csr_array, weight: Array | None = None, n_kept: int = 1) -> None:
+        self._used = _used_columns(rows, n_kept)
+        self._n_columns = rows.shape[1]
+        self._csr = rows if self._used is None else _with_columns(rows, self._used)
         self._weight = weight
-        self.n_rows, self.n_coordinates = rows.shape
+        self.n_rows, self.n_coordinates = self._csr.shape
 
     @cached_property
     def _transposed(self) -> sp.csr_array:
@@ -333,16 +342,36 @@ class SparseBlock:
 
     def to_coordinates(self, coef: Array) -> Array:
         """See `DesignBlock.to_coordinates`."""
-        return coef.astype(np.float64)
+        return coef.astype(np.float64) if self._used is None else coef[..., self._used]
 
     def from_coordinates(self, coef: Array) -> Array:
         """See `DesignBlock.from_coordinates`."""
-        return coef
+        if self._used is None:
+            return coef
+        spread = np.zeros((*coef.shape[:-1], self._n_columns))
+        spread[..., self._used] = coef
+        return spread
 
     def in_row_space(self) -> DenseBlock:
         """Return the same rows in coordinates of their own span."""
         rows = self._csr[:, :-1]
         return _row_space_block(self, rows, (rows @ rows.T).toarray(), self._weight, 0.0)
+
+
+def _used_columns(rows: sp.csr_array, n_kept: int) -> Rows | None:
+    """Positions of the columns that hold anything, and of the last; None for nearly all."""
+    used = np.zeros(rows.shape[1], dtype=bool)
+    used[rows.indices] = True
+    used[rows.shape[1] - n_kept :] = True
+    positions = np.flatnonzero(used)
+    return None if len(positions) > _MOST_USED * rows.shape[1] else positions
+
+
+def _with_columns(rows: sp.csr_array, used: Rows) -> sp.csr_array:
+    place = np.zeros(rows.shape[1], dtype=rows.indices.dtype)
+    place[used] = np.arange(len(used))
+    parts = (rows.data, place[rows.indices], rows.indptr)
+    return sp.csr_array(parts, shape=(rows.shape[0], len(used)))
 
 
 def _csr_product(matrix: sp.csr_array, tasks: Array) -> Array:
