@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
+import tracemalloc
 
-from colabel.learn.crf import FieldLayout, Parameters, Penalty, PseudoLikelihood, Tuner, all_pairs
-from colabel.learn.crf.curvature import RoundCoordinates, column_curvature
+import numpy as np
+import pytest
+
+from colabel.learn.crf import (
+    FieldLayout,
+    Parameters,
+    Penalty,
+    PseudoLikelihood,
+    Tuner,
+    all_pairs,
+    curvature,
+)
+from colabel.learn.crf.curvature import RoundCoordinates, column_curvature, own_curvature
 from tests.learn.crf.conftest import make_data, make_parameters
 
 
@@ -40,6 +51,27 @@ def test_curvature_is_the_hessian_by_constant_scores(rng, sizes, layout):
     np.testing.assert_allclose(own, hessian, atol=1e-5 * np.abs(hessian).max())
 
 
+def test_own_curvature_is_its_diagonal(rng, sizes, layout):
+    data = make_data(rng, sizes, "dense", "all")
+    theta = make_parameters(rng, data, layout)
+    whole, blocks = column_curvature(data, layout, theta), own_curvature(data, layout, theta)
+    assert len(blocks) == len(sizes) + layout.n_edges
+    start = 0
+    for block in blocks:
+        stop = start + len(block)
+        np.testing.assert_allclose(block, whole[start:stop, start:stop], atol=1e-12)
+        start = stop
+    assert start == len(whole)
+
+
+@pytest.fixture(params=["rotated", "blocks"])
+def many_columns(request, monkeypatch):
+    """Both ways of rounding, whatever the number of columns."""
+    if request.param == "blocks":
+        monkeypatch.setattr(curvature, "_LARGEST_ROTATION", -1)
+
+
+@pytest.mark.usefixtures("many_columns")
 def test_coordinates_are_invertible_and_follow_the_chain_rule(data, layout, theta):
     penalty = Penalty(np.ones(data.codes.shape[1]), 0.5, 0.0)
     coordinates = RoundCoordinates(data, layout, penalty, theta)
@@ -92,6 +124,20 @@ def test_tuning_correlated_cells_takes_few_iterations(rng):
     assert found.n_iter < 40
 
 
+def test_many_columns_are_never_squared(rng):
+    # 40 labels have 2380 columns: a dense basis would hold 45 MB, the blocks' one 0.1 MB.
+    layout = FieldLayout((2,) * 40, all_pairs(40))
+    data = make_data(rng, (2,) * 40, "sparse", "all", n_rows=30)
+    penalty, theta = Penalty(np.ones(40), 1.0, 0.0), make_parameters(rng, data, layout)
+    tracemalloc.start()
+    coordinates = RoundCoordinates(data, layout, penalty, theta)
+    coordinates.gradient(coordinates.leave(coordinates.enter(theta)))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20e6
+
+
+@pytest.mark.usefixtures("many_columns")
 def test_variables_of_one_value_have_no_columns(rng):
     layout = FieldLayout((1, 1), np.empty((0, 2), dtype=np.intp))
     data = make_data(rng, (1, 1), "dense", "none")

@@ -9,14 +9,18 @@ rows, the Hessian of the objective is about the Kronecker product of the feature
 
 The cells of an edge's table, and its ends' own parameters, all move the same conditional scores:
 without A, whose entries off the diagonal say so, a solver needs many times the iterations.
+With very many columns only the entries of A within one edge, and within one variable, are used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import softmax
 
@@ -40,9 +44,32 @@ def column_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) ->
 
     Columns are those of the nodes, then those of the edges.
     """
-    scores = np.hstack([data.nodes.times(theta.node), _edge_scores(data, theta)])
-    n_columns = scores.shape[1]
+    n_columns = layout.n_node_columns + layout.n_edge_columns
     total = np.zeros((n_columns, n_columns))
+    for columns, root in _roots(data, layout, theta):
+        total[np.ix_(columns, columns)] += root.T @ root
+    return np.asarray(total / data.weight.sum())
+
+
+def own_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) -> list[Array]:
+    """Blocks of `column_curvature` on the diagonal: one for each variable, then for each edge."""
+    starts = np.concatenate([layout.node_start, layout.n_node_columns + layout.edge_start[1:]])
+    block_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    blocks = [np.zeros((size, size)) for size in np.diff(starts)]
+    for columns, root in _roots(data, layout, theta):
+        cuts = np.flatnonzero(np.diff(block_of[columns])) + 1
+        first = block_of[columns[np.concatenate([[0], cuts])]]
+        for block, part in zip(first, np.split(root, cuts, axis=1), strict=True):
+            blocks[block] += part.T @ part
+    total = data.weight.sum()
+    return [np.asarray(block / total) for block in blocks]
+
+
+def _roots(
+    data: FieldData, layout: FieldLayout, theta: Parameters
+) -> Iterator[tuple[NDArray[np.intp], Array]]:
+    """For each variable the columns (c_i,) that move it, and R (m, c_i): its Hessian is R'R."""
+    scores = np.hstack([data.nodes.times(theta.node), _edge_scores(data, theta)])
     for i in range(data.codes.shape[1]):
         # Only the columns of variable i and of its edges move its conditional probability.
         own, edge_columns = layout.restrict((layout.edges == i).any(axis=1))
@@ -54,9 +81,7 @@ def column_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) ->
         probability = softmax(np.einsum("knc,nc->kn", active, scores[:, columns]), axis=0)
         active -= np.einsum("kn,knc->nc", probability, active)
         active *= np.sqrt(probability * data.weight)[:, :, None]
-        flat = active.reshape(-1, len(columns))
-        total[np.ix_(columns, columns)] += flat.T @ flat
-    return np.asarray(total / data.weight.sum())
+        yield columns, active.reshape(-1, len(columns))
 
 
 def _edge_scores(data: FieldData, theta: Parameters) -> Array:
@@ -81,27 +106,34 @@ class _Block:
 
     Attributes
     ----------
-    basis : (c, c)
+    basis : (c, c) array or CSR
         U.
-    inverse : (c, c)
+    inverse : (c, c) array or CSR
         Its inverse.
     scale : (q, c)
         Square roots of the curvatures along U.
     """
 
-    basis: Array
-    inverse: Array
+    basis: Any
+    inverse: Any
     scale: Array
 
     @classmethod
-    def of(cls, energy: Array, curvature: Array, ridge: Array) -> _Block:
-        """From energies (q,), curvature (c, c) by the columns and ridge strengths (c,)."""
-        largest = max(float((np.diag(curvature) * energy.max()).max(initial=0.0)), 1e-300)
-        ridge = np.maximum(ridge, _FLOOR * largest)
-        if not 0 < len(ridge) <= _LARGEST_ROTATION:
-            along, basis = np.diag(curvature) / ridge, np.diag(ridge**-0.5)
-        else:
-            along, basis = sla.eigh(curvature, np.diag(ridge))
+    def of(cls, energy: Array, curvature: Array | list[Array], ridge: Array) -> _Block:
+        """From energies (q,), curvature by the columns and ridge strengths (c,).
+
+        The curvature is a matrix (c, c), or the list of its blocks on the diagonal.
+        """
+        blocks = (curvature or [np.zeros((0, 0))]) if isinstance(curvature, list) else [curvature]
+        highest = max((float(np.diag(block).max(initial=0.0)) for block in blocks), default=0.0)
+        ridge = np.maximum(ridge, _FLOOR * max(highest * float(energy.max()), 1e-300))
+        cuts = np.cumsum([len(block) for block in blocks])[:-1]
+        found = [
+            sla.eigh(block, np.diag(own)) if len(own) else (own, block)
+            for block, own in zip(blocks, np.split(ridge, cuts), strict=True)
+        ]
+        along = np.concatenate([values for values, _ in found])
+        basis = found[0][1] if len(found) == 1 else _block_diagonal([own for _, own in found])
         scale = np.sqrt(energy[:, None] * np.maximum(along, 0.0) + 2.0)
         return cls(basis, basis.T * ridge, scale)
 
@@ -116,6 +148,11 @@ class _Block:
     def gradient(self, matrix: Array) -> Array:
         """Gradient by parameters to gradient by round coordinates."""
         return np.asarray(matrix @ self.basis) / self.scale
+
+
+def _block_diagonal(blocks: list[Array]) -> sp.csr_array:
+    filled = [block for block in blocks if len(block)]
+    return sp.csr_array(sp.block_diag(filled, format="csr") if filled else (0, 0))
 
 
 class RoundCoordinates:
@@ -145,14 +182,13 @@ class RoundCoordinates:
         ) and theta.node.shape[0] == theta.edge.shape[0] > 1
         self._level = data.edges.level if self._together else 1.0
         sample = data.rows(np.arange(0, len(data.codes), max(1, len(data.codes) // _ROWS)))
-        curvature = column_curvature(sample, layout, theta)
+        curvature = _curvature(sample, layout, theta)
         energies = data.nodes.energy(data.weight), data.edges.energy(data.weight)
         ridges = penalty.node[layout.label_of_column], np.full(layout.n_edge_columns, penalty.ridge)
         if self._together:
             self._blocks = [_Block.of(energies[0], curvature, np.concatenate(ridges))]
         else:
-            cut = self._cut
-            parts = curvature[:cut, :cut], curvature[cut:, cut:]
+            parts = _cut(curvature, layout)
             self._blocks = [_Block.of(*own) for own in zip(energies, parts, ridges, strict=True)]
 
     def enter(self, theta: Parameters) -> Array:
@@ -189,6 +225,23 @@ class RoundCoordinates:
         both = np.hstack([theta.node, theta.edge])
         both[-1, self._cut :] *= level
         return [both]
+
+
+def _curvature(data: FieldData, layout: FieldLayout, theta: Parameters) -> Array | list[Array]:
+    """All of the curvature, or its blocks on the diagonal where there are many columns."""
+    few = layout.n_node_columns + layout.n_edge_columns <= _LARGEST_ROTATION
+    return (column_curvature if few else own_curvature)(data, layout, theta)
+
+
+def _cut(
+    curvature: Array | list[Array], layout: FieldLayout
+) -> tuple[Array | list[Array], Array | list[Array]]:
+    """The curvature by the nodes' columns, and by the edges'."""
+    if isinstance(curvature, list):
+        n_labels = len(layout.cardinalities)
+        return curvature[:n_labels], curvature[n_labels:]
+    cut = layout.n_node_columns
+    return curvature[:cut, :cut], curvature[cut:, cut:]
 
 
 def _flat(parts: list[Array]) -> Array:

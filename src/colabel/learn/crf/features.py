@@ -3,14 +3,15 @@
 Dense features are centred and turned to their principal axes: ridge and group penalties are
 blind to rotations, and along principal axes a diagonal preconditioner is close to the curvature.
 Centring gives the constant of an edge a meaning: the table at the average x. Sparse features
-stay as they are. The last coordinate is constant. For edges, whose constant is penalised with
-the features, it is as long as a row is on average: with p features of unit variance a constant
-of one would be shrunk as if it were one feature among p, though it carries most of an edge.
+stay as they are, but for empty columns, which are left out. The last coordinate is constant. For
+edges, whose constant is penalised with the features, it is as long as a row is on average: with p
+features of unit variance a constant of one would be shrunk as if it were one feature among p,
+though it carries most of an edge.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from colabel._typing import is_sparse
+from colabel.learn._columns import UsedColumns
 from colabel.learn.glm._kernels import csr_times
 
 Array = NDArray[np.float64]
@@ -44,6 +46,8 @@ class Features:
         Orthonormal directions of the coordinates; None for the features themselves.
     level : float
         Value of the constant coordinate.
+    used : UsedColumns or None
+        Which features are coordinates, where not all are.
 
     Examples
     --------
@@ -57,6 +61,7 @@ class Features:
     mean: Array | None
     basis: Array | None
     level: float = 1.0
+    used: UsedColumns | None = None
 
     @classmethod
     def of(cls, X: Any, weight: Array | None = None) -> Features:
@@ -66,7 +71,8 @@ class Features:
             ones = sp.csr_array(np.ones((n_rows, 1)))
             joined = sp.hstack([sp.csr_array(X, dtype=np.float64), ones], format="csr")
             joined.sort_indices()
-            return cls(joined, None, None)
+            used = UsedColumns.of(joined, n_kept=1)
+            return cls(joined if used is None else used.gather(joined), None, None, used=used)
         X = np.asarray(X, dtype=np.float64)
         mean = np.average(X, axis=0, weights=weight)
         basis = _principal_axes(X - mean, weight)
@@ -89,7 +95,7 @@ class Features:
         else:
             matrix = self.matrix.copy()
             matrix[:, -1] = length
-        return Features(matrix, self.mean, self.basis, length)
+        return replace(self, matrix=matrix, level=length)
 
     @property
     def n_coordinates(self) -> int:
@@ -105,7 +111,7 @@ class Features:
         """Return some of the rows."""
         if self.shared:
             return self
-        return Features(self.matrix[index], self.mean, self.basis, self.level)
+        return replace(self, matrix=self.matrix[index])
 
     @cached_property
     def _transposed(self) -> Any:
@@ -146,7 +152,8 @@ class Features:
     def to_coordinates(self, coef: Array) -> Array:
         """Coefficients (p + 1, c) of features and a constant of one as coordinates (q, c)."""
         if self.mean is None:
-            return np.concatenate([coef[:-1], coef[-1:] / self.level])
+            kept = coef if self.used is None else coef[self.used.positions]
+            return np.concatenate([kept[:-1], kept[-1:] / self.level])
         constant = coef[-1:] + self.mean @ coef[:-1]
         turned = coef[:-1] if self.basis is None else self.basis.T @ coef[:-1]
         return np.concatenate([turned, constant / self.level])
@@ -155,7 +162,8 @@ class Features:
         """Inverse of `to_coordinates` for a solution."""
         constant = coef[-1:] * self.level
         if self.mean is None:
-            return np.concatenate([coef[:-1], constant])
+            whole = np.concatenate([coef[:-1], constant])
+            return whole if self.used is None else np.asarray(self.used.spread(whole, axis=0))
         features = coef[:-1] if self.basis is None else self.basis @ coef[:-1]
         return np.concatenate([features, constant - self.mean @ features])
 

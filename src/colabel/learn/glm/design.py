@@ -3,7 +3,8 @@
 A solver works in the *coordinates* of a design, not in the user's features. Dense rows are
 centred and rotated to their principal axes: an L2 penalty is blind to rotations, and along
 principal axes a diagonal preconditioner comes close to the true curvature. Sparse rows keep
-those of their columns that are not empty: text has many words that a fold never uses. The last coordinate is the intercept, the only one that is not penalised.
+those of their columns that are not empty. The last coordinate is the intercept, the only one
+that is not penalised.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from colabel._typing import is_sparse
+from colabel.learn._columns import UsedColumns
 from colabel.learn.glm._kernels import csr_times
 
 Array = NDArray[np.floating[Any]]
@@ -29,8 +31,6 @@ _LARGEST_ROTATION = 1500
 _LARGEST_ROW_SPACE = 400
 # Principal axes of features whose energies differ by more would drown the weakest in rounding.
 _WIDEST_ENERGY_RANGE = 1e8
-# Leaving empty columns out does not pay when more than this share of the columns is in use.
-_MOST_USED = 0.9
 # Directions whose variance is below this share of the largest are numerically absent.
 _RANK_TOLERANCE = 1e-12
 
@@ -297,14 +297,12 @@ class DenseBlock:
 class SparseBlock:
     """Rows in sparse coordinates: CSR (n, q), the intercept's ones last.
 
-    An L2 penalty leaves the coefficient of an empty column at zero, so such columns are no
-    coordinates; but the last `n_kept` always are.
+    Empty columns are no coordinates, but the last `n_kept` columns always are.
     """
 
     def __init__(self, rows: sp.csr_array, weight: Array | None = None, n_kept: int = 1) -> None:
-        self._used = _used_columns(rows, n_kept)
-        self._n_columns = rows.shape[1]
-        self._csr = rows if self._used is None else _with_columns(rows, self._used)
+        self._used = UsedColumns.of(rows, n_kept)
+        self._csr = rows if self._used is None else self._used.gather(rows)
         self._weight = weight
         self.n_rows, self.n_coordinates = self._csr.shape
 
@@ -342,36 +340,16 @@ class SparseBlock:
 
     def to_coordinates(self, coef: Array) -> Array:
         """See `DesignBlock.to_coordinates`."""
-        return coef.astype(np.float64) if self._used is None else coef[..., self._used]
+        return coef.astype(np.float64) if self._used is None else coef[..., self._used.positions]
 
     def from_coordinates(self, coef: Array) -> Array:
         """See `DesignBlock.from_coordinates`."""
-        if self._used is None:
-            return coef
-        spread = np.zeros((*coef.shape[:-1], self._n_columns))
-        spread[..., self._used] = coef
-        return spread
+        return coef if self._used is None else self._used.spread(coef)
 
     def in_row_space(self) -> DenseBlock:
         """Return the same rows in coordinates of their own span."""
         rows = self._csr[:, :-1]
         return _row_space_block(self, rows, (rows @ rows.T).toarray(), self._weight, 0.0)
-
-
-def _used_columns(rows: sp.csr_array, n_kept: int) -> Rows | None:
-    """Positions of the columns that hold anything, and of the last; None for nearly all."""
-    used = np.zeros(rows.shape[1], dtype=bool)
-    used[rows.indices] = True
-    used[rows.shape[1] - n_kept :] = True
-    positions = np.flatnonzero(used)
-    return None if len(positions) > _MOST_USED * rows.shape[1] else positions
-
-
-def _with_columns(rows: sp.csr_array, used: Rows) -> sp.csr_array:
-    place = np.zeros(rows.shape[1], dtype=rows.indices.dtype)
-    place[used] = np.arange(len(used))
-    parts = (rows.data, place[rows.indices], rows.indptr)
-    return sp.csr_array(parts, shape=(rows.shape[0], len(used)))
 
 
 def _csr_product(matrix: sp.csr_array, tasks: Array) -> Array:
