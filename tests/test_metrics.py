@@ -15,6 +15,7 @@ from sklearn import metrics as sk
 from colabel.metrics import (
     exact_match,
     f1_label,
+    f1_of_means,
     f1_score,
     hamming_accuracy,
     joint_log_loss,
@@ -24,7 +25,14 @@ from colabel.metrics import (
 pd = pytest.importorskip("pandas")
 
 NAN = float("nan")
-METRICS = [exact_match, hamming_accuracy, multilabel_accuracy, f1_score, f1_label]
+METRICS = [
+    exact_match,
+    hamming_accuracy,
+    multilabel_accuracy,
+    f1_score,
+    f1_label,
+    f1_of_means,
+]
 
 # three rows; the last is empty in truth and prediction
 TRUE = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0]])
@@ -62,6 +70,27 @@ def test_f1_label_by_hand():
     second = 2 * 1 * 0.75 / 1.75  # predicted in row 1 only: Pre 1; true in both: Rec 3/4
     third = 0.0  # predicted in row 0, true nowhere
     assert f1_label(TRUE, PRED) == pytest.approx((first + second + third) / 3)
+
+
+def test_f1_of_means_by_hand():
+    Y_true = np.array([[1, 0, 1, 0], [1, 1, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0]])
+    Y_pred = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]])
+    # The third label has no precision, the fourth neither precision nor recall.
+    precision, recall = np.mean([2 / 3, 1 / 2]), np.mean([2 / 3, 1 / 2, 0])
+    expected = 2 * precision * recall / (precision + recall)
+    assert f1_of_means(Y_true, Y_pred) == pytest.approx(expected)
+    doubled = f1_of_means(Y_true, Y_pred, sample_weight=[1, 2, 1, 0])
+    rows = [0, 1, 1, 2]
+    assert doubled == pytest.approx(f1_of_means(Y_true[rows], Y_pred[rows]))
+
+
+def test_f1_of_means_at_its_limits():
+    nothing, something = np.zeros((3, 2), dtype=int), np.eye(3, 2, dtype=int)
+    assert f1_of_means(nothing, nothing) == 1.0
+    assert f1_of_means(nothing, something) == 0.0
+    assert f1_of_means(something, nothing) == 0.0
+    assert f1_of_means(something, 1 - something) == 0.0
+    assert f1_of_means([["a", 1], ["b", 2]], [["a", 1], ["b", 2]]) == 1.0
 
 
 def test_class_variables_by_hand():

@@ -67,6 +67,7 @@ MEASURES: dict[str, Measure] = {
     "multilabel_accuracy": Measure("multi-label accuracy", _of_labels(metrics.multilabel_accuracy)),
     "micro_f1": Measure("micro F1", _of_labels(metrics.f1_score, average="micro")),
     "macro_f1": Measure("macro F1", _of_labels(metrics.f1_score, average="macro")),
+    "f1_of_means": Measure("F1 of mean precision and recall", _of_labels(metrics.f1_of_means)),
     "samples_f1": Measure("F1 of rows", _of_labels(metrics.f1_score, average="samples")),
     "f1_label": Measure("F1-label", _of_labels(metrics.f1_label)),
     "log_loss_sum_per_fold": Measure("log-loss a fold", _log_loss_sum, higher_is_better=False),
