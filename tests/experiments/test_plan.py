@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from colabel.experiments import PlanError, expand, load_plan
@@ -68,6 +70,44 @@ def test_claims_speak_of_methods_of_the_plan(write_plan):
     claim = '[[claims]]\ntext = "t"\nmethod = "CTBN"\nover = ["X"]\nmeasures = ["exact_match"]\n'
     with pytest.raises(PlanError, match="method 'X', which the plan lacks"):
         load_plan(write_plan(PLAN.replace("[quick]", claim + "[quick]")))
+
+
+def test_claims_speak_of_data_sets_of_the_plan(write_plan):
+    claim = '[[claims]]\ntext = "t"\nmethod = "CTBN"\nover = ["BR"]\nmeasures = ["exact_match"]\n'
+    with pytest.raises(PlanError, match="the data set 'moon', which the plan lacks"):
+        load_plan(write_plan(PLAN + claim + 'datasets = ["moon"]\n'))
+
+
+def test_claims_of_speed_have_no_measures(write_plan):
+    claim = '[[claims]]\ntext = "t"\nmethod = "CTBN"\nover = ["BR"]\nfaster = 4\n'
+    (found,) = load_plan(write_plan(PLAN + claim)).claims
+    assert (found.faster, found.measures) == (4, ())
+    with pytest.raises(PlanError, match="both measures and faster"):
+        load_plan(write_plan(PLAN + claim + 'measures = ["exact_match"]\n'))
+
+
+@pytest.mark.parametrize("key", ["moon", "BR/moon", "BR/digit_traits", "BR/BR"])
+def test_remarks_speak_of_figures_the_plan_can_have(write_plan, key):
+    with pytest.raises(PlanError, match="remarks has the key"):
+        load_plan(write_plan(PLAN + f'[remarks]\n"{key}" = "why"\n'))
+
+
+def test_the_nearest_remark_is_taken(write_plan):
+    keys = [
+        "digit_traits/BR/exact_match",
+        "digit_traits/BR",
+        "digit_traits/exact_match",
+        "BR/exact_match",
+        "BR",
+        "exact_match",
+        "digit_traits",
+    ]
+    plan = load_plan(write_plan(PLAN + "[remarks]\n" + "".join(f'"{k}" = "why"\n' for k in keys)))
+    for position, key in enumerate(keys):
+        some = replace(plan, remarks=dict.fromkeys(keys[position:], "why"))
+        assert some.remark_key("exact_match", "digit_traits", "BR") == key
+    assert plan.remark_key("micro_f1", "digit_traits", "BR") == "digit_traits/BR"
+    assert replace(plan, remarks={}).remark_key("exact_match", "digit_traits", "BR") is None
 
 
 def test_claims_speak_of_known_measures(write_plan):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from colabel.experiments import Figure, Results, Row, load_plan
 from colabel.experiments.plan import Claim
-from colabel.report.study_text import legend, results_markdown, study_tables
+from colabel.report.study_text import claim_sentence, legend, results_markdown, study_tables
 
 TEXT = """
 title = "By hand"
@@ -103,9 +105,27 @@ def test_claims(results):
     assert [v.holds for v in verdicts] == ["yes", "no", "not measured"]
 
 
-def test_disagreements_are_where_print_is_better(results):
-    found = [(measure, dataset, method) for measure, dataset, method, _ in results.disagreements()]
-    assert found == [("exact_match", "one", "A"), ("log_loss_sum_per_fold", "one", "A")]
+def test_figures_below_and_above_print(results):
+    below = [found[:3] for found in results.below_print()]
+    assert below == [("exact_match", "one", "A"), ("log_loss_sum_per_fold", "one", "A")]
+    assert [found[:3] for found in results.above_print()] == [("exact_match", "one", "B")]
+    assert results.below_print(limit=1e9) == results.above_print(limit=1e9) == []
+
+
+def test_claims_of_speed(results):
+    slow = [r._replace(learn_seconds=5.0) if r.method == "B" else r for r in results.rows]
+    claim = Claim("A is 2 times as fast", "A", ("B",), (), ("one", "two", "three"), faster=2.0)
+    results = replace(results, rows=tuple(slow))
+    verdicts = results.verdicts(claim)
+    assert [(v.holds, v.difference) for v in verdicts[:2]] == [("yes", 2.0), ("yes", 2.0)]
+    assert verdicts[2].holds == "not measured"
+    less, turned = replace(claim, faster=3.0), replace(claim, method="B", over=("A",))
+    assert [v.holds for v in results.verdicts(less)[:2]] == ["better", "better"]
+    assert [v.holds for v in results.verdicts(turned)[:2]] == ["no", "no"]
+    assert claim_sentence(less, results.verdicts(less)) == (
+        "“A is 2 times as fast”: of 3 comparisons, faster by less in 2, not measured in 1."
+        " Times as fast: 2 (one, B), 2 (two, B)."
+    )
 
 
 def test_ranking_and_seconds(results):
@@ -118,7 +138,10 @@ def test_markdown(results):
     text = results_markdown([results])
     assert "| A | **.800 ± .008** (.900) | **.500 ± .041** |  |" in text
     assert "| B | .600 ± .004 + (.500) | **.500 ± .031** | 1/1/0 |" in text
-    assert "A on one, exact match: .800 against .900 (12.2 standard errors). A reason." in text
+    assert "A on one, exact match .800 against .900 (-12.2); A on one, log-loss" in text
+    assert "(-17.8). A reason.\n" in text
+    assert "- B on one, exact match .600 against .500 (+24.5). No reason was found.\n" in text
+    assert "| 16 |" in text.splitlines()[6]
     assert (
         "“A beats B”: of 3 comparisons, holds in 1, does not hold in 1, not measured in 1" in text
     )
@@ -129,6 +152,28 @@ def test_terminal_tables(results):
     first, second = study_tables(results)
     assert [str(column.header) for column in first.columns] == ["method", "one", "two"]
     assert first.row_count == second.row_count == 2
+
+
+def test_wide_tables_are_cut_between_data_sets(results):
+    parts = list(study_tables(results, width=40))
+    assert [[str(c.header) for c in part.columns] for part in parts[:2]] == [
+        ["method", "one"],
+        ["method", "two"],
+    ]
+    assert [str(part.title) for part in parts[:2]] == ["Exact match", "Exact match, continued"]
+    for part in parts:
+        console = Console(width=40, file=io.StringIO())
+        console.print(part)
+        printed = console.file.getvalue().splitlines()
+        assert sum(line.startswith("│") for line in printed) == 2  # no cell is broken in two
+    assert len(list(study_tables(results, width=10))) == 4  # one data set at the least
+    assert len(list(study_tables(results, width=200))) == 2
+
+
+def test_tables_tell_means_of_fewer_splits(results):
+    fewer = [r for r in results.rows if (r.dataset, r.method, r.split) != ("two", "B", 3)]
+    assert "[3 of 4 splits]" in results_markdown([replace(results, rows=tuple(fewer))])
+    assert "splits]" not in results_markdown([results])
 
 
 def test_methods_with_fewer_splits_are_not_ranked(results):

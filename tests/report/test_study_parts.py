@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from colabel.experiments import Figure, Results
-from colabel.experiments.plan import DataPlan, Protocol
+from colabel.experiments.plan import Claim, DataPlan, Protocol
 from colabel.report import study_report_html
 from colabel.report._study.claims import claims_section, disagreements_section
 from colabel.report._study.graph_layout import circle_order, lay_out
@@ -192,6 +192,16 @@ def test_verdicts_are_shown_and_counted(results):
     assert f"Holds significantly in {found['yes']} of {sum(found.values())} comparisons" in said
 
 
+def test_claims_of_speed_say_how_many_times(results):
+    method, *over = results.methods
+    claim = Claim("Fast", method, tuple(over), (), tuple(results.datasets), faster=2.0)
+    timed = replace(results, plan=replace(results.plan, claims=(claim,)))
+    found = Counter(verdict.holds for verdict in timed.verdicts(claim))
+    page = Page(claims_section(timed, "h4"))
+    assert page.text.count("times as fast") == sum(found.values()) + 1  # and in the legend
+    assert f"Holds in {found['yes']} of {sum(found.values())} comparisons" in page.text
+
+
 def test_claims_that_were_not_measured_say_so(results):
     empty = replace(results, rows=())
     assert "Not measured yet, in any of 24 comparisons." in claims_section(empty, "h4")
@@ -213,7 +223,8 @@ def test_disagreements_have_their_remarks():
     text = Page(disagreements_section(replace(results, plan=plan))).text
     assert "Of 3 figures, 2 fall short of print by more than 2 standard errors" in text
     assert "and 1 exceeds it by as much." in text
-    assert text.count("Of all.") == text.count("Of CML.") == text.count("Of none.") == 1
+    assert text.count("Of all.") == 2  # of one figure below print, and of one above
+    assert text.count("Of CML.") == text.count("Of none.") == 1
     assert "Other remarks" in text
     fine = replace(plan, figures=plan.figures[-1:], remarks={})
     text = Page(disagreements_section(replace(results, plan=fine))).text

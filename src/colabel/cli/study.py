@@ -15,7 +15,13 @@ from colabel.cli._study_progress import watch_cells
 from colabel.experiments import Plan, Results, Runner, Store, load_plan
 from colabel.report.profile_figures import profile_figures
 from colabel.report.study_html import write_study_report
-from colabel.report.study_text import failures_text, legend, results_markdown, study_tables
+from colabel.report.study_text import (
+    claim_sentence,
+    failures_text,
+    legend,
+    results_markdown,
+    study_tables,
+)
 
 study = typer.Typer(
     name="study",
@@ -97,7 +103,7 @@ def show(
     data: OnlyData = [],
     method: OnlyMethods = [],
 ) -> None:
-    """Print the tables of a plan: measured beside published.
+    """Print the tables of a plan: measured beside published, and whether its claims hold.
 
     [bold]Example[/bold]
 
@@ -106,9 +112,11 @@ def show(
     results = _results(load_plan(plan, quick=quick).only(data, method), store)
     console = output()
     console.print(f"[bold]{escape(results.plan.title)}[/bold]\n")
-    for table in study_tables(results):
+    for table in study_tables(results, console.width):
         console.print(table)
     console.print(legend(results))
+    for claim in results.plan.claims:
+        console.print(f"\nClaim {escape(claim_sentence(claim, results.verdicts(claim)))}")
     if results.missing:
         note(f"{results.missing} cells have no result yet: colabel study run {plan}.")
     if results.failures:

@@ -87,13 +87,17 @@ class MethodPlan:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says: `method` beats each of `over` by `measure` on `datasets`."""
+    """What a paper says: `method` beats each of `over` by `measures` on `datasets`.
+
+    With `faster`, that it learns so many times as fast; `measures` is then empty.
+    """
 
     text: str
     method: str
     over: tuple[str, ...]
     measures: tuple[str, ...]
     datasets: tuple[str, ...]
+    faster: float | None = None
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,8 @@ class Plan:
         Methods that are also fitted to all rows of every data set, for their label graphs.
     claims : tuple of Claim
     remarks : mapping {key: text}
-        Why measured and published figures differ, by "data set" or "data set/method".
+        Why measured and published figures differ; keys are one to three of "data set/method/
+        measure", see `remark_key`.
     """
 
     name: str
@@ -128,6 +133,19 @@ class Plan:
     graphs: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     remarks: Mapping[str, str] = field(default_factory=dict)
+
+    def remark_key(self, measure: str, dataset: str, method: str) -> str | None:
+        """Return the key of the remark that says most closely why a figure differs."""
+        keys = (
+            f"{dataset}/{method}/{measure}",
+            f"{dataset}/{method}",
+            f"{dataset}/{measure}",
+            f"{method}/{measure}",
+            method,
+            measure,
+            dataset,
+        )
+        return next((key for key in keys if key in self.remarks), None)
 
     def only(self, datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> Plan:
         """Return the plan with some of its data sets and methods; empty for all."""
@@ -181,7 +199,8 @@ def load_plan(path: str | Path, *, quick: bool = False) -> Plan:
     if quick:
         if shortened is None:
             raise PlanError(f"{file} has no [quick] table: run it without --quick.")
-        table = {**table, **shortened}
+        # Figures and what is said of them belong to the whole study.
+        table = {**table, "remarks": {}, **shortened}
     figures_file = file.with_suffix(".csv")
     figures = read_figures(figures_file) if figures_file.exists() else ()
     name = f"{file.stem}-quick" if quick else file.stem
@@ -245,7 +264,7 @@ def _plan(name: str, table: Mapping[str, Any], figures: Sequence[Figure]) -> Pla
         tuple(figures),
         _graphs(table.get("graphs", ()), names),
         tuple(_claim(claim, names, known) for claim in table.get("claims", ())),
-        dict(table.get("remarks", {})),
+        _remarks(table.get("remarks", {}), known, names, measures),
     )
 
 
@@ -295,11 +314,17 @@ def _claim(entry: Mapping[str, Any], methods: Sequence[str], datasets: Sequence[
             entry["text"],
             entry["method"],
             tuple(entry["over"]),
-            tuple(entry["measures"]),
+            tuple(entry["measures"] if "faster" not in entry else ()),
             tuple(entry.get("datasets", datasets)),
+            entry.get("faster"),
         )
     except KeyError as error:
         raise PlanError(f"a claim lacks {error}: {dict(entry)}.") from error
+    if claim.faster is not None and "measures" in entry:
+        raise PlanError(f"a claim has both measures and faster: make two of it: {claim.text!r}.")
+    for name in claim.datasets:
+        if name not in datasets:
+            raise PlanError(f"a claim speaks of the data set {name!r}, which the plan lacks.")
     for method in (claim.method, *claim.over):
         if method not in methods:
             raise PlanError(f"a claim speaks of the method {method!r}, which the plan lacks.")
@@ -307,6 +332,26 @@ def _claim(entry: Mapping[str, Any], methods: Sequence[str], datasets: Sequence[
         if measure not in MEASURES:
             raise PlanError(f"a claim speaks of the unknown measure {measure!r}.")
     return claim
+
+
+def _remarks(
+    table: Mapping[str, str],
+    datasets: Sequence[str],
+    methods: Sequence[str],
+    measures: Sequence[str],
+) -> dict[str, str]:
+    """Refuse keys that no figure has: their remarks would never be read."""
+    for key in table:
+        places = [
+            next((i for i, names in enumerate((datasets, methods, measures)) if part in names), -1)
+            for part in key.split("/")
+        ]
+        if -1 in places or places != sorted(set(places)):
+            raise PlanError(
+                f"remarks has the key {key!r}; give a data set, a method and a measure of the plan,"
+                ' or some of them, as in "emotions/BR/exact_match".'
+            )
+    return dict(table)
 
 
 def _refuse_unknown(table: Mapping[str, Any], known: frozenset[str], place: str) -> None:

@@ -21,6 +21,10 @@ Array = NDArray[np.float64]
 
 LEVEL = 0.05
 """Level of all tests."""
+LIMIT = 2.0
+"""Standard errors beyond which a measured figure disagrees with the printed one."""
+SPEED = "seconds of learning"
+"""Stands for a measure in verdicts on claims of speed."""
 # Means nearer than this are the same.
 _SAME = 1e-12
 
@@ -79,7 +83,8 @@ class Verdict(NamedTuple):
     """Whether a claim holds on one data set against one method by one measure.
 
     `holds` is "yes" (significantly better), "better" (by less than the test can tell), "no", or
-    "not measured".
+    "not measured". For claims on speed `measure` is `SPEED` and `difference` says how many times
+    as fast the method learns: "yes" is as claimed, "better" faster by less.
     """
 
     dataset: str
@@ -250,6 +255,8 @@ class Results:
 
     def verdicts(self, claim: Claim) -> list[Verdict]:
         """Check a claim everywhere it is made."""
+        if claim.faster is not None:
+            return self._speed_verdicts(claim, claim.faster)
         found = []
         for measure in claim.measures:
             for dataset in claim.datasets:
@@ -267,14 +274,36 @@ class Results:
                     )
         return found
 
-    def disagreements(self, limit: float = 2.0) -> list[tuple[str, str, str, Entry]]:
-        """Return (measure, data set, method, entry) worse than print by over `limit` errors."""
+    def _speed_verdicts(self, claim: Claim, faster: float) -> list[Verdict]:
+        seconds = self.seconds()
+        found = []
+        for dataset in claim.datasets:
+            for over in claim.over:
+                own, other = (seconds.get((dataset, name)) for name in (claim.method, over))
+                if own is None or other is None:
+                    found.append(Verdict(dataset, over, SPEED, "not measured", *[np.nan] * 2))
+                    continue
+                ratio = other / max(own, 1e-9)
+                holds = "yes" if ratio >= faster else "better" if ratio > 1.0 else "no"
+                found.append(Verdict(dataset, over, SPEED, holds, ratio, np.nan))
+        return found
+
+    def compared(self) -> list[tuple[str, str, str, Entry]]:
+        """Return (measure, data set, method, entry) of all figures that have a gap to print."""
         return [
             (measure, dataset, method, entry)
             for measure in self.plan.measures
             for (dataset, method), entry in self.table(measure).items()
-            if entry.gap is not None and entry.gap < -limit
+            if entry.gap is not None and np.isfinite(entry.gap)
         ]
+
+    def below_print(self, limit: float = LIMIT) -> list[tuple[str, str, str, Entry]]:
+        """Return what of `compared` is worse than print by more than `limit` standard errors."""
+        return [found for found in self.compared() if (found[3].gap or 0.0) < -limit]
+
+    def above_print(self, limit: float = LIMIT) -> list[tuple[str, str, str, Entry]]:
+        """Return what of `compared` is better than print by more than `limit` standard errors."""
+        return [found for found in self.compared() if (found[3].gap or 0.0) > limit]
 
 
 def _standard_error(values: Sequence[float] | Array) -> float:

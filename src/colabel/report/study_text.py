@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.table import Table
+from rich.text import Text
 
 from colabel.experiments import MEASURES, Cell, Plan, Results
-from colabel.experiments.results import LEVEL, Entry, Verdict
+from colabel.experiments.results import LEVEL, LIMIT, Entry, Verdict
 
 if TYPE_CHECKING:
     from colabel.experiments.plan import Claim, Protocol
@@ -34,18 +35,44 @@ def legend(results: Results) -> str:
     return _LEGEND.format(printed=printed, reference=results.plan.reference)
 
 
-def study_tables(results: Results) -> Iterator[Table]:
-    """Yield a table for each measure, methods down, data sets across."""
+def study_tables(results: Results, width: int | None = None) -> Iterator[Table]:
+    """Yield a table for each measure, methods down, data sets across.
+
+    With a `width` in characters, tables that would be wider are cut between data sets.
+    """
     for measure in results.plan.measures:
         entries = results.table(measure)
-        table = Table(title=_capital(MEASURES[measure].title), title_justify="left")
-        table.add_column("method")
-        for dataset in results.datasets:
-            table.add_column(dataset, justify="right")
-        for method in results.methods:
-            row = [_cell(results, measure, d, method, entries, "[bold]") for d in results.datasets]
-            table.add_row(method, *row)
-        yield table
+        columns = {
+            d: [_cell(results, measure, d, m, entries, "[bold]") for m in results.methods]
+            for d in results.datasets
+        }
+        title = _capital(MEASURES[measure].title)
+        for part in _fitting(columns, max(map(len, results.methods)), width):
+            table = Table(title=title, title_justify="left")
+            table.add_column("method")
+            for dataset in part:
+                table.add_column(dataset, justify="right")
+            for position, method in enumerate(results.methods):
+                table.add_row(method, *(columns[dataset][position] for dataset in part))
+            yield table
+            title = f"{_capital(MEASURES[measure].title)}, continued"
+
+
+def _fitting(
+    columns: Mapping[str, Sequence[str]], first: int, width: int | None
+) -> Iterator[list[str]]:
+    """Cut columns into runs that fit a width beside a first column of `first` characters."""
+    frame = 3  # between two columns: a line and a blank on either side
+    start = used = max(first, len("method")) + frame + 1
+    part: list[str] = []
+    for name, cells in columns.items():
+        needed = max(len(name), *(Text.from_markup(cell).cell_len for cell in cells)) + frame
+        if part and width is not None and used + needed > width:
+            yield part
+            part, used = [], start
+        part.append(name)
+        used += needed
+    yield part
 
 
 def failures_text(failures: Sequence[tuple[Cell, str]]) -> str:
@@ -61,9 +88,42 @@ def failures_text(failures: Sequence[tuple[Cell, str]]) -> str:
 def results_markdown(studies: Sequence[Results]) -> str:
     """Return the text of RESULTS.md."""
     lines = ["# Results", "", "Written by `colabel study report`; not edited by hand.", ""]
+    lines += _overview(studies)
     for results in studies:
         lines += _study(results)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _overview(studies: Sequence[Results]) -> list[str]:
+    """A line for each study: its cells, its figures against print, its claims."""
+    header = [
+        "study",
+        "cells",
+        "core minutes",
+        "figures in print",
+        "worse",
+        "better",
+        "claims: comparisons",
+        "hold",
+        "better, not significantly",
+        "do not hold",
+    ]
+    lines = _markdown_row(header) + _markdown_row(["---"] * len(header))
+    for results in studies:
+        cells = {(r.dataset, r.method, r.split): r for r in results.rows}
+        spent = sum(r.learn_seconds + r.predict_seconds for r in cells.values())
+        against = [len(found()) for found in (results.below_print, results.above_print)]
+        verdicts = [v.holds for claim in results.plan.claims for v in results.verdicts(claim)]
+        claims = [len(verdicts), *(verdicts.count(key) for key in ("yes", "better", "no"))]
+        counts = [len(cells), round(spent / 60), len(results.compared()), *against, *claims]
+        lines += _markdown_row([results.plan.title, *map(str, counts)])
+    return [
+        *lines,
+        "",
+        f"“Worse” and “better” than print are by more than {LIMIT:g} standard errors of the "
+        "measured mean (print has an error of its own, which is not given).",
+        "",
+    ]
 
 
 def _study(results: Results) -> list[str]:
@@ -133,6 +193,9 @@ def _cell(
         return f"-{published}"
     spread = "" if np.isnan(entry.error) else f" ± {_number(entry.error, entry.mean)}"
     text = f"{_number(entry.mean)}{spread}"
+    most = max(other.splits for (own, _), other in entries.items() if own == dataset)
+    if entry.splits < most:
+        text = f"{text} [{entry.splits} of {most} splits]"
     if entry.best:
         text = f"{bold}{text}{bold.replace('[', '[/')}"
     comparison = results.comparison(measure, dataset, method)
@@ -160,27 +223,35 @@ def _ranks(results: Results, measure: str) -> list[str]:
 
 
 def _disagreements(results: Results) -> list[str]:
-    found = results.disagreements()
-    if not results.plan.figures:
+    compared = results.compared()
+    if not compared:
         return []
-    lines = ["### Where measured and printed figures disagree", ""]
-    if not found:
-        return [*lines, "No figure is worse than print by more than two standard errors.", ""]
-    lines += ["Worse than print by more than two standard errors:", ""]
+    below, above = results.below_print(), results.above_print()
+    lines = [
+        "### Where measured and printed figures disagree",
+        "",
+        f"Of {len(compared)} figures, {len(below)} are worse than print by more than {LIMIT:g} "
+        f"standard errors, {len(above)} better by as much. In parentheses: standard errors.",
+        "",
+    ]
+    for word, found in (("Worse", below), ("Better", above)):
+        if found:
+            lines += [f"**{word} than print**", "", *_by_reason(results.plan, found), ""]
+    return lines
+
+
+def _by_reason(plan: Plan, found: Sequence[tuple[str, str, str, Entry]]) -> list[str]:
+    """One item for each remark with its figures, and one for each method that has none."""
+    items: dict[tuple[str | None, str], list[str]] = {}
     for measure, dataset, method, entry in found:
-        assert entry.published is not None
-        assert entry.gap is not None
-        said = (
-            f"{method} on {dataset}, {MEASURES[measure].title}: {_number(entry.mean)} against "
-            f"{_number(entry.published)} ({-entry.gap:.1f} standard errors)."
+        key = plan.remark_key(measure, dataset, method)
+        figure = (
+            f"{method} on {dataset}, {MEASURES[measure].title} {_number(entry.mean)} against "
+            f"{_number(entry.published or 0.0)} ({entry.gap:+.1f})"
         )
-        lines.append(f"- {said} {_remark(results.plan, dataset, method)}".rstrip())
-    return [*lines, ""]
-
-
-def _remark(plan: Plan, dataset: str, method: str) -> str:
-    keys = (f"{dataset}/{method}", method, dataset)
-    return next((plan.remarks[key] for key in keys if key in plan.remarks), "")
+        items.setdefault((key, "" if key else method), []).append(figure)
+    reasons = {key: plan.remarks[key] if key else "No reason was found." for key, _ in items}
+    return [f"- {'; '.join(figures)}. {reasons[key]}" for (key, _), figures in items.items()]
 
 
 def _claims(results: Results) -> list[str]:
@@ -195,11 +266,16 @@ def _claims(results: Results) -> list[str]:
 def claim_sentence(claim: Claim, verdicts: Sequence[Verdict]) -> str:
     """Say in how many comparisons a claim holds, and name those in which it does not."""
     counts = {key: sum(v.holds == key for v in verdicts) for key in _VERDICTS}
-    said = ", ".join(f"{_VERDICTS[key]} in {n}" for key, n in counts.items() if n)
+    words = _VERDICTS if claim.faster is None else {**_VERDICTS, "better": "faster by less"}
+    said = ", ".join(f"{words[key]} in {n}" for key, n in counts.items() if n)
+    start = f"“{claim.text}”: of {len(verdicts)} comparisons, {said}."
+    if claim.faster is not None:
+        measured = [v for v in verdicts if v.holds != "not measured"]
+        times = ", ".join(f"{v.difference:.2g} ({v.dataset}, {v.over})" for v in measured)
+        return f"{start} Times as fast: {times}." if times else start
     against = [f"{v.dataset} ({v.over}, {MEASURES[v.measure].title})" for v in verdicts]
     lost = [text for text, v in zip(against, verdicts, strict=True) if v.holds == "no"]
-    named = f" It does not hold on {', '.join(lost)}." if lost else ""
-    return f"“{claim.text}”: of {len(verdicts)} comparisons, {said}.{named}"
+    return f"{start} It does not hold on {', '.join(lost)}." if lost else start
 
 
 def _seconds(results: Results) -> list[str]:

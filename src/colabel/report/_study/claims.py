@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 
 from colabel.experiments import Results
 from colabel.experiments.measures import MEASURES
 from colabel.experiments.plan import Claim
-from colabel.experiments.results import LEVEL, Verdict
+from colabel.experiments.results import LEVEL, LIMIT, SPEED, Entry, Verdict
 from colabel.report._study.markup import Html, counted, hidden, join, listed, paragraph, tag
 from colabel.report._study.numbers import digits_for, fixed, p_value, signed
 from colabel.report._study.tables import EMPTY, Column, Field, table
@@ -20,7 +19,6 @@ _SHOWN = {
     "no": ("○", "no", 1.0),
     "not measured": ("–", "not measured", 0.0),
 }
-_LIMIT = 2.0  # standard errors beyond which a figure disagrees with print
 
 
 def claims_section(results: Results, level: str) -> Html:
@@ -29,7 +27,8 @@ def claims_section(results: Results, level: str) -> Html:
     legend = paragraph(
         f"● holds: better by a paired t-test at {fixed(LEVEL, 2)}. ◐ better, but not "
         "significantly. ○ not better. – not measured. Beside: by how much the claimed method is "
-        "better, and the p-value.",
+        "better, and the p-value; for claims of speed, how many times as fast it learns (● as "
+        "claimed, ◐ faster by less).",
         class_="legend",
     )
     return join(parts, legend)
@@ -37,7 +36,7 @@ def claims_section(results: Results, level: str) -> Html:
 
 def _claim(results: Results, claim: Claim, level: str) -> Html:
     verdicts = results.verdicts(claim)
-    heading, said = tag(level, claim.text), paragraph(_sentence(verdicts))
+    heading, said = tag(level, claim.text), paragraph(_sentence(verdicts, claim.faster))
     if all(verdict.holds == "not measured" for verdict in verdicts):
         return join(heading, said)
     columns = [
@@ -47,7 +46,7 @@ def _claim(results: Results, claim: Claim, level: str) -> Html:
     ]
     found = {(v.measure, v.dataset, v.over): v for v in verdicts}
     rows = []
-    for measure in claim.measures:
+    for measure in claim.measures or (SPEED,):
         digits = digits_for(v.difference for v in verdicts if v.measure == measure)
         for dataset in claim.datasets:
             named = [Field(MEASURES[measure].title)] if len(claim.measures) > 1 else []
@@ -57,16 +56,21 @@ def _claim(results: Results, claim: Claim, level: str) -> Html:
     return join(heading, said, table(caption, columns, rows, kind="verdicts"))
 
 
-def _sentence(verdicts: list[Verdict]) -> str:
+def _sentence(verdicts: list[Verdict], faster: float | None) -> str:
     counts = Counter(verdict.holds for verdict in verdicts)
     measured = len(verdicts) - counts["not measured"]
     if not measured:
         return f"Not measured yet, in any of {counted(len(verdicts), 'comparison')}."
-    said = [f"Holds significantly in {counts['yes']} of {counted(measured, 'comparison')}"]
+    yes, better, no = (
+        ("Holds significantly", "better but not significantly", "not better")
+        if faster is None
+        else ("Holds", "faster by less", "not faster")
+    )
+    said = [f"{yes} in {counts['yes']} of {counted(measured, 'comparison')}"]
     if counts["better"]:
-        said.append(f"better but not significantly in {counts['better']}")
+        said.append(f"{better} in {counts['better']}")
     if counts["no"]:
-        said.append(f"not better in {counts['no']}")
+        said.append(f"{no} in {counts['no']}")
     missing = f" Not measured: {counts['not measured']}." if counts["not measured"] else ""
     return listed(said) + "." + missing
 
@@ -76,49 +80,54 @@ def _verdict(verdict: Verdict, digits: int) -> Field:
     kind = "holds-" + verdict.holds.replace(" ", "-")
     if verdict.holds == "not measured":
         return Field(join(tag("span", sign, aria_hidden="true"), hidden(words)), None, kind)
-    content = join(
-        tag("span", sign, class_="sign", aria_hidden="true"),
-        hidden(f"{words}: "),
-        f" {signed(verdict.difference, digits)}",
-        tag("small", f"p {p_value(verdict.p_value)}", class_="print"),
-    )
+    if verdict.measure == SPEED:
+        faster = {"yes": "holds", "better": "faster by less", "no": "not faster"}[verdict.holds]
+        words, amount, beside = faster, f" {verdict.difference:.2g} times as fast", None
+    else:
+        amount = f" {signed(verdict.difference, digits)}"
+        beside = tag("small", f"p {p_value(verdict.p_value)}", class_="print")
+    sign_tag = tag("span", sign, class_="sign", aria_hidden="true")
+    content = join(sign_tag, hidden(f"{words}: "), amount, beside)
     # By verdict first, then by difference.
     return Field(content, 1e6 * place + verdict.difference, kind)
 
 
 def disagreements_section(results: Results) -> Html:
-    """List figures that fall short of print, and the plan's remarks on them."""
-    found = results.disagreements(_LIMIT)
-    remarks = results.plan.remarks
-    used = {_remark_key(results, dataset, method) for _, dataset, method, _ in found}
-    others = {key: text for key, text in remarks.items() if key not in used}
-    listing = _disagreements(results) if found else None
-    return join(paragraph(_compared(results)), listing, _other_remarks(others))
+    """List figures that are worse or better than print, and the plan's remarks on them."""
+    below, above = results.below_print(), results.above_print()
+    plan = results.plan
+    used = {plan.remark_key(*place) for *place, _ in (*below, *above)}
+    others = {key: text for key, text in plan.remarks.items() if key not in used}
+    return join(
+        paragraph(_compared(results)),
+        _disagreements(results, below, "Measured figures that fall short of print"),
+        _disagreements(results, above, "Measured figures that exceed print"),
+        _other_remarks(others),
+    )
 
 
 def _compared(results: Results) -> str:
     """Say how many figures fall short of print, and how many exceed it."""
-    gaps = [
-        entry.gap
-        for measure in results.plan.measures
-        for entry in results.table(measure).values()
-        if entry.gap is not None and math.isfinite(entry.gap)
-    ]
-    if not gaps:
+    total = len(results.compared())
+    if not total:
         return "Nothing that has a published figure has been measured yet."
-    below, above = (sum(side * gap > _LIMIT for gap in gaps) for side in (-1, 1))
+    below, above = len(results.below_print()), len(results.above_print())
     return (
-        f"Of {counted(len(gaps), 'figure')}, {below or 'none'} fall{'s' * (below <= 1)} short of "
-        f"print by more than {_LIMIT:g} standard errors, and {above or 'none'} "
+        f"Of {counted(total, 'figure')}, {below or 'none'} fall{'s' * (below <= 1)} short of "
+        f"print by more than {LIMIT:g} standard errors, and {above or 'none'} "
         f"exceed{'s' * (above <= 1)} it by as much."
     )
 
 
-def _disagreements(results: Results) -> Html:
+def _disagreements(
+    results: Results, found: list[tuple[str, str, str, Entry]], caption: str
+) -> Html | None:
+    if not found:
+        return None
     rows = []
-    for measure, dataset, method, entry in results.disagreements(_LIMIT):
+    for measure, dataset, method, entry in found:
         digits = digits_for([entry.mean, entry.published or 0.0])
-        key = _remark_key(results, dataset, method)
+        key = results.plan.remark_key(measure, dataset, method)
         remark = results.plan.remarks[key] if key else None
         error = f"{fixed(entry.mean, digits)} ± {fixed(entry.error, digits)}"
         rows.append(
@@ -141,13 +150,7 @@ def _disagreements(results: Results) -> Html:
         Column("standard errors"),
         Column("remark", is_text=True),
     ]
-    return table("Measured figures that fall short of print", columns, rows)
-
-
-def _remark_key(results: Results, dataset: str, method: str) -> str | None:
-    """Return the key of the nearest remark: on data set and method, or on the data set."""
-    keys = (f"{dataset}/{method}", dataset)
-    return next((key for key in keys if key in results.plan.remarks), None)
+    return table(caption, columns, rows)
 
 
 def _other_remarks(remarks: dict[str, str]) -> Html | None:
