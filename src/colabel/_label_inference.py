@@ -90,7 +90,7 @@ def _infer_sets(given: LabelRows, names: Sequence[Any] | None, allow_empty: bool
     if not (labels or allow_empty):
         raise ValueError(
             f"Y is empty: none of its {len(given.rows)} sets holds a label. Give at least one "
-            "label, or all label names with `names=`."
+            "label, or all label names with `label_names=` (`names=` of LabelSpace.infer)."
         )
     members = () if all(isinstance(label, str) for label in labels) else tuple(labels)
     classes = (np.array([0, 1]),) * len(labels)

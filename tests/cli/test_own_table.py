@@ -276,6 +276,25 @@ def test_a_reader_that_stops_early(folder):
     assert process.returncode == 0
 
 
+def test_a_reader_of_both_streams_that_stops_early(folder):
+    code = "from colabel.cli import main; main()"
+    command = [sys.executable, "-c", code, "predict", str(folder / "m.colabel")]
+    read, write = os.pipe()
+    os.close(read)  # nobody reads what is printed, nor what is said beside it
+    done = subprocess.run([*command, str(folder / "some.csv")], stdout=write, stderr=write)
+    os.close(write)
+    assert done.returncode == 0
+
+
+def test_predict_prints_nothing_of_a_table_it_cannot_read(folder, tmp_path):
+    lines = (folder / "some.csv").read_text().splitlines()
+    broken = tmp_path / "broken.csv"
+    broken.write_text("\n".join([lines[0], lines[1] + ",1,2,3"]) + "\n")
+    result = run("predict", folder / "m.colabel", broken, code=2)
+    assert result.stdout == ""
+    assert "Error: " in result.stderr
+
+
 def test_predict_refuses_names_that_would_mislead(folder):
     wrong = run("predict", folder / "m.colabel", folder / "some.csv", "-o", "out.xlsx", code=2)
     assert "neither .csv nor .csv.gz" in wrong.output

@@ -7,7 +7,15 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from colabel import CDN, CTBN, BinaryRelevance, ClassifierChain, PairwiseCRF
+from colabel import (
+    CDN,
+    CTBN,
+    BayesNetEnsemble,
+    BinaryRelevance,
+    ClassifierChain,
+    LDSMixture,
+    PairwiseCRF,
+)
 from colabel.report import (
     CalibrationDisplay,
     JointProbabilityDisplay,
@@ -61,7 +69,9 @@ def test_a_tree(tree):
         PairwiseCRF(random_state=0),
         CDN(C=1.0, random_state=0),
         ClassifierChain(C=1.0, random_state=0),
+        LDSMixture(smoothing=1.0, random_state=0),
         BinaryRelevance(C=1.0),
+        BayesNetEnsemble(smoothing=1.0),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -72,7 +82,11 @@ def test_other_graphs(model, rows):
     assert isinstance(graph.text(), str)
     assert graph.to_dict()["directed"] == graph.directed
     LabelGraphDisplay(graph).plot()
-    if isinstance(model, BinaryRelevance):
+    if isinstance(model, LDSMixture):
+        arcs = [(parent, child) for child, own in enumerate(model.network_) for parent in own]
+        assert graph.directed
+        assert list(map(tuple, graph.ends.tolist())) == arcs
+    if isinstance(model, BinaryRelevance | BayesNetEnsemble):
         assert not len(graph.ends)
     else:
         assert len(graph.ends)

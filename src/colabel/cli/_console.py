@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import NoReturn
 
 import typer
@@ -15,24 +17,36 @@ MODEL_REFUSED = 3  # a model file that is damaged, too new, not safe, or not the
 INTERRUPTED = 130
 
 
+class _Console(Console):
+    """Goes on in silence when nobody reads any more, as behind `head`."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        stream = sys.stderr if self.stderr else sys.stdout
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def output() -> Console:
     """Give the console for results: plain text unless standard output is a terminal."""
-    return Console(highlight=False)
+    return _Console(highlight=False)
+
+
+def messages() -> Console:
+    """Give the console for what is said beside the results, on standard error."""
+    return _Console(stderr=True, highlight=False)
 
 
 def stderr_is_terminal() -> bool:
     """Whether somebody is watching standard error, where progress is shown."""
-    return Console(stderr=True).is_terminal
+    return messages().is_terminal
 
 
 def note(sentence: str) -> None:
     """Say on standard error what may be of interest."""
-    console = Console(stderr=True, highlight=False)
-    console.print(f"[bold]Note:[/bold] {escape(sentence)}", soft_wrap=True)
+    messages().print(f"[bold]Note:[/bold] {escape(sentence)}", soft_wrap=True)
 
 
 def fail(sentence: str, code: int = 1) -> NoReturn:
     """Say on standard error what was wrong, on one line, and stop with an exit code."""
-    console = Console(stderr=True, highlight=False)
-    console.print(f"[bold red]Error:[/bold red] {escape(sentence)}", soft_wrap=True)
+    messages().print(f"[bold red]Error:[/bold red] {escape(sentence)}", soft_wrap=True)
     raise typer.Exit(code)

@@ -48,6 +48,7 @@ def export(
 
       [cyan]colabel datasets export digit-traits -o digits.csv[/cyan]
     """
+    name = BUNDLED if name.replace("_", "-") == BUNDLED else name
     if name not in (BUNDLED, *list_datasets()):
         raise DatasetError(f"There is no data set {name!r}: {BUNDLED}, or see colabel datasets.")
     data = load_digit_traits() if name == BUNDLED else load(name)
@@ -80,8 +81,8 @@ def _write(data: Dataset, file: Path) -> None:
 def listed(context: typer.Context) -> None:
     """List the data sets the library knows by name, or write one as a CSV file.
 
-    [b]local[/b]: in the folder that COLABEL_DATA names; [b]cache[/b]: fetched before;
-    [b]not here[/b]: neither.
+    [b]bundled[/b]: part of the library; [b]local[/b]: in the folder that COLABEL_DATA names;
+    [b]cache[/b]: fetched before; [b]not here[/b]: none of these.
     """
     if context.invoked_subcommand is not None:
         return
@@ -92,6 +93,9 @@ def listed(context: typer.Context) -> None:
     for title in ("rows", "features", "labels"):
         table.add_column(title, justify="right")
     table.add_column("found")
+    own = load_digit_traits()
+    sizes = (own.n_rows, own.n_features, own.n_labels)
+    table.add_row(BUNDLED, *(f"{size:,}" for size in sizes), "bundled")
     for entry in CATALOGUE.values():
         found = _where(entry, Path(home) if home else None, cache)
         style = "dim" if found == "not here" else None
@@ -100,7 +104,7 @@ def listed(context: typer.Context) -> None:
     console.print(table)
     console.print(
         "\nLoad one with colabel.datasets.load(name): from the folder that COLABEL_DATA names, "
-        "from the cache, or from OpenML."
+        "from the cache, or from OpenML; digit-traits with load_digit_traits()."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 import json
 import sys
 import time
@@ -13,12 +14,11 @@ from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
-from rich.console import Console
 
 from colabel._files import written_whole
 from colabel._progress import row_counter
 from colabel.cli import _options as given
-from colabel.cli._console import output, stderr_is_terminal
+from colabel.cli._console import messages, output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
 from colabel.tables import PredictionRequest, Predictor, TableError, open_table
@@ -96,9 +96,12 @@ def predict(
         row_counter("predicting", shown=stderr_is_terminal() and not quiet) as count,
     ):
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(predictor.header)
         n_rows = 0
-        for rows in predictor.chunks():
+        chunks = predictor.chunks()
+        # The first rows before the header: of a table that cannot be read, nothing is printed.
+        first = next(chunks, [])
+        writer.writerow(predictor.header)
+        for rows in itertools.chain([first], chunks):
             writer.writerows(rows)
             n_rows += len(rows)
             count(len(rows))
@@ -108,7 +111,7 @@ def predict(
         output().print_json(json.dumps({**found, "columns": predictor.header}))
     elif not quiet:
         # beside the predictions if these go to a file, away from them if to standard output
-        console = Console(stderr=output_file is None, highlight=False)
+        console = messages() if output_file is None else output()
         where = f" to {output_file}" if output_file else ""
         console.print(
             f"{n_rows:,} rows predicted{where} in {seconds:.1f} s "

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from colabel.models._label_arcs import label_arcs
+
 # Rows over which the probabilities of pairs are averaged.
 _ROWS = 500
 
@@ -23,13 +25,13 @@ def label_graph(model: Any, X: Any, names: Sequence[str]) -> dict[str, Any] | No
         averaged over the joint distributions of up to 500 rows, and "back_on", "back_off", the
         same the other way round.
     """
-    directed, pairs = _pairs(model)
-    if pairs is None or set(model.label_space_.cardinalities) != {2}:
+    arcs = label_arcs(model)
+    if arcs is None or set(model.label_space_.cardinalities) != {2}:
         return None
     rows = np.linspace(0, X.shape[0] - 1, min(_ROWS, X.shape[0])).astype(int)
     joint = model.joint(X[rows])
     edges = []
-    for i, j in pairs:
+    for i, j in arcs.ends:
         table = np.asarray(joint.pair_table(i, j)).mean(axis=0)  # P(y_i, y_j)
         edges.append(
             {
@@ -44,18 +46,9 @@ def label_graph(model: Any, X: Any, names: Sequence[str]) -> dict[str, Any] | No
     return {
         "labels": [str(name) for name in names],
         "probability": [float(p) for p in np.asarray(joint.marginals()).mean(axis=0)],
-        "directed": directed,
+        "directed": arcs.directed,
         "edges": edges,
     }
-
-
-def _pairs(model: Any) -> tuple[bool, list[tuple[int, int]] | None]:
-    if hasattr(model, "tree_"):  # the parent of every label, -1 for roots
-        tree = enumerate(np.asarray(model.tree_))
-        return True, [(int(parent), child) for child, parent in tree if parent >= 0]
-    if hasattr(model, "graph_"):
-        return False, [(int(i), int(j)) for i, j in model.graph_]
-    return False, None
 
 
 def _share(part: float, rest: float) -> float:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.joint._views import require_pandas
+from colabel.models._label_arcs import label_arcs
 from colabel.report.tree_shape import strength_note, tree_text
 
 if TYPE_CHECKING:
@@ -146,12 +147,16 @@ def label_graph(model: Any) -> LabelGraph:
     last = innermost(model)
     check_is_fitted(last)
     names = tuple(last.label_names_)
-    if hasattr(last, "tree_"):
-        return _of_tree(last, names)
-    if hasattr(last, "graph_") and hasattr(last, "edge_strengths_"):
+    arcs = label_arcs(last)
+    if arcs is not None and hasattr(last, "tree_"):
+        return _of_tree(last, arcs.ends, names)
+    if arcs is not None and arcs.directed:
+        meaning = "An arrow points to a label from a label that it depends on."
+        return LabelGraph(names, arcs.ends, None, None, True, None, meaning)
+    if arcs is not None and hasattr(last, "edge_strengths_"):
         return LabelGraph(
             names,
-            np.asarray(last.graph_, dtype=np.intp).reshape(-1, 2),
+            arcs.ends,
             np.asarray(last.edge_strengths_, dtype=np.float64),
             np.asarray(last.edge_signs_, dtype=np.float64),
             directed=False,
@@ -174,10 +179,8 @@ def innermost(model: Any) -> Any:
     return innermost(inner) if hasattr(inner, "label_names_") else model
 
 
-def _of_tree(model: Any, names: tuple[str, ...]) -> LabelGraph:
+def _of_tree(model: Any, ends: Indices, names: tuple[str, ...]) -> LabelGraph:
     parents = np.asarray(model.tree_, dtype=np.intp)
-    children = np.flatnonzero(parents >= 0)
-    ends = np.stack([parents[children], children], axis=1)
     gains = getattr(model, "edge_gains_", None)
     strengths = None if gains is None else np.asarray(gains)[ends[:, 0], ends[:, 1]]
     meaning = (
@@ -212,6 +215,8 @@ def _of_order(model: Any, names: tuple[str, ...]) -> LabelGraph:
         return LabelGraph(names, ends, None, None, True, None, meaning)
     if hasattr(model, "orders_"):
         meaning = f"A mixture of {len(model.orders_)} chains in random orders: it has no one graph."
+    elif hasattr(model, "arc_log_prob_"):
+        meaning = f"{len(names)} networks, each with another label as root: it has no one graph."
     else:
         meaning = f"{type(model).__name__} learns no graph of the labels."
     return LabelGraph(names, none, None, None, False, None, meaning)
