@@ -46,6 +46,7 @@ results: $(READY) ## ten-fold figures beside the published ones (needs COLABEL_D
 	$(BIN)/python -m benchmarks.margins
 	$(BIN)/python -m benchmarks.generative
 	$(BIN)/python -m benchmarks.lds
+	$(BIN)/python -m benchmarks.wide
 
 STUDIES := synthetic mlcrf ctbn lds_mixture cdn
 studies: $(READY) ## the tables of the papers: RESULTS.md and results.html (needs COLABEL_DATA)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +18,11 @@ Kind = Literal["number", "category", "text"]
 
 _FEW_CATEGORIES = 30
 _WORDS_OF_TEXT = 2.0  # mean words of a value, from which on a column is text
+# 2026-11-15, 15.11.26, 11/15/2026; with or without a time of day.
+_DATE = re.compile(
+    r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})"
+    r"([T ]\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*([AaPp][Mm]|Z|[+-]\d{2}:?\d{2})?)?\s*$"
+)
 
 
 @dataclass(frozen=True)
@@ -48,8 +54,8 @@ def choose_columns(frame: Frame, forced: Mapping[str, Kind] | None = None) -> Co
     """Decide what each column is.
 
     A text column of few different values is a category; one of several words a value is text;
-    any other, such as a name or a key, is left out, as are columns that never vary and columns
-    that number the rows.
+    any other, such as a date, a name or a key, is left out, as are columns that never vary and
+    columns that number the rows.
 
     Parameters
     ----------
@@ -118,6 +124,8 @@ def _kind_of_texts(texts: NDArray[Any]) -> str:
         return "never varies"
     if (n_values <= _FEW_CATEGORIES and 2 * n_values <= len(known)) or 10 * n_values <= len(known):
         return "category"
+    if all(_DATE.match(text) for text in known):
+        return "holds dates: make numbers of them, such as the year"
     if float(np.mean([len(text.split()) for text in known])) >= _WORDS_OF_TEXT:
         return "text"
     return f"has {n_values} different values in {len(known)} rows"
