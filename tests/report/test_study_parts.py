@@ -220,15 +220,22 @@ def test_disagreements_have_their_remarks():
         ),
         remarks={"emotions": "Of all.", "emotions/CML": "Of CML.", "scene": "Of none."},
     )
-    text = Page(disagreements_section(replace(results, plan=plan))).text
+    html = disagreements_section(replace(results, plan=plan), "s0-remark")
+    text = Page(html).text
     assert "Of 3 figures, 2 fall short of print by more than 2 standard errors" in text
     assert "and 1 exceeds it by as much." in text
-    assert text.count("Of all.") == 2  # of one figure below print, and of one above
-    assert text.count("Of CML.") == text.count("Of none.") == 1
+    # Each remark is written once, and every figure points to its own.
+    assert text.count("Of all.") == text.count("Of CML.") == text.count("Of none.") == 1
+    rows = html.split("<tr>")
+    for method, remark in (("IBLR", "Of all."), ("CML", "Of CML."), ("CTBN", "Of all.")):
+        (row,) = [row for row in rows if f">{method}<" in row]
+        (link,) = re.findall(r'href="#(s0-remark-\d)"', row)
+        assert f'<li id="{link}">{remark}</li>' in html
     assert "Other remarks" in text
     fine = replace(plan, figures=plan.figures[-1:], remarks={})
-    text = Page(disagreements_section(replace(results, plan=fine))).text
+    text = Page(disagreements_section(replace(results, plan=fine), "s0-remark")).text
     assert "Of 1 figure, none falls short" in text
+    assert "Remarks" not in text
 
 
 def test_failures_missing_splits_and_versions():

@@ -187,7 +187,7 @@ def _study(results: Results, key: str, figures: Sequence[StudyFigure], level: in
     write = {
         "measures": lambda: _measures(results, key, below),
         "claims": lambda: claims_section(results, f"h{below}"),
-        "print": lambda: disagreements_section(results),
+        "print": lambda: disagreements_section(results, f"{key}-remark"),
         "speed": lambda: speed_section(results),
         "graphs": lambda: _graphs(results, key, below),
         "figures": lambda: _figures(own, below),

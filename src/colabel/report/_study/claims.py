@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from colabel.experiments import Results
 from colabel.experiments.measures import MEASURES
@@ -92,18 +93,29 @@ def _verdict(verdict: Verdict, digits: int) -> Field:
     return Field(content, 1e6 * place + verdict.difference, kind)
 
 
-def disagreements_section(results: Results) -> Html:
-    """List figures that are worse or better than print, and the plan's remarks on them."""
+def disagreements_section(results: Results, key: str) -> Html:
+    """List figures that are worse or better than print; `key` begins the ids of the remarks."""
     below, above = results.below_print(), results.above_print()
     plan = results.plan
-    used = {plan.remark_key(*place) for *place, _ in (*below, *above)}
-    others = {key: text for key, text in plan.remarks.items() if key not in used}
+    used = [plan.remark_key(*place) for *place, _ in (*below, *above)]
+    # Each remark once, in the order in which the tables point to it.
+    texts = list(dict.fromkeys(plan.remarks[name] for name in used if name))
+    links = {text: f"{key}-{place}" for place, text in enumerate(texts, start=1)}
+    others = {name: text for name, text in plan.remarks.items() if name not in used}
     return join(
         paragraph(_compared(results)),
-        _disagreements(results, below, "Measured figures that fall short of print"),
-        _disagreements(results, above, "Measured figures that exceed print"),
+        _disagreements(results, below, "Measured figures that fall short of print", links),
+        _disagreements(results, above, "Measured figures that exceed print", links),
+        _remarks(links),
         _other_remarks(others),
     )
+
+
+def _remarks(links: Mapping[str, str]) -> Html | None:
+    if not links:
+        return None
+    items = [tag("li", text, id=name) for text, name in links.items()]
+    return join(paragraph("Remarks:"), tag("ol", items))
 
 
 def _compared(results: Results) -> str:
@@ -120,7 +132,10 @@ def _compared(results: Results) -> str:
 
 
 def _disagreements(
-    results: Results, found: list[tuple[str, str, str, Entry]], caption: str
+    results: Results,
+    found: list[tuple[str, str, str, Entry]],
+    caption: str,
+    links: Mapping[str, str],
 ) -> Html | None:
     if not found:
         return None
@@ -138,7 +153,7 @@ def _disagreements(
                 Field(error, entry.mean),
                 Field(fixed(entry.published or 0.0, digits), entry.published),
                 Field(signed(entry.gap or 0.0, 1), entry.gap),
-                Field(remark, kind="remark") if remark else EMPTY,
+                _remark_link(links[remark]) if remark else EMPTY,
             ]
         )
     columns = [
@@ -148,9 +163,14 @@ def _disagreements(
         Column("measured"),
         Column("print"),
         Column("standard errors"),
-        Column("remark", is_text=True),
+        Column("remark"),
     ]
     return table(caption, columns, rows)
+
+
+def _remark_link(name: str) -> Field:
+    number = name.rsplit("-", 1)[1]
+    return Field(tag("a", number, href=f"#{name}", aria_label=f"remark {number}"), float(number))
 
 
 def _other_remarks(remarks: dict[str, str]) -> Html | None:
