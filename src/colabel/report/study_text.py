@@ -121,7 +121,8 @@ def _overview(studies: Sequence[Results]) -> list[str]:
         *lines,
         "",
         f"“Worse” and “better” than print are by more than {LIMIT:g} standard errors of the "
-        "measured mean (print has an error of its own, which is not given).",
+        "measured mean (print has an error of its own, which is not given). Core minutes are those "
+        "of learning and predicting.",
         "",
     ]
 
