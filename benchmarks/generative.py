@@ -31,7 +31,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks._common import machine, parser, print_table
-from colabel import BayesNetEnsemble, BinaryRelevance, EnsembleOfChains, LDSMixture, Mixture
+from colabel import BayesNetEnsemble, BinaryRelevance, EnsembleOfChains, LDSMixture
 from colabel.datasets import Dataset, iterative_stratification, load
 from colabel.metrics import exact_match, hamming_accuracy
 from colabel.models import DiscreteNaiveBayes
@@ -41,17 +41,9 @@ _J48 = DecisionTreeClassifier(criterion="entropy", min_samples_leaf=2)
 _ECC: dict[str, Any] = {
     "bootstrap": True,
     "max_samples": 1.0,
-    "decision": Mixture.vote_codes,
+    "decision": "vote",
     "random_state": 0,
 }
-
-
-class PooledMarginals(BayesNetEnsemble):
-    """EBN-M as published: members' marginals are pooled, not those of the pooled members."""
-
-    def predict(self, X: Any) -> Any:
-        """Announce the labels whose pooled marginals exceed one half."""
-        return (self.pooled_marginals(X) > 0.5).astype(int)
 
 
 # A method is one line here; it sees the chosen features as numbers of bins. LDS-ascent infers by
@@ -66,7 +58,7 @@ METHODS: dict[str, Any] = {
     "LDS-1": LDSMixture(None, max_rounds=0, random_state=0),
     "LDS-M": LDSMixture(None, decision="hamming", random_state=0),
     "EBN-J": BayesNetEnsemble(None, random_state=0),
-    "EBN-M": PooledMarginals(None, random_state=0),
+    "EBN-M": BayesNetEnsemble(None, decision="pooled", random_state=0),
     "EBN-H": BayesNetEnsemble(None, decision="hamming", random_state=0),
     "ECC-J48": EnsembleOfChains(estimator=_J48, **_ECC),
     "ECC-NB": EnsembleOfChains(estimator=DiscreteNaiveBayes(), **_ECC),

@@ -22,6 +22,7 @@ from colabel import (
     MLkNN,
     ProbabilisticClassifierChain,
     StackedBinaryRelevance,
+    joint_of,
 )
 from colabel.datasets import load_digit_traits
 from colabel.metrics import joint_log_loss
@@ -39,8 +40,7 @@ models = {
 
 def log_loss(pipeline, X, Y):
     """Score a pipeline by minus the joint log-loss: in scikit-learn more is better."""
-    joint = pipeline[-1].joint(pipeline[:-1].transform(X))
-    return -joint_log_loss(joint.log_prob(Y))
+    return -joint_log_loss(joint_of(pipeline, X).log_prob(Y))
 
 
 def exact(pipeline, X, Y):

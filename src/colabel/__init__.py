@@ -31,6 +31,7 @@ from colabel.models import (
     StackedBinaryRelevance,
     ThresholdedClassifier,
 )
+from colabel.models.wrapped import joint_of
 from colabel.saving import load, save
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "Tree",
     "__version__",
     "decide",
+    "joint_of",
     "load",
     "save",
 ]

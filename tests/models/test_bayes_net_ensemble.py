@@ -183,3 +183,14 @@ def test_wrong_parameters_are_refused_with_their_value(rows, parameter, value):
     X, Y = rows
     with pytest.raises(ValueError, match=f"{value!r}"):
         BayesNetEnsemble(**{parameter: value}).fit(X, Y).joint(X)
+
+
+def test_the_decision_by_pooled_marginals(rng):
+    X = rng.integers(0, 3, size=(90, 4)).astype(float)
+    Y = (X[:, :3] + rng.integers(0, 2, size=(90, 3)) > 1.5).astype(int)
+    model = BayesNetEnsemble(None, smoothing=1.0, decision="pooled").fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X), model.pooled_marginals(X) > 0.5)
+    classes = BayesNetEnsemble(None, smoothing=1.0, decision="pooled").fit(X, Y.astype(str))
+    np.testing.assert_array_equal(classes.predict(X), model.predict(X).astype(str))
+    with pytest.raises(ValueError, match="no decision for the loss 'poled'"):
+        BayesNetEnsemble(None, decision="poled").fit(X, Y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -135,3 +136,13 @@ def test_missing_labels_are_refused(problem):
     Y[3, 1] = np.nan
     with pytest.raises(ValueError, match="the first is 'y1' in row 3"):
         EnsembleOfChains(2).fit(X, Y)
+
+
+def test_the_vote_has_a_name(rng):
+    X = rng.normal(size=(80, 3))
+    Y = (X @ rng.normal(size=(3, 4)) + rng.normal(size=(80, 4)) > 0).astype(int)
+    named = EnsembleOfChains(C=1.0, n_chains=5, decision="vote", random_state=0).fit(X, Y)
+    given = clone(named).set_params(decision=Mixture.vote_codes).fit(X, Y)
+    np.testing.assert_array_equal(named.predict(X), given.predict(X))
+    announced = np.mean([chain.mode() for chain in named.joint(X).members], axis=0)
+    np.testing.assert_array_equal(named.predict(X), announced > 0.5)

@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from colabel.datasets import Dataset
 from colabel.joint import Joint
 from colabel.models.base import JointClassifier
+from colabel.models.wrapped import joint_of
 from colabel.tables.measures import MEASURES, label_scores
 
 Indices = NDArray[np.intp]
@@ -62,12 +63,6 @@ def fit(pipeline: Pipeline, X: Any, Y: Any, data: Dataset) -> Pipeline:
     """Fit a pipeline to rows of a data set, with the names of its labels."""
     last = pipeline.steps[-1][0]
     return pipeline.fit(X, Y, **{f"{last}__label_names": data.label_names})
-
-
-def joint_of(pipeline: Pipeline, X: Any) -> Joint:
-    """Ask the model at the end of a pipeline for the joint distribution."""
-    model: JointClassifier = pipeline[-1]
-    return model.joint(pipeline[:-1].transform(X))
 
 
 def cross_validate(

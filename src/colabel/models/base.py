@@ -176,10 +176,14 @@ class JointClassifier(LabelClassifier):
         """Return the joint distribution for checked rows."""
 
     def _check_parameters(self) -> None:
-        resolve_decision(self.decision)
+        self.decision_rule()
+
+    def decision_rule(self) -> Callable[[Joint], Codes]:
+        """Return how `predict` chooses the labels of a joint."""
+        return resolve_decision(self.decision)
 
     def _codes(self, X: Any) -> Codes:
-        return decide(self._joint(X), resolve_decision(self.decision))
+        return decide(self._joint(X), self.decision_rule())
 
     def joint(self, X: Any) -> Joint:
         """Return the joint distribution of the labels for each row of X (n, p)."""

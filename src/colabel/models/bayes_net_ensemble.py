@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from colabel.decide import Decision
+from colabel.decide import Decision, resolve_decision
 from colabel.joint import Joint, PairwiseField
 from colabel.labels import Codes
 from colabel.learn.conditional import TrainingData
@@ -50,7 +50,7 @@ class BayesNetEnsemble(JointClassifier):
     This is a pairwise field, as features have at most two parents. ``decision="subset"`` announces
     its mode: the EBN-J of the paper. ``decision="hamming"`` goes by its marginals. The EBN-M of the
     paper instead pools the marginals of the members, which are not the marginals of any one
-    distribution: `pooled_marginals` gives them.
+    distribution: `pooled_marginals` gives them, and ``decision="pooled"`` goes by them.
 
     Features are discrete. Continuous ones are cut into bins inside; a value that training has
     not seen gets the probability that smoothing leaves for it. Rows with missing labels serve the
@@ -76,7 +76,8 @@ class BayesNetEnsemble(JointClassifier):
     engine : {"auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"}
         How the pooled field is answered, see `PairwiseField`.
     decision : str or Decision
-        Loss that `predict` minimises, see `decide`.
+        Loss that `predict` minimises, see `decide`; or "pooled": the most probable value of each
+        label by `pooled_marginals`.
     n_jobs : int or None
         Threads (None: all cores); they do not change the answers.
     random_state : int, RandomState or None
@@ -146,8 +147,10 @@ class BayesNetEnsemble(JointClassifier):
     def member_joints(self, X: Any) -> list[Joint]:
         """Return the joint of each member, one root after the other, for rows X (n, p)."""
         check_is_fitted(self)
-        codes = self.features_.codes(self._checked(X, reset=False))
-        tables = self._fitted_tables()
+        return self._members(self._checked(X, reset=False))
+
+    def _members(self, X: Any) -> list[Joint]:
+        codes, tables = self.features_.codes(X), self._fitted_tables()
         return [self._field(tables, codes, root) for root in range(self.label_space_.n_labels)]
 
     def pooled_marginals(self, X: Any) -> Any:
@@ -157,11 +160,15 @@ class BayesNetEnsemble(JointClassifier):
         -------
         (n, d) array of P(y = 1) for 0/1 labels, list of (n, K_i) arrays for class variables.
         """
-        tables = [member.marginal_tables() for member in self.member_joints(X)]
-        pooled = [_geometric_mean(list(of_label)) for of_label in zip(*tables, strict=True)]
+        check_is_fitted(self)
+        pooled = self._pooled_tables(self._checked(X, reset=False))
         if self.label_space_.is_binary:
             return np.stack([table[:, 1] for table in pooled], axis=1)
         return pooled
+
+    def _pooled_tables(self, X: Any) -> list[Array]:
+        tables = [member.marginal_tables() for member in self._members(X)]
+        return [_geometric_mean(list(of_label)) for of_label in zip(*tables, strict=True)]
 
     # Learning
 
@@ -226,6 +233,16 @@ class BayesNetEnsemble(JointClassifier):
         return ensemble_tables(rows, parents or self._feature_parents(rows), smoothing)
 
     # Answering
+
+    def decision_rule(self) -> Callable[[Joint], Codes]:
+        """Return how the labels of a joint are chosen; "pooled" needs more than a joint."""
+        return resolve_decision("hamming") if self.decision == "pooled" else super().decision_rule()
+
+    def _codes(self, X: Any) -> Codes:
+        if self.decision != "pooled":
+            return super()._codes(X)
+        codes = [table.argmax(axis=1) for table in self._pooled_tables(X)]
+        return np.stack(codes, axis=1).astype(np.int32)
 
     def _joint(self, X: Any) -> Joint:
         return self._field(self._fitted_tables(), self.features_.codes(X))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from colabel._progress import progress_bar
 from colabel.decide import Decision
 from colabel.joint import Mixture
 from colabel.joint.chain import ChainSearch, as_search
+from colabel.labels import Codes
 from colabel.learn._parallel import map_threads
 from colabel.learn.conditional import Folds, Indices, TrainingData, random_folds
 from colabel.learn.linear import LinearModels
@@ -70,7 +71,7 @@ class EnsembleOfChains(JointClassifier):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`. "subset" gives the most probable vector of
         the mixture among the chains' candidates, "hamming" the most probable value of each
-        label. The classic majority vote is `decision=Mixture.vote_codes`.
+        label. "vote" is the classic ensemble: for each label the value that most chains announce.
     tol : float
         Bound on the entries of the gradient of the mean objective.
     max_iter : int
@@ -187,6 +188,10 @@ class EnsembleOfChains(JointClassifier):
             )
         resolve_scales(self.label_scale, self.C, self.estimator)
         as_search(self.inference)
+
+    def decision_rule(self) -> Callable[[Any], Codes]:
+        """Return how `predict` chooses the labels of a joint."""
+        return Mixture.vote_codes if self.decision == "vote" else super().decision_rule()
 
     def _joint(self, X: Any) -> Mixture:
         search, space = as_search(self.inference), self.label_space_

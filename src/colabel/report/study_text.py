@@ -269,7 +269,8 @@ def claim_sentence(claim: Claim, verdicts: Sequence[Verdict]) -> str:
     counts = {key: sum(v.holds == key for v in verdicts) for key in _VERDICTS}
     words = _VERDICTS if claim.faster is None else {**_VERDICTS, "better": "faster by less"}
     said = ", ".join(f"{words[key]} in {n}" for key, n in counts.items() if n)
-    start = f"“{claim.text}”: of {len(verdicts)} comparisons, {said}."
+    comparisons = "comparison" if len(verdicts) == 1 else "comparisons"
+    start = f"“{claim.text}”: of {len(verdicts)} {comparisons}, {said}."
     if claim.faster is not None:
         measured = [v for v in verdicts if v.holds != "not measured"]
         times = ", ".join(f"{v.difference:.2g} ({v.dataset}, {v.over})" for v in measured)

@@ -85,8 +85,8 @@ class Predictor:
 
     def __init__(self, model: TableModel, source: Source, request: PredictionRequest) -> None:
         self.model, self.source, self.request = model, source, request
-        own: Any = getattr(model.model, "decision", "subset")
-        self.rule = resolve_decision(request.decision or own)
+        asked = request.decision
+        self.rule = resolve_decision(asked) if asked else model.model.decision_rule()
         space = model.space
         self._values = [[str(v) for v in classes.tolist()] for classes in space.classes]
         self._known: tuple[KnownColumn, ...] = ()

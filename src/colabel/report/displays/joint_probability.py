@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 
 from colabel.joint import Joint
 from colabel.joint._views import label_set_text, require_pandas
+from colabel.models.wrapped import joint_of
 from colabel.report.displays._axes import ACCENT, INK, QUIET, axes_or_new
 
 if TYPE_CHECKING:
@@ -109,15 +109,6 @@ class JointProbabilityDisplay:
         ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure  # type: ignore[assignment]
         return self
-
-
-def joint_of(estimator: Any, X: Any) -> Joint:
-    """Return the joint of a fitted model, or of the model at the end of a pipeline."""
-    if isinstance(estimator, Pipeline):
-        X = estimator[:-1].transform(X)
-        estimator = estimator[-1]
-    joint: Joint = estimator.joint(X)
-    return joint
 
 
 def _cut(text: str) -> str:
