@@ -98,9 +98,9 @@ def test_the_nearest_remark_is_taken(write_plan):
         "digit_traits/BR",
         "digit_traits/exact_match",
         "BR/exact_match",
+        "digit_traits",
         "BR",
         "exact_match",
-        "digit_traits",
     ]
     plan = load_plan(write_plan(PLAN + "[remarks]\n" + "".join(f'"{k}" = "why"\n' for k in keys)))
     for position, key in enumerate(keys):

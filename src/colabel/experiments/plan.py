@@ -141,9 +141,9 @@ class Plan:
             f"{dataset}/{method}",
             f"{dataset}/{measure}",
             f"{method}/{measure}",
+            dataset,
             method,
             measure,
-            dataset,
         )
         return next((key for key in keys if key in self.remarks), None)
 

@@ -243,16 +243,16 @@ def _disagreements(results: Results) -> list[str]:
 
 def _by_reason(plan: Plan, found: Sequence[tuple[str, str, str, Entry]]) -> list[str]:
     """One item for each remark with its figures, and one for each method that has none."""
-    items: dict[tuple[str | None, str], list[str]] = {}
+    items: dict[tuple[str, str], list[str]] = {}
     for measure, dataset, method, entry in found:
         key = plan.remark_key(measure, dataset, method)
         figure = (
             f"{method} on {dataset}, {MEASURES[measure].title} {_number(entry.mean)} against "
             f"{_number(entry.published or 0.0)} ({entry.gap:+.1f})"
         )
-        items.setdefault((key, "" if key else method), []).append(figure)
-    reasons = {key: plan.remarks[key] if key else "No reason was found." for key, _ in items}
-    return [f"- {'; '.join(figures)}. {reasons[key]}" for (key, _), figures in items.items()]
+        place = (plan.remarks[key], "") if key else ("No reason was found.", method)
+        items.setdefault(place, []).append(figure)
+    return [f"- {'; '.join(figures)}. {reason}" for (reason, _), figures in items.items()]
 
 
 def _claims(results: Results) -> list[str]:
