@@ -148,6 +148,14 @@ def test_markdown(results):
     assert "| A | 2.50 | 2.50 |" in text
 
 
+def test_markdown_has_the_remarks_on_what_agrees_too(results):
+    assert "### Remarks" not in results_markdown([results])
+    plan = replace(results.plan, remarks={**results.plan.remarks, "two/B": "Of B on two."})
+    assert "### Remarks\n\n- two/B: Of B on two.\n" in results_markdown(
+        [replace(results, plan=plan)]
+    )
+
+
 def test_terminal_tables(results):
     first, second = study_tables(results)
     assert [str(column.header) for column in first.columns] == ["method", "one", "two"]

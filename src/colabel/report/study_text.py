@@ -135,6 +135,7 @@ def _study(results: Results) -> list[str]:
         lines += _measure(results, measure)
     lines += _disagreements(results)
     lines += _claims(results)
+    lines += _other_remarks(results)
     lines += _seconds(results)
     if results.failures:
         lines += ["### Failures", "", failures_text(results.failures), ""]
@@ -262,6 +263,16 @@ def _claims(results: Results) -> list[str]:
     for claim in results.plan.claims:
         lines += [f"- {claim_sentence(claim, results.verdicts(claim))}"]
     return [*lines, ""]
+
+
+def _other_remarks(results: Results) -> list[str]:
+    """What the plan says of figures that have no print, or do not differ from it."""
+    plan = results.plan
+    used = {
+        plan.remark_key(*place) for *place, _ in (*results.below_print(), *results.above_print())
+    }
+    others = [f"- {key}: {text}" for key, text in plan.remarks.items() if key not in used]
+    return ["### Remarks", "", *others, ""] if others else []
 
 
 def claim_sentence(claim: Claim, verdicts: Sequence[Verdict]) -> str:
