@@ -8,7 +8,6 @@ Usage: python -m benchmarks.wide [--rows 2000] [--C 0.1 1 10]
 
 from __future__ import annotations
 
-import argparse
 import time
 from contextlib import nullcontext
 from typing import Any
@@ -16,7 +15,7 @@ from unittest import mock
 
 import numpy as np
 
-from benchmarks._common import machine, print_table
+from benchmarks._common import machine, parser, print_table
 from colabel import BinaryRelevance
 from colabel.datasets import load
 from colabel.learn._columns import UsedColumns
@@ -34,11 +33,11 @@ def timed(X: Any, Y: Any, C: float, *, keep_all: bool) -> tuple[float, np.ndarra
 
 def main() -> None:
     """Run and print the table."""
-    options = argparse.ArgumentParser(description=__doc__)
+    options = parser(__doc__)
     options.add_argument("--rows", type=int, default=2000)
     options.add_argument("--C", type=float, nargs="+", default=[0.1, 1.0, 10.0])
     given = options.parse_args()
-    data = load("rcv1subset1")
+    data = load("rcv1subset1", data_home=given.data)
     rows = np.random.default_rng(0).permutation(data.n_rows)[: given.rows]
     X: Any = data.X[rows]
     Y = data.Y[rows]

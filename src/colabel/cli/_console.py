@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import typer
 from rich.console import Console
@@ -17,13 +17,17 @@ MODEL_REFUSED = 3  # a model file that is damaged, too new, not safe, or not the
 INTERRUPTED = 130
 
 
+def silence(stream: TextIO) -> None:
+    """Let nothing that is still written to a stream reach the reader, who has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 class _Console(Console):
     """Goes on in silence when nobody reads any more, as behind `head`."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
-        stream = sys.stderr if self.stderr else sys.stdout
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        silence(sys.stderr if self.stderr else sys.stdout)
 
 
 def output() -> Console:

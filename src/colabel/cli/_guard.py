@@ -11,7 +11,15 @@ from typing import Any, TypeVar
 
 import typer
 
-from colabel.cli._console import INTERNAL, INTERRUPTED, MODEL_REFUSED, WRONG_USE, fail, note
+from colabel.cli._console import (
+    INTERNAL,
+    INTERRUPTED,
+    MODEL_REFUSED,
+    WRONG_USE,
+    fail,
+    note,
+    silence,
+)
 from colabel.saving import ModelFileError
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -44,7 +52,7 @@ def _run(command: Callable[..., None], arguments: Any, options: Any) -> None:
         fail(str(error), MODEL_REFUSED)
     except BrokenPipeError:
         # who read the output has stopped reading, as `head` does; nothing is wrong
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout)
         raise typer.Exit(0) from None
     except KeyboardInterrupt:
         fail("Stopped; nothing was written.", INTERRUPTED)

@@ -288,22 +288,29 @@ class Results:
                 found.append(Verdict(dataset, over, SPEED, holds, ratio, np.nan))
         return found
 
-    def compared(self) -> list[tuple[str, str, str, Entry]]:
-        """Return (measure, data set, method, entry) of all figures that have a gap to print."""
-        return [
+    @cached_property
+    def compared(self) -> tuple[tuple[str, str, str, Entry], ...]:
+        """All figures that have a gap to print: (measure, data set, method, entry)."""
+        return tuple(
             (measure, dataset, method, entry)
             for measure in self.plan.measures
             for (dataset, method), entry in self.table(measure).items()
             if entry.gap is not None and np.isfinite(entry.gap)
-        ]
+        )
 
     def below_print(self, limit: float = LIMIT) -> list[tuple[str, str, str, Entry]]:
         """Return what of `compared` is worse than print by more than `limit` standard errors."""
-        return [found for found in self.compared() if (found[3].gap or 0.0) < -limit]
+        return [found for found in self.compared if (found[3].gap or 0.0) < -limit]
 
     def above_print(self, limit: float = LIMIT) -> list[tuple[str, str, str, Entry]]:
         """Return what of `compared` is better than print by more than `limit` standard errors."""
-        return [found for found in self.compared() if (found[3].gap or 0.0) > limit]
+        return [found for found in self.compared if (found[3].gap or 0.0) > limit]
+
+    def other_remarks(self) -> dict[str, str]:
+        """Return the plan's remarks that no figure below or above print calls for."""
+        plan, differing = self.plan, (*self.below_print(), *self.above_print())
+        used = {plan.remark_key(*place) for *place, _ in differing}
+        return {key: text for key, text in plan.remarks.items() if key not in used}
 
 
 def _standard_error(values: Sequence[float] | Array) -> float:

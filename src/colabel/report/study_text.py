@@ -115,7 +115,7 @@ def _overview(studies: Sequence[Results]) -> list[str]:
         against = [len(found()) for found in (results.below_print, results.above_print)]
         verdicts = [v.holds for claim in results.plan.claims for v in results.verdicts(claim)]
         claims = [len(verdicts), *(verdicts.count(key) for key in ("yes", "better", "no"))]
-        counts = [len(cells), round(spent / 60), len(results.compared()), *against, *claims]
+        counts = [len(cells), round(spent / 60), len(results.compared), *against, *claims]
         lines += _markdown_row([results.plan.title, *map(str, counts)])
     return [
         *lines,
@@ -225,7 +225,7 @@ def _ranks(results: Results, measure: str) -> list[str]:
 
 
 def _disagreements(results: Results) -> list[str]:
-    compared = results.compared()
+    compared = results.compared
     if not compared:
         return []
     below, above = results.below_print(), results.above_print()
@@ -267,11 +267,7 @@ def _claims(results: Results) -> list[str]:
 
 def _other_remarks(results: Results) -> list[str]:
     """What the plan says of figures that have no print, or do not differ from it."""
-    plan = results.plan
-    used = {
-        plan.remark_key(*place) for *place, _ in (*results.below_print(), *results.above_print())
-    }
-    others = [f"- {key}: {text}" for key, text in plan.remarks.items() if key not in used]
+    others = [f"- {key}: {text}" for key, text in results.other_remarks().items()]
     return ["### Remarks", "", *others, ""] if others else []
 
 

@@ -119,13 +119,12 @@ class _Block:
     scale: Array
 
     @classmethod
-    def of(cls, energy: Array, curvature: Array | list[Array], ridge: Array) -> _Block:
-        """From energies (q,), curvature by the columns and ridge strengths (c,).
+    def of(cls, energy: Array, blocks: list[Array], ridge: Array) -> _Block:
+        """From energies (q,), blocks of the columns' curvature and ridge strengths (c,).
 
-        The curvature is a matrix (c, c), or the list of its blocks on the diagonal.
+        The blocks are those on the diagonal, one or more; what lies outside counts as zero.
         """
-        blocks = (curvature or [np.zeros((0, 0))]) if isinstance(curvature, list) else [curvature]
-        highest = max((float(np.diag(block).max(initial=0.0)) for block in blocks), default=0.0)
+        highest = max(float(np.diag(block).max(initial=0.0)) for block in blocks)
         ridge = np.maximum(ridge, _FLOOR * max(highest * float(energy.max()), 1e-300))
         cuts = np.cumsum([len(block) for block in blocks])[:-1]
         found = [
@@ -182,14 +181,15 @@ class RoundCoordinates:
         ) and theta.node.shape[0] == theta.edge.shape[0] > 1
         self._level = data.edges.level if self._together else 1.0
         sample = data.rows(np.arange(0, len(data.codes), max(1, len(data.codes) // _ROWS)))
-        curvature = _curvature(sample, layout, theta)
-        energies = data.nodes.energy(data.weight), data.edges.energy(data.weight)
-        ridges = penalty.node[layout.label_of_column], np.full(layout.n_edge_columns, penalty.ridge)
+        curvatures = _curvatures(sample, layout, theta, together=self._together)
+        energies = [data.nodes.energy(data.weight), data.edges.energy(data.weight)]
+        ridges = [
+            penalty.node[layout.label_of_column],
+            np.full(layout.n_edge_columns, penalty.ridge),
+        ]
         if self._together:
-            self._blocks = [_Block.of(energies[0], curvature, np.concatenate(ridges))]
-        else:
-            parts = _cut(curvature, layout)
-            self._blocks = [_Block.of(*own) for own in zip(energies, parts, ridges, strict=True)]
+            energies, ridges = energies[:1], [np.concatenate(ridges)]
+        self._blocks = [_Block.of(*own) for own in zip(energies, curvatures, ridges, strict=True)]
 
     def enter(self, theta: Parameters) -> Array:
         """Return the coordinates of parameters."""
@@ -227,21 +227,20 @@ class RoundCoordinates:
         return [both]
 
 
-def _curvature(data: FieldData, layout: FieldLayout, theta: Parameters) -> Array | list[Array]:
-    """All of the curvature, or its blocks on the diagonal where there are many columns."""
-    few = layout.n_node_columns + layout.n_edge_columns <= _LARGEST_ROTATION
-    return (column_curvature if few else own_curvature)(data, layout, theta)
+def _curvatures(
+    data: FieldData, layout: FieldLayout, theta: Parameters, *, together: bool
+) -> list[list[Array]]:
+    """Blocks of the curvature by all columns, or by the nodes' and by the edges' apart.
 
-
-def _cut(
-    curvature: Array | list[Array], layout: FieldLayout
-) -> tuple[Array | list[Array], Array | list[Array]]:
-    """The curvature by the nodes' columns, and by the edges'."""
-    if isinstance(curvature, list):
-        n_labels = len(layout.cardinalities)
-        return curvature[:n_labels], curvature[n_labels:]
+    All of it is one block; with very many columns, each variable and each edge has its own.
+    """
     cut = layout.n_node_columns
-    return curvature[:cut, :cut], curvature[cut:, cut:]
+    if cut + layout.n_edge_columns <= _LARGEST_ROTATION:
+        whole = column_curvature(data, layout, theta)
+        return [[whole]] if together else [[whole[:cut, :cut]], [whole[cut:, cut:]]]
+    own, n_labels = own_curvature(data, layout, theta), len(layout.cardinalities)
+    # A field without edges still has a (empty) block of them.
+    return [own] if together else [own[:n_labels], own[n_labels:] or [np.zeros((0, 0))]]
 
 
 def _flat(parts: list[Array]) -> Array:

@@ -20,6 +20,8 @@ _SHOWN = {
     "no": ("○", "no", 1.0),
     "not measured": ("–", "not measured", 0.0),
 }
+# Words for "yes", "better" and "no" on a claim of speed.
+_OF_SPEED = ("holds", "faster by less", "not faster")
 
 
 def claims_section(results: Results, level: str) -> Html:
@@ -63,11 +65,11 @@ def _sentence(verdicts: list[Verdict], faster: float | None) -> str:
     if not measured:
         return f"Not measured yet, in any of {counted(len(verdicts), 'comparison')}."
     yes, better, no = (
-        ("Holds significantly", "better but not significantly", "not better")
+        ("holds significantly", "better but not significantly", "not better")
         if faster is None
-        else ("Holds", "faster by less", "not faster")
+        else _OF_SPEED
     )
-    said = [f"{yes} in {counts['yes']} of {counted(measured, 'comparison')}"]
+    said = [f"{yes.capitalize()} in {counts['yes']} of {counted(measured, 'comparison')}"]
     if counts["better"]:
         said.append(f"{better} in {counts['better']}")
     if counts["no"]:
@@ -82,8 +84,8 @@ def _verdict(verdict: Verdict, digits: int) -> Field:
     if verdict.holds == "not measured":
         return Field(join(tag("span", sign, aria_hidden="true"), hidden(words)), None, kind)
     if verdict.measure == SPEED:
-        faster = {"yes": "holds", "better": "faster by less", "no": "not faster"}[verdict.holds]
-        words, amount, beside = faster, f" {verdict.difference:.2g} times as fast", None
+        words = _OF_SPEED[("yes", "better", "no").index(verdict.holds)]
+        amount, beside = f" {verdict.difference:.2g} times as fast", None
     else:
         amount = f" {signed(verdict.difference, digits)}"
         beside = tag("small", f"p {p_value(verdict.p_value)}", class_="print")
@@ -101,13 +103,12 @@ def disagreements_section(results: Results, key: str) -> Html:
     # Each remark once, in the order in which the tables point to it.
     texts = list(dict.fromkeys(plan.remarks[name] for name in used if name))
     links = {text: f"{key}-{place}" for place, text in enumerate(texts, start=1)}
-    others = {name: text for name, text in plan.remarks.items() if name not in used}
     return join(
         paragraph(_compared(results)),
         _disagreements(results, below, "Measured figures that fall short of print", links),
         _disagreements(results, above, "Measured figures that exceed print", links),
         _remarks(links),
-        _other_remarks(others),
+        _other_remarks(results.other_remarks()),
     )
 
 
@@ -120,7 +121,7 @@ def _remarks(links: Mapping[str, str]) -> Html | None:
 
 def _compared(results: Results) -> str:
     """Say how many figures fall short of print, and how many exceed it."""
-    total = len(results.compared())
+    total = len(results.compared)
     if not total:
         return "Nothing that has a published figure has been measured yet."
     below, above = len(results.below_print()), len(results.above_print())
