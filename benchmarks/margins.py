@@ -34,7 +34,7 @@ from sklearn.svm import LinearSVC
 from benchmarks._common import machine, parser, print_table
 from benchmarks.cdn import SVM_GRID, by_exact_match, machines, scaled, spread
 from colabel import MaxMarginOutputCoding, RankSVM, StackedBinaryRelevance
-from colabel._progress import progress_bar
+from colabel.core.progress import progress_bar
 from colabel.datasets import Dataset, kfold, load, random_splits
 from colabel.metrics import exact_match, f1_score
 

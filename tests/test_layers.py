@@ -31,16 +31,13 @@ ROOMS = (
     "preprocess",
     "metrics",
     "labels",
-    "bottom",
+    "core",
 )
 # Private files beside the rooms belong to the room they serve. A name ending in "_" is a prefix.
 HELPERS = {
     "_metric_": "metrics",
     "_label_": "labels",
-    "_files": "bottom",
-    "_progress": "bottom",
-    "_typing": "bottom",
-    "_version": "bottom",
+    "_version": "core",
 }
 # skops is always there, but slow to import.
 OPTIONAL = frozenset(
@@ -166,7 +163,7 @@ def test_every_folder_of_tests_is_a_package():
 def checked(tmp_path: Path, place: str, code: str) -> list[str]:
     """Violations of a file at `place` in a package that has some files in its rooms."""
     source = tmp_path / "src"
-    for name in ("labels", "_label_inputs", "_progress", "models/ctbn", "joint/tree", place):
+    for name in ("labels", "_label_inputs", "core/progress", "models/ctbn", "joint/tree", place):
         file = source / "colabel" / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
@@ -190,7 +187,7 @@ def checked(tmp_path: Path, place: str, code: str) -> list[str]:
         ("joint/base", "import colabel"),
         ("labels", "from colabel import metrics as m"),
         ("_label_columns", "from colabel._metric_pairs import aligned"),
-        ("_progress", "from colabel.labels import LabelSpace"),
+        ("core/progress", "from colabel.labels import LabelSpace"),
         ("joint/base", "import pandas as pd"),
         ("cli/main", "from matplotlib import pyplot"),
         ("cli/main", "try:\n    import torch.nn\nexcept ImportError:\n    torch = None"),
@@ -214,7 +211,7 @@ def test_checker_catches(tmp_path, place, code):
         ("models/__init__", "from .ctbn import CTBN"),
         ("metrics", "from colabel.labels import LabelSpace"),
         ("labels", "from colabel._label_inputs import read"),
-        ("labels", "from colabel._progress import progress_bar"),
+        ("labels", "from colabel.core.progress import progress_bar"),
         ("__init__", "from colabel.models.ctbn import CTBN"),
         ("report/tree", "def f():\n    import matplotlib"),
         ("report/tree", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pandas"),

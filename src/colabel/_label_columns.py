@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
-Bools = NDArray[np.bool_]
-Int32 = NDArray[np.int32]
+from colabel.core.arrays import Codes, Flags
+
+Values = NDArray[Any]
 
 MISSING = -1  # the code of a label that was not observed
 
@@ -28,8 +28,8 @@ _EXACT_FLOAT = 2.0**53  # integers beyond this have gaps in float64
 class Tidy(NamedTuple):
     """A column (n,) cleaned: its observed values, and where they are (None: everywhere)."""
 
-    values: Array
-    observed: Bools | None
+    values: Values
+    observed: Flags | None
 
 
 def is_missing(value: Any) -> bool:
@@ -42,7 +42,7 @@ def is_missing(value: Any) -> bool:
         return False
 
 
-def tidy(column: Array, name: str) -> Tidy:
+def tidy(column: Values, name: str) -> Tidy:
     """Separate a column's observed values from its missing ones; refuse what is no class.
 
     Parameters
@@ -73,7 +73,7 @@ def tidy(column: Array, name: str) -> Tidy:
     return Tidy(values, observed)
 
 
-def _require_classes(values: Array, name: str) -> None:
+def _require_classes(values: Values, name: str) -> None:
     """Floats must be class numbers: finite and whole."""
     whole = np.rint(values) == values
     finite = np.isfinite(values)
@@ -114,7 +114,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.bool_ | np.number | np.character) else value
 
 
-def object_array(values: Sequence[Any]) -> Array:
+def object_array(values: Sequence[Any]) -> Values:
     """Make a 1-d object array, also when the values are sequences themselves."""
     array = np.empty(len(values), dtype=object)
     for position, value in enumerate(values):
@@ -122,7 +122,7 @@ def object_array(values: Sequence[Any]) -> Array:
     return array
 
 
-def distinct(values: Array, name: str) -> tuple[Array, Int32]:
+def distinct(values: Values, name: str) -> tuple[Values, Codes]:
     """Sorted distinct values, and the position of each value among them.
 
     Parameters
@@ -151,7 +151,7 @@ def distinct(values: Array, name: str) -> tuple[Array, Int32]:
     return found, inverse.astype(np.int32)
 
 
-def _distinct_by_table(values: Array, low: int, high: int) -> tuple[Array, Int32]:
+def _distinct_by_table(values: Values, low: int, high: int) -> tuple[Values, Codes]:
     # counting beats sorting for the few small integers that labels usually are
     offsets = values.astype(np.int64) - low
     present = np.zeros(high - low + 1, dtype=bool)
@@ -177,7 +177,7 @@ def ordered(values: Iterable[Any], name: str) -> list[Any]:
     return list(dict.fromkeys(value for _, value in in_order))
 
 
-def lookup(classes: Array, values: Array) -> Int32:
+def lookup(classes: Values, values: Values) -> Codes:
     """Position of each value (m,) among sorted classes (k,); -1 where it is none of them."""
     kinds = classes.dtype.kind + values.dtype.kind
     if classes.dtype.kind in "Mm":
@@ -205,7 +205,7 @@ def few(values: Iterable[Any], limit: int = 6) -> str:
     return ", ".join(listed[:limit]) + more
 
 
-def common_dtype(classes: tuple[Array, ...]) -> np.dtype[Any]:
+def common_dtype(classes: tuple[Values, ...]) -> np.dtype[Any]:
     """Find the dtype that holds the values of all variables: object if they are of many sorts."""
     kinds = {c.dtype.kind for c in classes}
     if kinds <= set(_NUMERIC_KINDS) or (len(kinds) == 1 and kinds <= set("USMm")):

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from colabel._label_columns import MISSING, Array, Int32, distinct, few, is_missing, ordered, tidy
+from colabel._label_columns import MISSING, Values, distinct, few, is_missing, ordered, tidy
 from colabel._label_inputs import (
     Columns,
     Indicator,
@@ -20,6 +20,7 @@ from colabel._label_inputs import (
     set_codes,
     unique_names,
 )
+from colabel.core.arrays import Codes
 
 Kind = Literal["vector", "matrix", "sparse", "sets"]
 
@@ -28,14 +29,14 @@ class Inferred(NamedTuple):
     """The fields of a `LabelSpace`, in its order."""
 
     names: tuple[str, ...]
-    classes: tuple[Array, ...]
+    classes: tuple[Values, ...]
     kind: Kind
     members: tuple[Hashable, ...] = ()
 
 
 def infer_fields(
     Y: Any, names: Sequence[str] | None, *, allow_unobserved: bool, strings_are_labels: bool
-) -> tuple[Inferred, Int32]:
+) -> tuple[Inferred, Codes]:
     """Names, values and kind of labels Y, with the codes (n, d); see `labels.infer_space`."""
     given = read(Y, strings_are_labels=strings_are_labels)
     if isinstance(given, LabelRows):
@@ -58,9 +59,9 @@ def infer_fields(
     return fields, codes
 
 
-def _infer_columns(given: Columns, names: tuple[str, ...]) -> tuple[Inferred, Int32]:
+def _infer_columns(given: Columns, names: tuple[str, ...]) -> tuple[Inferred, Codes]:
     codes = np.full((len(given.arrays[0]), len(names)), MISSING, dtype=np.int32)
-    classes: list[Array] = []
+    classes: list[Values] = []
     for i, (array, name) in enumerate(zip(given.arrays, names, strict=True)):
         values, observed = tidy(array, name)
         found, column = distinct(values, name)

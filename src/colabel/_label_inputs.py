@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from colabel._label_columns import Array, Bools, Int32, few, is_missing
+from colabel._label_columns import Values, few, is_missing
+from colabel.core.arrays import Codes, Flags
 
 
 @dataclass(frozen=True)
 class Columns:
     """A table: one 1-d array per variable. ``is_vector`` says that Y was one-dimensional."""
 
-    arrays: tuple[Array, ...]
+    arrays: tuple[Values, ...]
     names: tuple[str, ...] | None
     is_vector: bool
 
@@ -30,7 +31,7 @@ class Columns:
 class Indicator:
     """A sparse 0/1 matrix, already as (n, d) codes."""
 
-    codes: Int32
+    codes: Codes
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def _read_frame(Y: Any) -> Columns:
     return Columns(tuple(_series_values(Y[name]) for name in Y.columns), names, is_vector=False)
 
 
-def _series_values(series: Any) -> Array:
+def _series_values(series: Any) -> Values:
     if hasattr(series, "isna") and not isinstance(series.dtype, np.dtype) and series.isna().any():
         # pandas would turn nullable integers with gaps into floats
         values = np.asarray(series.to_numpy(dtype=object))
@@ -156,7 +157,7 @@ def _label_rows(rows: Iterable[Any]) -> LabelRows:
     return LabelRows(tuple(collected))
 
 
-def _without_stringifying(rows: list[Any]) -> Array:
+def _without_stringifying(rows: list[Any]) -> Values:
     try:
         array = np.asarray(rows)
     except ValueError as error:
@@ -172,7 +173,7 @@ def _without_stringifying(rows: list[Any]) -> Array:
 
 
 def _read_array(
-    array: Array, names: tuple[str, ...] | None, *, strings_are_labels: bool = False
+    array: Values, names: tuple[str, ...] | None, *, strings_are_labels: bool = False
 ) -> Columns | Indicator | LabelRows:
     if array.ndim == 1 and array.dtype == object:
         rows = array.tolist()
@@ -239,7 +240,7 @@ def chosen_names(
     return names
 
 
-def set_codes(given: LabelRows, names: tuple[str, ...]) -> Int32:
+def set_codes(given: LabelRows, names: tuple[str, ...]) -> Codes:
     """0/1 codes (n, d) of rows of labels; -1 throughout a row that was not observed."""
     position = {name: i for i, name in enumerate(names)}
     codes = np.zeros((len(given.rows), len(names)), dtype=np.int32)
@@ -261,9 +262,9 @@ def set_codes(given: LabelRows, names: tuple[str, ...]) -> Int32:
     return codes
 
 
-def sets_of(codes: Array, labels: tuple[Hashable, ...]) -> list[set[Hashable] | None]:
+def sets_of(codes: Values, labels: tuple[Hashable, ...]) -> list[set[Hashable] | None]:
     """Turn 0/1 codes (n, d) into n sets of labels; None for a row without any observed label."""
-    absent: Bools = np.all(codes < 0, axis=1)
+    absent: Flags = np.all(codes < 0, axis=1)
     refuse_missing((codes < 0) & ~absent[:, None], "a set")
     return [
         None if none else {labels[i] for i in np.flatnonzero(row)}
@@ -271,7 +272,7 @@ def sets_of(codes: Array, labels: tuple[Hashable, ...]) -> list[set[Hashable] | 
     ]
 
 
-def refuse_missing(missing: Bools, container: str) -> None:
+def refuse_missing(missing: Flags, container: str) -> None:
     """Raise where a container cannot hold the missing labels marked in (n, d) booleans."""
     if missing.any():
         row, column = np.argwhere(missing)[0]

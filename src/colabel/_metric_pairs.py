@@ -9,10 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from colabel._label_columns import distinct, few, lookup, object_array, tidy
 from colabel._label_inputs import default_names
-from colabel.labels import MISSING, Codes, LabelSpace, infer_space
-
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
+from colabel.core.arrays import Array, Codes, Flags
+from colabel.labels import MISSING, LabelSpace, infer_space
 
 
 class Pair(NamedTuple):
@@ -31,7 +29,7 @@ def aligned(
     metric: str,
     *,
     missing_truth: bool = False,
-) -> tuple[Pair, Floats]:
+) -> tuple[Pair, Array]:
     """Codes of both over the union of their values, and the weights, of the rows that count."""
     space, true = _inferred(Y_true, "Y_true", labels=False)
     other, pred = _inferred(Y_pred, "Y_pred", labels=space.kind == "sets")
@@ -134,7 +132,7 @@ def _require_comparable(pair: Pair, metric: str, missing_truth: bool) -> None:
         )
 
 
-def indicators(pair: Pair) -> tuple[Bools, Bools]:
+def indicators(pair: Pair) -> tuple[Flags, Flags]:
     """Rows as sets: (n, d) booleans for 0/1 labels, else (n, number of pairs that occur)."""
     if pair.zero_one:
         return pair.true == 1, pair.pred == 1
@@ -155,14 +153,14 @@ def at_least_two(indicator: NDArray[Any]) -> NDArray[Any]:
     return indicator if indicator.shape[1] > 1 else np.hstack([indicator, empty])
 
 
-def label_means(rows: Bools, values: Floats, weights: Floats) -> Floats:
+def label_means(rows: Flags, values: Array, weights: Array) -> Array:
     """For each label, the weighted mean of values (n,) over the rows that have it; 0 if none."""
     counts = weights @ rows
-    means: Floats = (weights * values) @ rows / np.where(counts > 0, counts, 1.0)
+    means: Array = (weights * values) @ rows / np.where(counts > 0, counts, 1.0)
     return means
 
 
-def checked_weights(sample_weight: ArrayLike | None, n_rows: int) -> Floats:
+def checked_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
     if sample_weight is None:
         return np.ones(n_rows)
     weights = np.asarray(sample_weight, dtype=np.float64)

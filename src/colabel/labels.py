@@ -22,10 +22,9 @@ from colabel._label_inputs import (
     set_codes,
     sets_of,
 )
+from colabel.core.arrays import Codes
 
 __all__ = ["MISSING", "Codes", "Kind", "LabelSpace"]
-
-Codes = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

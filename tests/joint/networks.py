@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
+from colabel.core.label_features import column_owner, label_columns
 from colabel.joint import LinearConditionals
-from colabel.learn.label_features import column_owner, label_columns
 from tests.joint.oracle import Oracle
 
 

@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 from colabel import CDN, BinaryRelevance
+from colabel.core.label_features import column_owner
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork
-from colabel.learn.label_features import column_owner
 from colabel.metrics import exact_match
 from colabel.models._cdn_conditionals import row_keys
 

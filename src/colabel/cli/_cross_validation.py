@@ -13,13 +13,13 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from colabel.core.arrays import Indices
 from colabel.datasets import Dataset
 from colabel.joint import Joint
 from colabel.models.base import JointClassifier
 from colabel.models.wrapped import joint_of
 from colabel.tables.measures import MEASURES, label_scores
 
-Indices = NDArray[np.intp]
 Folds = Sequence[tuple[Indices, Indices]]
 
 

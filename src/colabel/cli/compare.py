@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from colabel._progress import progress_bar
 from colabel.cli import _options as given
 from colabel.cli._console import output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._summary import show_summary
+from colabel.core.progress import progress_bar
 from colabel.report import write_comparison_html
 from colabel.tables import TableRequest, load_table, summarise
 from colabel.tables.comparing import (

@@ -11,9 +11,9 @@ import typer
 from rich import box
 from rich.table import Table
 
-from colabel._files import written_whole
 from colabel.cli._console import output
 from colabel.cli._guard import guarded
+from colabel.core.files import written_whole
 from colabel.datasets import Dataset, DatasetError, list_datasets, load, load_digit_traits
 from colabel.datasets.catalogue import CATALOGUE, CatalogueEntry
 from colabel.datasets.loading import default_cache

@@ -14,10 +14,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from colabel._progress import progress_bar
 from colabel.cli._console import WRONG_USE, fail, output, stderr_is_terminal
 from colabel.cli._cross_validation import Folds, Result, cross_validate, fit, scaled
 from colabel.cli._one_row import show_one_row
+from colabel.core.progress import progress_bar
 from colabel.datasets import Dataset, DatasetError, kfold, load_digit_traits
 from colabel.models import CTBN, BinaryRelevance
 from colabel.models.base import JointClassifier

@@ -15,12 +15,12 @@ from typing import Annotated, TextIO
 
 import typer
 
-from colabel._files import written_whole
-from colabel._progress import row_counter
 from colabel.cli import _options as given
 from colabel.cli._console import messages, output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
+from colabel.core.files import written_whole
+from colabel.core.progress import row_counter
 from colabel.tables import PredictionRequest, Predictor, TableError, open_table
 
 

@@ -164,7 +164,7 @@ def report(
 
       [cyan]colabel study report ctbn mlcrf -o RESULTS.md[/cyan]
     """
-    from colabel._files import written_whole
+    from colabel.core.files import written_whole
 
     results = [_results(load_plan(plan, quick=quick), store) for plan in plans]
     for found in results:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from colabel.core.arrays import Codes
 from colabel.joint import Joint
 from colabel.joint.sizes import N_DRAWS
-from colabel.labels import Codes
 
 _ENTRIES_AT_ONCE = 2**22
 

@@ -7,11 +7,11 @@ from types import MappingProxyType
 
 import numpy as np
 
+from colabel.core.arrays import Codes
 from colabel.decide._f1 import F1
 from colabel.decide._jaccard import Jaccard
 from colabel.decide._rules import Decision, Hamming, Subset
 from colabel.joint import Joint
-from colabel.labels import Codes
 
 DECISIONS: Mapping[str, Decision] = MappingProxyType(
     {"subset": Subset(), "hamming": Hamming(), "f1": F1(), "jaccard": Jaccard()}

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Codes
 from colabel.decide._chunks import by_chunks
 from colabel.joint import Joint
 from colabel.joint.sizes import SizeMarginals, require_zero_one
-from colabel.labels import Codes
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -67,13 +64,13 @@ class F1:
         return pick(codes, expected)
 
 
-def pick(codes: Codes, expected: FloatArray) -> Codes:
+def pick(codes: Codes, expected: Array) -> Codes:
     """Of vectors (n, m, d) the one with the largest value (n, m) in each row, (n, d)."""
     picked: Codes = codes[np.arange(len(codes)), expected.argmax(axis=1)]
     return picked
 
 
-def best_of_each_size(sizes: SizeMarginals) -> tuple[Codes, FloatArray]:
+def best_of_each_size(sizes: SizeMarginals) -> tuple[Codes, Array]:
     """For each number of labels 0..d the vector with the largest expected F1, and that F1.
 
     Returns

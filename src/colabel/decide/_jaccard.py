@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Codes
 from colabel.decide._chunks import by_chunks
 from colabel.decide._f1 import best_of_each_size, pick
 from colabel.joint import Joint
@@ -19,9 +20,6 @@ from colabel.joint.sizes import (
     require_zero_one,
     vector_probabilities,
 )
-from colabel.labels import Codes
-
-FloatArray = NDArray[np.float64]
 
 _N_BEST = 10  # most probable vectors among the candidates
 
@@ -95,7 +93,7 @@ def candidates(joint: Joint) -> Codes:
     return np.concatenate([prefixes, by_f1[:, 1:], joint.mode_codes()[:, None], likely], axis=1)
 
 
-def mean_overlap(codes: Codes, draws: Codes, zero_division: float) -> FloatArray:
+def mean_overlap(codes: Codes, draws: Codes, zero_division: float) -> Array:
     """Mean overlap (n, m) of vectors (n, m, d) with draws (N, n, d) of the same rows."""
     # single precision counts labels exactly, and a row at a time stays in the processor's cache
     drawn = draws.transpose(1, 2, 0).astype(np.float32)
@@ -108,7 +106,7 @@ def mean_overlap(codes: Codes, draws: Codes, zero_division: float) -> FloatArray
 
 
 @lru_cache(maxsize=4)
-def _overlaps(n_labels: int, zero_division: float) -> FloatArray:
+def _overlaps(n_labels: int, zero_division: float) -> Array:
     """J(y, h) of all pairs of label vectors, (2^d, 2^d)."""
     vectors = all_vectors(n_labels).astype(np.float64)
     sizes = vectors.sum(axis=1)

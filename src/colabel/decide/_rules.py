@@ -7,8 +7,8 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from colabel.core.arrays import Codes
 from colabel.joint import Joint
-from colabel.labels import Codes
 
 
 class Decision(Protocol):

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from colabel._files import written_whole
+from colabel.core.files import written_whole
 from colabel.experiments.store import Row
 
 

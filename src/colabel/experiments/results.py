@@ -9,15 +9,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array
 from colabel.experiments.cells import Cell, expand
 from colabel.experiments.measures import MEASURES
 from colabel.experiments.plan import Claim, Plan
 from colabel.experiments.statistics import Paired, Ranking, corrected_t, paired_t, rank_methods
 from colabel.experiments.store import Row, Store
-
-Array = NDArray[np.float64]
 
 LEVEL = 0.05
 """Level of all tests."""

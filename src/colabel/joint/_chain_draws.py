@@ -7,14 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.joint._chain_links import Links
 from colabel.joint._chain_prefixes import Prefixes, bin_sums, root
-from colabel.labels import MISSING, Codes
-
-FloatArray = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from colabel.labels import MISSING
 
 
 @dataclass(frozen=True)
@@ -37,19 +34,19 @@ class Draws:
     vectors: Prefixes
     columns: Indices
     which: Indices
-    log_weight: FloatArray
+    log_weight: Array
 
     @property
-    def weight(self) -> FloatArray:
+    def weight(self) -> Array:
         """Weights (S, n) that sum to one in every row; zero where no draw is possible."""
         largest = self.log_weight.max(axis=0)
         weight = np.exp(self.log_weight - np.where(np.isfinite(largest), largest, 0.0))
         total = weight.sum(axis=0)
-        normalised: FloatArray = weight / np.where(total > 0, total, 1.0)
+        normalised: Array = weight / np.where(total > 0, total, 1.0)
         return normalised
 
     @property
-    def vector_weight(self) -> FloatArray:
+    def vector_weight(self) -> Array:
         """Summed weight (m,) of the draws of each distinct vector."""
         return bin_sums(self.which.ravel(), self.weight.ravel(), len(self.vectors))
 
@@ -60,7 +57,7 @@ def begin(rows: Indices, n_samples: int) -> Draws:
     return Draws(root(rows), rows, which, np.zeros(which.shape))
 
 
-def step(links: Links, known: Codes, draws: Draws, uniform: FloatArray) -> tuple[Draws, FloatArray]:
+def step(links: Links, known: Codes, draws: Draws, uniform: Array) -> tuple[Draws, Array]:
     """Draw the next label of every draw by inverting its distribution function.
 
     Returns the longer draws and the log-probabilities (m, K) they were drawn from.
@@ -91,7 +88,7 @@ def step(links: Links, known: Codes, draws: Draws, uniform: FloatArray) -> tuple
     return Draws(longer, draws.columns, (np.cumsum(occurs) - 1)[pair], log_weight), table
 
 
-def _inverted(table: FloatArray, which: Indices, uniform: FloatArray) -> Indices:
+def _inverted(table: Array, which: Indices, uniform: Array) -> Indices:
     cumulated = np.exp(table).cumsum(axis=1)
     # Dividing makes the last value exactly 1, so a value of probability zero is never drawn.
     cumulated /= cumulated[:, -1:]
@@ -101,7 +98,7 @@ def _inverted(table: FloatArray, which: Indices, uniform: FloatArray) -> Indices
     return value
 
 
-def shared_uniforms(n_samples: int, n_labels: int, seed: int) -> FloatArray:
+def shared_uniforms(n_samples: int, n_labels: int, seed: int) -> Array:
     """Uniform numbers (d, S, 1) that all rows share.
 
     Sharing them makes the answer for a row independent of the rows it is asked with.
@@ -110,7 +107,7 @@ def shared_uniforms(n_samples: int, n_labels: int, seed: int) -> FloatArray:
 
 
 def draw_vectors(
-    links: Links, known: Codes, rows: Indices, uniforms: Sequence[FloatArray] | FloatArray
+    links: Links, known: Codes, rows: Indices, uniforms: Sequence[Array] | Array
 ) -> Draws:
     """Draw complete vectors of some rows from uniforms (d, S, n) or (d, S, 1)."""
     draws = begin(rows, uniforms[0].shape[0])
@@ -120,7 +117,7 @@ def draw_vectors(
 
 
 def continue_from(
-    links: Links, known: Codes, prefixes: Prefixes, weight: FloatArray, size: int, rng: Generator
+    links: Links, known: Codes, prefixes: Prefixes, weight: Array, size: int, rng: Generator
 ) -> Codes:
     """Draw a prefix of each row by its weight, then the labels after it: codes (size, n, d).
 
@@ -147,7 +144,7 @@ def continue_from(
     return draws.vectors.codes[draws.which]
 
 
-def _last_positive(weight: FloatArray, start: Indices, stop: Indices) -> Indices:
+def _last_positive(weight: Array, start: Indices, stop: Indices) -> Indices:
     """Position of the last prefix of each row whose weight is not zero, (n,)."""
     positive = np.flatnonzero(weight > 0)
     last: Indices = positive[np.searchsorted(positive, stop) - 1]

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.joint._chain_links import Links
 from colabel.joint._chain_prefixes import Prefixes
-from colabel.labels import MISSING, Codes
-
-FloatArray = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from colabel.labels import MISSING
 
 # Probabilities in the grids of one step, as numbers: few enough to stay near the processor.
 _CELLS_AT_ONCE = 1 << 20
@@ -33,15 +30,15 @@ class Grid:
     """
 
     codes: Codes
-    log_prob: FloatArray
+    log_prob: Array
 
-    def children(self, links: Links) -> FloatArray:
+    def children(self, links: Links) -> Array:
         """Log-probabilities (n, M, K) of the prefixes one longer."""
         table = links.log_prob_grid(self.codes)
         table += self.log_prob[:, :, None]
         return table
 
-    def grow(self, table: FloatArray, value: int) -> Grid:
+    def grow(self, table: Array, value: int) -> Grid:
         """Return the prefixes one longer: with a known value, or with all if it is MISSING."""
         n_rows, n_prefixes, n_values = table.shape
         if value != MISSING:
@@ -51,17 +48,17 @@ class Grid:
         codes = np.column_stack([np.repeat(self.codes, n_values, axis=0), values])
         return Grid(codes, table.reshape(n_rows, -1))
 
-    def log_total(self) -> FloatArray:
+    def log_total(self) -> Array:
         """Log of the summed probabilities of each row, (n,)."""
         largest = self.log_prob.max(axis=1)
         shift = np.where(np.isfinite(largest), largest, 0.0)
         with np.errstate(divide="ignore"):
-            total: FloatArray = np.log(np.exp(self.log_prob - shift[:, None]).sum(axis=1)) + shift
+            total: Array = np.log(np.exp(self.log_prob - shift[:, None]).sum(axis=1)) + shift
         return total
 
-    def weight(self) -> FloatArray:
+    def weight(self) -> Array:
         """Probability (n, M) of each prefix among those of its row."""
-        weight: FloatArray = np.exp(self.log_prob - self.log_total()[:, None])
+        weight: Array = np.exp(self.log_prob - self.log_total()[:, None])
         return weight
 
     def best(self, k: int) -> Prefixes:
@@ -90,7 +87,7 @@ def grid(links: Links, known: Codes, length: int) -> Grid:
     return found
 
 
-def alike(rows: Indices, known: Codes, bits: FloatArray) -> Iterator[Indices]:
+def alike(rows: Indices, known: Codes, bits: Array) -> Iterator[Indices]:
     """Cut rows into groups with the same known values, small enough for one grid.
 
     Parameters

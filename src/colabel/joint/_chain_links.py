@@ -9,18 +9,15 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from colabel.joint.base import Rows
-from colabel.labels import MISSING, Codes
+from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.core.label_features import column_owner, label_columns
+from colabel.labels import MISSING
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.glm import FittedTasks, loss_for
 from colabel.learn.glm.design import linear_scores
-from colabel.learn.label_features import column_owner, label_columns
 from colabel.learn.linear import LinearModels
-
-FloatArray = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 # Features of (row, prefix) pairs that a classifier is shown at once, as numbers: 128 MiB.
 _NUMBERS_AT_ONCE = 1 << 24
@@ -47,7 +44,7 @@ class Links(Protocol):
         """Number of values of the label at each position, (d,)."""
         ...
 
-    def log_prob(self, rows: Indices, prefix: Codes) -> FloatArray:
+    def log_prob(self, rows: Indices, prefix: Codes) -> Array:
         """Log-probabilities (m, K) of the values of the label at position k.
 
         Parameters
@@ -59,11 +56,11 @@ class Links(Protocol):
         """
         ...
 
-    def log_prob_grid(self, prefixes: Codes) -> FloatArray:
+    def log_prob_grid(self, prefixes: Codes) -> Array:
         """Log-probabilities (n, M, K) for every row and each of the prefixes (M, k)."""
         ...
 
-    def log_ceiling(self, known: Codes) -> FloatArray:
+    def log_ceiling(self, known: Codes) -> Array:
         """Upper bounds (n, d) of the log-probability any value has after any prefix.
 
         Zeros will do; tighter bounds spare an exact search some prefixes.
@@ -80,7 +77,7 @@ class Links(Protocol):
         ...
 
 
-def _grid_of_pairs(links: Links, prefixes: Codes) -> FloatArray:
+def _grid_of_pairs(links: Links, prefixes: Codes) -> Array:
     """Ask about every row and prefix pair by pair."""
     rows = np.repeat(np.arange(links.n_rows), len(prefixes))
     table = links.log_prob(rows, np.tile(prefixes, (links.n_rows, 1)))
@@ -104,7 +101,7 @@ class TableLinks:
            [0.9, 0.1]])
     """
 
-    tables: tuple[FloatArray, ...]
+    tables: tuple[Array, ...]
 
     @classmethod
     def of(cls, tables: Sequence[ArrayLike]) -> TableLinks:
@@ -130,16 +127,16 @@ class TableLinks:
         """See `Links.cardinalities`."""
         return tuple(table.shape[-1] for table in self.tables)
 
-    def log_prob(self, rows: Indices, prefix: Codes) -> FloatArray:
+    def log_prob(self, rows: Indices, prefix: Codes) -> Array:
         """See `Links.log_prob`."""
-        found: FloatArray = self.tables[prefix.shape[1]][(rows, *prefix.T)]
+        found: Array = self.tables[prefix.shape[1]][(rows, *prefix.T)]
         return found
 
-    def log_prob_grid(self, prefixes: Codes) -> FloatArray:
+    def log_prob_grid(self, prefixes: Codes) -> Array:
         """See `Links.log_prob_grid`."""
         return _grid_of_pairs(self, prefixes)
 
-    def log_ceiling(self, known: Codes) -> FloatArray:
+    def log_ceiling(self, known: Codes) -> Array:
         """See `Links.log_ceiling`."""
         largest = [table.max(axis=tuple(range(1, table.ndim))) for table in self.tables]
         return np.stack(largest, axis=1)
@@ -165,12 +162,12 @@ class LinearLink:
         Probability kept for values that training lacked.
     """
 
-    base: FloatArray
-    gain: FloatArray
+    base: Array
+    gain: Array
     n_classes: int
-    floor: FloatArray
+    floor: Array
 
-    def log_prob(self, rows: Indices, prefix: Codes) -> FloatArray:
+    def log_prob(self, rows: Indices, prefix: Codes) -> Array:
         """See `Links.log_prob`."""
         if self.n_classes == 2:
             table = np.empty((len(rows), 2))
@@ -178,7 +175,7 @@ class LinearLink:
             return table
         return self._softmax(self.base[rows] + self._gained(prefix))
 
-    def log_prob_grid(self, prefixes: Codes) -> FloatArray:
+    def log_prob_grid(self, prefixes: Codes) -> Array:
         """See `Links.log_prob_grid`: the labels' part is the same for all rows."""
         gained = self._gained(prefixes)
         if self.n_classes == 2:
@@ -188,19 +185,19 @@ class LinearLink:
         scores = self.base[:, None, :] + gained
         return self._softmax(scores.reshape(-1, scores.shape[2])).reshape(scores.shape)
 
-    def _gained(self, prefix: Codes) -> FloatArray:
+    def _gained(self, prefix: Codes) -> Array:
         """What the labels add to the scores, (m, S)."""
         gained = np.zeros((len(prefix), self.base.shape[1]))
         for position, values in enumerate(prefix.T):
             gained += self.gain[position, values]
         return gained
 
-    def _softmax(self, scores: FloatArray) -> FloatArray:
+    def _softmax(self, scores: Array) -> Array:
         fitted = FittedTasks(np.empty(0), self.floor[None], np.empty(0, dtype=bool), 0)
-        log_prob: FloatArray = fitted.log_prob(loss_for(self.n_classes), scores.T[None])[0].T
+        log_prob: Array = fitted.log_prob(loss_for(self.n_classes), scores.T[None])[0].T
         return log_prob
 
-    def log_ceiling(self, before: Codes, n_values: Sequence[int]) -> FloatArray:
+    def log_ceiling(self, before: Codes, n_values: Sequence[int]) -> Array:
         r"""Upper bound (n,) of the log-probability of any value, by interval arithmetic.
 
         A value v with scores s has probability 1 / sum_u exp(s_u - s_v), and each difference is
@@ -228,13 +225,13 @@ class LinearLink:
         with np.errstate(over="ignore"):
             largest = (1.0 / np.exp(ahead).sum(axis=1)).max(axis=1)
         kept = largest * (1.0 - self.floor.sum())
-        ceiling: FloatArray = np.log(np.clip(kept, self.floor.max(), 1.0))
+        ceiling: Array = np.log(np.clip(kept, self.floor.max(), 1.0))
         return ceiling
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _log_odds_to_log_prob(
-    base: FloatArray, gain: FloatArray, rows: Indices, prefix: Codes, table: FloatArray
+    base: Array, gain: Array, rows: Indices, prefix: Codes, table: Array
 ) -> None:
     """Fill table (m, 2) for a label of two values; sums run in the order of the chain.
 
@@ -250,7 +247,7 @@ def _log_odds_to_log_prob(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _log_odds_grid(base: FloatArray, gained: FloatArray, table: FloatArray) -> None:
+def _log_odds_grid(base: Array, gained: Array, table: Array) -> None:
     """Fill table (n, M, 2) from log-odds base (n,) + gained (M,)."""
     for i in range(base.size):
         for j in range(gained.size):
@@ -294,15 +291,15 @@ class LinearLinks:
         """See `Links.cardinalities`."""
         return tuple(link.n_classes for link in self.links)
 
-    def log_prob(self, rows: Indices, prefix: Codes) -> FloatArray:
+    def log_prob(self, rows: Indices, prefix: Codes) -> Array:
         """See `Links.log_prob`."""
         return self.links[prefix.shape[1]].log_prob(rows, prefix)
 
-    def log_prob_grid(self, prefixes: Codes) -> FloatArray:
+    def log_prob_grid(self, prefixes: Codes) -> Array:
         """See `Links.log_prob_grid`."""
         return self.links[prefixes.shape[1]].log_prob_grid(prefixes)
 
-    def log_ceiling(self, known: Codes) -> FloatArray:
+    def log_ceiling(self, known: Codes) -> Array:
         """See `Links.log_ceiling`."""
         sizes = self.cardinalities
         return np.stack(
@@ -314,7 +311,7 @@ class LinearLinks:
         return LinearLinks(tuple(replace(link, base=link.base[rows]) for link in self.links))
 
 
-def _label_gain(coef: FloatArray, before: Indices, cardinalities: Sequence[int]) -> FloatArray:
+def _label_gain(coef: Array, before: Indices, cardinalities: Sequence[int]) -> Array:
     """Turn the weights (S, e) of label columns into gains (k, V, S) of the labels `before`."""
     owner = column_owner(cardinalities)
     gain = np.zeros((len(before), max(cardinalities), coef.shape[0]))
@@ -344,7 +341,7 @@ class EstimatorLinks:
         """See `Links.cardinalities`."""
         return tuple(self.label_cardinalities[label] for label in self.order)
 
-    def log_prob(self, rows: Indices, prefix: Codes) -> FloatArray:
+    def log_prob(self, rows: Indices, prefix: Codes) -> Array:
         """See `Links.log_prob`."""
         position = prefix.shape[1]
         target = self.order[position]
@@ -358,11 +355,11 @@ class EstimatorLinks:
             table[part] = self.models.models[target].log_prob(self.X[rows[part]], extra)
         return table
 
-    def log_prob_grid(self, prefixes: Codes) -> FloatArray:
+    def log_prob_grid(self, prefixes: Codes) -> Array:
         """See `Links.log_prob_grid`."""
         return _grid_of_pairs(self, prefixes)
 
-    def log_ceiling(self, known: Codes) -> FloatArray:
+    def log_ceiling(self, known: Codes) -> Array:
         """See `Links.log_ceiling`: nothing is known of a classifier."""
         return np.zeros(known.shape)
 

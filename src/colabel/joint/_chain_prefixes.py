@@ -8,11 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.joint._chain_links import Links
-from colabel.labels import MISSING, Codes
-
-FloatArray = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from colabel.labels import MISSING
 
 # Codes that the prefixes of one step may hold, as numbers: 32 MiB.
 _CODES_AT_ONCE = 1 << 23
@@ -34,7 +32,7 @@ class Prefixes:
 
     rows: Indices
     codes: Codes
-    log_prob: FloatArray
+    log_prob: Array
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -43,14 +41,14 @@ class Prefixes:
         """Return some of the prefixes."""
         return Prefixes(self.rows[index], self.codes[index], self.log_prob[index])
 
-    def extend(self, parents: Indices, values: Indices, log_prob: FloatArray) -> Prefixes:
+    def extend(self, parents: Indices, values: Indices, log_prob: Array) -> Prefixes:
         """Return prefixes one longer: parent i followed by value i."""
         codes = np.empty((len(parents), self.codes.shape[1] + 1), dtype=np.int32)
         codes[:, :-1] = self.codes[parents]
         codes[:, -1] = values
         return Prefixes(self.rows[parents], codes, log_prob)
 
-    def grow(self, table: FloatArray, keep: NDArray[np.bool_]) -> Prefixes:
+    def grow(self, table: Array, keep: NDArray[np.bool_]) -> Prefixes:
         """Return the children that `keep` (m, K) marks, in order; `table` (m, K) scores them."""
         parents, values = np.nonzero(keep)
         return self.extend(parents, values, table[keep])
@@ -75,7 +73,7 @@ def joined(parts: Sequence[Prefixes]) -> Prefixes:
     )
 
 
-def children(links: Links, prefixes: Prefixes, known: Codes) -> FloatArray:
+def children(links: Links, prefixes: Prefixes, known: Codes) -> Array:
     """Log-probabilities (m, K) of the prefixes one longer; -inf where they contradict `known`.
 
     Parameters
@@ -91,9 +89,7 @@ def children(links: Links, prefixes: Prefixes, known: Codes) -> FloatArray:
     return table
 
 
-def best_distinct(
-    prefixes: Prefixes, n_rows: int, k: int
-) -> tuple[Codes, FloatArray, NDArray[np.intp]]:
+def best_distinct(prefixes: Prefixes, n_rows: int, k: int) -> tuple[Codes, Array, NDArray[np.intp]]:
     """Choose the k most probable of each row's vectors, each vector once.
 
     Returns
@@ -128,38 +124,38 @@ def rank_in_row(rows: Indices) -> Indices:
     return np.arange(len(rows)) - np.searchsorted(rows, rows)
 
 
-def bin_sums(bins: Indices, values: FloatArray, n_bins: int) -> FloatArray:
+def bin_sums(bins: Indices, values: Array, n_bins: int) -> Array:
     """Sum values (m,) by bin, (n_bins,)."""
     return np.bincount(bins, weights=values, minlength=n_bins).astype(np.float64, copy=False)
 
 
-def row_sums(rows: Indices, values: FloatArray, n_rows: int) -> FloatArray:
+def row_sums(rows: Indices, values: Array, n_rows: int) -> Array:
     """Sum values (m, K) by row, (n, K)."""
     return np.stack([bin_sums(rows, column, n_rows) for column in values.T], axis=1)
 
 
-def row_max(rows: Indices, values: FloatArray, n_rows: int) -> FloatArray:
+def row_max(rows: Indices, values: Array, n_rows: int) -> Array:
     """Largest value (n,) of each row, -inf for a row without any."""
     largest = np.full(n_rows, -np.inf)
     np.maximum.at(largest, rows, values)
     return largest
 
 
-def row_log_sum(prefixes: Prefixes, n_rows: int) -> FloatArray:
+def row_log_sum(prefixes: Prefixes, n_rows: int) -> Array:
     """Log of the summed probabilities of each row's prefixes, (n,)."""
     largest = row_max(prefixes.rows, prefixes.log_prob, n_rows)
     shift = np.where(np.isfinite(largest), largest, 0.0)
     scaled = np.exp(prefixes.log_prob - shift[prefixes.rows])
     total = bin_sums(prefixes.rows, scaled, n_rows)
     with np.errstate(divide="ignore"):
-        log_sum: FloatArray = np.log(total) + shift
+        log_sum: Array = np.log(total) + shift
     return log_sum
 
 
-def log_completions(known: Codes, cardinalities: Sequence[int]) -> FloatArray:
+def log_completions(known: Codes, cardinalities: Sequence[int]) -> Array:
     """Log2 of the number (n,) of label vectors that agree with `known` (n, d)."""
     bits = np.log2(np.asarray(cardinalities, dtype=np.float64))
-    found: FloatArray = (known == MISSING) @ bits
+    found: Array = (known == MISSING) @ bits
     return found
 
 

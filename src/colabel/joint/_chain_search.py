@@ -16,17 +16,13 @@ from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.joint import _chain_prefixes as grown
 from colabel.joint._chain_draws import draw_vectors, shared_uniforms
 from colabel.joint._chain_grid import alike, grid
 from colabel.joint._chain_links import Links
 from colabel.joint._chain_prefixes import Prefixes, children
-from colabel.labels import Codes
-
-FloatArray = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 ENUMERATION_LIMIT = 1 << 16  # label vectors of one row that are written out
 MAX_PREFIXES = 1_000_000  # prefixes of one row that an exact search visits before it gives up
@@ -158,7 +154,7 @@ class BranchAndBound:
         return best
 
 
-def _log_ahead(links: Links, known: Codes) -> FloatArray:
+def _log_ahead(links: Links, known: Codes) -> Array:
     """Upper bounds (n, d + 1) of what the links from each position on can contribute."""
     ceiling = links.log_ceiling(known)
     summed = np.cumsum(ceiling[:, ::-1], axis=1)[:, ::-1]
@@ -172,7 +168,7 @@ def _best(prefixes: Prefixes, n_rows: int, k: int) -> Prefixes:
     return Prefixes(rows, codes[rows, rank], log_prob[rows, rank])
 
 
-def _kth(prefixes: Prefixes, n_rows: int, k: int) -> FloatArray:
+def _kth(prefixes: Prefixes, n_rows: int, k: int) -> Array:
     """Log-probability (n,) of every row's k-th best vector, -inf where there are fewer."""
     return grown.best_distinct(prefixes, n_rows, k)[1][:, -1]
 
@@ -240,7 +236,7 @@ class EpsilonSearch:
         ]
         return grown.joined([greedy, *parts])
 
-    def _reached(self, links: Links, known: Codes, rows: Indices, least: FloatArray) -> Prefixes:
+    def _reached(self, links: Links, known: Codes, rows: Indices, least: Array) -> Prefixes:
         alive, led = grown.root(rows), grown.root(rows[:0])
         threshold = math.log(self.epsilon)
         for _ in links.cardinalities:
@@ -255,7 +251,7 @@ class EpsilonSearch:
         return grown.joined([alive, led])
 
 
-def _greedy_step(prefixes: Prefixes, table: FloatArray) -> Prefixes:
+def _greedy_step(prefixes: Prefixes, table: Array) -> Prefixes:
     """Follow every prefix by its most probable value; `table` (m, K) scores the children."""
     every = np.arange(len(prefixes))
     value = table.argmax(axis=1)

@@ -13,18 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.joint import _chain_draws as drawn
 from colabel.joint import _chain_grid as gridded
 from colabel.joint import _chain_prefixes as grown
 from colabel.joint._chain_links import Links
 from colabel.joint._chain_prefixes import Prefixes, children
-from colabel.labels import MISSING, Codes
-
-FloatArray = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
+from colabel.labels import MISSING
 
 # Below 2^this prefixes a row, rows with different evidence are better summed together.
 _SMALL_BITS = 6.0
@@ -48,24 +44,24 @@ class Effort:
     n_samples: int
     seed: int
 
-    def allows(self, bits: FloatArray) -> Mask:
+    def allows(self, bits: Array) -> Flags:
         """Whether 2^bits label vectors may be enumerated."""
-        allowed: Mask = bits <= np.log2(self.limit) + 1e-9  # a sum of logarithms is rounded
+        allowed: Flags = bits <= np.log2(self.limit) + 1e-9  # a sum of logarithms is rounded
         return allowed
 
 
-def is_enumerable(links: Links, known: Codes, effort: Effort) -> Mask:
+def is_enumerable(links: Links, known: Codes, effort: Effort) -> Flags:
     """Rows (n,) whose label vectors that agree with `known` can all be enumerated."""
     return effort.allows(grown.log_completions(known, links.cardinalities))
 
 
-def _bits_before_last(links: Links, known: Codes) -> FloatArray:
+def _bits_before_last(links: Links, known: Codes) -> Array:
     """Log2 of the number (n,) of prefixes that agree with `known` up to its last value."""
     before = np.arange(known.shape[1]) < grown.last_known(known)[:, None]
     return grown.log_completions(np.where(before, known, np.int32(0)), links.cardinalities)
 
 
-def log_mass(links: Links, known: Codes, effort: Effort) -> FloatArray:
+def log_mass(links: Links, known: Codes, effort: Effort) -> Array:
     """Log-probability (n,) of the known values; estimated where enumeration is too much."""
     result = np.full(links.n_rows, -np.inf)
     bits = _bits_before_last(links, known)
@@ -82,7 +78,7 @@ def log_mass(links: Links, known: Codes, effort: Effort) -> FloatArray:
     return result
 
 
-def _mass_of_pairs(links: Links, known: Codes) -> FloatArray:
+def _mass_of_pairs(links: Links, known: Codes) -> Array:
     """Log-probability (n,) of values that differ from row to row, such as complete vectors."""
     result = np.full(links.n_rows, -np.inf)
     last = grown.last_known(known)
@@ -95,16 +91,16 @@ def _mass_of_pairs(links: Links, known: Codes) -> FloatArray:
             prefixes = prefixes.take(~done)
         table = children(links, prefixes, known)
         prefixes = prefixes.grow(table, table > -np.inf)
-    total: FloatArray = np.maximum(result, grown.row_log_sum(prefixes, links.n_rows))
+    total: Array = np.maximum(result, grown.row_log_sum(prefixes, links.n_rows))
     return total
 
 
-def _log_mean_exp(values: FloatArray) -> FloatArray:
+def _log_mean_exp(values: Array) -> Array:
     """Log of the mean exponential over the first axis."""
     largest = values.max(axis=0)
     shift = np.where(np.isfinite(largest), largest, 0.0)
     with np.errstate(divide="ignore"):
-        found: FloatArray = np.log(np.exp(values - shift).mean(axis=0)) + shift
+        found: Array = np.log(np.exp(values - shift).mean(axis=0)) + shift
     return found
 
 
@@ -113,11 +109,11 @@ def _sampled(links: Links, known: Codes, effort: Effort) -> drawn.Draws:
     return drawn.draw_vectors(links, known, np.arange(links.n_rows), uniforms)
 
 
-def marginal_tables(links: Links, known: Codes, effort: Effort) -> list[FloatArray]:
+def marginal_tables(links: Links, known: Codes, effort: Effort) -> list[Array]:
     """P(y_k | known) for each position as an array (n, K)."""
     tables = [np.empty((links.n_rows, k)) for k in links.cardinalities]
 
-    def fill(part: Indices, found: list[FloatArray]) -> None:
+    def fill(part: Indices, found: list[Array]) -> None:
         for table, rows in zip(tables, found, strict=True):
             table[part] = rows
 
@@ -140,11 +136,11 @@ def _pending(known: Codes) -> Indices:
     return last
 
 
-def _enumerated_marginals(links: Links, known: Codes) -> list[FloatArray]:
+def _enumerated_marginals(links: Links, known: Codes) -> list[Array]:
     """Marginals of rows that share what is known, (d,)."""
     d = len(known)
     pending = int(_pending(known[None])[0])
-    tables: list[FloatArray] = [np.empty(0)] * d
+    tables: list[Array] = [np.empty(0)] * d
     prefixes = gridded.root(links.n_rows)
     for position, k in enumerate(links.cardinalities):
         table = prefixes.children(links)
@@ -166,11 +162,11 @@ def _enumerated_marginals(links: Links, known: Codes) -> list[FloatArray]:
     return tables
 
 
-def _sampled_marginals(links: Links, known: Codes, effort: Effort) -> list[FloatArray]:
+def _sampled_marginals(links: Links, known: Codes, effort: Effort) -> list[Array]:
     """Average the links over draws (Rao-Blackwell); count where later values are known."""
     n_rows, d = known.shape
     pending = int(_pending(known).max(initial=-1))
-    tables: list[FloatArray] = [np.empty(0)] * d
+    tables: list[Array] = [np.empty(0)] * d
     draws = drawn.begin(np.arange(n_rows), effort.n_samples)
     uniforms = drawn.shared_uniforms(effort.n_samples, d, effort.seed)
     for position, uniform in enumerate(uniforms):
@@ -194,9 +190,9 @@ def over_vectors(
     links: Links,
     known: Codes,
     effort: Effort,
-    reduce: Callable[[Prefixes, FloatArray, int], FloatArray],
+    reduce: Callable[[Prefixes, Array, int], Array],
     shape: tuple[int, ...],
-) -> FloatArray:
+) -> Array:
     """Reduce weighted complete vectors to an array (n, *shape), a chunk of rows at a time.
 
     `reduce` is given vectors, their probabilities among those of their row, and the number of
@@ -214,7 +210,7 @@ def over_vectors(
     return result
 
 
-def _weighed(links: Links, known: Codes, length: int) -> tuple[Prefixes, FloatArray]:
+def _weighed(links: Links, known: Codes, length: int) -> tuple[Prefixes, Array]:
     """All prefixes (rows ascending) of rows that share what is known, and their probabilities."""
     grid = gridded.grid(links, known, length)
     prefixes = grid.flat()
@@ -229,7 +225,7 @@ def sample(links: Links, known: Codes, effort: Effort, size: int, rng: Generator
     few = effort.allows(bits)
     pending = _pending(known)
 
-    def extend(part: Indices, prefixes: Prefixes, weight: FloatArray) -> None:
+    def extend(part: Indices, prefixes: Prefixes, weight: Array) -> None:
         some, values = links.take(part), known[part]
         result[:, part] = drawn.continue_from(some, values, prefixes, weight, size, rng)
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from colabel.core.arrays import Array
 from colabel.labels import LabelSpace
-
-FloatArray = NDArray[np.float64]
 
 _TOLERANCE = 1e-6  # how far the probabilities of a table may sum from one
 
 
 def checked_tables(
     space: LabelSpace, log_tables: Sequence[ArrayLike], shapes: Sequence[tuple[int, ...]]
-) -> list[FloatArray]:
+) -> list[Array]:
     """Return the tables as float64 arrays (n, *shapes[i]) whose last axis sums to one in exp.
 
     The tables themselves are not changed: within the tolerance they are taken as they are.
@@ -39,7 +38,7 @@ def checked_tables(
     return tables
 
 
-def _check_normalised(name: str, table: FloatArray) -> None:
+def _check_normalised(name: str, table: Array) -> None:
     """Raise ValueError unless exp(table) sums to one over the last axis."""
     with np.errstate(over="ignore"):
         total = np.exp(table).sum(axis=-1)

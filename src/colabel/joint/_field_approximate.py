@@ -10,15 +10,15 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Codes, Keys
 from colabel.joint._field_bp_kernels import run_rows
 from colabel.joint._field_flat import FlatField, by_blocks, joined, wires_of
 from colabel.joint._field_gibbs_kernels import sample_rows
 from colabel.joint._field_options import FieldOptions
 from colabel.joint._field_search import climbed, neighbourhood, walled
-from colabel.joint._field_tables import FieldTables, FloatArray
+from colabel.joint._field_tables import FieldTables
 from colabel.joint._field_toulbar2 import best_by_toulbar2
-from colabel.joint._gibbs_random import Keys, chain_keys
-from colabel.labels import Codes
+from colabel.joint._gibbs_random import chain_keys
 
 # Max-product that has not settled by then circles, as it does on most dense graphs; the local
 # search that follows it makes more of the time.
@@ -65,7 +65,7 @@ class Approximate:
             return best_by_toulbar2(self._field, found)
         return found
 
-    def k_best(self, k: int) -> tuple[Codes, FloatArray]:
+    def k_best(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and scores (n, k), best first, of the vectors found."""
         if k == 1:
             return self._mode[:, None, :], self._field.score(self._mode)[:, None]
@@ -79,16 +79,14 @@ class Approximate:
 
     # Passes over the rows
 
-    def _propagated(
-        self, maximise: bool, with_pairs: bool
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _propagated(self, maximise: bool, with_pairs: bool) -> tuple[Array, Array, Array]:
         """Return beliefs (n, C) and (n or 0, W), and (n, 3) log Z, iterations, residuals."""
         options = self._options
         most = min(options.max_iter, _MAX_PRODUCT_SWEEPS) if maximise else options.max_iter
         is_tree = len(self._field.edges) == self._field.n_labels - 1
         damping = 0.0 if is_tree else options.damping
 
-        def work(flat: FlatField, _: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
+        def work(flat: FlatField, _: slice) -> tuple[Array, Array, Array]:
             n_rows = len(flat.unary)
             single = np.zeros(flat.unary.shape)
             pairs = np.zeros((n_rows if with_pairs else 0, flat.tables.shape[1]))
@@ -129,11 +127,11 @@ class Approximate:
 
     # Helpers
 
-    def _by_label(self, columns: FloatArray) -> list[FloatArray]:
+    def _by_label(self, columns: Array) -> list[Array]:
         """Cut (n, C) into arrays (n, K_i)."""
         return np.split(columns, self._wires.first[1:-1], axis=1)
 
-    def _by_edge(self, pairs: FloatArray) -> list[FloatArray]:
+    def _by_edge(self, pairs: Array) -> list[Array]:
         """Cut (n, W) into arrays (n, K_i, K_j)."""
         sizes = self._field.cardinalities
         shapes = [(sizes[i], sizes[j]) for i, j in self._field.edges]

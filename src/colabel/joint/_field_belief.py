@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from colabel.core.arrays import Array, Codes
 from colabel.joint._field_approximate import Approximate
 from colabel.joint._field_engine import Summary, pair_by_conditioning
 from colabel.joint._field_report import Convergence
-from colabel.joint._field_tables import FieldTables, FloatArray
-from colabel.labels import Codes
+from colabel.joint._field_tables import FieldTables
 
 _KEPT = 2**23  # beliefs of edges (64 MB) that are kept without being asked for
 
@@ -30,11 +30,11 @@ class BeliefPropagation(Approximate):
         single, _, ended = self._sums
         return Summary(ended[:, 0], self._by_label(single))
 
-    def edge_tables(self) -> list[FloatArray]:
+    def edge_tables(self) -> list[Array]:
         """Return the beliefs of every edge as arrays (n, K_i, K_j)."""
         return self._by_edge(self._sums_of_pairs[1])
 
-    def pair_table(self, i: int, j: int) -> FloatArray:
+    def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j), (n, K_i, K_j): a belief on an edge, else P(y_i) P(y_j | y_i)."""
         edge = (min(i, j), max(i, j))
         if edge in self._field.edges:
@@ -65,13 +65,13 @@ class BeliefPropagation(Approximate):
         return BeliefPropagation(field, self._options, self._row_keys).summary()
 
     @cached_property
-    def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _sums(self) -> tuple[Array, Array, Array]:
         if "_sums_of_pairs" in self.__dict__ or self._n_pair_beliefs <= _KEPT:
             return self._sums_of_pairs
         return self._propagated(maximise=False, with_pairs=False)
 
     @cached_property
-    def _sums_of_pairs(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _sums_of_pairs(self) -> tuple[Array, Array, Array]:
         return self._propagated(maximise=False, with_pairs=True)
 
     @property

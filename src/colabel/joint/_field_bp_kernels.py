@@ -14,13 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Indices
 from colabel.joint._field_flat import FlatField, Wires
-from colabel.joint._field_tables import FloatArray
 
 _TINY = 1e-280  # a sum below this has lost digits, and is taken again in logs
-IntVector = NDArray[np.intp]
 
 
 class Scratch(NamedTuple):
@@ -36,16 +34,16 @@ class Scratch(NamedTuple):
         Beliefs without one message, of the two ends of an edge; exponentials of the first.
     """
 
-    messages: FloatArray
-    belief: FloatArray
-    barred: IntVector
-    mine: FloatArray
-    theirs: FloatArray
-    share: FloatArray
+    messages: Array
+    belief: Array
+    barred: Indices
+    mine: Array
+    theirs: Array
+    share: Array
 
 
 @njit(nogil=True, cache=True, inline="always")
-def add_up(wires: Wires, unary: FloatArray, room: Scratch, i: int) -> None:
+def add_up(wires: Wires, unary: Array, room: Scratch, i: int) -> None:
     """Set the belief of label i: its score and its messages, those of -inf only counted."""
     first, last = wires.first[i], wires.first[i + 1]
     for c in range(first, last):
@@ -62,7 +60,7 @@ def add_up(wires: Wires, unary: FloatArray, room: Scratch, i: int) -> None:
 
 
 @njit(nogil=True, cache=True, inline="always")
-def take_out(wires: Wires, room: Scratch, i: int, s: int, found: FloatArray) -> float:
+def take_out(wires: Wires, room: Scratch, i: int, s: int, found: Array) -> float:
     """Set found to the belief of label i without the message of slot s; return its maximum."""
     first = wires.first[i]
     top = -np.inf
@@ -78,9 +76,7 @@ def take_out(wires: Wires, room: Scratch, i: int, s: int, found: FloatArray) -> 
 
 
 @njit(nogil=True, cache=True, error_model="numpy", inline="always")
-def combined(
-    table: FloatArray, at: int, step: int, size: int, mine: FloatArray, maximise: bool
-) -> float:
+def combined(table: Array, at: int, step: int, size: int, mine: Array, maximise: bool) -> float:
     """Log sum_v exp(table[at + step v] + mine[v]), or the maximum."""
     best = -np.inf
     for v in range(size):
@@ -96,8 +92,8 @@ def combined(
 @njit(nogil=True, cache=True, error_model="numpy", inline="always")
 def send(
     wires: Wires,
-    table: FloatArray,
-    factor: FloatArray,
+    table: Array,
+    factor: Array,
     room: Scratch,
     s: int,
     size: int,
@@ -143,9 +139,9 @@ def send(
 @njit(nogil=True, cache=True, error_model="numpy")
 def sweep(
     wires: Wires,
-    unary: FloatArray,
-    table: FloatArray,
-    factor: FloatArray,
+    unary: Array,
+    table: Array,
+    factor: Array,
     room: Scratch,
     maximise: bool,
     damping: float,
@@ -170,7 +166,7 @@ def sweep(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def normalised(scores: FloatArray, found: FloatArray) -> float:
+def normalised(scores: Array, found: Array) -> float:
     """Set found to softmax(scores), or to zeros if all are -inf; return log sum exp."""
     top = scores.max()
     if top == -np.inf:
@@ -186,7 +182,7 @@ def normalised(scores: FloatArray, found: FloatArray) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def read_labels(wires: Wires, unary: FloatArray, room: Scratch, single: FloatArray) -> float:
+def read_labels(wires: Wires, unary: Array, room: Scratch, single: Array) -> float:
     """Set single (C,) to the beliefs; return the labels' part of Bethe's estimate of log Z."""
     estimate = 0.0
     for i in range(wires.order.size):
@@ -202,7 +198,7 @@ def read_labels(wires: Wires, unary: FloatArray, room: Scratch, single: FloatArr
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def read_edges(wires: Wires, table: FloatArray, room: Scratch, pairs: FloatArray) -> float:
+def read_edges(wires: Wires, table: Array, room: Scratch, pairs: Array) -> float:
     """Set pairs (W,) to the beliefs of edges; return the edges' part of the estimate of log Z.
 
     log Z = sum_ij log Z_ij - sum_i (n_i - 1) log Z_i, with Z_i and Z_ij the totals of the beliefs
@@ -259,9 +255,9 @@ def run_rows(
     damping: float,
     tol: float,
     max_iter: int,
-    single: FloatArray,
-    pairs: FloatArray,
-    ended: FloatArray,
+    single: Array,
+    pairs: Array,
+    ended: Array,
 ) -> None:
     """Run each row to convergence.
 

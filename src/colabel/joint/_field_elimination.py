@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colabel.joint._field_tables import FieldTables, FloatArray
+from colabel.core.arrays import Array
+from colabel.joint._field_tables import FieldTables
 
 NO_PARENT = -1
 _MOST_AXES = 60  # NumPy arrays have at most 64
@@ -80,9 +81,7 @@ class Elimination:
         """The scope of each label."""
         return {bucket.label: bucket.scope for bucket in self.buckets}
 
-    def table(
-        self, field: FieldTables, bucket: Bucket, messages: dict[int, FloatArray]
-    ) -> FloatArray:
+    def table(self, field: FieldTables, bucket: Bucket, messages: dict[int, Array]) -> Array:
         """Return the sum of all scores and messages of a bucket, (K_v, *K_scope, m).
 
         Rows come last. The messages, by the label that sends them, are used up; those that are
@@ -103,7 +102,7 @@ class Elimination:
         return table
 
 
-def _aligned(part: FloatArray, labels: Sequence[int], axes: Sequence[int]) -> FloatArray:
+def _aligned(part: Array, labels: Sequence[int], axes: Sequence[int]) -> Array:
     """Insert axes of length one, so that a part over `labels` broadcasts over `axes`."""
     sizes = dict(zip(labels, part.shape, strict=False))  # the rows' axis stays last
     return part.reshape(*(sizes.get(i, 1) for i in axes), part.shape[-1])

@@ -8,11 +8,11 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.random import Generator
 
+from colabel.core.arrays import Array, Codes
 from colabel.joint._field_report import Convergence
-from colabel.joint._field_tables import FieldTables, FloatArray
+from colabel.joint._field_tables import FieldTables
 from colabel.joint._semiring import log_sum_exp
 from colabel.joint._tree_passes import draw
-from colabel.labels import Codes
 
 
 class Summary(NamedTuple):
@@ -26,8 +26,8 @@ class Summary(NamedTuple):
         P(y_i).
     """
 
-    log_partition: FloatArray
-    marginals: list[FloatArray]
+    log_partition: Array
+    marginals: list[Array]
 
 
 class FieldEngine(Protocol):
@@ -40,15 +40,15 @@ class FieldEngine(Protocol):
         """Return the partition function and the marginals, computed once."""
         ...
 
-    def edge_tables(self) -> list[FloatArray]:
+    def edge_tables(self) -> list[Array]:
         """Return P(y_i, y_j) of every edge as arrays (n, K_i, K_j)."""
         ...
 
-    def pair_table(self, i: int, j: int) -> FloatArray:
+    def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) of any two different labels, (n, K_i, K_j)."""
         ...
 
-    def k_best(self, k: int) -> tuple[Codes, FloatArray]:
+    def k_best(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and scores (n, k), best first; fewer if there are fewer."""
         ...
 
@@ -73,9 +73,9 @@ def pair_by_conditioning(
     field: FieldTables,
     i: int,
     j: int,
-    first: FloatArray,
+    first: Array,
     summarise: Callable[[FieldTables], Summary],
-) -> FloatArray:
+) -> Array:
     """Return P(y_i, y_j) = P(y_i) P(y_j | y_i), (n, K_i, K_j), by one summary per value of i.
 
     Parameters
@@ -104,15 +104,15 @@ class ClosedForm:
         shift = np.where(np.isneginf(log_partition), 0.0, log_partition)
         return Summary(log_partition, [np.exp(self._scores - shift[:, None])])
 
-    def edge_tables(self) -> list[FloatArray]:
+    def edge_tables(self) -> list[Array]:
         """Return nothing: there are no edges."""
         return []
 
-    def pair_table(self, i: int, j: int) -> FloatArray:
+    def pair_table(self, i: int, j: int) -> Array:
         """Refuse: there is one label only."""
         raise IndexError(f"There is no pair ({i}, {j}) in a component of one label.")
 
-    def k_best(self, k: int) -> tuple[Codes, FloatArray]:
+    def k_best(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, 1) and scores (n, k), best first."""
         order = np.argsort(-self._scores, axis=1, kind="stable")[:, :k]
         return order[:, :, None].astype(np.int32), np.take_along_axis(self._scores, order, axis=1)

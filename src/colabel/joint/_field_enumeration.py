@@ -22,12 +22,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.threads import map_threads
 from colabel.joint._field_engine import Summary
 from colabel.joint._field_options import FieldOptions
 from colabel.joint._field_report import Convergence
-from colabel.joint._field_tables import FieldTables, FloatArray, IntArray
-from colabel.labels import Codes
-from colabel.learn._parallel import map_threads
+from colabel.joint._field_tables import FieldTables
 
 Answer = TypeVar("Answer")
 
@@ -51,13 +51,13 @@ class Half(NamedTuple):
         First column of each label.
     """
 
-    labels: IntArray
-    codes: IntArray
-    one_hot: FloatArray
-    first: IntArray
+    labels: Indices
+    codes: Indices
+    one_hot: Array
+    first: Indices
 
     @classmethod
-    def of(cls, labels: IntArray, sizes: tuple[int, ...]) -> Half:
+    def of(cls, labels: Indices, sizes: tuple[int, ...]) -> Half:
         """Write out all vectors of labels with these numbers of values."""
         n_vectors = math.prod(sizes)
         codes = np.empty((n_vectors, len(sizes)), dtype=np.intp)
@@ -73,10 +73,10 @@ class Half(NamedTuple):
 class Moments(NamedTuple):
     """The sums of a chunk of m rows, and with `pairs` those of all pairs of values."""
 
-    log_partition: FloatArray  # (m,)
-    best: IntArray  # (m,) position of the best vector
-    single: FloatArray  # (m, C) marginals, one column per value
-    pairs: FloatArray | None  # (m, C, C)
+    log_partition: Array  # (m,)
+    best: Indices  # (m,) position of the best vector
+    single: Array  # (m, C) marginals, one column per value
+    pairs: Array | None  # (m, C, C)
 
 
 class Enumeration:
@@ -113,17 +113,17 @@ class Enumeration:
         cuts = self._first[1:]
         return Summary(found.log_partition, np.split(found.single, cuts, axis=1))
 
-    def edge_tables(self) -> list[FloatArray]:
+    def edge_tables(self) -> list[Array]:
         """Return P(y_i, y_j) of every edge as arrays (n, K_i, K_j)."""
         return [self.pair_table(i, j) for i, j in self._field.edges]
 
-    def pair_table(self, i: int, j: int) -> FloatArray:
+    def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) of any two different labels, (n, K_i, K_j)."""
         pairs = self._moments_of_pairs.pairs
         assert pairs is not None
         return pairs[:, self._columns(i), self._columns(j)]
 
-    def k_best(self, k: int) -> tuple[Codes, FloatArray]:
+    def k_best(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and scores (n, k), best first."""
         k = min(k, self._n_states)
         if k == 1:
@@ -138,7 +138,7 @@ class Enumeration:
         """Return draws (size, n, d), by inverting each row's distribution function."""
         uniform = rng.random((self._field.n_rows, size))
 
-        def work(chunk: slice) -> IntArray:
+        def work(chunk: slice) -> Indices:
             weights = self._scores(self._field.rows(chunk))
             weights -= weights.max(axis=1, keepdims=True)
             np.exp(weights, out=weights)
@@ -162,7 +162,7 @@ class Enumeration:
 
     # Scores and sums
 
-    def _scores(self, field: FieldTables) -> FloatArray:
+    def _scores(self, field: FieldTables) -> Array:
         """Return the scores (m, S T) of all label vectors of a chunk of rows."""
         left, right = self._left, self._right
         n_left = left.one_hot.shape[1]
@@ -171,13 +171,13 @@ class Enumeration:
         # Every vector has one value of the first label on the right: its columns carry left(a).
         coupled[:, :, self._columns_of_first_right] += _forms(within_left, left)[:, :, None]
         flat = coupled.reshape(-1, coupled.shape[2]) @ right.one_hot.T
-        scores: FloatArray = flat.reshape(field.n_rows, len(left.codes), len(right.codes))
+        scores: Array = flat.reshape(field.n_rows, len(left.codes), len(right.codes))
         scores += _forms(within_right, right)[:, None, :]
         if self._field.has_zeros:
             scores[scores <= _FORBIDDEN / 2] = -np.inf
         return scores.reshape(field.n_rows, self._n_states)
 
-    def _matrix(self, field: FieldTables) -> FloatArray:
+    def _matrix(self, field: FieldTables) -> Array:
         """Return all tables as one matrix (m, C, C) over the values: unary on the diagonal."""
         n_values = sum(field.cardinalities)
         found = np.zeros((field.n_rows, n_values, n_values))
@@ -257,7 +257,7 @@ class Enumeration:
         start = int(self._first[i])
         return slice(start, start + self._field.cardinalities[i])
 
-    def _codes_at(self, place: IntArray) -> Codes:
+    def _codes_at(self, place: Indices) -> Codes:
         """Return the codes (..., d) of the vectors at these positions."""
         a, b = np.divmod(place, len(self._right.codes))
         found = np.concatenate([self._left.codes[a], self._right.codes[b]], axis=-1)
@@ -270,25 +270,25 @@ def _cut(sizes: tuple[int, ...]) -> int:
     return int(np.abs(logs - logs[-1] / 2).argmin())
 
 
-def _blocks(matrix: FloatArray, n_left: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _blocks(matrix: Array, n_left: int) -> tuple[Array, Array, Array]:
     """Cut (m, C, C) into the blocks within the left half, across, and within the right half."""
     left, right = slice(None, n_left), slice(n_left, None)
     return matrix[:, left, left], matrix[:, left, right], matrix[:, right, right]
 
 
-def _forms(matrix: FloatArray, half: Half) -> FloatArray:
+def _forms(matrix: Array, half: Half) -> Array:
     """Quadratic forms h(s)' M h(s) of a half's one-hot vectors, (m, S)."""
-    found: FloatArray = np.einsum("msc,sc->ms", np.matmul(half.one_hot, matrix), half.one_hot)
+    found: Array = np.einsum("msc,sc->ms", np.matmul(half.one_hot, matrix), half.one_hot)
     return found
 
 
-def _squares(prob: FloatArray, half: Half) -> FloatArray:
+def _squares(prob: Array, half: Half) -> Array:
     """Pair marginals (m, C, C) of a half from the probabilities (m, S) of its vectors."""
-    found: FloatArray = np.matmul(half.one_hot.T, prob[:, :, None] * half.one_hot)
+    found: Array = np.matmul(half.one_hot.T, prob[:, :, None] * half.one_hot)
     return found
 
 
-def _leading_rows(scores: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+def _leading_rows(scores: Array, k: int) -> tuple[Indices, Array]:
     """Positions and scores (m, k) of the k best of (m, N); in a tie the first position wins."""
     place = np.empty((len(scores), k), dtype=np.intp)
     for row, score in enumerate(scores):
@@ -300,10 +300,10 @@ def _leading_rows(scores: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
     return place, np.take_along_axis(scores, place, axis=1)
 
 
-def _inverted(weight: FloatArray, uniform: NDArray[np.float64]) -> IntArray:
+def _inverted(weight: Array, uniform: NDArray[np.float64]) -> Indices:
     """Draw positions with probabilities proportional to weight (N,), by uniform numbers."""
     cumulated = np.cumsum(weight)
-    found: IntArray = np.searchsorted(cumulated, uniform * cumulated[-1], side="right")
+    found: Indices = np.searchsorted(cumulated, uniform * cumulated[-1], side="right")
     # Rounding may carry a number close to 1 past the end: the last possible vector is meant.
     last = int(np.searchsorted(cumulated, cumulated[-1], side="left"))
     found[found > last] = last

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numba import njit
 
-from colabel.joint._field_tables import FieldTables, FloatArray, IntArray
-from colabel.learn._parallel import map_threads, n_threads
+from colabel.core.arrays import Array, Indices
+from colabel.core.threads import map_threads, n_threads
+from colabel.joint._field_tables import FieldTables
 
 Result = TypeVar("Result")
 
@@ -50,16 +51,16 @@ class Wires(NamedTuple):
         Position of each label in `order`.
     """
 
-    first: IntArray
-    start: IntArray
-    other: IntArray
-    back: IntArray
-    message: IntArray
-    table: IntArray
-    own: IntArray
-    theirs: IntArray
-    order: IntArray
-    place: IntArray
+    first: Indices
+    start: Indices
+    other: Indices
+    back: Indices
+    message: Indices
+    table: Indices
+    own: Indices
+    theirs: Indices
+    order: Indices
+    place: Indices
 
 
 class FlatField(NamedTuple):
@@ -76,8 +77,8 @@ class FlatField(NamedTuple):
     """
 
     wires: Wires
-    unary: FloatArray
-    tables: FloatArray
+    unary: Array
+    tables: Array
 
 
 def flat_field(field: FieldTables, wires: Wires) -> FlatField:
@@ -122,7 +123,7 @@ def wires_of(field: FieldTables) -> Wires:
     )
 
 
-def _breadth_first(field: FieldTables) -> IntArray:
+def _breadth_first(field: FieldTables) -> Indices:
     """Return the labels of a connected field, breadth first from the first one."""
     found = [0]
     seen = {0}
@@ -162,7 +163,7 @@ def joined(parts: Sequence[tuple[Any, ...]]) -> list[Any]:
 
 
 @njit(nogil=True, cache=True)
-def set_fields(wires: Wires, table: FloatArray, labels: Any, fields: FloatArray) -> None:
+def set_fields(wires: Wires, table: Array, labels: Any, fields: Array) -> None:
     """Set fields (C,) to what the neighbours' present values add to the score of each value."""
     fields[:] = 0.0
     for i in range(labels.size):
@@ -174,9 +175,7 @@ def set_fields(wires: Wires, table: FloatArray, labels: Any, fields: FloatArray)
 
 
 @njit(nogil=True, cache=True, inline="always")
-def move_label(
-    wires: Wires, table: FloatArray, fields: FloatArray, i: int, old: int, new: int
-) -> None:
+def move_label(wires: Wires, table: Array, fields: Array, i: int, old: int, new: int) -> None:
     """Update the fields of the neighbours of label i when it changes from `old` to `new`."""
     for s in range(wires.start[i], wires.start[i + 1]):
         j = wires.other[s]

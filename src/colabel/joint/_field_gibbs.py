@@ -7,21 +7,18 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Codes, Targets
 from colabel.joint._field_approximate import Approximate
 from colabel.joint._field_engine import Summary
 from colabel.joint._field_flat import FlatField, by_blocks, joined
 from colabel.joint._field_gibbs_kernels import anneal_rows, sample_rows
 from colabel.joint._field_report import Convergence
 from colabel.joint._field_search import walled
-from colabel.joint._field_tables import FloatArray
 from colabel.joint._gibbs_diagnostics import split_r_hat
 from colabel.joint._semiring import log_sum_exp
-from colabel.labels import Codes
 
-Samples = NDArray[np.int16]
-Answer = Callable[[FloatArray, Codes, Samples], tuple[Any, ...]]
+Answer = Callable[[Array, Codes, Targets], tuple[Any, ...]]
 
 _SUSPICIOUS = 1.05  # R-hat above which chains are commonly not trusted
 
@@ -45,11 +42,11 @@ class GibbsField(Approximate):
         """Return estimates of the partition function and of the marginals, computed once."""
         return self._summary
 
-    def edge_tables(self) -> list[FloatArray]:
+    def edge_tables(self) -> list[Array]:
         """Return the shares of the pairs of values of every edge as arrays (n, K_i, K_j)."""
         return self._pair_shares
 
-    def pair_table(self, i: int, j: int) -> FloatArray:
+    def pair_table(self, i: int, j: int) -> Array:
         """Return the shares of the pairs of values of two labels, (n, K_i, K_j)."""
         return self._shares([(i, j)])[0]
 
@@ -79,33 +76,33 @@ class GibbsField(Approximate):
         return Summary(self._annealed(), self._by_label(self._sampled[0]))
 
     @cached_property
-    def _sampled(self) -> tuple[FloatArray, Codes]:
+    def _sampled(self) -> tuple[Array, Codes]:
         """Marginals (n, C) and the best vectors visited (n, d)."""
         single, best = joined(self._run(lambda single, best, _: (single, best), keep=False))
         return single, best
 
     @cached_property
-    def _pair_shares(self) -> list[FloatArray]:
+    def _pair_shares(self) -> list[Array]:
         return self._shares(list(self._field.edges))
 
-    def _shares(self, pairs: list[tuple[int, int]]) -> list[FloatArray]:
+    def _shares(self, pairs: list[tuple[int, int]]) -> list[Array]:
         """Count pairs of values in the samples: arrays (n, K_i, K_j)."""
         sizes = self._field.cardinalities
 
-        def count(_: FloatArray, __: Codes, samples: Samples) -> tuple[FloatArray, ...]:
+        def count(_: Array, __: Codes, samples: Targets) -> tuple[Array, ...]:
             flat = samples.reshape(len(samples), samples.shape[1] * samples.shape[2], -1)
             return tuple(
                 _pair_share(flat[..., i], flat[..., j], sizes[i], sizes[j]) for i, j in pairs
             )
 
-        found: list[FloatArray] = joined(self._run(count, keep=True))
+        found: list[Array] = joined(self._run(count, keep=True))
         return found
 
     @cached_property
-    def _r_hat(self) -> FloatArray:
+    def _r_hat(self) -> Array:
         """Largest split R-hat of a value, (n,)."""
 
-        def largest(_: FloatArray, __: Codes, samples: Samples) -> tuple[FloatArray]:
+        def largest(_: Array, __: Codes, samples: Targets) -> tuple[Array]:
             worst = np.ones(len(samples))
             for i, size in enumerate(self._field.cardinalities):
                 traces = np.moveaxis(samples[..., i], 0, -1)  # (chains, sweeps, m)
@@ -113,7 +110,7 @@ class GibbsField(Approximate):
                     worst = np.maximum(worst, split_r_hat((traces == value).astype(np.float64)))
             return (worst,)
 
-        found: FloatArray = joined(self._run(largest, keep=True))[0]
+        found: Array = joined(self._run(largest, keep=True))[0]
         return found
 
     def _run(self, answer: Answer, keep: bool) -> list[tuple[Any, ...]]:
@@ -134,27 +131,27 @@ class GibbsField(Approximate):
         extra = options.n_chains * options.n_sweeps * n_labels if keep else 0
         return by_blocks(self._field, self._wires, work, options.n_jobs, extra)
 
-    def _annealed(self) -> FloatArray:
+    def _annealed(self) -> Array:
         """Estimate log Z (n,)."""
         options = self._options
         keys = self._chain_keys()
         n_steps = options.burn_in + options.n_sweeps
 
-        def work(flat: FlatField, block: slice) -> tuple[FloatArray]:
+        def work(flat: FlatField, block: slice) -> tuple[Array]:
             log_weights = np.empty((len(flat.unary), options.n_chains))
             anneal_rows(walled(flat), np.ascontiguousarray(keys[block]), n_steps, log_weights)
             return (log_sum_exp(log_weights) - np.log(options.n_chains),)
 
-        found: FloatArray = joined(by_blocks(self._field, self._wires, work, options.n_jobs))[0]
+        found: Array = joined(by_blocks(self._field, self._wires, work, options.n_jobs))[0]
         for unary in self._field.unary:
             found += log_sum_exp(unary)
         return found
 
 
-def _pair_share(one: Samples, two: Samples, n_one: int, n_two: int) -> FloatArray:
+def _pair_share(one: Targets, two: Targets, n_one: int, n_two: int) -> Array:
     """Share (m, K, L) of each pair of values in samples (m, N) of two labels."""
     m, n_samples = one.shape
     cells = (np.arange(m)[:, None] * n_one + one) * n_two + two
     counts = np.bincount(cells.ravel(), minlength=m * n_one * n_two)
-    shares: FloatArray = counts.reshape(m, n_one, n_two) / n_samples
+    shares: Array = counts.reshape(m, n_one, n_two) / n_samples
     return shares

@@ -12,22 +12,19 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Codes, Keys
 from colabel.joint._field_flat import FlatField, Wires, move_label, set_fields
-from colabel.joint._field_tables import FloatArray
 from colabel.joint._gibbs_kernels import uniform_at
-
-Labels = NDArray[np.int32]
-Keys = NDArray[np.uint64]
 
 
 @njit(nogil=True, cache=True, error_model="numpy", inline="always")
 def draw_label(
-    unary: FloatArray,
-    fields: FloatArray,
+    unary: Array,
+    fields: Array,
     first: int,
     last: int,
     heat: float,
-    prob: FloatArray,
+    prob: Array,
     uniform: float,
 ) -> int:
     """Draw a value from softmax(unary + heat fields); leave the probabilities in prob (C,)."""
@@ -54,14 +51,14 @@ def draw_label(
 @njit(nogil=True, cache=True)
 def sweep(
     wires: Wires,
-    unary: FloatArray,
-    table: FloatArray,
-    labels: Labels,
-    fields: FloatArray,
+    unary: Array,
+    table: Array,
+    labels: Codes,
+    fields: Array,
     heat: float,
     key: np.uint64,
     position: int,
-    prob: FloatArray,
+    prob: Array,
 ) -> None:
     """Draw every label once, from its conditional given the others; heat 1 is the field itself."""
     for i in range(labels.size):
@@ -76,12 +73,12 @@ def sweep(
 @njit(nogil=True, cache=True)
 def start_chain(
     wires: Wires,
-    unary: FloatArray,
-    table: FloatArray,
-    labels: Labels,
-    fields: FloatArray,
+    unary: Array,
+    table: Array,
+    labels: Codes,
+    fields: Array,
     key: np.uint64,
-    prob: FloatArray,
+    prob: Array,
 ) -> None:
     """Draw all labels from their unary scores alone, and set the fields."""
     for i in range(labels.size):
@@ -91,7 +88,7 @@ def start_chain(
 
 
 @njit(nogil=True, cache=True)
-def score_of(wires: Wires, unary: FloatArray, labels: Labels, fields: FloatArray) -> float:
+def score_of(wires: Wires, unary: Array, labels: Codes, fields: Array) -> float:
     """Score of a label vector: unary scores, and half the fields since edges count twice there."""
     found = 0.0
     for i in range(labels.size):
@@ -106,8 +103,8 @@ def sample_rows(
     keys: Keys,
     burn_in: int,
     n_sweeps: int,
-    single: FloatArray,
-    best: Labels,
+    single: Array,
+    best: Codes,
     samples: NDArray[np.int16],
 ) -> None:
     """Run the chains of each row.
@@ -149,7 +146,7 @@ def sample_rows(
 
 
 @njit(nogil=True, cache=True)
-def anneal_rows(flat: FlatField, keys: Keys, n_steps: int, log_weights: FloatArray) -> None:
+def anneal_rows(flat: FlatField, keys: Keys, n_steps: int, log_weights: Array) -> None:
     """Annealed importance sampling: from independent labels to the field in equal steps.
 
     Parameters

@@ -14,15 +14,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from colabel.core.arrays import Array, Codes
+from colabel.core.threads import map_threads
 from colabel.joint._field_elimination import NO_PARENT, Elimination
 from colabel.joint._field_engine import Summary, pair_by_conditioning
 from colabel.joint._field_k_best import k_best_rows
 from colabel.joint._field_options import FieldOptions
 from colabel.joint._field_report import Convergence
-from colabel.joint._field_tables import FieldTables, FloatArray
+from colabel.joint._field_tables import FieldTables
 from colabel.joint._tree_passes import draw
-from colabel.labels import Codes
-from colabel.learn._parallel import map_threads
 
 _CHUNK_ELEMENTS = 2**19  # entries of all tables of a chunk of rows: 4 MB
 # Below this many rows NumPy's own time for an operation outweighs that of the numbers.
@@ -32,8 +32,8 @@ _FEWEST_ROWS = 64
 class Upward(NamedTuple):
     """What an elimination leaves behind, by label."""
 
-    conditionals: dict[int, FloatArray]  # log P(y_v | y_scope), (K_v, *K_scope, m)
-    log_partition: FloatArray  # (m,)
+    conditionals: dict[int, Array]  # log P(y_v | y_scope), (K_v, *K_scope, m)
+    log_partition: Array  # (m,)
 
 
 class JunctionTree:
@@ -63,11 +63,11 @@ class JunctionTree:
         """Return the partition function and the marginals, computed once."""
         return self._with_edges[0]
 
-    def edge_tables(self) -> list[FloatArray]:
+    def edge_tables(self) -> list[Array]:
         """Return P(y_i, y_j) of every edge as arrays (n, K_i, K_j)."""
         return self._with_edges[1]
 
-    def pair_table(self, i: int, j: int) -> FloatArray:
+    def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) of any two different labels, (n, K_i, K_j)."""
         edge = (min(i, j), max(i, j))
         if edge in self._field.edges:
@@ -81,7 +81,7 @@ class JunctionTree:
             lambda field: JunctionTree(field, self._elimination, self._options).summary(),
         )
 
-    def k_best(self, k: int) -> tuple[Codes, FloatArray]:
+    def k_best(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and scores (n, k), best first."""
         return k_best_rows(self._field, self._elimination, k, self._options.n_jobs)
 
@@ -116,8 +116,8 @@ class JunctionTree:
     # Passes
 
     @cached_property
-    def _with_edges(self) -> tuple[Summary, list[FloatArray]]:
-        def work(chunk: slice) -> tuple[FloatArray, list[FloatArray], list[FloatArray]]:
+    def _with_edges(self) -> tuple[Summary, list[Array]]:
+        def work(chunk: slice) -> tuple[Array, list[Array], list[Array]]:
             return _sums(self._field.rows(chunk), self._elimination)
 
         parts = map_threads(work, list(self._chunks()), self._options.n_jobs, lambda: None)
@@ -136,8 +136,8 @@ class JunctionTree:
 
 def _upward(field: FieldTables, elimination: Elimination) -> Upward:
     """Eliminate all labels: message_v(scope) = log sum_v exp(table_v(v, scope))."""
-    messages: dict[int, FloatArray] = {}
-    conditionals: dict[int, FloatArray] = {}
+    messages: dict[int, Array] = {}
+    conditionals: dict[int, Array] = {}
     log_partition = np.zeros(field.n_rows)
     for bucket in elimination.buckets:
         table = elimination.table(field, bucket, messages)
@@ -155,19 +155,17 @@ def _upward(field: FieldTables, elimination: Elimination) -> Upward:
     return Upward(conditionals, log_partition)
 
 
-def _log_sum_first(table: FloatArray) -> FloatArray:
+def _log_sum_first(table: Array) -> Array:
     """Take log sum exp over the first axis, silently -inf where all is -inf."""
     top = table.max(axis=0)
     top[np.isneginf(top)] = 0.0
     with np.errstate(divide="ignore"):
-        found: FloatArray = np.log(np.exp(table - top).sum(axis=0))
+        found: Array = np.log(np.exp(table - top).sum(axis=0))
     found += top
     return found
 
 
-def _sums(
-    field: FieldTables, elimination: Elimination
-) -> tuple[FloatArray, list[FloatArray], list[FloatArray]]:
+def _sums(field: FieldTables, elimination: Elimination) -> tuple[Array, list[Array], list[Array]]:
     """Return log Z (m,), marginals (m, K_i) and edge marginals (m, K_i, K_j), from the top down.
 
     P(v, scope) = P(v | scope) P(scope), and P(scope) is a sum of the parent's table.
@@ -175,9 +173,9 @@ def _sums(
     passed = _upward(field, elimination)
     axes_of = {b.label: (b.label, *b.scope) for b in elimination.buckets}
     waiting = {b.label: len(b.children) for b in elimination.buckets}
-    probs: dict[int, FloatArray] = {}
-    single: dict[int, FloatArray] = {}
-    pairs: dict[int, FloatArray] = {}
+    probs: dict[int, Array] = {}
+    single: dict[int, Array] = {}
+    pairs: dict[int, Array] = {}
     for bucket in reversed(elimination.buckets):
         v, parent = bucket.label, bucket.parent
         prob = np.exp(passed.conditionals.pop(v))
@@ -199,10 +197,10 @@ def _sums(
     )
 
 
-def _summed(prob: FloatArray, axes: tuple[int, ...], kept: tuple[int, ...]) -> FloatArray:
+def _summed(prob: Array, axes: tuple[int, ...], kept: tuple[int, ...]) -> Array:
     """Sum a table over all its axes but those of the labels kept; these come in the order asked."""
     away = tuple(place for place, i in enumerate(axes) if i not in kept)
-    found: FloatArray = prob.sum(axis=away) if away else prob
+    found: Array = prob.sum(axis=away) if away else prob
     left = [i for i in axes if i in kept]
     order = [left.index(i) for i in kept]
     return found.transpose(*order, len(order))

@@ -11,19 +11,19 @@ import math
 
 import numpy as np
 
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.threads import map_threads
 from colabel.joint._field_elimination import Bucket, Elimination
-from colabel.joint._field_tables import FieldTables, FloatArray, IntArray
+from colabel.joint._field_tables import FieldTables
 from colabel.joint._semiring import Best, KBest
 from colabel.joint._tree_passes import split_ranks
-from colabel.labels import Codes
-from colabel.learn._parallel import map_threads
 
 _CHUNK_ELEMENTS = 2**19  # list entries of a chunk of rows
 
 
 def k_best_rows(
     field: FieldTables, elimination: Elimination, k: int, n_jobs: int | None
-) -> tuple[Codes, FloatArray]:
+) -> tuple[Codes, Array]:
     """Return codes (n, k, d) and scores (n, k), best first; k at most the number of vectors."""
     k = min(k, math.prod(elimination.sizes))
     step = max(1, _CHUNK_ELEMENTS // (elimination.n_entries * k))
@@ -34,7 +34,7 @@ def k_best_rows(
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
 
-def _k_best(field: FieldTables, elimination: Elimination, k: int) -> tuple[Codes, FloatArray]:
+def _k_best(field: FieldTables, elimination: Elimination, k: int) -> tuple[Codes, Array]:
     """Pass upward with lists, then read the choices back."""
     ring = KBest(k)
     beliefs: dict[int, Best] = {}
@@ -61,7 +61,7 @@ def _k_best(field: FieldTables, elimination: Elimination, k: int) -> tuple[Codes
     return codes, messages[elimination.buckets[-1].label].score[:, 0]
 
 
-def _positions(elimination: Elimination, bucket: Bucket, scope: tuple[int, ...]) -> IntArray:
+def _positions(elimination: Elimination, bucket: Bucket, scope: tuple[int, ...]) -> Indices:
     """Position in a message over `scope` that belongs to each entry of a bucket's table (S,)."""
     axes = (*bucket.scope, bucket.label)
     grid = np.indices([elimination.sizes[i] for i in axes]).reshape(len(axes), -1)
@@ -82,7 +82,7 @@ def _read_back(
     codes = np.empty((n_rows, k, len(elimination.buckets)), dtype=np.int32)
     rows = np.arange(n_rows)[:, None]
     last = elimination.buckets[-1].label
-    rank_of: dict[int, IntArray] = {last: np.broadcast_to(np.arange(k), (n_rows, k))}
+    rank_of: dict[int, Indices] = {last: np.broadcast_to(np.arange(k), (n_rows, k))}
     for bucket in reversed(elimination.buckets):
         v = bucket.label
         belief, picked = beliefs[v], messages[v].picked

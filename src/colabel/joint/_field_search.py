@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Codes
 from colabel.joint._field_flat import (
     FlatField,
     Wires,
@@ -16,10 +17,7 @@ from colabel.joint._field_flat import (
     move_label,
     set_fields,
 )
-from colabel.joint._field_tables import FieldTables, FloatArray
-from colabel.labels import Codes
-
-Labels = NDArray[np.int32]
+from colabel.joint._field_tables import FieldTables
 
 # Stands for -inf where differences are taken: exp of it is exactly zero.
 WALL = -1e5
@@ -27,9 +25,7 @@ _GAIN = 1e-9  # a change must gain more than rounding errors
 
 
 @njit(nogil=True, cache=True)
-def _single_moves(
-    wires: Wires, unary: FloatArray, table: FloatArray, labels: Labels, fields: FloatArray
-) -> bool:
+def _single_moves(wires: Wires, unary: Array, table: Array, labels: Codes, fields: Array) -> bool:
     """Give every label its best value, the others fixed; return whether any changed."""
     changed = False
     for i in range(labels.size):
@@ -47,9 +43,7 @@ def _single_moves(
 
 
 @njit(nogil=True, cache=True)
-def _pair_moves(
-    wires: Wires, unary: FloatArray, table: FloatArray, labels: Labels, fields: FloatArray
-) -> bool:
+def _pair_moves(wires: Wires, unary: Array, table: Array, labels: Codes, fields: Array) -> bool:
     """Give every two neighbours their best pair of values; return whether any changed."""
     changed = False
     for i in range(labels.size):
@@ -82,7 +76,7 @@ def _pair_moves(
 
 
 @njit(nogil=True, cache=True)
-def _climb_rows(flat: FlatField, labels: Labels) -> None:
+def _climb_rows(flat: FlatField, labels: Codes) -> None:
     """Improve labels (m, d) until no change of one label, or of two neighbours, helps."""
     fields = np.empty(flat.unary.shape[1])
     for r in range(len(labels)):
@@ -96,7 +90,7 @@ def _climb_rows(flat: FlatField, labels: Labels) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _conditional_scores(flat: FlatField, labels: Labels, found: FloatArray) -> None:
+def _conditional_scores(flat: FlatField, labels: Codes, found: Array) -> None:
     """Set found (m, C) to the score of each value of each label, the others as in labels (m, d)."""
     for r in range(len(labels)):
         set_fields(flat.wires, flat.tables[r if len(flat.tables) > 1 else 0], labels[r], found[r])
@@ -129,7 +123,7 @@ def climbed(field: FieldTables, wires: Wires, starts: Sequence[Codes], n_jobs: i
 
 def neighbourhood(
     field: FieldTables, wires: Wires, mode: Codes, k: int, n_jobs: int | None
-) -> tuple[Codes, FloatArray]:
+) -> tuple[Codes, Array]:
     """Search the k best vectors from the mode: codes (n, k, d) and scores (n, k), best first.
 
     The best vector not yet looked around is replaced by itself and all vectors that differ from
@@ -137,14 +131,14 @@ def neighbourhood(
     more than one label may be missed.
     """
 
-    def work(flat: FlatField, block: slice) -> tuple[Codes, FloatArray]:
+    def work(flat: FlatField, block: slice) -> tuple[Codes, Array]:
         return _search(field.rows(block), walled(flat), mode[block], k)
 
     codes, scores = joined(by_blocks(field, wires, work, n_jobs))
     return codes, scores
 
 
-def _search(field: FieldTables, flat: FlatField, mode: Codes, k: int) -> tuple[Codes, FloatArray]:
+def _search(field: FieldTables, flat: FlatField, mode: Codes, k: int) -> tuple[Codes, Array]:
     """Search from the mode (m, d)."""
     sizes = field.cardinalities
     owner = np.repeat(np.arange(len(sizes)), sizes)

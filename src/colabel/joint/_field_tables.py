@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from colabel.labels import MISSING, Codes, LabelSpace
+from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.labels import MISSING, LabelSpace
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
-Rows = slice | IntArray
 Edge = tuple[int, int]
 
 
@@ -38,9 +36,9 @@ class FieldTables:
         Score of each pair of values.
     """
 
-    unary: tuple[FloatArray, ...]
+    unary: tuple[Array, ...]
     edges: tuple[Edge, ...]
-    tables: tuple[FloatArray, ...]
+    tables: tuple[Array, ...]
 
     @property
     def n_rows(self) -> int:
@@ -76,7 +74,7 @@ class FieldTables:
         tables = tuple(t if len(t) == 1 else _not_empty(t[index]) for t in self.tables)
         return FieldTables(tuple(u[index] for u in self.unary), self.edges, tables)
 
-    def score(self, codes: Codes) -> FloatArray:
+    def score(self, codes: Codes) -> Array:
         """Return the scores (..., n) of label vectors (..., n, d), none of them missing."""
         rows = np.arange(self.n_rows)
         found = np.zeros(codes.shape[:-1])
@@ -86,7 +84,7 @@ class FieldTables:
             found += table[rows if len(table) > 1 else 0, codes[..., i], codes[..., j]]
         return found
 
-    def mean_score(self, single: Sequence[FloatArray], pairs: Sequence[FloatArray]) -> FloatArray:
+    def mean_score(self, single: Sequence[Array], pairs: Sequence[Array]) -> Array:
         """Return the expected score (n,) under marginals (n, K_i) and (n, K_i, K_j) of edges."""
         found = np.zeros(self.n_rows)
         for unary, prob in zip(self.unary, single, strict=True):
@@ -95,7 +93,7 @@ class FieldTables:
             found += (_finite(table) * prob).sum(axis=(1, 2))
         return found
 
-    def components(self) -> list[IntArray]:
+    def components(self) -> list[Indices]:
         """Return the labels of each connected component, ascending; smallest label first."""
         unseen = dict.fromkeys(range(self.n_labels))
         found = []
@@ -113,7 +111,7 @@ class FieldTables:
             found.append(np.array(sorted(members), dtype=np.intp))
         return found
 
-    def restricted(self, labels: IntArray) -> FieldTables:
+    def restricted(self, labels: Indices) -> FieldTables:
         """Return the field of some of the labels (ascending) and the edges among them."""
         place = {int(i): p for p, i in enumerate(labels)}
         kept = [e for e, (i, j) in enumerate(self.edges) if i in place and j in place]
@@ -143,7 +141,7 @@ class FieldTables:
             unary[i] = np.where(agrees | ~known[:, i, None], unary[i], -np.inf)
         certain = known.all(axis=0) if self.n_rows else np.zeros(self.n_labels, dtype=bool)
         edges: list[Edge] = []
-        tables: list[FloatArray] = []
+        tables: list[Array] = []
         for (i, j), table in zip(self.edges, self.tables, strict=True):
             if not certain[i] and not certain[j]:
                 edges.append((i, j))
@@ -157,12 +155,12 @@ class FieldTables:
         return FieldTables(tuple(unary), tuple(edges), tuple(tables))
 
 
-def _not_empty(table: FloatArray) -> FloatArray:
+def _not_empty(table: Array) -> Array:
     """Give a table of no rows (0, K, L) a row of zeros, so that row 0 can always be read."""
     return table if len(table) else np.zeros((1, *table.shape[1:]))
 
 
-def _finite(scores: FloatArray) -> FloatArray:
+def _finite(scores: Array) -> Array:
     """Scores with 0 for -inf: what is impossible adds nothing to an expectation."""
     return np.where(np.isneginf(scores), 0.0, scores)
 
@@ -185,7 +183,7 @@ def checked_field(
             f"There are {len(tables)} tables but {len(pairs)} edges: give one table per edge."
         )
     n_rows = len(singles[0])
-    found: dict[Edge, FloatArray] = {}
+    found: dict[Edge, Array] = {}
     for (i, j), given in zip(pairs.tolist(), tables, strict=True):
         _check_edge(space, i, j, found)
         table = np.asarray(given, dtype=np.float64)
@@ -201,7 +199,7 @@ def checked_field(
     return FieldTables(tuple(singles), tuple(order), tuple(found[edge] for edge in order))
 
 
-def _checked_unary(space: LabelSpace, unary: Sequence[ArrayLike]) -> list[FloatArray]:
+def _checked_unary(space: LabelSpace, unary: Sequence[ArrayLike]) -> list[Array]:
     """Return the scores of the labels as arrays (n, K_i)."""
     if len(unary) != space.n_labels:
         raise ValueError(
@@ -220,7 +218,7 @@ def _checked_unary(space: LabelSpace, unary: Sequence[ArrayLike]) -> list[FloatA
     return singles
 
 
-def _check_edge(space: LabelSpace, i: int, j: int, seen: dict[Edge, FloatArray]) -> None:
+def _check_edge(space: LabelSpace, i: int, j: int, seen: dict[Edge, Array]) -> None:
     """Raise ValueError unless (i, j) joins two different labels that are not joined yet."""
     if not (0 <= i < space.n_labels and 0 <= j < space.n_labels):
         raise ValueError(
@@ -235,7 +233,7 @@ def _check_edge(space: LabelSpace, i: int, j: int, seen: dict[Edge, FloatArray])
         raise ValueError(f"Edge ({i}, {j}) is given twice: add the two tables into one.")
 
 
-def _check_scores(what: str, scores: FloatArray) -> None:
+def _check_scores(what: str, scores: Array) -> None:
     """Raise ValueError if a score is NaN or +inf."""
     wrong = np.argwhere(np.isnan(scores) | np.isposinf(scores))
     if len(wrong):

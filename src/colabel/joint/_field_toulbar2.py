@@ -7,8 +7,8 @@ from types import ModuleType
 
 import numpy as np
 
-from colabel.joint._field_tables import FieldTables, FloatArray
-from colabel.labels import Codes
+from colabel.core.arrays import Array, Codes
+from colabel.joint._field_tables import FieldTables
 
 _DECIMALS = 6  # toulbar2 counts in integers: scores are rounded to so many digits
 
@@ -65,7 +65,7 @@ def _solved(solver: ModuleType, field: FieldTables, start: Codes) -> list[int] |
     return None if solution is None else [int(value) for value in solution[0]]
 
 
-def _costs(scores: FloatArray) -> FloatArray:
+def _costs(scores: Array) -> Array:
     """Turn scores into costs from 0 up; inf forbids."""
     top = scores.max()
     return np.full(scores.shape, np.inf) if np.isneginf(top) else top - scores

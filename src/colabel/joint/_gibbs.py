@@ -9,14 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.joint._gibbs_random import Keys, random_labels, random_orders, uniforms
-from colabel.labels import MISSING, Codes
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
-Rows = slice | IntArray
+from colabel.core.arrays import Array, Codes, Indices, Keys, Rows
+from colabel.joint._gibbs_random import random_labels, random_orders, uniforms
+from colabel.labels import MISSING
 
 
 class Conditionals(Protocol):
@@ -32,7 +28,7 @@ class Conditionals(Protocol):
         """Number of rows n."""
         ...
 
-    def log_prob(self, labels: Codes, i: int) -> FloatArray:
+    def log_prob(self, labels: Codes, i: int) -> Array:
         """Return ``log p(y_i = v | x, y_-i)``, (m, n, K_i), for m label vectors (m, n, d) a row.
 
         The entry of label i itself must not matter.
@@ -58,7 +54,7 @@ class GibbsState(NamedTuple):
     """
 
     labels: Codes
-    order: IntArray
+    order: Indices
     sweep: int
 
 
@@ -71,7 +67,7 @@ class GibbsInfo(NamedTuple):
         Number of labels that changed.
     """
 
-    flips: IntArray
+    flips: Indices
 
 
 class Evaluation(NamedTuple):
@@ -85,12 +81,12 @@ class Evaluation(NamedTuple):
         Conditional probability of each label column (`label_columns`); 0 or 1 for known labels.
     """
 
-    log_product: FloatArray
-    columns: FloatArray
+    log_product: Array
+    columns: Array
 
 
 def init(
-    keys: Keys, model: Conditionals, evidence: Codes, order: IntArray | None = None
+    keys: Keys, model: Conditionals, evidence: Codes, order: Indices | None = None
 ) -> GibbsState:
     """Start chains at random label vectors.
 
@@ -129,7 +125,7 @@ def step(
     return GibbsState(labels, state.order, state.sweep + 1), GibbsInfo(flips)
 
 
-def draw(log_prob: FloatArray, uniform: FloatArray) -> IntArray:
+def draw(log_prob: Array, uniform: Array) -> Indices:
     """Draw values from log_prob (..., K) with uniform numbers (...).
 
     Two values are drawn as in Algorithm 1, 1 if u < p(y = 1); more by the distribution function.
@@ -137,7 +133,7 @@ def draw(log_prob: FloatArray, uniform: FloatArray) -> IntArray:
     if log_prob.shape[-1] == 2:
         return (uniform < np.exp(log_prob[..., 1])).astype(np.intp)
     cumulated = np.exp(log_prob).cumsum(axis=-1)
-    drawn: IntArray = (uniform[..., None] >= cumulated[..., :-1]).sum(axis=-1)
+    drawn: Indices = (uniform[..., None] >= cumulated[..., :-1]).sum(axis=-1)
     return drawn
 
 
@@ -156,9 +152,7 @@ def evaluate(labels: Codes, model: Conditionals, evidence: Codes) -> Evaluation:
     return Evaluation(log_product, np.concatenate(columns, axis=2))
 
 
-def log_reach(
-    state: GibbsState, model: Conditionals, evidence: Codes, queries: Codes
-) -> FloatArray:
+def log_reach(state: GibbsState, model: Conditionals, evidence: Codes, queries: Codes) -> Array:
     """Log-probability that one more sweep ends at given label vectors.
 
     The sweep visits the observed labels of a query only. Its probability is the product, in

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from colabel.core.arrays import Array
 
 _SUSPICIOUS = 1.05  # R-hat above which chains are commonly not trusted
 
@@ -24,7 +24,7 @@ class GibbsDiagnostics:
     names : tuple of d str
         The labels.
     n_samples : int
-        Samples a row: chains times kept sweeps.
+        Targets a row: chains times kept sweeps.
     r_hat : (n, d) array
         Split R-hat of each label: between-chain against within-chain variance, each chain cut
         in two. Near 1 when the halves agree; above about 1.05 sample longer. A label that never
@@ -46,9 +46,9 @@ class GibbsDiagnostics:
 
     names: tuple[str, ...]
     n_samples: int
-    r_hat: FloatArray
-    ess: FloatArray
-    flips: FloatArray
+    r_hat: Array
+    ess: Array
+    flips: Array
 
     def to_text(self) -> str:
         """Return a table with one line a label: the worst row and the median row."""
@@ -95,22 +95,22 @@ def diagnose(
     return GibbsDiagnostics(tuple(names), n_chains * n_sweeps, r_hat, ess, flips)
 
 
-def _split(traces: FloatArray) -> FloatArray:
+def _split(traces: Array) -> Array:
     """Cut traces (chains, sweeps, ...) in two: (2 chains, sweeps // 2, ...)."""
     half = traces.shape[1] // 2
     return np.concatenate([traces[:, :half], traces[:, traces.shape[1] - half :]])
 
 
-def _variances(halves: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _variances(halves: Array) -> tuple[Array, Array]:
     """Return the variance within chains and the estimate that adds the one between them."""
     length = halves.shape[1]
-    within: FloatArray = halves.var(axis=1, ddof=1).mean(axis=0)
+    within: Array = halves.var(axis=1, ddof=1).mean(axis=0)
     between = halves.mean(axis=1).var(axis=0, ddof=1)
-    pooled: FloatArray = within * (length - 1) / length + between
+    pooled: Array = within * (length - 1) / length + between
     return within, pooled
 
 
-def split_r_hat(traces: FloatArray) -> FloatArray:
+def split_r_hat(traces: Array) -> Array:
     r"""Split R-hat of traces (chains, sweeps, ...), shape (...).
 
     .. math:: \hat R = \sqrt{\left(\tfrac{N-1}{N} W + B\right) / W}
@@ -126,7 +126,7 @@ def split_r_hat(traces: FloatArray) -> FloatArray:
     return np.where(pooled == 0, 1.0, ratio)
 
 
-def effective_sample_size(traces: FloatArray) -> FloatArray:
+def effective_sample_size(traces: Array) -> Array:
     r"""Effective sample size of traces (chains, sweeps, ...), shape (...).
 
     .. math:: \mathrm{ESS} = \frac{M N}{-1 + 2 \sum_k P_k}, \qquad P_k = \rho_{2k} + \rho_{2k+1}

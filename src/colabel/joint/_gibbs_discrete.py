@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Codes, Indices
 from colabel.joint._gibbs import Conditionals
-from colabel.labels import MISSING, Codes
-
-IntArray = NDArray[np.intp]
+from colabel.labels import MISSING
 
 CONVERGED, CYCLED, CAPPED = range(3)
 
@@ -30,7 +29,7 @@ class FixedPointReport:
     """
 
     status: NDArray[np.str_]
-    passes: IntArray
+    passes: Indices
 
     @property
     def counts(self) -> dict[str, int]:
@@ -54,14 +53,14 @@ class Settled(NamedTuple):
     """Labels (n, d), how each row ended (n,) and the passes it took (n,)."""
 
     labels: Codes
-    status: IntArray
-    passes: IntArray
+    status: Indices
+    passes: Indices
 
 
 def settle(
     model: Conditionals,
     initial: Codes,
-    order: IntArray,
+    order: Indices,
     evidence: Codes,
     max_iterations: int,
 ) -> Settled:
@@ -103,7 +102,7 @@ def settle(
     return Settled(labels, status, passes)
 
 
-def one_pass(model: Conditionals, labels: Codes, order: IntArray, evidence: Codes) -> Codes:
+def one_pass(model: Conditionals, labels: Codes, order: Indices, evidence: Codes) -> Codes:
     """Set every label that is not known to its most probable value, in order; all rows at once."""
     labels = labels.copy()
     for i in order:

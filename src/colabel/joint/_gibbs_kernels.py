@@ -13,10 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Codes
 from colabel.joint._gibbs_random import FIRST_FACTOR, GAMMA, SECOND_FACTOR
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
 _GAMMA = np.uint64(GAMMA)
 _FIRST = np.uint64(FIRST_FACTOR)
@@ -54,10 +52,10 @@ class Network(NamedTuple):
         Probability kept for values never seen; zero for most.
     """
 
-    weights: Floats
+    weights: Array
     first: NDArray[np.intp]
     size: NDArray[np.intp]
-    floor: Floats
+    floor: Array
 
 
 @njit(nogil=True, cache=True)
@@ -71,7 +69,7 @@ def uniform_at(key: np.uint64, position: int) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_ORDERED)
-def thresholds(key: np.uint64, start: int, levels: Floats) -> None:
+def thresholds(key: np.uint64, start: int, levels: Array) -> None:
     """Set levels[t] to log(u / (1 - u)) with u number `start + t` of a stream.
 
     A label of score s is drawn as 1 if u < 1 / (1 + exp(-s)), that is if s > log(u / (1 - u)).
@@ -102,7 +100,7 @@ def thresholds(key: np.uint64, start: int, levels: Floats) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_ORDERED)
-def logistics(scores: Floats, prob: Floats, decay: Floats) -> None:
+def logistics(scores: Array, prob: Array, decay: Array) -> None:
     """Set decay = exp(-|s|) and prob = 1 / (1 + exp(-s)) for all scores."""
     for c in range(scores.size):
         x = max(-abs(scores[c]), -708.0)
@@ -128,7 +126,7 @@ def logistics(scores: Floats, prob: Floats, decay: Floats) -> None:
 
 
 @njit(nogil=True, cache=True)
-def move_scores(scores: Floats, net: Network, i: int, old: int, new: int) -> None:
+def move_scores(scores: Array, net: Network, i: int, old: int, new: int) -> None:
     """Add to all scores what the change of label i from `old` to `new` adds: O(e)."""
     first = net.first[i]
     if net.size[i] == 2:
@@ -144,7 +142,7 @@ def move_scores(scores: Floats, net: Network, i: int, old: int, new: int) -> Non
 
 
 @njit(nogil=True, cache=True)
-def start_scores(base: Floats, labels: Ints, net: Network, scores: Floats) -> None:
+def start_scores(base: Array, labels: Codes, net: Network, scores: Array) -> None:
     """Set the scores from scratch: base plus the columns that are 1, O(d e)."""
     scores[:] = base
     for i in range(labels.size):
@@ -155,7 +153,7 @@ def start_scores(base: Floats, labels: Ints, net: Network, scores: Floats) -> No
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def softmax(scores: Floats, net: Network, i: int, prob: Floats) -> None:
+def softmax(scores: Array, net: Network, i: int, prob: Array) -> None:
     """Set the columns of multi-valued label i in `prob` (e,) to its conditional probabilities."""
     first = net.first[i]
     last = first + net.size[i]
@@ -171,7 +169,7 @@ def softmax(scores: Floats, net: Network, i: int, prob: Floats) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def drawn_value(scores: Floats, net: Network, i: int, uniform: float, prob: Floats) -> int:
+def drawn_value(scores: Array, net: Network, i: int, uniform: float, prob: Array) -> int:
     """Draw a multi-valued label by its distribution function; `prob` (e,) is scratch."""
     softmax(scores, net, i, prob)
     value = 0
@@ -184,14 +182,14 @@ def drawn_value(scores: Floats, net: Network, i: int, uniform: float, prob: Floa
 
 @njit(nogil=True, cache=True)
 def sweep(
-    labels: Ints,
-    scores: Floats,
+    labels: Codes,
+    scores: Array,
     order: NDArray[np.intp],
-    known: Ints,
+    known: Codes,
     key: np.uint64,
     number: int,
     net: Network,
-    scratch: Floats,
+    scratch: Array,
 ) -> None:
     """Draw every label that is not known from its conditional, in order; see `_gibbs.step`."""
     n_labels = labels.size
@@ -213,13 +211,13 @@ def sweep(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def tally(
-    labels: Ints,
-    scores: Floats,
-    known: Ints,
+    labels: Codes,
+    scores: Array,
+    known: Codes,
     net: Network,
-    scratch: Floats,
-    plain: Floats,
-    smooth: Floats,
+    scratch: Array,
+    plain: Array,
+    smooth: Array,
 ) -> float:
     """Add a sample to the counts and its conditionals to the sums; return its log-product."""
     prob, decay = scratch[0], scratch[1]
@@ -253,7 +251,7 @@ def tally(
 
 @njit(nogil=True, cache=True)
 def keep_best(
-    score: float, labels: Ints, place: NDArray[np.intp], best_scores: Floats, best_labels: Ints
+    score: float, labels: Codes, place: NDArray[np.intp], best_scores: Array, best_labels: Codes
 ) -> None:
     """Offer a sample to the n best (the end of Algorithm 1).
 
@@ -274,13 +272,13 @@ def keep_best(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def log_reach(
-    labels: Ints,
-    scores: Floats,
+    labels: Codes,
+    scores: Array,
     order: NDArray[np.intp],
-    known: Ints,
-    query: Ints,
+    known: Codes,
+    query: Codes,
     net: Network,
-    scratch: Floats,
+    scratch: Array,
 ) -> float:
     """Log-probability that a sweep from here ends at `query`; see `_gibbs.log_reach`."""
     for i in range(labels.size):
@@ -312,7 +310,7 @@ def log_reach(
 
 
 @njit(nogil=True, cache=True)
-def column_shares(labels: Ints, net: Network, shares: Floats) -> None:
+def column_shares(labels: Codes, net: Network, shares: Array) -> None:
     """Set `shares` (e,) to the share of label vectors (m, d) in which each column is 1."""
     shares[:] = 0.0
     for sample in range(labels.shape[0]):
@@ -326,17 +324,17 @@ def column_shares(labels: Ints, net: Network, shares: Floats) -> None:
 
 @njit(nogil=True, cache=True)
 def run_row(
-    base: Floats,
-    labels: Ints,
+    base: Array,
+    labels: Codes,
     order: NDArray[np.intp],
-    known: Ints,
+    known: Codes,
     keys: NDArray[np.uint64],
     net: Network,
     counts: tuple[int, int, int],
-    shares: Floats,
+    shares: Array,
     samples: NDArray[np.int16],
-    queries: Ints,
-    reached: Floats,
+    queries: Codes,
+    reached: Array,
 ) -> None:
     """Run the chains of one row: Algorithm 1 and what else is asked for.
 
@@ -380,17 +378,17 @@ def run_row(
 
 @njit(nogil=True, cache=True)
 def run_rows(
-    base: Floats,
-    labels: Ints,
+    base: Array,
+    labels: Codes,
     order: NDArray[np.intp],
-    known: Ints,
+    known: Codes,
     keys: NDArray[np.uint64],
     net: Any,
     counts: tuple[int, int, int],
-    shares: Floats,
+    shares: Array,
     samples: NDArray[np.int16],
-    queries: Ints,
-    reached: Floats,
+    queries: Codes,
+    reached: Array,
 ) -> None:
     """Run all rows; arrays have a leading axis of n rows, see `run_row`."""
     for row in range(base.shape[0]):

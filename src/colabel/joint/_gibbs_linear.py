@@ -6,15 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax
 
+from colabel.core.arrays import Array, Codes, Rows
+from colabel.core.label_features import column_owner, label_columns
 from colabel.joint._gibbs_kernels import Network
-from colabel.labels import Codes
-from colabel.learn.label_features import column_owner, label_columns
-
-FloatArray = NDArray[np.float64]
-Rows = slice | NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,17 +43,17 @@ class LinearConditionals:
     array([[[0.05, 0.95]]])
     """
 
-    base: FloatArray
-    weights: FloatArray
+    base: Array
+    weights: Array
     cardinalities: tuple[int, ...]
-    floor: FloatArray = field(default_factory=lambda: np.zeros(0))
+    floor: Array = field(default_factory=lambda: np.zeros(0))
 
     def __init__(
         self,
-        base: FloatArray,
-        weights: FloatArray,
+        base: Array,
+        weights: Array,
         cardinalities: Sequence[int],
-        floor: FloatArray | None = None,
+        floor: Array | None = None,
     ) -> None:
         owner = column_owner(cardinalities)
         base = np.require(base, np.float64, ["C", "W"])
@@ -92,7 +88,7 @@ class LinearConditionals:
         size = np.array(self.cardinalities, dtype=np.intp)
         return Network(self.weights, first.astype(np.intp), size, self.floor)
 
-    def log_prob(self, labels: Codes, i: int) -> FloatArray:
+    def log_prob(self, labels: Codes, i: int) -> Array:
         """Return ``log p(y_i = v | x, y_-i)``, (m, n, K_i), for label vectors (m, n, d)."""
         own = np.flatnonzero(column_owner(self.cardinalities) == i)
         columns = label_columns(labels.reshape(-1, labels.shape[2]), self.cardinalities)
@@ -100,11 +96,11 @@ class LinearConditionals:
         scores = self.base[:, own] + added
         if self.cardinalities[i] == 2:
             return np.concatenate([-np.logaddexp(0, scores), -np.logaddexp(0, -scores)], axis=2)
-        log_prob: FloatArray = log_softmax(scores, axis=2)
+        log_prob: Array = log_softmax(scores, axis=2)
         floor = self.floor[own]
         if not floor.any():
             return log_prob
-        mixed: FloatArray = np.log(np.exp(log_prob) * (1.0 - floor.sum()) + floor)
+        mixed: Array = np.log(np.exp(log_prob) * (1.0 - floor.sum()) + floor)
         return mixed
 
     def rows(self, index: Rows) -> LinearConditionals:

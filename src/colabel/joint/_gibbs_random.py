@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Keys = NDArray[np.uint64]
-FloatArray = NDArray[np.float64]
+from colabel.core.arrays import Array, Keys
 
 # An odd number close to 2^64 / golden ratio: its multiples spread evenly.
 GAMMA = 0x9E3779B97F4A7C15
@@ -38,7 +37,7 @@ def mix(words: Keys) -> Keys:
     return scrambled
 
 
-def uniforms(keys: Keys, position: int) -> FloatArray:
+def uniforms(keys: Keys, position: int) -> Array:
     """Return number `position` of each stream, in the shape of `keys`, strictly within (0, 1)."""
     step = np.uint64((position + 1) * GAMMA % _WORD)
     return ((mix(keys + step) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53

@@ -11,15 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from colabel.joint._gibbs import Conditionals, IntArray, evaluate, init, log_reach, step
+from colabel.core.arrays import Array, Codes, Indices, Keys
+from colabel.core.label_features import column_owner, label_columns
+from colabel.core.threads import map_threads, n_threads
+from colabel.joint._gibbs import Conditionals, evaluate, init, log_reach, step
 from colabel.joint._gibbs_kernels import run_rows
 from colabel.joint._gibbs_linear import LinearConditionals
-from colabel.joint._gibbs_random import Keys
-from colabel.labels import Codes
-from colabel.learn._parallel import map_threads, n_threads
-from colabel.learn.label_features import column_owner, label_columns
-
-FloatArray = NDArray[np.float64]
 
 # Blocks of rows a thread is given: enough of them to even out rows that flip more than others.
 _BLOCKS_PER_THREAD = 4
@@ -71,11 +68,11 @@ class Run(NamedTuple):
         Estimated log-probabilities of the queries.
     """
 
-    best: FloatArray
-    plain: FloatArray
-    smooth: FloatArray
+    best: Array
+    plain: Array
+    smooth: Array
     samples: NDArray[np.int16] | None
-    reached: FloatArray
+    reached: Array
 
 
 def run(
@@ -84,7 +81,7 @@ def run(
     keys: Keys,
     evidence: Codes,
     *,
-    order: IntArray | None = None,
+    order: Indices | None = None,
     queries: Codes | None = None,
     keep_samples: bool = False,
     n_jobs: int | None = None,
@@ -120,7 +117,7 @@ def _run_linear(
     plan: Plan,
     keys: Keys,
     evidence: Codes,
-    order: IntArray | None,
+    order: Indices | None,
     queries: Codes,
     keep_samples: bool,
     n_jobs: int | None,
@@ -182,7 +179,7 @@ class BestSamples:
         self.labels = np.empty((n_rows, n_best, n_labels), dtype=np.int32)
         self.filled = 0
 
-    def offer(self, score: FloatArray, labels: Codes) -> None:
+    def offer(self, score: Array, labels: Codes) -> None:
         """Offer every row a sample: score (n,) and labels (n, d)."""
         if self.filled < self.scores.shape[1]:
             self.scores[:, self.filled] = score
@@ -194,11 +191,11 @@ class BestSamples:
         self.scores[rows, lowest[rows]] = score[rows]
         self.labels[rows, lowest[rows]] = labels[rows]
 
-    def column_shares(self, cardinalities: Sequence[int]) -> FloatArray:
+    def column_shares(self, cardinalities: Sequence[int]) -> Array:
         """Share (n, e) of the kept samples in which each label column is 1."""
         kept = self.labels[:, : self.filled]
         columns = label_columns(kept.reshape(-1, kept.shape[2]), cardinalities)
-        shares: FloatArray = columns.reshape(len(kept), self.filled, -1).mean(axis=1)
+        shares: Array = columns.reshape(len(kept), self.filled, -1).mean(axis=1)
         return shares
 
 
@@ -207,7 +204,7 @@ def run_reference(
     plan: Plan,
     keys: Keys,
     evidence: Codes,
-    order: IntArray | None,
+    order: Indices | None,
     queries: Codes,
     keep_samples: bool,
 ) -> Run:
@@ -239,7 +236,7 @@ def run_reference(
             best.offer(scores[kept, chain], samples[kept, chain].astype(np.int32))
     n_samples = plan.n_chains * plan.n_sweeps
     every = reached.reshape(n_samples, n_rows, queries.shape[1])
-    log_mean: FloatArray = logsumexp(every, axis=0) - np.log(n_samples)
+    log_mean: Array = logsumexp(every, axis=0) - np.log(n_samples)
     return Run(
         best.column_shares(model.cardinalities),
         plain / n_samples,

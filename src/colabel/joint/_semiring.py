@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
+from colabel.core.arrays import Array, Indices
 
 Element = TypeVar("Element")
 
@@ -22,32 +20,32 @@ Element = TypeVar("Element")
 class Semiring(Protocol[Element]):
     """The operations that an upward pass needs; n rows, K states, P parent states."""
 
-    def product(self, log_weight: FloatArray, parts: Sequence[Element]) -> Element:
+    def product(self, log_weight: Array, parts: Sequence[Element]) -> Element:
         """Multiply the messages `parts`, all over the same K states, and a weight (n or 1, K)."""
         ...
 
-    def total(self, log_table: FloatArray, belief: Element) -> Element:
+    def total(self, log_table: Array, belief: Element) -> Element:
         """Sum table (n, P, K) times belief over the K states: the message to the P states."""
         ...
 
 
-def log_sum_exp(scores: FloatArray) -> FloatArray:
+def log_sum_exp(scores: Array) -> Array:
     """Take log sum exp over the last axis; a slice that is -inf throughout gives -inf, silently."""
     top = scores.max(axis=-1, keepdims=True)
     shift = np.where(np.isneginf(top), 0.0, top)  # -inf - -inf would be NaN
     with np.errstate(divide="ignore"):
-        summed: FloatArray = np.log(np.exp(scores - shift).sum(axis=-1))
+        summed: Array = np.log(np.exp(scores - shift).sum(axis=-1))
     return summed + shift[..., 0]
 
 
 class LogSum:
     """Sum-product in logs: an element is an array (n or 1, K) of log-probabilities."""
 
-    def product(self, log_weight: FloatArray, parts: Sequence[FloatArray]) -> FloatArray:
+    def product(self, log_weight: Array, parts: Sequence[Array]) -> Array:
         """Add the logs."""
         return sum(parts, start=log_weight)
 
-    def total(self, log_table: FloatArray, belief: FloatArray) -> FloatArray:
+    def total(self, log_table: Array, belief: Array) -> Array:
         """message[u] = log sum_v exp(table[u, v] + belief[v])."""
         return log_sum_exp(log_table + belief[:, None, :])
 
@@ -55,9 +53,9 @@ class LogSum:
 class Merge(NamedTuple):
     """How two lists were merged: pair `chosen` of the candidate pairs (left rank, right rank)."""
 
-    left: IntArray  # (m,) rank in the left list of each candidate pair
-    right: IntArray  # (m,) rank in the right list
-    chosen: IntArray  # (n, K, L) the candidates that won, best first
+    left: Indices  # (m,) rank in the left list of each candidate pair
+    right: Indices  # (m,) rank in the right list
+    chosen: Indices  # (n, K, L) the candidates that won, best first
 
 
 class Best(NamedTuple):
@@ -67,9 +65,9 @@ class Best(NamedTuple):
     when there are not enough possible ones.
     """
 
-    score: FloatArray  # (n or 1, K, L) log-probabilities, descending along the last axis
+    score: Array  # (n or 1, K, L) log-probabilities, descending along the last axis
     merges: list[Merge]  # of the messages of the children, from the first child on
-    picked: IntArray | None  # (n, P, L) state * L' + rank in the belief, for a message
+    picked: Indices | None  # (n, P, L) state * L' + rank in the belief, for a message
 
 
 class KBest:
@@ -82,7 +80,7 @@ class KBest:
     def __init__(self, k: int) -> None:
         self.k = k
 
-    def product(self, log_weight: FloatArray, parts: Sequence[Best]) -> Best:
+    def product(self, log_weight: Array, parts: Sequence[Best]) -> Best:
         """Merge the lists of the children one after the other."""
         score = parts[0].score if parts else np.zeros((*log_weight.shape, 1))
         merges: list[Merge] = []
@@ -92,7 +90,7 @@ class KBest:
             merges.append(Merge(left, right, chosen))
         return Best(score + log_weight[..., None], merges, None)
 
-    def total(self, log_table: FloatArray, belief: Best) -> Best:
+    def total(self, log_table: Array, belief: Best) -> Best:
         """message[u] = the k best of table[u, v] + belief[v] over all v and ranks."""
         scores = log_table[..., None] + belief.score[:, None, :, :]
         flat = scores.reshape(*scores.shape[:2], scores.shape[2] * scores.shape[3])
@@ -100,7 +98,7 @@ class KBest:
         return Best(score, [], picked)
 
 
-def _pairs(n_left: int, n_right: int, k: int) -> tuple[IntArray, IntArray]:
+def _pairs(n_left: int, n_right: int, k: int) -> tuple[Indices, Indices]:
     """Rank pairs (a, b) that can be among the k best sums of two descending lists.
 
     The (a + 1)(b + 1) pairs with ranks up to (a, b) are no worse than (a, b) and come first in a
@@ -112,7 +110,7 @@ def _pairs(n_left: int, n_right: int, k: int) -> tuple[IntArray, IntArray]:
     return left, right
 
 
-def _leading(scores: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
+def _leading(scores: Array, k: int) -> tuple[Array, Indices]:
     """Return the k largest of the last axis in descending order, and their positions."""
     if k == 1:
         position = scores.argmax(axis=-1)[..., None]

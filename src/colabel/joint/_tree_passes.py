@@ -14,18 +14,12 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.random import Generator
 
-from colabel.joint._semiring import (
-    Best,
-    FloatArray,
-    IntArray,
-    KBest,
-    LogSum,
-    Semiring,
-)
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.joint._semiring import Best, KBest, LogSum, Semiring
 from colabel.joint._wiring import ROOT, Wiring
-from colabel.labels import MISSING, Codes
+from colabel.labels import MISSING
 
-Tables = Sequence[FloatArray]
+Tables = Sequence[Array]
 Element = TypeVar("Element")
 
 _CHUNK_ELEMENTS = 2**20  # list entries per chunk of rows: a few megabytes, friendly to caches
@@ -72,7 +66,7 @@ def upward(
     return Upward([beliefs[i] for i in variables], [messages[i] for i in variables], root)
 
 
-def evidence_weights(log_tables: Tables, codes: Codes) -> list[FloatArray]:
+def evidence_weights(log_tables: Tables, codes: Codes) -> list[Array]:
     """Log indicators (n, K_i) of the states that agree with codes (n, d); MISSING allows all."""
     weights = []
     for i, table in enumerate(log_tables):
@@ -82,14 +76,14 @@ def evidence_weights(log_tables: Tables, codes: Codes) -> list[FloatArray]:
     return weights
 
 
-def log_evidence(wiring: Wiring, log_tables: Tables, codes: Codes) -> FloatArray:
+def log_evidence(wiring: Wiring, log_tables: Tables, codes: Codes) -> Array:
     """Log-probability (n,) of the observed entries of codes (n, d), the rest summed out."""
     if MISSING not in codes:
         return _log_product(wiring, log_tables, codes)
     return upward(wiring, log_tables, LogSum(), evidence_weights(log_tables, codes)).root[:, 0]
 
 
-def _log_product(wiring: Wiring, log_tables: Tables, codes: Codes) -> FloatArray:
+def _log_product(wiring: Wiring, log_tables: Tables, codes: Codes) -> Array:
     """Log-probability (n,) of complete vectors: sum_i log P(y_i | y_parent)."""
     rows = np.arange(len(codes))
     found = np.zeros(len(codes))
@@ -100,9 +94,7 @@ def _log_product(wiring: Wiring, log_tables: Tables, codes: Codes) -> FloatArray
     return found
 
 
-def condition(
-    wiring: Wiring, log_tables: Tables, codes: Codes
-) -> tuple[list[FloatArray], FloatArray]:
+def condition(wiring: Wiring, log_tables: Tables, codes: Codes) -> tuple[list[Array], Array]:
     """Conditional tables given evidence, and the log-probability (n,) of that evidence.
 
     P(y_i = v | y_parent = u, evidence) = table_i(u, v) belief_i(v) / message_i(u): the evidence
@@ -119,15 +111,15 @@ def condition(
     return conditioned, passed.root[:, 0]
 
 
-def marginals(wiring: Wiring, log_tables: Tables) -> list[FloatArray]:
+def marginals(wiring: Wiring, log_tables: Tables) -> list[Array]:
     """P(y_i) as arrays (n, K_i), from the roots down: P(v) = sum_u P(u) P(v | u)."""
-    found: dict[int, FloatArray] = {ROOT: np.ones((len(log_tables[0]), 1))}
+    found: dict[int, Array] = {ROOT: np.ones((len(log_tables[0]), 1))}
     for i in wiring.order:
         found[i] = (found[wiring.parents[i]][:, :, None] * np.exp(log_tables[i])).sum(axis=1)
     return [found[i] for i in range(len(log_tables))]
 
 
-def pair_marginal(wiring: Wiring, log_tables: Tables, i: int, j: int) -> FloatArray:
+def pair_marginal(wiring: Wiring, log_tables: Tables, i: int, j: int) -> Array:
     """P(y_i, y_j) as an array (n, K_i, K_j).
 
     With a the nearest common ancestor, P(y_i, y_j) = sum_a P(a) P(y_i | a) P(y_j | a); variables
@@ -139,27 +131,27 @@ def pair_marginal(wiring: Wiring, log_tables: Tables, i: int, j: int) -> FloatAr
     of_i = _descend(log_tables, up_i[: up_i.index(meeting)], meeting)
     of_j = _descend(log_tables, up_j[: up_j.index(meeting)], meeting)
     above = _marginal_of(wiring, log_tables, meeting)
-    found: FloatArray = np.matmul((above[:, :, None] * of_i).transpose(0, 2, 1), of_j)
+    found: Array = np.matmul((above[:, :, None] * of_i).transpose(0, 2, 1), of_j)
     return found
 
 
-def _marginal_of(wiring: Wiring, log_tables: Tables, i: int) -> FloatArray:
+def _marginal_of(wiring: Wiring, log_tables: Tables, i: int) -> Array:
     """P(y_i) as an array (n, K_i), following only the path from the root."""
     path = wiring.path_up(i)[:-1]
     return _descend(log_tables, path, ROOT)[:, 0, :]
 
 
-def _descend(log_tables: Tables, path: Sequence[int], top: int) -> FloatArray:
+def _descend(log_tables: Tables, path: Sequence[int], top: int) -> Array:
     """P(path[0] | top) as an array (n, P, K): the product of the tables along a path upwards."""
     n_states = 1 if top == ROOT else log_tables[top].shape[2]
     n_rows = len(log_tables[0])
-    found: FloatArray = np.broadcast_to(np.eye(n_states), (n_rows, n_states, n_states))
+    found: Array = np.broadcast_to(np.eye(n_states), (n_rows, n_states, n_states))
     for i in reversed(path):
         found = np.matmul(found, np.exp(log_tables[i]))
     return found
 
 
-def entropy(wiring: Wiring, log_tables: Tables) -> FloatArray:
+def entropy(wiring: Wiring, log_tables: Tables) -> Array:
     """Entropy (n,) in nats: H(y) = sum_i sum_u P(y_parent = u) H(y_i | u)."""
     single = dict(enumerate(marginals(wiring, log_tables)))
     single[ROOT] = np.ones((len(log_tables[0]), 1))
@@ -169,10 +161,10 @@ def entropy(wiring: Wiring, log_tables: Tables) -> FloatArray:
     return found
 
 
-def entropy_of(log_prob: FloatArray) -> FloatArray:
+def entropy_of(log_prob: Array) -> Array:
     """Entropy in nats over the last axis, with 0 log 0 = 0."""
     finite = np.where(np.isneginf(log_prob), 0.0, log_prob)
-    found: FloatArray = -(np.exp(log_prob) * finite).sum(axis=-1)
+    found: Array = -(np.exp(log_prob) * finite).sum(axis=-1)
     return found
 
 
@@ -188,16 +180,16 @@ def ancestral_samples(wiring: Wiring, log_tables: Tables, size: int, rng: Genera
     return codes
 
 
-def draw(log_prob: FloatArray, uniform: FloatArray) -> IntArray:
+def draw(log_prob: Array, uniform: Array) -> Indices:
     """Invert the distribution function: log_prob (..., K) and uniform [0, 1) draws (...)."""
     cumulated = np.exp(log_prob).cumsum(axis=-1)
     # Dividing makes the last value exactly 1, so a state of probability zero is never drawn.
     cumulated /= cumulated[..., -1:]
-    drawn: IntArray = (uniform[..., None] >= cumulated[..., :-1]).sum(axis=-1)
+    drawn: Indices = (uniform[..., None] >= cumulated[..., :-1]).sum(axis=-1)
     return drawn
 
 
-def k_best(wiring: Wiring, log_tables: Tables, k: int) -> tuple[Codes, FloatArray]:
+def k_best(wiring: Wiring, log_tables: Tables, k: int) -> tuple[Codes, Array]:
     """Find the k most probable vectors: codes (n, k, d), log-probabilities (n, k), best first.
 
     `k` must not exceed the number of label vectors. Rows are taken in chunks, because the lists
@@ -236,8 +228,8 @@ def _read_back(wiring: Wiring, passed: Upward[Best], codes: Codes) -> None:
 
 
 def split_ranks(
-    belief: Best, rows: IntArray, states: Codes | IntArray, rank: IntArray
-) -> list[IntArray]:
+    belief: Best, rows: Indices, states: Codes | Indices, rank: Indices
+) -> list[Indices]:
     """Ranks (n, k) in the children's lists behind the ranks (n, k) in a merged list."""
     ranks = []
     for merge in reversed(belief.merges):

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.labels import MISSING, Codes, LabelSpace
+from colabel.core.arrays import Codes
+from colabel.labels import MISSING, LabelSpace
 
 _SHOWN = 5  # how many rows an error names
 

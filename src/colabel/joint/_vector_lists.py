@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.joint._field_enumeration import _inverted, _leading_rows
-from colabel.labels import MISSING, Codes
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
+from colabel.labels import MISSING
 
 
 class VectorList(NamedTuple):
@@ -31,7 +28,7 @@ class VectorList(NamedTuple):
 
     shared: Codes
     own: Codes
-    scores: FloatArray
+    scores: Array
 
     def agreeing(self, evidence: Codes) -> VectorList:
         """The list without the vectors that contradict evidence (m, d)."""
@@ -46,19 +43,19 @@ class VectorList(NamedTuple):
                 part[(known != MISSING) & (known != values)] = -np.inf
         return VectorList(self.shared, self.own, scores)
 
-    def log_total(self) -> FloatArray:
+    def log_total(self) -> Array:
         """Logarithm of the sum over the list, (m,)."""
         with np.errstate(divide="ignore"):
             return np.asarray(logsumexp(self.scores, axis=1))
 
-    def probabilities(self) -> FloatArray:
+    def probabilities(self) -> Array:
         """Probabilities (m, S + E); some vector of each row must be possible."""
-        prob: FloatArray = self.scores - self.scores.max(axis=1, keepdims=True)
+        prob: Array = self.scores - self.scores.max(axis=1, keepdims=True)
         np.exp(prob, out=prob)
         prob /= prob.sum(axis=1, keepdims=True)
         return prob
 
-    def codes_at(self, place: IntArray) -> Codes:
+    def codes_at(self, place: Indices) -> Codes:
         """Vectors (m, k, d) at positions (m, k) of each row's list."""
         n_shared = len(self.shared)
         found = self.shared[np.minimum(place, n_shared - 1)]
@@ -66,7 +63,7 @@ class VectorList(NamedTuple):
         found[row, rank] = self.own[row, place[row, rank] - n_shared]
         return found
 
-    def best(self, k: int) -> tuple[Codes, FloatArray]:
+    def best(self, k: int) -> tuple[Codes, Array]:
         """The k best vectors (m, k, d) and scores (m, k); where there are no more, -inf."""
         listed = min(k, self.scores.shape[1])
         place, scores = _leading_rows(self.scores, listed)
@@ -74,18 +71,18 @@ class VectorList(NamedTuple):
         codes = np.pad(self.codes_at(place), (*missing, (0, 0)), mode="edge")
         return codes, np.pad(scores, missing, constant_values=-np.inf)
 
-    def sampled(self, uniform: FloatArray) -> Codes:
+    def sampled(self, uniform: Array) -> Codes:
         """Draws (m, size, d) by uniform numbers (m, size)."""
         prob = self.probabilities()
         place = [_inverted(*row) for row in zip(prob, uniform, strict=True)]
         return self.codes_at(np.array(place, dtype=np.intp).reshape(uniform.shape))
 
-    def table(self, labels: Sequence[int], sizes: Sequence[int]) -> FloatArray:
+    def table(self, labels: Sequence[int], sizes: Sequence[int]) -> Array:
         """Probabilities (m, K_i K_j ...) of the values of some labels together."""
         prob = self.probabilities()
         n_cells = int(np.prod(sizes))
         shared = np.ravel_multi_index([self.shared[:, i] for i in labels], sizes)
-        found: FloatArray = prob[:, : len(shared)] @ np.eye(n_cells)[shared]
+        found: Array = prob[:, : len(shared)] @ np.eye(n_cells)[shared]
         if self.own.shape[1]:
             own = np.ravel_multi_index([self.own[:, :, i] for i in labels], sizes)
             cells = own + n_cells * np.arange(len(own))[:, None]
@@ -94,7 +91,7 @@ class VectorList(NamedTuple):
             found += flat.reshape(found.shape)
         return found
 
-    def entropy(self) -> FloatArray:
+    def entropy(self) -> Array:
         """Entropy (m,) in nats."""
         prob = self.probabilities()
         logs = np.log(np.where(prob > 0, prob, 1.0))

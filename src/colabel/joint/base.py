@@ -11,16 +11,14 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from colabel.core.arrays import Array, Codes, Rows
 from colabel.joint._user_terms import as_rows, codes_of_evidence, codes_of_labels
 from colabel.joint._views import as_html, as_text, marginals_frame, top_k_frame
 from colabel.joint.sizes import SizeMarginals, require_zero_one, sizes_by_counting
-from colabel.labels import Codes, LabelSpace
+from colabel.labels import LabelSpace
 
 if TYPE_CHECKING:
     import pandas as pd
-
-FloatArray = NDArray[np.float64]
-Rows = slice | NDArray[np.intp]
 
 
 class TopK(NamedTuple):
@@ -36,7 +34,7 @@ class TopK(NamedTuple):
     """
 
     labels: NDArray[Any]
-    log_prob: FloatArray
+    log_prob: Array
 
 
 class Joint(ABC):
@@ -90,7 +88,7 @@ class Joint(ABC):
         """Return the most probable label vector of each row, shape (n, d)."""
         return self.space.values(self.mode_codes())
 
-    def marginals(self) -> FloatArray | list[FloatArray]:
+    def marginals(self) -> Array | list[Array]:
         """Return the probability of each label alone.
 
         Returns
@@ -104,11 +102,11 @@ class Joint(ABC):
             return np.stack([table[:, 1] for table in tables], axis=1)
         return tables
 
-    def pair_marginals(self, i: str | int, j: str | int) -> FloatArray:
+    def pair_marginals(self, i: str | int, j: str | int) -> Array:
         """Return P(y_i, y_j) of two labels given by name or position, shape (n, K_i, K_j)."""
         return self.pair_table(self.space.index(i), self.space.index(j))
 
-    def log_prob(self, Y: ArrayLike) -> FloatArray:
+    def log_prob(self, Y: ArrayLike) -> Array:
         """Return the natural log-probability of label vectors, shape (n,).
 
         Parameters
@@ -200,15 +198,15 @@ class Joint(ABC):
         """Return the codes (n, d) of the most probable vectors."""
 
     @abstractmethod
-    def marginal_tables(self) -> list[FloatArray]:
+    def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
 
     @abstractmethod
-    def log_prob_codes(self, codes: Codes) -> FloatArray:
+    def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
 
     @abstractmethod
-    def top_k_codes(self, k: int) -> tuple[Codes, FloatArray]:
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
 
     @abstractmethod
@@ -223,14 +221,14 @@ class Joint(ABC):
     def rows(self, index: Rows) -> Joint:
         """Return the joint of some of the rows."""
 
-    def pair_table(self, i: int, j: int) -> FloatArray:
+    def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
         raise NotImplementedError(
             f"{type(self).__name__} has no closed form for pairs of labels: count them in "
             "sample(size) instead."
         )
 
-    def entropy(self) -> FloatArray:
+    def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,)."""
         raise NotImplementedError(
             f"{type(self).__name__} has no closed form for the entropy: average -log_prob over "

@@ -11,16 +11,16 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from colabel.core.arrays import Array, Codes, Rows
+from colabel.core.threads import map_threads
 from colabel.joint._user_terms import impossible_evidence
 from colabel.joint._vector_lists import VectorList
-from colabel.joint.base import Joint, Rows
-from colabel.labels import MISSING, Codes, LabelSpace
-from colabel.learn._parallel import map_threads
+from colabel.joint.base import Joint
+from colabel.labels import MISSING, LabelSpace
 from colabel.learn.lds import LDSNetwork
 
 __all__ = ["BayesNetwork", "Inference"]
 
-FloatArray = NDArray[np.float64]
 Answer = TypeVar("Answer")
 Inference = Literal["auto", "exact", "search", "coordinate ascent"]
 
@@ -36,8 +36,8 @@ class _Summary(NamedTuple):
     """Best vectors (n, d), log sums (n,) and marginals (n, K_i) of the lists."""
 
     best: Codes
-    log_total: FloatArray
-    marginals: list[FloatArray]
+    log_total: Array
+    marginals: list[Array]
 
 
 class BayesNetwork(Joint):
@@ -140,11 +140,11 @@ class BayesNetwork(Joint):
         """Return the codes (n, d) of the most probable vectors found."""
         return self._summary.best if self.exact else self._climbed
 
-    def marginal_tables(self) -> list[FloatArray]:
+    def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
         return self._summary.marginals
 
-    def pair_table(self, i: int, j: int) -> FloatArray:
+    def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
         sizes = self.space.cardinalities[i], self.space.cardinalities[j]
         if i == j:
@@ -152,18 +152,18 @@ class BayesNetwork(Joint):
         parts = self._by_chunks(lambda listed, _: listed.table((i, j), sizes))
         return np.concatenate(parts).reshape(self.n_rows, *sizes)
 
-    def entropy(self) -> FloatArray:
+    def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,).
 
         Where the joint is not exact, that of the vectors the probabilities are relative to.
         """
         return np.concatenate(self._by_chunks(lambda listed, _: listed.entropy()))
 
-    def log_partition(self) -> FloatArray:
+    def log_partition(self) -> Array:
         """Return log P(x, evidence) of each row, shape (n,); a lower bound where not exact."""
         return self._summary.log_total
 
-    def log_prob_codes(self, codes: Codes) -> FloatArray:
+    def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
         total = self.log_partition()
         clash = _contradictions(self._evidence, codes)
@@ -177,7 +177,7 @@ class BayesNetwork(Joint):
         # a lower bound of the total may be below a part of it
         return np.minimum(found - total, 0.0)
 
-    def top_k_codes(self, k: int) -> tuple[Codes, FloatArray]:
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
         k = self._at_most_all(k)
         parts = self._by_chunks(lambda listed, _: listed.best(k))

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint import _chain_prefixes as grown
 from colabel.joint import _chain_sums as sums
 from colabel.joint._chain_links import EstimatorLinks, LinearLinks, Links, TableLinks
@@ -23,8 +24,8 @@ from colabel.joint._chain_search import (
     as_search,
 )
 from colabel.joint._user_terms import impossible_evidence
-from colabel.joint.base import Joint, Rows
-from colabel.labels import MISSING, Codes, LabelSpace
+from colabel.joint.base import Joint
+from colabel.labels import MISSING, LabelSpace
 
 __all__ = [
     "ENUMERATION_LIMIT",
@@ -42,9 +43,6 @@ __all__ = [
     "as_order",
     "as_search",
 ]
-
-FloatArray = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 class Chain(Joint):
@@ -147,7 +145,7 @@ class Chain(Joint):
         self.inference = search
         self._effort = effort
         self._known = known  # in chain order
-        self._log_evidence: FloatArray | None = None
+        self._log_evidence: Array | None = None
         enumerable = sums.is_enumerable(links, known, effort)
         self.exact = search.exact and bool(enumerable.all())
         self.how = f"{search.how} {self._how_sums(bool(enumerable.all()))}"
@@ -174,7 +172,7 @@ class Chain(Joint):
         """
         return self.top_k_codes(1)[0][:, 0]
 
-    def top_k_codes(self, k: int) -> tuple[Codes, FloatArray]:
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first.
 
         Exact with the inferences "exact" and "exhaustive". "greedy" and "beam" return the k
@@ -194,7 +192,7 @@ class Chain(Joint):
             _fill_impossible(codes[row], int(count[row]), self.links.cardinalities)
         return self._to_labels(codes), log_prob - self._evidence_mass()[:, None]
 
-    def log_prob_codes(self, codes: Codes) -> FloatArray:
+    def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d).
 
         Exact for complete vectors, and for others while no more than `limit` prefixes have to
@@ -206,17 +204,17 @@ class Chain(Joint):
         mass = sums.log_mass(self.links, both, self._effort) - self._evidence_mass()
         return np.where(contradicts, -np.inf, mass)
 
-    def marginal_tables(self) -> list[FloatArray]:
+    def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
         tables = sums.marginal_tables(self.links, self._known, self._effort)
         return [tables[position] for position in np.argsort(self.order)]
 
-    def pair_table(self, i: int, j: int) -> FloatArray:
+    def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
         shape = self.space.cardinalities[i], self.space.cardinalities[j]
         first, second = (int(np.flatnonzero(self.order == label)[0]) for label in (i, j))
 
-        def count(vectors: Prefixes, weight: FloatArray, n_rows: int) -> FloatArray:
+        def count(vectors: Prefixes, weight: Array, n_rows: int) -> Array:
             cell = vectors.rows * shape[0] + vectors.codes[:, first]
             cell = cell * shape[1] + vectors.codes[:, second]
             counts = grown.bin_sums(cell, weight, n_rows * shape[0] * shape[1])
@@ -224,10 +222,10 @@ class Chain(Joint):
 
         return sums.over_vectors(self.links, self._known, self._effort, count, shape)
 
-    def entropy(self) -> FloatArray:
+    def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,)."""
 
-        def mean_log_prob(vectors: Prefixes, weight: FloatArray, n_rows: int) -> FloatArray:
+        def mean_log_prob(vectors: Prefixes, weight: Array, n_rows: int) -> Array:
             possible = np.where(weight > 0, vectors.log_prob, 0.0)
             return grown.bin_sums(vectors.rows, weight * possible, n_rows)
 
@@ -258,7 +256,7 @@ class Chain(Joint):
         """Return the joint of some of the rows."""
         return self._with(self.links.take(index), self._known[index])
 
-    def path_tables(self) -> list[FloatArray]:
+    def path_tables(self) -> list[Array]:
         """Return P(y_i | x, mode of the labels before it) for each label, arrays (n, K_i).
 
         With greedy inference these are what classifier chains classically report as
@@ -272,7 +270,7 @@ class Chain(Joint):
         ]
         return [tables[position] for position in np.argsort(self.order)]
 
-    def _evidence_mass(self) -> FloatArray:
+    def _evidence_mass(self) -> Array:
         """Log-probability (n,) of what is known, computed once."""
         if self._log_evidence is None:
             self._log_evidence = sums.log_mass(self.links, self._known, self._effort)

@@ -11,22 +11,22 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from colabel.core.arrays import Array, Codes, Keys, Rows
+from colabel.core.label_features import column_owner
 from colabel.joint._gibbs import Conditionals, evaluate
 from colabel.joint._gibbs_diagnostics import GibbsDiagnostics, diagnose
 from colabel.joint._gibbs_linear import LinearConditionals
-from colabel.joint._gibbs_random import Keys, apart, chain_keys, random_orders
+from colabel.joint._gibbs_random import apart, chain_keys, random_orders
 from colabel.joint._gibbs_runs import Plan, Run, run
 from colabel.joint._user_terms import codes_of_labels, impossible_evidence
-from colabel.joint.base import Joint, Rows
-from colabel.labels import MISSING, Codes, LabelSpace
-from colabel.learn.label_features import column_owner
+from colabel.joint.base import Joint
+from colabel.labels import MISSING, LabelSpace
 
-FloatArray = NDArray[np.float64]
 Marginals = Literal["best", "plain"]
 
 # A conditional that saturates in floating point is still not certain.
 _SMALLEST_PROBABILITY = 1e-15
-# Samples are held for blocks of rows of about this many numbers.
+# Targets are held for blocks of rows of about this many numbers.
 _NUMBERS_AT_ONCE = 1 << 25
 
 
@@ -193,7 +193,7 @@ class DependencyNetwork(Joint):
         ]
         return np.stack(best, axis=1).astype(np.int32)
 
-    def marginal_tables(self) -> list[FloatArray]:
+    def marginal_tables(self) -> list[Array]:
         """Return estimates of P(y_i) for each label as arrays (n, K_i)."""
         tables = []
         for i, columns in enumerate(self._columns(self._summary.smooth)):
@@ -205,18 +205,18 @@ class DependencyNetwork(Joint):
             tables.append(np.where(known == MISSING, table, known == np.arange(size)))
         return tables
 
-    def log_prob_codes(self, codes: Codes) -> FloatArray:
+    def log_prob_codes(self, codes: Codes) -> Array:
         """Return estimated log-probabilities (n,) of the observed entries of codes (n, d)."""
         return self._log_prob_of(codes[:, None, :])[:, 0]
 
-    def top_k_codes(self, k: int) -> tuple[Codes, FloatArray]:
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and estimated log-probabilities (n, k), best first.
 
         The candidates are the k most frequent samples; where fewer differ, vectors that were
         never sampled fill the list.
         """
 
-        def answer(block: DependencyNetwork, found: Run) -> tuple[Codes, FloatArray]:
+        def answer(block: DependencyNetwork, found: Run) -> tuple[Codes, Array]:
             assert found.samples is not None
             n_samples = self._plan.n_chains * self._plan.n_sweeps
             flat = found.samples.reshape(block.n_rows, n_samples, self.space.n_labels)
@@ -252,7 +252,7 @@ class DependencyNetwork(Joint):
         drawn = found.samples.transpose(2, 1, 0, 3)  # (sweeps, chains, n, d)
         return drawn.reshape(-1, self.n_rows, self.space.n_labels)[:size].astype(np.int32)
 
-    def pair_table(self, i: int, j: int) -> FloatArray:
+    def pair_table(self, i: int, j: int) -> Array:
         """Return estimates of P(y_i, y_j) as an array (n, K_i, K_j)."""
         if i == j:
             table = self.marginal_tables()[i]
@@ -279,7 +279,7 @@ class DependencyNetwork(Joint):
             self.conditionals.rows(index), self._row_keys[index], self._evidence[index]
         )
 
-    def pseudo_log_likelihood(self, Y: ArrayLike) -> FloatArray:
+    def pseudo_log_likelihood(self, Y: ArrayLike) -> Array:
         r"""Return the log-product of the conditionals at label vectors, shape (n,).
 
         .. math:: \sum_i \log p(y_i \mid x, y_{-i})
@@ -298,7 +298,7 @@ class DependencyNetwork(Joint):
                 f"{int((codes == MISSING).sum())} labels are missing, but the product of"
                 " conditionals needs all of them. Use log_prob, which leaves them out."
             )
-        found: FloatArray = evaluate(codes[None], self.conditionals, self._evidence).log_product[0]
+        found: Array = evaluate(codes[None], self.conditionals, self._evidence).log_product[0]
         return found
 
     def diagnostics(self) -> GibbsDiagnostics:
@@ -326,11 +326,11 @@ class DependencyNetwork(Joint):
 
     # Helpers
 
-    def _log_prob_of(self, queries: Codes) -> FloatArray:
+    def _log_prob_of(self, queries: Codes) -> Array:
         """Return estimated log-probabilities (n, q) of the observed entries of (n, q, d)."""
         return self._run(queries=queries).reached
 
-    def _columns(self, shares: FloatArray) -> list[FloatArray]:
+    def _columns(self, shares: Array) -> list[Array]:
         """Cut shares (n, e) of label columns into those of each label."""
         owner = column_owner(self.space.cardinalities)
         edges = np.searchsorted(owner, np.arange(1, self.space.n_labels))

@@ -8,9 +8,10 @@ from typing import NoReturn
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from colabel.core.arrays import Array, Codes, Rows
 from colabel.joint._gibbs import Conditionals
 from colabel.joint._gibbs_discrete import (
     CAPPED,
@@ -19,11 +20,9 @@ from colabel.joint._gibbs_discrete import (
     Settled,
     settle,
 )
-from colabel.joint.base import Joint, Rows
+from colabel.joint.base import Joint
 from colabel.joint.dependency_network import check_conditionals, merged_evidence, shared_order
-from colabel.labels import MISSING, Codes, LabelSpace
-
-FloatArray = NDArray[np.float64]
+from colabel.labels import MISSING, LabelSpace
 
 
 class DiscreteDependencyNetwork(Joint):
@@ -132,15 +131,15 @@ class DiscreteDependencyNetwork(Joint):
         """Return the codes (n, d) at which the iteration ended."""
         return self._settled.labels
 
-    def marginal_tables(self) -> list[FloatArray]:
+    def marginal_tables(self) -> list[Array]:
         """Not available: there are no probabilities."""
         self._refuse("marginals")
 
-    def log_prob_codes(self, codes: Codes) -> FloatArray:
+    def log_prob_codes(self, codes: Codes) -> Array:
         """Not available: there are no probabilities."""
         self._refuse("log_prob")
 
-    def top_k_codes(self, k: int) -> tuple[Codes, FloatArray]:
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Not available: there are no probabilities."""
         self._refuse("top_k")
 
@@ -148,7 +147,7 @@ class DiscreteDependencyNetwork(Joint):
         """Not available: there are no probabilities."""
         self._refuse("sample")
 
-    def pair_table(self, i: int, j: int) -> FloatArray:
+    def pair_table(self, i: int, j: int) -> Array:
         """Not available: there are no probabilities."""
         self._refuse("pair_marginals")
 

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from colabel.core.arrays import Array, Codes, Rows
 from colabel.joint._checks import checked_tables
 from colabel.joint._tree_passes import draw, entropy_of, k_best
 from colabel.joint._user_terms import impossible_evidence
 from colabel.joint._wiring import ROOT, Wiring
-from colabel.joint.base import Joint, Rows
+from colabel.joint.base import Joint
 from colabel.joint.sizes import SizeMarginals, forest_sizes
-from colabel.labels import MISSING, Codes, LabelSpace
-
-FloatArray = NDArray[np.float64]
+from colabel.labels import MISSING, LabelSpace
 
 
 class Independent(Joint):
@@ -49,11 +48,11 @@ class Independent(Joint):
         tables = checked_tables(space, log_tables, [(k,) for k in space.cardinalities])
         self._set(space, tables)
 
-    def _set(self, space: LabelSpace, log_tables: Sequence[FloatArray]) -> None:
+    def _set(self, space: LabelSpace, log_tables: Sequence[Array]) -> None:
         super().__init__(space, len(log_tables[0]))
         self.log_tables = tuple(log_tables)
 
-    def _with(self, log_tables: Sequence[FloatArray]) -> Independent:
+    def _with(self, log_tables: Sequence[Array]) -> Independent:
         """Return the same family with tables that need no check."""
         joint = Independent.__new__(Independent)
         joint._set(self.space, log_tables)
@@ -64,23 +63,23 @@ class Independent(Joint):
         best = [table.argmax(axis=1) for table in self.log_tables]
         return np.stack(best, axis=1).astype(np.int32)
 
-    def marginal_tables(self) -> list[FloatArray]:
+    def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
         return [np.exp(table) for table in self.log_tables]
 
-    def pair_table(self, i: int, j: int) -> FloatArray:
+    def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
         first, second = np.exp(self.log_tables[i]), np.exp(self.log_tables[j])
         if i == j:
             return first[:, :, None] * np.eye(first.shape[1])
         return first[:, :, None] * second[:, None, :]
 
-    def log_prob_codes(self, codes: Codes) -> FloatArray:
+    def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
-        found: FloatArray = self._log_prob_each(codes).sum(axis=1)
+        found: Array = self._log_prob_each(codes).sum(axis=1)
         return found
 
-    def top_k_codes(self, k: int) -> tuple[Codes, FloatArray]:
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
         roots = Wiring.from_parents([ROOT] * self.space.n_labels)
         tables = [table[:, None, :] for table in self.log_tables]
@@ -110,9 +109,9 @@ class Independent(Joint):
         """Return the joint of some of the rows."""
         return self._with([table[index] for table in self.log_tables])
 
-    def entropy(self) -> FloatArray:
+    def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,)."""
-        found: FloatArray = np.sum([entropy_of(table) for table in self.log_tables], axis=0)
+        found: Array = np.sum([entropy_of(table) for table in self.log_tables], axis=0)
         return found
 
     def _size_marginals(self) -> SizeMarginals:
@@ -120,7 +119,7 @@ class Independent(Joint):
         roots = Wiring.from_parents([ROOT] * self.space.n_labels)
         return forest_sizes(roots, [table[:, None, :] for table in self.log_tables])
 
-    def _log_prob_each(self, codes: Codes) -> FloatArray:
+    def _log_prob_each(self, codes: Codes) -> Array:
         """Return log P(y_i) of the observed entries of codes, 0 elsewhere, shape (n, d)."""
         rows = np.arange(self.n_rows)
         found = np.empty(codes.shape)

@@ -7,18 +7,17 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint._chain_prefixes import Prefixes, best_distinct
 from colabel.joint._user_terms import impossible_evidence
-from colabel.joint.base import Joint, Rows
-from colabel.labels import MISSING, Codes, LabelSpace
+from colabel.joint.base import Joint
+from colabel.labels import MISSING, LabelSpace
 
 __all__ = ["Mixture"]
 
-FloatArray = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 # Longest lists asked of the members before the best vector found is taken as it is.
 _LONGEST_LIST = 4096
@@ -82,7 +81,7 @@ class Mixture(Joint):
             log_weights = np.log(table)
         self._set(members, log_weights)
 
-    def _set(self, members: Sequence[Joint], log_weights: FloatArray) -> None:
+    def _set(self, members: Sequence[Joint], log_weights: Array) -> None:
         super().__init__(members[0].space, members[0].n_rows)
         self.members = tuple(members)
         self.log_weights = log_weights - _log_sum(log_weights)[:, None]
@@ -93,14 +92,14 @@ class Mixture(Joint):
             f"candidates, {'proven best' if self.exact else 'scored by the mixture'}."
         )
 
-    def _with(self, members: Sequence[Joint], log_weights: FloatArray) -> Mixture:
+    def _with(self, members: Sequence[Joint], log_weights: Array) -> Mixture:
         """Return a mixture that needs no check."""
         joint = Mixture.__new__(Mixture)
         joint._set(members, log_weights)
         return joint
 
     @property
-    def weights(self) -> FloatArray:
+    def weights(self) -> Array:
         """Weights (n, M) of the members, rows summing to one."""
         return np.exp(self.log_weights)
 
@@ -108,7 +107,7 @@ class Mixture(Joint):
         """Return the codes (n, d) of the most probable vectors."""
         return self.top_k_codes(1)[0][:, 0]
 
-    def top_k_codes(self, k: int) -> tuple[Codes, FloatArray]:
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
         k = self._at_most_all(k)
         codes = np.empty((self.n_rows, k, self.space.n_labels), dtype=np.int32)
@@ -126,7 +125,7 @@ class Mixture(Joint):
                 return codes, log_prob
             open_rows, length = open_rows[~proven], self._at_most_all(4 * length)
 
-    def _listed(self, k: int, length: int) -> tuple[tuple[Codes, FloatArray], FloatArray]:
+    def _listed(self, k: int, length: int) -> tuple[tuple[Codes, Array], Array]:
         """The k best on the members' lists, and a bound (n,) for the vectors on no list."""
         lists = [member.top_k_codes(length) for member in self.members]
         last = np.stack([log_prob[:, -1] for _, log_prob in lists], axis=1)
@@ -137,7 +136,7 @@ class Mixture(Joint):
         best, log_prob, _ = best_distinct(candidates, self.n_rows, k)
         return (best, log_prob), _log_sum(self.log_weights + last)
 
-    def _log_prob_of(self, rows: Indices, codes: Codes) -> FloatArray:
+    def _log_prob_of(self, rows: Indices, codes: Codes) -> Array:
         """Log-probability (m,) of codes (m, d), each in its own row."""
         step = max(1, _CODES_AT_ONCE // max(1, codes.shape[1]))
         starts = range(0, len(rows), step)
@@ -147,15 +146,15 @@ class Mixture(Joint):
         ]
         return np.concatenate([np.empty(0), *parts])
 
-    def marginal_tables(self) -> list[FloatArray]:
+    def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
         return self._averaged([member.marginal_tables() for member in self.members])
 
-    def pair_table(self, i: int, j: int) -> FloatArray:
+    def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
         return self._averaged([[member.pair_table(i, j)] for member in self.members])[0]
 
-    def vote_tables(self) -> list[FloatArray]:
+    def vote_tables(self) -> list[Array]:
         """Return the weighted share of members whose mode has each value, arrays (n, K_i).
 
         Classic ensembles of chains decide by such votes.
@@ -171,7 +170,7 @@ class Mixture(Joint):
         best = [table.argmax(axis=1) for table in self.vote_tables()]
         return np.stack(best, axis=1).astype(np.int32)
 
-    def _averaged(self, tables: Sequence[Sequence[FloatArray]]) -> list[FloatArray]:
+    def _averaged(self, tables: Sequence[Sequence[Array]]) -> list[Array]:
         """Average tables[m][i] (n, ...) over the members."""
         weights = self.weights
         return [
@@ -179,11 +178,11 @@ class Mixture(Joint):
             for of_label in zip(*tables, strict=True)
         ]
 
-    def log_prob_codes(self, codes: Codes) -> FloatArray:
+    def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
         return _log_sum(self.log_weights + self._member_log_prob(codes))
 
-    def _member_log_prob(self, codes: Codes) -> FloatArray:
+    def _member_log_prob(self, codes: Codes) -> Array:
         return np.stack([member.log_prob_codes(codes) for member in self.members], axis=1)
 
     def sample_codes(self, size: int, rng: Generator) -> Codes:
@@ -223,11 +222,11 @@ class Mixture(Joint):
         return self._with([m.rows(index) for m in self.members], self.log_weights[index])
 
 
-def _scaled(table: FloatArray, weight: FloatArray) -> FloatArray:
+def _scaled(table: Array, weight: Array) -> Array:
     return table * weight.reshape(-1, *[1] * (table.ndim - 1))
 
 
-def _log_sum(values: FloatArray) -> FloatArray:
+def _log_sum(values: Array) -> Array:
     """Log of the sum of exponentials over the last axis, -inf where all are."""
     with np.errstate(divide="ignore"):
         return np.asarray(logsumexp(values, axis=1))

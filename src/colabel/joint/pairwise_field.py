@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from colabel.core.arrays import Array, Codes, Rows
 from colabel.joint._field_choice import engine_of
 from colabel.joint._field_engine import FieldEngine, Summary
 from colabel.joint._field_options import Engine, FieldOptions, ModeEngine
@@ -18,10 +19,8 @@ from colabel.joint._field_report import ComponentReport, FieldReport
 from colabel.joint._field_tables import FieldTables, checked_field
 from colabel.joint._semiring import Best, KBest
 from colabel.joint._user_terms import impossible_evidence
-from colabel.joint.base import Joint, Rows
-from colabel.labels import MISSING, Codes, LabelSpace
-
-FloatArray = NDArray[np.float64]
+from colabel.joint.base import Joint
+from colabel.labels import MISSING, LabelSpace
 
 
 class Part(NamedTuple):
@@ -196,12 +195,12 @@ class PairwiseField(Joint):
         return np.array(self._field.edges, dtype=np.intp).reshape(-1, 2)
 
     @property
-    def unary(self) -> tuple[FloatArray, ...]:
+    def unary(self) -> tuple[Array, ...]:
         """Scores of the labels' values, d arrays (n, K_i)."""
         return self._field.unary
 
     @property
-    def tables(self) -> tuple[FloatArray, ...]:
+    def tables(self) -> tuple[Array, ...]:
         """Scores of pairs of values in the order of `edges`: (n, K_i, K_j) or (1, K_i, K_j)."""
         return self._field.tables
 
@@ -252,15 +251,15 @@ class PairwiseField(Joint):
             codes[:, labels] = engine.k_best(1)[0][:, 0]
         return codes
 
-    def marginal_tables(self) -> list[FloatArray]:
+    def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
         self.log_partition()  # which refuses rows without any possible vector
-        found: dict[int, FloatArray] = {}
+        found: dict[int, Array] = {}
         for labels, summary in zip(self._labels, self._summaries, strict=True):
             found.update(zip(labels, summary.marginals, strict=True))
         return [found[i] for i in range(self.space.n_labels)]
 
-    def log_partition(self) -> FloatArray:
+    def log_partition(self) -> Array:
         """Return log Z of each row, shape (n,); an estimate where `exact` is False.
 
         Raises
@@ -277,11 +276,11 @@ class PairwiseField(Joint):
             )
         return found
 
-    def score_codes(self, codes: Codes) -> FloatArray:
+    def score_codes(self, codes: Codes) -> Array:
         """Return the scores (n,) of label vectors (n, d): log-probabilities plus log Z."""
         return self._field.score(codes)
 
-    def log_prob_codes(self, codes: Codes) -> FloatArray:
+    def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
         log_partition = self.log_partition()
         partial = (codes == MISSING).any(axis=1)
@@ -298,7 +297,7 @@ class PairwiseField(Joint):
             found[rows] = np.minimum(share, 0.0)
         return found
 
-    def top_k_codes(self, k: int) -> tuple[Codes, FloatArray]:
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
         order = np.argsort(np.concatenate(self._labels))
         codes, scores = self._parts[0].engine.k_best(k)
@@ -330,7 +329,7 @@ class PairwiseField(Joint):
         """Return the joint of some of the rows."""
         return self._with(self._field.rows(index), self._row_keys[index])
 
-    def pair_table(self, i: int, j: int) -> FloatArray:
+    def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
         self.log_partition()
         for labels, engine in self._parts:
@@ -342,16 +341,16 @@ class PairwiseField(Joint):
             return single[i][:, :, None] * np.eye(single[i].shape[1])
         return single[i][:, :, None] * single[j][:, None, :]
 
-    def edge_tables(self) -> list[FloatArray]:
+    def edge_tables(self) -> list[Array]:
         """Return P(y_i, y_j) of every edge, in the order of `edges`, as arrays (n, K_i, K_j)."""
-        found: dict[tuple[int, int], FloatArray] = {}
+        found: dict[tuple[int, int], Array] = {}
         for labels, engine in self._parts:
             inside = set(labels.tolist())
             own = [edge for edge in self._field.edges if edge[0] in inside]
             found.update(zip(own, engine.edge_tables(), strict=True))
         return [found[edge] for edge in self._field.edges]
 
-    def entropy(self) -> FloatArray:
+    def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,), where exact.
 
         H = log Z - E[score].
@@ -375,15 +374,15 @@ class PairwiseField(Joint):
         return [part.engine.summary() for part in self._parts]
 
     @cached_property
-    def _log_partition(self) -> FloatArray:
+    def _log_partition(self) -> Array:
         """Return log Z (n,), -inf where no vector is possible."""
-        found: FloatArray = np.sum([part.log_partition for part in self._summaries], axis=0)
+        found: Array = np.sum([part.log_partition for part in self._summaries], axis=0)
         return found
 
 
 def _merged(
-    codes: Codes, scores: FloatArray, more_codes: Codes, more_scores: FloatArray, k: int
-) -> tuple[Codes, FloatArray]:
+    codes: Codes, scores: Array, more_codes: Codes, more_scores: Array, k: int
+) -> tuple[Codes, Array]:
     """Join the best vectors of two independent parts: (n, L, d) and (n, M, e) to (n, k, d + e)."""
     lists = [Best(part[:, None, :], [], None) for part in (scores, more_scores)]
     best = KBest(k).product(np.zeros((1, 1)), lists)

@@ -14,16 +14,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Codes
 from colabel.joint._wiring import ROOT, Wiring
-from colabel.labels import Codes, LabelSpace
+from colabel.labels import LabelSpace
 
 if TYPE_CHECKING:
     from colabel.joint.base import Joint
 
-FloatArray = NDArray[np.float64]
-Polynomials = list[FloatArray]  # one for each value of a label
+Polynomials = list[Array]  # one for each value of a label
 
 # Up to this many labels, all label vectors are written out where a family has no better way.
 MOST_ENUMERATED = 10
@@ -43,8 +42,8 @@ class SizeMarginals(NamedTuple):
         P(y_i = 1, |y| = s).
     """
 
-    size: FloatArray
-    with_label: FloatArray
+    size: Array
+    with_label: Array
 
 
 def require_zero_one(space: LabelSpace, what: str) -> None:
@@ -74,7 +73,7 @@ def all_vectors(n_labels: int) -> Codes:
     return ((positions >> np.arange(n_labels)) & 1).astype(np.int32)
 
 
-def vector_probabilities(joint: Joint) -> FloatArray:
+def vector_probabilities(joint: Joint) -> Array:
     """P(y) of all the 0/1 vectors (n, 2^d), in the order of `all_vectors`.
 
     Exact where the joint is, otherwise the frequencies of draws.
@@ -96,7 +95,7 @@ def sizes_by_counting(joint: Joint) -> SizeMarginals:
     return _sizes_of_draws(draws_of(joint))
 
 
-def _sizes_of_vectors(codes: Codes, prob: FloatArray) -> SizeMarginals:
+def _sizes_of_vectors(codes: Codes, prob: Array) -> SizeMarginals:
     """Sum the probabilities (n, m) of vectors (m, d) that all rows share."""
     n_labels = codes.shape[1]
     of_size = (codes.sum(axis=1)[:, None] == np.arange(n_labels + 1)).astype(np.float64)
@@ -109,11 +108,11 @@ def _sizes_of_draws(codes: Codes) -> SizeMarginals:
     n_draws, _, n_labels = codes.shape
     of_size = (codes.sum(axis=2)[:, :, None] == np.arange(n_labels + 1)).astype(np.float64)
     ones = codes.transpose(1, 2, 0).astype(np.float64)
-    with_label: FloatArray = np.matmul(ones, of_size.transpose(1, 0, 2)) / n_draws
+    with_label: Array = np.matmul(ones, of_size.transpose(1, 0, 2)) / n_draws
     return SizeMarginals(of_size.mean(axis=0), with_label)
 
 
-def forest_sizes(wiring: Wiring, log_tables: Sequence[FloatArray]) -> SizeMarginals:
+def forest_sizes(wiring: Wiring, log_tables: Sequence[Array]) -> SizeMarginals:
     """Exact size marginals of a forest of tables (n, P_i, 2), by one pass up and one down.
 
     Upward, B_i(v) is the size of the subtree of i given y_i = v, and M_i(u) the same given the
@@ -155,7 +154,7 @@ def _outside_of_children(
     return dict(zip(children, map(list, zip(*by_value, strict=True)), strict=True))
 
 
-def _all_but_one(outer: FloatArray, factors: Polynomials) -> Polynomials:
+def _all_but_one(outer: Array, factors: Polynomials) -> Polynomials:
     """`outer` times all factors but one, for each of them, by halving: O(d^2 log d)."""
     if len(factors) <= 1:
         return [outer] * len(factors)
@@ -168,7 +167,7 @@ def _all_but_one(outer: FloatArray, factors: Polynomials) -> Polynomials:
     ]
 
 
-def _product(factors: Polynomials, n_rows: int) -> FloatArray:
+def _product(factors: Polynomials, n_rows: int) -> Array:
     """Multiply polynomials, pairs of neighbours first so that both sides stay short."""
     if not factors:
         return np.ones((n_rows, 1))
@@ -178,7 +177,7 @@ def _product(factors: Polynomials, n_rows: int) -> FloatArray:
     return factors[0]
 
 
-def _times(one: FloatArray, two: FloatArray) -> FloatArray:
+def _times(one: Array, two: Array) -> Array:
     """Product of two polynomials."""
     long, short = (one, two) if one.shape[1] >= two.shape[1] else (two, one)
     width = long.shape[1]
@@ -188,7 +187,7 @@ def _times(one: FloatArray, two: FloatArray) -> FloatArray:
     return found
 
 
-def _mix(weights: FloatArray, polynomials: Polynomials) -> FloatArray:
+def _mix(weights: Array, polynomials: Polynomials) -> Array:
     """Sum of polynomials of the same degree, weighted (n, K) row by row."""
     degree = max(p.shape[1] for p in polynomials)
     found = np.zeros((len(weights), degree))
@@ -197,6 +196,6 @@ def _mix(weights: FloatArray, polynomials: Polynomials) -> FloatArray:
     return found
 
 
-def _shift(polynomial: FloatArray, power: int) -> FloatArray:
+def _shift(polynomial: Array, power: int) -> Array:
     """Multiply by z^power."""
     return np.pad(polynomial, ((0, 0), (power, 0))) if power else polynomial

@@ -8,15 +8,14 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from colabel.core.arrays import Array, Codes, Rows
 from colabel.joint import _tree_passes as passes
 from colabel.joint._checks import checked_tables
 from colabel.joint._user_terms import impossible_evidence
 from colabel.joint._wiring import ROOT, Wiring
-from colabel.joint.base import Joint, Rows
+from colabel.joint.base import Joint
 from colabel.joint.sizes import SizeMarginals, forest_sizes
-from colabel.labels import Codes, LabelSpace
-
-FloatArray = NDArray[np.float64]
+from colabel.labels import LabelSpace
 
 
 class Tree(Joint):
@@ -78,12 +77,12 @@ class Tree(Joint):
         shapes = list(zip(above, n_values, strict=True))
         self._set(space, wiring, checked_tables(space, log_tables, shapes))
 
-    def _set(self, space: LabelSpace, wiring: Wiring, log_tables: Sequence[FloatArray]) -> None:
+    def _set(self, space: LabelSpace, wiring: Wiring, log_tables: Sequence[Array]) -> None:
         super().__init__(space, len(log_tables[0]))
         self._wiring = wiring
         self.log_tables = tuple(log_tables)
 
-    def _with(self, log_tables: Sequence[FloatArray]) -> Tree:
+    def _with(self, log_tables: Sequence[Array]) -> Tree:
         """Return the same tree with tables that need no check."""
         joint = Tree.__new__(Tree)
         joint._set(self.space, self._wiring, log_tables)
@@ -101,19 +100,19 @@ class Tree(Joint):
         """
         return self.top_k_codes(1)[0][:, 0]
 
-    def marginal_tables(self) -> list[FloatArray]:
+    def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
         return passes.marginals(self._wiring, self.log_tables)
 
-    def pair_table(self, i: int, j: int) -> FloatArray:
+    def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
         return passes.pair_marginal(self._wiring, self.log_tables, i, j)
 
-    def log_prob_codes(self, codes: Codes) -> FloatArray:
+    def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
         return passes.log_evidence(self._wiring, self.log_tables, codes)
 
-    def top_k_codes(self, k: int) -> tuple[Codes, FloatArray]:
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
         return passes.k_best(self._wiring, self.log_tables, self._at_most_all(k))
 
@@ -133,7 +132,7 @@ class Tree(Joint):
         """Return the joint of some of the rows."""
         return self._with([table[index] for table in self.log_tables])
 
-    def entropy(self) -> FloatArray:
+    def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,)."""
         return passes.entropy(self._wiring, self.log_tables)
 

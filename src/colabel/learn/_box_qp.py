@@ -14,9 +14,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from colabel.learn._parallel import map_threads
-
-Floats = NDArray[np.float64]
+from colabel.core.arrays import Array
+from colabel.core.threads import map_threads
 
 __all__ = ["box_minimise", "corner_search"]
 
@@ -36,12 +35,12 @@ _SMALLEST_GAIN = 1e-12
 
 
 def _from_start(
-    improve: Callable[[Floats, Floats, Floats], None],
-    Q: Floats,
-    linear: Floats,
-    start: Floats,
+    improve: Callable[[Array, Array, Array], None],
+    Q: Array,
+    linear: Array,
+    start: Array,
     n_jobs: int | None,
-) -> Floats:
+) -> Array:
     """Improve a copy of `start` (n, q) in place, blocks of rows over threads."""
     result = np.array(start, dtype=np.float64, order="C")
     linear = np.ascontiguousarray(linear)
@@ -54,7 +53,7 @@ def _from_start(
     return result
 
 
-def box_minimise(Q: Floats, linear: Floats, start: Floats, n_jobs: int | None = 1) -> Floats:
+def box_minimise(Q: Array, linear: Array, start: Array, n_jobs: int | None = 1) -> Array:
     """Minimise y'Qy - c'y over the box [0, 1]^q for every row.
 
     Parameters
@@ -83,7 +82,7 @@ def box_minimise(Q: Floats, linear: Floats, start: Floats, n_jobs: int | None = 
 
 
 @njit(nogil=True, cache=True)
-def _descend(Q: Floats, linear: Floats, y: Floats) -> None:
+def _descend(Q: Array, linear: Array, y: Array) -> None:
     n_rows, n_labels = y.shape
     gradient = np.empty(n_labels)
     free = np.empty(n_labels, dtype=np.intp)
@@ -105,7 +104,7 @@ def _descend(Q: Floats, linear: Floats, y: Floats) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _sweep(Q: Floats, gradient: Floats, y: Floats) -> float:
+def _sweep(Q: Array, gradient: Array, y: Array) -> float:
     """Minimise over one coordinate after another; return the largest move."""
     largest = 0.0
     for j in range(y.size):
@@ -127,12 +126,12 @@ def _sweep(Q: Floats, gradient: Floats, y: Floats) -> float:
 
 @njit(nogil=True, cache=True)
 def _jump(
-    Q: Floats,
-    gradient: Floats,
-    y: Floats,
+    Q: Array,
+    gradient: Array,
+    y: Array,
     free: NDArray[np.intp],
-    factor: Floats,
-    direction: Floats,
+    factor: Array,
+    direction: Array,
 ) -> bool:
     """Go to the minimum over the coordinates inside the box, or as far as the box allows.
 
@@ -184,7 +183,7 @@ def _jump(
     return blocking < 0
 
 
-def corner_search(Q: Floats, linear: Floats, start: Floats, n_jobs: int | None = 1) -> Floats:
+def corner_search(Q: Array, linear: Array, start: Array, n_jobs: int | None = 1) -> Array:
     """Improve label vectors until no flip of one or two labels lowers y'Qy - c'y.
 
     Parameters
@@ -210,7 +209,7 @@ def corner_search(Q: Floats, linear: Floats, start: Floats, n_jobs: int | None =
 
 
 @njit(nogil=True, cache=True)
-def _flip(Q: Floats, linear: Floats, y: Floats) -> None:
+def _flip(Q: Array, linear: Array, y: Array) -> None:
     n_rows, n_labels = y.shape
     gradient = np.empty(n_labels)
     for i in range(n_rows):

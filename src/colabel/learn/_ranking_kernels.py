@@ -8,8 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from colabel.core.arrays import Array, Indices
 
 # Passes over a row's pairs before the next row: more cost little, since the scores of the row
 # are in the cache, but a block need not be solved exactly while the others still move.
@@ -20,7 +19,7 @@ _SUMS = {"reassoc", "contract", "nsz"}
 
 
 @njit(nogil=True, cache=True, fastmath=_SUMS)
-def ranking_loss(scores: Floats, order: Indices, n_relevant: Indices, cost: Floats) -> float:
+def ranking_loss(scores: Array, order: Indices, n_relevant: Indices, cost: Array) -> float:
     total = 0.0
     n_labels = scores.shape[1]
     for i in range(scores.shape[0]):
@@ -35,13 +34,13 @@ def ranking_loss(scores: Floats, order: Indices, n_relevant: Indices, cost: Floa
 
 @njit(nogil=True, cache=True)
 def _improve_row(
-    scores: Floats,
+    scores: Array,
     order: Indices,
     n_relevant: int,
-    alpha: Floats,
+    alpha: Array,
     cost: float,
     norm: float,
-    change: Floats,
+    change: Array,
 ) -> bool:
     """Coordinate ascent over the pairs of a row; `change` (q,) is what beta moved by."""
     n_labels = scores.size
@@ -79,15 +78,15 @@ def _improve_row(
 
 @njit(nogil=True, cache=True, fastmath=_SUMS)
 def dense_sweep(
-    X: Floats,
-    norms: Floats,
+    X: Array,
+    norms: Array,
     rows: Indices,
     order: Indices,
     n_relevant: Indices,
     first: Indices,
-    cost: Floats,
-    alpha: Floats,
-    coef: Floats,
+    cost: Array,
+    alpha: Array,
+    coef: Array,
 ) -> None:
     n_labels, n_features = coef.shape
     scores = np.empty(n_labels)
@@ -111,15 +110,15 @@ def dense_sweep(
 def sparse_sweep(
     indptr: NDArray[np.integer[Any]],
     indices: NDArray[np.integer[Any]],
-    data: Floats,
-    norms: Floats,
+    data: Array,
+    norms: Array,
     rows: Indices,
     order: Indices,
     n_relevant: Indices,
     first: Indices,
-    cost: Floats,
-    alpha: Floats,
-    coef: Floats,
+    cost: Array,
+    alpha: Array,
+    coef: Array,
 ) -> None:
     n_labels = coef.shape[0]
     scores = np.empty(n_labels)
@@ -141,15 +140,15 @@ def sparse_sweep(
 
 @njit(nogil=True, cache=True, fastmath=_SUMS)
 def kernel_sweep(
-    kernel: Floats,
+    kernel: Array,
     rows: Indices,
     order: Indices,
     n_relevant: Indices,
     first: Indices,
-    cost: Floats,
-    alpha: Floats,
-    dual_coef: Floats,
-    scores: Floats,
+    cost: Array,
+    alpha: Array,
+    dual_coef: Array,
+    scores: Array,
 ) -> None:
     change = np.empty(scores.shape[1])
     own = np.empty(scores.shape[1])

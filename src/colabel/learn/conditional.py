@@ -17,10 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from colabel.labels import MISSING, Codes
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.labels import MISSING
 
-Array = NDArray[np.floating[Any]]
-Indices = NDArray[np.intp]
 Result = TypeVar("Result")
 
 _ROWS_AT_ONCE = 1 << 12  # while reading their content

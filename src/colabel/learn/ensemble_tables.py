@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.labels import MISSING, Codes
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.labels import MISSING
 from colabel.learn.feature_arcs import label_state
 from colabel.learn.lds.em import LabelledCounts
 from colabel.learn.lds.rounds import Parents, TrainingRows
 from colabel.learn.lds.sets import FeatureColumns
 
 __all__ = ["EnsembleTables", "FeatureFactor", "ensemble_tables"]
-
-FloatArray = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 class FeatureFactor(NamedTuple):
@@ -33,9 +30,9 @@ class FeatureFactor(NamedTuple):
 
     parents: tuple[int, ...]
     features: Indices
-    log_tables: tuple[FloatArray, ...]
+    log_tables: tuple[Array, ...]
 
-    def scores(self, codes: Codes) -> FloatArray:
+    def scores(self, codes: Codes) -> Array:
         """Sum of the log-probabilities of these features, (n, S)."""
         found = np.zeros((len(codes), len(self.log_tables[0])))
         for j, table in zip(self.features, self.log_tables, strict=True):
@@ -57,13 +54,13 @@ class EnsembleTables(NamedTuple):
     """
 
     feature_parents: Parents
-    labels: list[FloatArray]
-    arcs: dict[tuple[int, int], FloatArray]
+    labels: list[Array]
+    arcs: dict[tuple[int, int], Array]
     factors: tuple[FeatureFactor, ...]
 
     def potentials(
         self, codes: Codes, root: int | None = None
-    ) -> tuple[list[FloatArray], Indices, list[FloatArray]]:
+    ) -> tuple[list[Array], Indices, list[Array]]:
         """Log P(y, x) of a member, or the mean over the members, as sums over labels and pairs.
 
         Parameters
@@ -82,7 +79,7 @@ class EnsembleTables(NamedTuple):
         sizes = [len(table) for table in self.labels]
         roots = range(len(sizes)) if root is None else [root]
         unary = [np.zeros((len(codes), size)) for size in sizes]
-        tables: dict[tuple[int, int], FloatArray] = {}
+        tables: dict[tuple[int, int], Array] = {}
         for r in roots:
             unary[r] += self.labels[r] / len(roots)
             for i in range(len(sizes)):
@@ -132,7 +129,7 @@ def _factors(
     return tuple(found)
 
 
-def _label_table(rows: TrainingRows, labels: tuple[int, ...], smoothing: float) -> FloatArray:
+def _label_table(rows: TrainingRows, labels: tuple[int, ...], smoothing: float) -> Array:
     """Log P(last label | the one before), (K_r, K_i); (1, K_i) without one before."""
     known = (rows.labels[:, labels] != MISSING).all(axis=1)
     state, n_states = label_state(rows.labels[known], labels, rows.cardinalities)
@@ -140,14 +137,14 @@ def _label_table(rows: TrainingRows, labels: tuple[int, ...], smoothing: float) 
     return _log_rows(counts.reshape(-1, rows.cardinalities[labels[-1]]), smoothing)
 
 
-def _log_rows(counts: FloatArray, smoothing: float) -> FloatArray:
+def _log_rows(counts: Array, smoothing: float) -> Array:
     """Logarithms of smoothed frequencies, rows summing to one."""
     smoothed = counts + smoothing
-    found: FloatArray = np.log(smoothed / smoothed.sum(axis=1, keepdims=True))
+    found: Array = np.log(smoothed / smoothed.sum(axis=1, keepdims=True))
     return found
 
 
-def _add(tables: dict[tuple[int, int], FloatArray], i: int, j: int, table: FloatArray) -> None:
+def _add(tables: dict[tuple[int, int], Array], i: int, j: int, table: Array) -> None:
     """Add a table (n or 1, K_i, K_j) to that of an edge."""
     if i > j:
         i, j, table = j, i, table.transpose(0, 2, 1)

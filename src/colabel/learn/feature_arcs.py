@@ -11,16 +11,13 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from colabel.labels import Codes
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.learn.lds.sets import FeatureColumns
 
 __all__ = ["ArcScore", "choose_label_parents", "label_state"]
 
-FloatArray = NDArray[np.float64]
-Indices = NDArray[np.intp]
 ArcScore = Literal["bdeu", "bic"]
 
 # Another parent must gain more than rounding errors.
@@ -29,7 +26,7 @@ _GAIN = 1e-9
 
 def choose_label_parents(
     vectors: Codes,
-    values: FloatArray,
+    values: Array,
     columns: FeatureColumns,
     cardinalities: tuple[int, ...],
     *,
@@ -104,29 +101,29 @@ def _label_sets(n_labels: int, max_parents: int) -> Iterator[tuple[int, ...]]:
         yield from itertools.combinations(range(n_labels), size)
 
 
-def _per_feature(table: FloatArray, columns: FeatureColumns) -> FloatArray:
+def _per_feature(table: Array, columns: FeatureColumns) -> Array:
     """Sum columns (m, C) over each feature's values: (m, p)."""
-    found: FloatArray = np.add.reduceat(table, columns.first[:-1], axis=1)
+    found: Array = np.add.reduceat(table, columns.first[:-1], axis=1)
     return found
 
 
-def _bdeu(counts: FloatArray, columns: FeatureColumns, weight: float) -> FloatArray:
+def _bdeu(counts: Array, columns: FeatureColumns, weight: float) -> Array:
     """BDeu of every feature, (p,)."""
     n_states = len(counts)
     of_state = weight / n_states
     of_cell = np.repeat(of_state / np.array(columns.n_values), columns.n_values)
     cells = _per_feature(gammaln(of_cell + counts) - gammaln(of_cell), columns)
     totals = _per_feature(counts, columns)
-    found: FloatArray = (cells + gammaln(of_state) - gammaln(of_state + totals)).sum(axis=0)
+    found: Array = (cells + gammaln(of_state) - gammaln(of_state + totals)).sum(axis=0)
     return found
 
 
-def _bic(counts: FloatArray, columns: FeatureColumns) -> FloatArray:
+def _bic(counts: Array, columns: FeatureColumns) -> Array:
     """BIC of every feature, (p,)."""
     totals = _per_feature(counts, columns)
     shares = counts / np.repeat(np.where(totals > 0, totals, 1.0), columns.n_values, axis=1)
     logs = np.log(np.where(shares > 0, shares, 1.0))
     fit = _per_feature(counts * logs, columns).sum(axis=0)
     n_free = len(counts) * (np.array(columns.n_values) - 1)
-    penalty: FloatArray = 0.5 * n_free * np.log(totals.sum(axis=0))
+    penalty: Array = 0.5 * n_free * np.log(totals.sum(axis=0))
     return np.asarray(fit - penalty, dtype=np.float64)

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import has_fit_parameter
 
-from colabel._progress import progress_bar
-from colabel._typing import is_sparse
+from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.progress import progress_bar
 from colabel.labels import MISSING
-from colabel.learn.conditional import Folds, HeldOutScores, Indices, RowGroup, TrainingData
+from colabel.learn.conditional import Folds, HeldOutScores, RowGroup, TrainingData
 
-Array = NDArray[np.floating[Any]]
 Result = TypeVar("Result")
 
 _SMALLEST_PROBABILITY = 1e-12

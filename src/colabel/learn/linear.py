@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from colabel._progress import progress_bar
-from colabel.learn._parallel import map_threads
-from colabel.learn.conditional import Folds, HeldOutScores, Indices, RowGroup, TrainingData
+from colabel.core.arrays import Array, Indices
+from colabel.core.progress import progress_bar
+from colabel.core.threads import map_threads
+from colabel.learn.conditional import Folds, HeldOutScores, RowGroup, TrainingData
 from colabel.learn.glm import (
     LBFGS,
     Design,
@@ -27,7 +27,6 @@ from colabel.learn.glm import (
 )
 from colabel.learn.glm.design import linear_scores
 
-Array = NDArray[np.floating[Any]]
 Result = TypeVar("Result")
 
 # A batch of this many scores stays in the processor's cache; fewer tasks than the second

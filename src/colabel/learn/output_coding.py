@@ -29,10 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from colabel._progress import Advance
+from colabel.core.arrays import Array
+from colabel.core.progress import Advance
 from colabel.learn._box_qp import box_minimise, corner_search
-
-Floats = NDArray[np.float64]
 
 __all__ = [
     "MetricSolution",
@@ -63,7 +62,7 @@ _RELATIVE_RANK = 1e-6
 class Plane(NamedTuple):
     """The mean slack of one choice of vectors: offset - <slope, M>, slope (q, q)."""
 
-    slope: Floats
+    slope: Array
     offset: float
 
 
@@ -85,10 +84,10 @@ class MetricSolution:
         Whether the gap reached the tolerance.
     """
 
-    metric: Floats
+    metric: Array
     objective: float
     bound: float
-    history: Floats
+    history: Array
     converged: bool
 
     @property
@@ -102,7 +101,7 @@ class MetricSolution:
         return len(self.history) - 1
 
 
-def project_psd(matrix: Floats) -> Floats:
+def project_psd(matrix: Array) -> Array:
     """Nearest positive semidefinite matrix to a symmetric one (q, q), in Frobenius norm.
 
     Examples
@@ -114,13 +113,13 @@ def project_psd(matrix: Floats) -> Floats:
            [0., 0.]])
     """
     values, vectors = np.linalg.eigh(matrix)
-    result: Floats = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    result: Array = (vectors * np.maximum(values, 0.0)) @ vectors.T
     return result
 
 
 def most_violated(
-    metric: Floats, fitted: Floats, labels: Floats, start: Floats, n_jobs: int | None = 1
-) -> Floats:
+    metric: Array, fitted: Array, labels: Array, start: Array, n_jobs: int | None = 1
+) -> Array:
     """Vectors (n, q) in the box that attain the slack of every row.
 
     Parameters
@@ -140,10 +139,10 @@ def most_violated(
 
 
 def learn_metric(
-    fitted: Floats,
-    labels: Floats,
+    fitted: Array,
+    labels: Array,
     C: float,
-    weight: Floats | None = None,
+    weight: Array | None = None,
     tol: float = 0.01,
     max_iter: int = 500,
     n_jobs: int | None = 1,
@@ -184,7 +183,7 @@ def learn_metric(
     return MetricSolution(bundle.best, bundle.objective, bundle.bound, np.array(history), converged)
 
 
-def _plane(vectors: Floats, fitted: Floats, labels: Floats, share: Floats) -> Plane:
+def _plane(vectors: Array, fitted: Array, labels: Array, share: Array) -> Plane:
     away, error = vectors - fitted, labels - fitted
     slope = (away.T * share) @ away - (error.T * share) @ error
     return Plane(slope, float(share @ np.abs(vectors - labels).sum(axis=1)))
@@ -201,9 +200,9 @@ class _Bundle:
         f of the best metric, and a lower bound of f.
     """
 
-    def __init__(self, fitted: Floats, labels: Floats, C: float, share: Floats) -> None:
+    def __init__(self, fitted: Array, labels: Array, C: float, share: Array) -> None:
         n_labels = labels.shape[1]
-        self.best: Floats = np.eye(n_labels)
+        self.best: Array = np.eye(n_labels)
         self.objective = np.inf
         self.bound = 0.0
         self._C = C
@@ -216,7 +215,7 @@ class _Bundle:
             _plane(nearest, fitted, labels, share),
         ]
         self._planes: list[Plane] = list(self._anchors)
-        self._multipliers: Floats = np.array([1.0, 0.0])
+        self._multipliers: Array = np.array([1.0, 0.0])
         self._stiffness = C  # weight of the squared distance from `best` in the model
         self._refused = 0
         self._model_value = -np.inf
@@ -226,7 +225,7 @@ class _Bundle:
         self.objective = self._value(self.best, plane)
         self._append(plane)
 
-    def minimise_model(self, tol: float) -> Floats:
+    def minimise_model(self, tol: float) -> Array:
         """Return the metric that minimises the model near the best metric so far.
 
         The dual problem, over convex combinations of planes, is solved by accelerated projected
@@ -260,12 +259,12 @@ class _Bundle:
         self._raise_bound(slopes, offsets)
         return metric
 
-    def _metric_of(self, multipliers: Floats, slopes: Floats) -> Floats:
+    def _metric_of(self, multipliers: Array, slopes: Array) -> Array:
         """Minimiser over the cone of the proximal model with fixed multipliers."""
         descent = self._C * (multipliers @ slopes).reshape(self.best.shape) - self._half
         return project_psd(self.best + descent / self._stiffness)
 
-    def _raise_bound(self, slopes: Floats, offsets: Floats) -> None:
+    def _raise_bound(self, slopes: Array, offsets: Array) -> None:
         """Mix the current combination with an anchor until it bounds f on the whole cone.
 
         A combination with slope G and offset b bounds f by C b if I/2 - C G is positive
@@ -282,7 +281,7 @@ class _Bundle:
             bound = self._C * ((1.0 - share) * offset + share * anchor.offset)
             self.bound = max(self.bound, float(bound))
 
-    def add(self, metric: Floats, plane: Plane) -> None:
+    def add(self, metric: Array, plane: Plane) -> None:
         """Take in the plane of a metric, and the metric itself if it is good enough."""
         value = self._value(metric, plane)
         promised = self.objective - self._model_value
@@ -303,7 +302,7 @@ class _Bundle:
         self._stiffness = max(factor * self._stiffness, _LEAST_STIFFNESS * self._C)
         self._refused = 0
 
-    def _value(self, metric: Floats, plane: Plane) -> float:
+    def _value(self, metric: Array, plane: Plane) -> float:
         slack = plane.offset - float(np.sum(plane.slope * metric))
         return 0.5 * float(np.trace(metric)) + self._C * slack
 
@@ -317,16 +316,16 @@ class _Bundle:
         self._multipliers = np.append(self._multipliers, 0.0)
 
 
-def _project_simplex(point: Floats) -> Floats:
+def _project_simplex(point: Array) -> Array:
     """Nearest vector of non-negative numbers that sum to one."""
     descending = np.sort(point)[::-1]
     shifts = (np.cumsum(descending) - 1.0) / np.arange(1, len(point) + 1)
     last = np.flatnonzero(descending > shifts)[-1]
-    result: Floats = np.maximum(point - shifts[last], 0.0)
+    result: Array = np.maximum(point - shifts[last], 0.0)
     return result
 
 
-def code_of_metric(metric: Floats) -> Floats:
+def code_of_metric(metric: Array) -> Array:
     """Return V (q, r) with V V' = M, columns by decreasing norm; directions M ignores left out.
 
     Examples
@@ -340,12 +339,12 @@ def code_of_metric(metric: Floats) -> Floats:
     """
     values, vectors = np.linalg.eigh(metric)
     kept = np.flatnonzero(values > _RELATIVE_RANK * max(values[-1], 0.0))[::-1]
-    result: Floats = vectors[:, kept] * np.sqrt(values[kept])
+    result: Array = vectors[:, kept] * np.sqrt(values[kept])
     return result
 
 
 def decode(
-    precision: Floats, fitted: Floats, log_odds: Floats, n_jobs: int | None = 1
+    precision: Array, fitted: Array, log_odds: Array, n_jobs: int | None = 1
 ) -> NDArray[np.int32]:
     r"""Label vectors that agree with regressions and classifiers together.
 

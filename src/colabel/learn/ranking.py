@@ -28,12 +28,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel._progress import Advance
-from colabel._typing import is_sparse
+from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.progress import Advance
 from colabel.learn._ranking_kernels import dense_sweep, kernel_sweep, ranking_loss, sparse_sweep
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 __all__ = [
     "KernelRows",
@@ -72,7 +69,7 @@ class Pairs:
     order: Indices
     n_relevant: Indices
     first: Indices
-    cost: Floats
+    cost: Array
 
     @property
     def with_pairs(self) -> Indices:
@@ -80,7 +77,7 @@ class Pairs:
         return np.flatnonzero((np.diff(self.first) > 0) & (self.cost > 0))
 
 
-def label_pairs(relevant: NDArray[np.bool_], C: float, weight: Floats | None = None) -> Pairs:
+def label_pairs(relevant: NDArray[np.bool_], C: float, weight: Array | None = None) -> Pairs:
     """Return the pairs of rows with `relevant` labels (n, q) and weights (n,).
 
     Examples
@@ -105,11 +102,11 @@ def label_pairs(relevant: NDArray[np.bool_], C: float, weight: Floats | None = N
 class RankingRows(Protocol):
     """Training rows as the solver needs them: how scores follow from dual variables."""
 
-    def sweep(self, rows: Indices, pairs: Pairs, alpha: Floats) -> None:
+    def sweep(self, rows: Indices, pairs: Pairs, alpha: Array) -> None:
         """Improve the dual variables of some rows, one row after another."""
         ...
 
-    def scores(self) -> Floats:
+    def scores(self) -> Array:
         """Scores (n, q) of the rows."""
         ...
 
@@ -129,11 +126,11 @@ class LinearRows:
 
     def __init__(self, X: Any, n_labels: int) -> None:
         self._X = X
-        self.coef: Floats = np.zeros((n_labels, X.shape[1]))
+        self.coef: Array = np.zeros((n_labels, X.shape[1]))
         squares = X.multiply(X) if is_sparse(X) else np.square(X)
-        self._norms: Floats = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
+        self._norms: Array = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
 
-    def sweep(self, rows: Indices, pairs: Pairs, alpha: Floats) -> None:
+    def sweep(self, rows: Indices, pairs: Pairs, alpha: Array) -> None:
         """See `RankingRows.sweep`."""
         row_pairs = (pairs.order, pairs.n_relevant, pairs.first, pairs.cost)
         if is_sparse(self._X):
@@ -142,7 +139,7 @@ class LinearRows:
         else:
             dense_sweep(self._X, self._norms, rows, *row_pairs, alpha, self.coef)
 
-    def scores(self) -> Floats:
+    def scores(self) -> Array:
         """See `RankingRows.scores`."""
         return np.ascontiguousarray(self._X @ self.coef.T)
 
@@ -160,17 +157,17 @@ class KernelRows:
         Coefficients beta: the score of label k at x is sum_i beta_ik K(x_i, x).
     """
 
-    def __init__(self, kernel: Floats, n_labels: int) -> None:
+    def __init__(self, kernel: Array, n_labels: int) -> None:
         self._kernel = kernel
-        self._scores: Floats = np.zeros((len(kernel), n_labels))
-        self.dual_coef: Floats = np.zeros((len(kernel), n_labels))
+        self._scores: Array = np.zeros((len(kernel), n_labels))
+        self.dual_coef: Array = np.zeros((len(kernel), n_labels))
 
-    def sweep(self, rows: Indices, pairs: Pairs, alpha: Floats) -> None:
+    def sweep(self, rows: Indices, pairs: Pairs, alpha: Array) -> None:
         """See `RankingRows.sweep`."""
         row_pairs = (pairs.order, pairs.n_relevant, pairs.first, pairs.cost)
         kernel_sweep(self._kernel, rows, *row_pairs, alpha, self.dual_coef, self._scores)
 
-    def scores(self) -> Floats:
+    def scores(self) -> Array:
         """See `RankingRows.scores`."""
         # Updated sums drift by rounding; the exact ones cost as much as one sweep.
         self._scores = self._kernel @ self.dual_coef
@@ -246,7 +243,7 @@ def solve_ranking(
 
 
 def _state(
-    rows: RankingRows, pairs: Pairs, alpha: Floats, n_iter: int, tol: float
+    rows: RankingRows, pairs: Pairs, alpha: Array, n_iter: int, tol: float
 ) -> RankingSolution:
     loss = ranking_loss(rows.scores(), pairs.order, pairs.n_relevant, pairs.cost)
     half_norm = 0.5 * rows.squared_norm()
@@ -254,7 +251,7 @@ def _state(
     return RankingSolution(primal, dual, n_iter, primal - dual <= tol * primal)
 
 
-def best_thresholds(scores: Floats, relevant: NDArray[np.bool_]) -> Floats:
+def best_thresholds(scores: Array, relevant: NDArray[np.bool_]) -> Array:
     """Threshold (n,) of each row that separates its labels with the fewest errors.
 
     A label is wrong if it is relevant with a score below the threshold or irrelevant with one
@@ -283,13 +280,11 @@ def best_thresholds(scores: Floats, relevant: NDArray[np.bool_]) -> Floats:
     ends = np.concatenate([lowest, ascending, highest], axis=1)
     best = errors.argmin(axis=1)
     middles = 0.5 * (ends[:, 1:] + ends[:, :-1])
-    result: Floats = middles[np.arange(n_rows), best]
+    result: Array = middles[np.arange(n_rows), best]
     return result
 
 
-def fit_threshold(
-    scores: Floats, relevant: NDArray[np.bool_], weight: Floats | None = None
-) -> Floats:
+def fit_threshold(scores: Array, relevant: NDArray[np.bool_], weight: Array | None = None) -> Array:
     """Least-squares regression of the best thresholds on the scores, (q + 1,), intercept last.
 
     The solution of least norm: the scores of a row sum to zero.

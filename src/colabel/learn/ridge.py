@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel._typing import is_sparse
-from colabel.learn._parallel import map_threads
-
-Floats = NDArray[np.float64]
+from colabel.core.arrays import Array, is_sparse
+from colabel.core.threads import map_threads
 
 __all__ = ["RidgePath", "best_penalty"]
 
@@ -34,10 +32,10 @@ class RidgePath:
     (array([[2.]]), array([1.]))
     """
 
-    def __init__(self, X: Any, Y: Floats, weight: Floats | None = None) -> None:
+    def __init__(self, X: Any, Y: Array, weight: Array | None = None) -> None:
         weight = np.ones(len(Y)) if weight is None else weight
         self._root = np.sqrt(weight)
-        self._mean: Floats = np.asarray(weight @ X).ravel() / weight.sum()
+        self._mean: Array = np.asarray(weight @ X).ravel() / weight.sum()
         # Dense rows are centred at once, which keeps digits where means are large; sparse rows
         # would fill up, and are centred in each product.
         self._X = X if is_sparse(X) else X - self._mean
@@ -50,26 +48,26 @@ class RidgePath:
         right = targets if self._dual else self._pullback(targets)
         self._rotated = self._vectors.T @ right
 
-    def _gram(self) -> Floats:
+    def _gram(self) -> Array:
         scaled = _scale_rows(self._X, self._root)
         centre = self._root @ self._root * np.outer(self._shift, self._shift)
-        gram: Floats = _dense(scaled.T @ scaled) - centre
+        gram: Array = _dense(scaled.T @ scaled) - centre
         return gram
 
-    def _outer(self) -> Floats:
+    def _outer(self) -> Array:
         scaled = _scale_rows(self._X, self._root)
         cross = np.outer(self._root, np.asarray(scaled @ self._shift).ravel())
         centre = np.outer(self._root, self._root) * (self._shift @ self._shift)
-        outer: Floats = _dense(scaled @ scaled.T) - cross - cross.T + centre
+        outer: Array = _dense(scaled @ scaled.T) - cross - cross.T + centre
         return outer
 
-    def _pullback(self, residual: Floats) -> Floats:
+    def _pullback(self, residual: Array) -> Array:
         """Transposed product (p, q) of the weighted and centred X with a residual (n, q)."""
         scaled = self._root[:, None] * residual
-        result: Floats = _dense(self._X.T @ scaled) - np.outer(self._shift, scaled.sum(axis=0))
+        result: Array = _dense(self._X.T @ scaled) - np.outer(self._shift, scaled.sum(axis=0))
         return result
 
-    def at(self, alpha: float) -> tuple[Floats, Floats]:
+    def at(self, alpha: float) -> tuple[Array, Array]:
         """Coefficients (p, q) and intercepts (q,) for a positive penalty."""
         # rounding may leave eigenvalues just below zero
         shrunk = self._rotated / (np.maximum(self._values, 0.0) + alpha)[:, None]
@@ -80,11 +78,11 @@ class RidgePath:
 
 def best_penalty(
     X: Any,
-    Y: Floats,
-    alphas: Floats,
+    Y: Array,
+    alphas: Array,
     fold_of_row: NDArray[np.intp],
     n_folds: int,
-    weight: Floats | None = None,
+    weight: Array | None = None,
     n_jobs: int | None = 1,
 ) -> float:
     """Return the penalty with the smallest squared error on held-out rows, over all targets.
@@ -104,7 +102,7 @@ def best_penalty(
     """
     weight = np.ones(len(Y)) if weight is None else weight
 
-    def errors(fold: int) -> Floats:
+    def errors(fold: int) -> Array:
         held, kept = np.flatnonzero(fold_of_row == fold), np.flatnonzero(fold_of_row != fold)
         if not weight[held].any() or not weight[kept].any():
             return np.zeros(len(alphas))
@@ -120,10 +118,10 @@ def best_penalty(
     return float(alphas[total.argmin()])
 
 
-def _scale_rows(X: Any, scale: Floats) -> Any:
+def _scale_rows(X: Any, scale: Array) -> Any:
     return X.multiply(scale[:, None]).tocsr() if is_sparse(X) else X * scale[:, None]
 
 
-def _dense(product: Any) -> Floats:
-    result: Floats = product.toarray() if is_sparse(product) else np.asarray(product)
+def _dense(product: Any) -> Array:
+    result: Array = product.toarray() if is_sparse(product) else np.asarray(product)
     return result

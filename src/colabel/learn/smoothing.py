@@ -7,19 +7,19 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel._progress import progress_bar
+from colabel.core.arrays import Array
+from colabel.core.progress import progress_bar
 
 __all__ = ["SmoothingScorer", "choose_smoothing", "held_out_weights"]
 
-FloatArray = NDArray[np.float64]
 # From the weights (n,) that are left for training, and positions of m rows that are held out, to
 # the log-probabilities of the latter, (G, m): one row for each pseudo-count of the grid.
-SmoothingScorer = Callable[[FloatArray, NDArray[np.intp]], FloatArray]
+SmoothingScorer = Callable[[Array, NDArray[np.intp]], Array]
 
 
 def choose_smoothing(
     grid: Sequence[float],
-    weight: FloatArray,
+    weight: Array,
     n_folds: int,
     scorer: SmoothingScorer,
     *,
@@ -68,7 +68,7 @@ def choose_smoothing(
     return max(float(grid[int(place)]) for place in best)
 
 
-def held_out_weights(weight: FloatArray, n_folds: int) -> FloatArray:
+def held_out_weights(weight: Array, n_folds: int) -> Array:
     """Deal the weight of each row out to folds like cards, (n, F).
 
     Examples
@@ -81,6 +81,6 @@ def held_out_weights(weight: FloatArray, n_folds: int) -> FloatArray:
     rounds, rest = np.divmod(whole, n_folds)
     # how many cards after the row's own starting fold a fold comes
     turn = (np.arange(n_folds) - np.arange(len(weight))[:, None]) % n_folds
-    found: FloatArray = rounds[:, None] + (turn < rest[:, None])
+    found: Array = rounds[:, None] + (turn < rest[:, None])
     found += np.where(turn == rest[:, None], (weight - whole)[:, None], 0.0)
     return found

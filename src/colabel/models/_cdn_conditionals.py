@@ -11,16 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from colabel._typing import is_sparse
+from colabel.core.arrays import Array, Codes, Keys, Rows, is_sparse
+from colabel.core.label_features import column_owner, label_columns
 from colabel.joint import LinearConditionals
-from colabel.joint._gibbs_random import Keys, mix
-from colabel.labels import Codes
+from colabel.joint._gibbs_random import mix
 from colabel.learn.from_estimator import EstimatorModels
-from colabel.learn.label_features import column_owner, label_columns
 from colabel.learn.linear import LinearModels
-
-FloatArray = NDArray[np.float64]
-Rows = slice | NDArray[np.intp]
 
 _NEVER = -1e6  # a score far below any other
 _NUMBERS_AT_ONCE = 1 << 22
@@ -42,20 +38,20 @@ class LinearNetwork:
     cardinalities : (d,)
     """
 
-    coef: FloatArray
-    intercept: FloatArray
-    weights: FloatArray
-    floor: FloatArray
+    coef: Array
+    intercept: Array
+    weights: Array
+    floor: Array
     cardinalities: tuple[int, ...]
 
     @classmethod
     def of(cls, models: LinearModels, cardinalities: tuple[int, ...]) -> LinearNetwork:
         """Gather the coefficients of one model a label; the extra features are label columns."""
-        coef: FloatArray = np.concatenate(models.coef).astype(
+        coef: Array = np.concatenate(models.coef).astype(
             np.float64
         )  # (e, p + e + 1): scores are laid out like columns
         n_columns = len(column_owner(cardinalities))
-        floors: list[FloatArray] = [np.zeros(0)] * models.n_models
+        floors: list[Array] = [np.zeros(0)] * models.n_models
         for positions, n_classes, fitted in models.parts:
             for position, floor in zip(positions, fitted.floor, strict=True):
                 floors[position] = np.zeros(1) if n_classes == 2 else floor
@@ -85,7 +81,7 @@ class EstimatorConditionals:
         """Number of rows n."""
         return int(self.X.shape[0])
 
-    def log_prob(self, labels: Codes, i: int) -> FloatArray:
+    def log_prob(self, labels: Codes, i: int) -> Array:
         """Return log p(y_i = v | x, y_-i), (m, n, K_i), for label vectors (m, n, d)."""
         n_vectors, n_rows, n_labels = labels.shape
         columns = label_columns(labels.reshape(-1, n_labels), self.cardinalities)
@@ -123,9 +119,9 @@ class HardDecisions(ClassifierMixin, BaseEstimator):
         """Predict as the classifier behind does."""
         return self.estimator_.predict(X)
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: Any) -> Array:
         """Return 1 for the predicted class and 0 for the others, (n, K)."""
-        certain: FloatArray = (self.predict(X)[:, None] == self.classes_).astype(np.float64)
+        certain: Array = (self.predict(X)[:, None] == self.classes_).astype(np.float64)
         return certain
 
 

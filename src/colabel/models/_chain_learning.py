@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
+from colabel.core.arrays import Array, Indices
+from colabel.core.label_features import column_owner, label_columns
 from colabel.joint.chain import Chain, ChainSearch, EstimatorLinks, LinearLinks, Links
 from colabel.labels import MISSING, LabelSpace
-from colabel.learn.conditional import Folds, Indices, RowGroup, TrainingData
+from colabel.learn.conditional import Folds, RowGroup, TrainingData
 from colabel.learn.from_estimator import EstimatorModels
-from colabel.learn.label_features import column_owner, label_columns
 from colabel.learn.linear import LinearModels
 from colabel.models._chain_scales import MakeLearner, Models, ScaledLearner
 from colabel.models._learning import can_hold_out
-
-Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from colabel.core.arrays import Array
 from colabel.joint import Chain
 from colabel.joint.chain import ChainSearch
 from colabel.learn.conditional import TrainingData
@@ -27,8 +27,6 @@ from colabel.models._chain_order import resolve_order
 from colabel.models._chain_scales import MakeLearner, resolve_scales
 from colabel.models._learning import make_folds, make_learner
 from colabel.models.base import JointClassifier
-
-Array = NDArray[np.floating[Any]]
 
 _TEACHERS: Mapping[str, Callable[..., LearnedChain]] = MappingProxyType(
     {"true": learn_chain, "predicted": learn_chain_on_predictions}

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Indices
 from colabel.joint.chain import as_order
 from colabel.labels import LabelSpace
-from colabel.learn.conditional import Indices, TrainingData
-
-FloatArray = NDArray[np.float64]
+from colabel.learn.conditional import TrainingData
 
 
 def resolve_order(order: Any, space: LabelSpace, data: TrainingData, seed: int) -> Indices:
@@ -30,7 +28,7 @@ def resolve_order(order: Any, space: LabelSpace, data: TrainingData, seed: int) 
     return as_order(order, space)
 
 
-def mutual_information(data: TrainingData) -> FloatArray:
+def mutual_information(data: TrainingData) -> Array:
     """Mutual information (d, d) of every pair of labels in nats, without regard to x."""
     sizes = np.asarray(data.cardinalities)
     owner = np.repeat(np.arange(len(sizes)), sizes)
@@ -42,11 +40,11 @@ def mutual_information(data: TrainingData) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = joint * np.log(joint / np.outer(alone, alone))
     member = (owner[:, None] == np.arange(len(sizes))).astype(np.float64)
-    found: FloatArray = member.T @ np.where(joint > 0, terms, 0.0) @ member
+    found: Array = member.T @ np.where(joint > 0, terms, 0.0) @ member
     return found
 
 
-def order_by_dependence(information: FloatArray) -> Indices:
+def order_by_dependence(information: Array) -> Indices:
     """Begin with the label that tells most of all others; go on with what the chosen tell most of.
 
     Each next label is the one with the largest sum of mutual information with those already

@@ -12,14 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from colabel.core.arrays import Array, Indices
 from colabel.learn.conditional import (
     ConditionalLearner,
     Folds,
     HeldOutScores,
-    Indices,
     RowGroup,
     TrainingData,
 )
@@ -28,7 +27,6 @@ from colabel.learn.glm import FittedTasks
 from colabel.learn.linear import LinearModels
 from colabel.models._learning import can_hold_out
 
-Array = NDArray[np.floating[Any]]
 Models = LinearModels | EstimatorModels
 MakeLearner = Callable[[], ConditionalLearner]
 

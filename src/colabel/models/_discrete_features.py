@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel._typing import is_sparse
-from colabel.labels import MISSING, Codes
+from colabel.core.arrays import Array, Codes, is_sparse
+from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.learn.lds import FeatureColumns
 from colabel.preprocess import FeatureBins
-
-Array = NDArray[np.floating[Any]]
 
 
 class DiscreteFeatures(NamedTuple):

@@ -8,12 +8,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Indices
 from colabel.labels import MISSING
-from colabel.learn.conditional import Indices, TrainingData
+from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.learner import FittedField
 from colabel.learn.linear import LinearModels
 
-Array = NDArray[np.float64]
 Engine = Literal["auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"]
 Strengths = float | Sequence[float] | Literal["auto"]
 EdgeFeatures = Literal["auto", "all", "none"] | Sequence[int]

@@ -7,14 +7,13 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from colabel.core.arrays import Indices
 from colabel.learn.conditional import (
     ConditionalLearner,
     Folds,
     HeldOutScores,
-    Indices,
     RowGroup,
     TrainingData,
     given_folds,
@@ -22,8 +21,6 @@ from colabel.learn.conditional import (
 )
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearner
-
-Array = NDArray[np.floating[Any]]
 
 DEFAULT_GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
 

@@ -11,14 +11,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from colabel._typing import is_sparse
+from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.label_features import label_columns
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
-from colabel.learn.label_features import label_columns
 from colabel.models.base import JointClassifier
-
-FloatArray = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 # Distances that agree to this relative precision are equal but for rounding errors.
 _TIE = 1e-9
@@ -90,15 +87,15 @@ class Neighbours:
         vars(self).update(state)
         self._search = NearestNeighbors(**state["_search"]).fit(self._rows)
 
-    def counts_in_training(self, X: Any) -> FloatArray:
+    def counts_in_training(self, X: Any) -> Array:
         """Neighbours with each label (n, e), for the training rows X, none its own neighbour."""
         return self._counts(X, np.arange(X.shape[0]))
 
-    def counts(self, X: Any) -> FloatArray:
+    def counts(self, X: Any) -> Array:
         """Neighbours with each label (m, e), for other rows X (m, p)."""
         return self._counts(X, np.full(X.shape[0], MISSING))
 
-    def _counts(self, X: Any, own: Indices) -> FloatArray:
+    def _counts(self, X: Any, own: Indices) -> Array:
         counts = np.zeros((X.shape[0], self.columns.shape[1]))
         for start in range(0, X.shape[0] if self.k else 0, _ROWS_AT_ONCE):
             chunk = slice(start, start + _ROWS_AT_ONCE)
@@ -136,14 +133,14 @@ class Neighbours:
             return X
         return sp.csr_array(X) if self._sparse else X.toarray()
 
-    def _slack(self, X: Any) -> FloatArray:
+    def _slack(self, X: Any) -> Array:
         """Rounding error (m,) of squared distances to the rows X."""
         if not self._euclidean:
             return np.zeros(X.shape[0])
         squared = (X.multiply(X)).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
         return _TIE_SQUARED * np.asarray(squared, dtype=np.float64).ravel()
 
-    def _settle(self, distance: FloatArray, index: Indices, slack: FloatArray) -> _Settled:
+    def _settle(self, distance: Array, index: Indices, slack: Array) -> _Settled:
         """Choose k of the candidates (m, a), whose own row is at distance infinity."""
         last = np.partition(distance, self.k - 1, axis=1)[:, self.k - 1, None]
         gap = np.where(np.isinf(distance), np.inf, distance**2) - last**2

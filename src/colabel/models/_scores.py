@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-FloatArray = NDArray[np.float64]
+from colabel.core.arrays import Array
 
 
 class ScoresAsLogOdds(ClassifierMixin, BaseEstimator):
@@ -46,10 +45,10 @@ class ScoresAsLogOdds(ClassifierMixin, BaseEstimator):
         """Return the classes of the largest scores, (n,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: Any) -> Array:
         """Return scores squeezed between 0 and 1, (n, K)."""
         if not hasattr(self.estimator_, "decision_function"):
-            certain: FloatArray = self.estimator_.predict(X)[:, None] == self.classes_
+            certain: Array = self.estimator_.predict(X)[:, None] == self.classes_
             return certain.astype(np.float64)
         scores = np.asarray(self.estimator_.decision_function(X), dtype=np.float64)
         if scores.ndim == 1 or scores.shape[1] == 1:
@@ -61,7 +60,7 @@ class ScoresAsLogOdds(ClassifierMixin, BaseEstimator):
                 f" {len(self.classes_)} values. Let it give one score a value, such as by"
                 " decision_function_shape='ovr'."
             )
-        found: FloatArray = softmax(scores, axis=1)
+        found: Array = softmax(scores, axis=1)
         return found
 
     def __sklearn_tags__(self) -> Tags:

@@ -15,18 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Indices
 from colabel.labels import MISSING
 from colabel.learn.conditional import (
     ConditionalLearner,
     ConditionalModels,
     Folds,
-    Indices,
     RowGroup,
     TrainingData,
 )
 
-FloatArray = NDArray[np.float64]
-Columns = Callable[[list[NDArray[Any]]], FloatArray]
+Columns = Callable[[list[NDArray[Any]]], Array]
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class FirstLayer:
             self._fitted[without] = self.learner.fit(self.data, [group], [self.choice])
         return self._fitted[without]
 
-    def inputs(self, without: frozenset[int] = frozenset()) -> FloatArray:
+    def inputs(self, without: frozenset[int] = frozenset()) -> Array:
         """Inputs of the second layer (n, e), if it learns from all rows but those of some folds.
 
         For the rows left out these are the outputs that new rows would have.
@@ -70,7 +69,7 @@ class FirstLayer:
         models = self.models(without)
         if not self.cross_validated:
             return self._outputs(models, np.arange(self.data.n_rows))
-        found: FloatArray | None = None
+        found: Array | None = None
         for fold in range(self.folds.n_folds):
             rows = np.flatnonzero(self.folds.of_row == fold)
             excluded = without | {fold}
@@ -83,7 +82,7 @@ class FirstLayer:
         assert found is not None  # there is at least one fold
         return found
 
-    def _outputs(self, models: ConditionalModels, rows: Indices) -> FloatArray:
+    def _outputs(self, models: ConditionalModels, rows: Indices) -> Array:
         return self.columns(models.log_prob(self.data.X[rows]))
 
 
@@ -106,7 +105,7 @@ def choose_behind(
 
 def _log_likelihoods(
     models: ConditionalModels, data: TrainingData, held: NDArray[np.bool_], n_choices: int
-) -> FloatArray:
+) -> Array:
     """Log-likelihood (n_choices, d) of the labels of some rows, by d models for each choice."""
     rows = np.flatnonzero(held)
     assert data.extra is not None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.labels import MISSING, Codes, LabelSpace
+from colabel.core.arrays import Codes
+from colabel.labels import MISSING, LabelSpace
 
 
 def two_valued(codes: Codes, space: LabelSpace, model: str) -> NDArray[np.bool_]:

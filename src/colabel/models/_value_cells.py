@@ -7,11 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
-BoolArray = NDArray[np.bool_]
+from colabel.core.arrays import Array, Flags, Indices
 
 # Whole numbers within such a range are looked up directly; others by a search.
 _WIDEST_RANGE = 4096
@@ -30,12 +27,12 @@ class ValueCells(NamedTuple):
         Sorted values of each of the other features, a cell each.
     """
 
-    first: IntArray
-    low: FloatArray
-    searched: dict[int, FloatArray]
+    first: Indices
+    low: Array
+    searched: dict[int, Array]
 
     @classmethod
-    def of_rows(cls, rows: FloatArray) -> ValueCells:
+    def of_rows(cls, rows: Array) -> ValueCells:
         """Cells for the values of rows (n, p)."""
         low, high, direct = _ranges(rows)
         searched = {int(j): np.unique(rows[:, j]) for j in np.flatnonzero(~direct)}
@@ -44,23 +41,23 @@ class ValueCells(NamedTuple):
             sizes[j] = len(values)
         return cls(np.concatenate([[0], np.cumsum(sizes + 1)]), low, searched)
 
-    def places(self, rows: FloatArray) -> IntArray:
+    def places(self, rows: Array) -> Indices:
         """Cell of each value, (n, p)."""
-        places: IntArray = _direct_places(rows, self.low, self.first)
+        places: Indices = _direct_places(rows, self.low, self.first)
         for j, values in self.searched.items():
             found = np.minimum(np.searchsorted(values, rows[:, j]), len(values) - 1)
             codes = np.where(values[found] == rows[:, j], found, len(values))
             places[:, j] = self.first[j] + codes
         return places
 
-    def per_feature(self, marked: BoolArray) -> IntArray:
+    def per_feature(self, marked: Flags) -> Indices:
         """Count the cells of each feature that are marked (cells,)."""
-        counts: IntArray = np.add.reduceat(marked.astype(np.intp), self.first[:-1])
+        counts: Indices = np.add.reduceat(marked.astype(np.intp), self.first[:-1])
         return counts
 
 
 @njit(nogil=True, cache=True)
-def _ranges(rows: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+def _ranges(rows: Array) -> tuple[Array, Array, Flags]:
     """Smallest and largest value of each feature, and whether it is of whole numbers close by."""
     low, high = rows[0].copy(), rows[0].copy()
     whole = np.ones(rows.shape[1], dtype=np.bool_)
@@ -73,7 +70,7 @@ def _ranges(rows: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
 
 
 @njit(nogil=True, cache=True)
-def _direct_places(rows: FloatArray, low: FloatArray, first: IntArray) -> IntArray:
+def _direct_places(rows: Array, low: Array, first: Indices) -> Indices:
     """Cell of each value of features of whole numbers."""
     places = np.empty(rows.shape, dtype=np.intp)
     for i in range(len(rows)):
@@ -88,8 +85,8 @@ def _direct_places(rows: FloatArray, low: FloatArray, first: IntArray) -> IntArr
 
 @njit(nogil=True, cache=True)
 def count_by_class(
-    places: IntArray, of_row: IntArray, weight: FloatArray, n_classes: int, n_cells: int
-) -> FloatArray:
+    places: Indices, of_row: Indices, weight: Array, n_classes: int, n_cells: int
+) -> Array:
     """Weight of the rows of each class in each cell, (K, cells)."""
     counts = np.zeros((n_classes, n_cells))
     for i in range(len(places)):
@@ -99,7 +96,7 @@ def count_by_class(
 
 
 @njit(nogil=True, cache=True)
-def sum_by_class(places: IntArray, tables: FloatArray) -> FloatArray:
+def sum_by_class(places: Indices, tables: Array) -> Array:
     """Sum over the features of each class's entry (K, cells) at a row's cells, (n, K)."""
     sums = np.zeros((len(places), len(tables)))
     for i in range(len(places)):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import (
@@ -17,14 +16,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from colabel.core.arrays import Codes
 from colabel.decide import Decision, decide, resolve_decision
 from colabel.joint import Joint
-from colabel.labels import Codes, LabelSpace
+from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.metrics import exact_match
 from colabel.models._labels_html import labels_html
-
-Array = NDArray[np.floating[Any]]
 
 # Rows whose joints are held at once while predicting.
 _ROWS_AT_ONCE = 1 << 14

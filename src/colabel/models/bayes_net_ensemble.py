@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from colabel.core.arrays import Array, Codes
 from colabel.decide import Decision, resolve_decision
 from colabel.joint import Joint, PairwiseField
-from colabel.labels import Codes
 from colabel.learn.conditional import TrainingData
 from colabel.learn.ensemble_tables import EnsembleTables, ensemble_tables
 from colabel.learn.feature_arcs import ArcScore, choose_label_parents
@@ -33,8 +33,6 @@ from colabel.models._parameters import (
     checked_grid,
 )
 from colabel.models.base import JointClassifier
-
-Array = NDArray[np.float64]
 
 
 class BayesNetEnsemble(JointClassifier):

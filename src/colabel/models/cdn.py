@@ -11,19 +11,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
+from colabel.core.arrays import Indices
+from colabel.core.label_features import label_columns
 from colabel.decide import Decision
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint
 from colabel.joint._gibbs_runs import Plan
 from colabel.labels import MISSING
-from colabel.learn.conditional import (
-    ConditionalLearner,
-    HeldOutScores,
-    Indices,
-    RowGroup,
-    TrainingData,
-)
+from colabel.learn.conditional import ConditionalLearner, HeldOutScores, RowGroup, TrainingData
 from colabel.learn.from_estimator import EstimatorModels
-from colabel.learn.label_features import label_columns
 from colabel.learn.linear import LinearModels
 from colabel.models._cdn_conditionals import (
     EstimatorConditionals,

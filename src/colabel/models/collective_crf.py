@@ -9,12 +9,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from colabel.core.arrays import Array, Codes
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint, Mixture, PairwiseField
-from colabel.labels import Codes
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.learner import FieldLearner
@@ -40,8 +39,6 @@ from colabel.models._learning import (
     make_learner,
 )
 from colabel.models.base import JointClassifier
-
-Array = NDArray[np.float64]
 
 _TRAININGS = ("auto", "enumeration", "supported", "pseudo")
 # "auto" enumerates up to this many label vectors; a request for enumeration may go further.

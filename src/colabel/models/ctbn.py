@@ -7,16 +7,15 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from colabel.core.arrays import Array, Indices
 from colabel.decide import Decision
 from colabel.joint import Joint, Tree
 from colabel.learn.conditional import (
     ConditionalLearner,
     Folds,
     HeldOutScores,
-    Indices,
     RowGroup,
     TrainingData,
 )
@@ -31,8 +30,6 @@ from colabel.models._learning import (
     make_learner,
 )
 from colabel.models.base import JointClassifier
-
-Array = NDArray[np.floating[Any]]
 
 ROOT = -1
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from colabel._progress import progress_bar
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.progress import progress_bar
+from colabel.core.threads import map_threads
 from colabel.decide import Decision
 from colabel.joint import Mixture
 from colabel.joint.chain import ChainSearch, as_search
-from colabel.labels import Codes
-from colabel.learn._parallel import map_threads
-from colabel.learn.conditional import Folds, Indices, TrainingData, random_folds
+from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.linear import LinearModels
 from colabel.models._chain_learning import (
     LearnedChain,
@@ -27,8 +27,6 @@ from colabel.models._chain_learning import (
 from colabel.models._chain_scales import resolve_scales
 from colabel.models._learning import DEFAULT_GRID, make_folds, make_learner
 from colabel.models.base import JointClassifier
-
-Array = NDArray[np.floating[Any]]
 
 
 class EnsembleOfChains(JointClassifier):

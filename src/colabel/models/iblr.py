@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.learn.conditional import TrainingData
@@ -21,8 +21,6 @@ from colabel.models._learning import (
     make_learner,
 )
 from colabel.models._neighbours import NeighbourClassifier
-
-FloatArray = NDArray[np.float64]
 
 
 class IBLR(NeighbourClassifier):
@@ -151,7 +149,7 @@ class IBLR(NeighbourClassifier):
         inputs = self._inputs(X, self._neighbours.counts(X))
         return Independent(self.label_space_, self.models_.log_prob(*inputs))
 
-    def _inputs(self, X: Any, counts: FloatArray) -> tuple[Any, FloatArray | None]:
+    def _inputs(self, X: Any, counts: Array) -> tuple[Any, Array | None]:
         """Return what the regressions see: the shares instead of x, or beside it."""
         shares = counts / max(self.k_, 1)
         return (X, shares) if self.features else (shares, None)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from colabel.core.arrays import Array, Codes
 from colabel.decide import Decision
 from colabel.joint import BayesNetwork, Joint
 from colabel.joint.bayes_network import Inference, chosen_inference
-from colabel.labels import MISSING, Codes
+from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.lds import EMOptions
 from colabel.learn.lds.drivers import FeatureDrivers, feature_drivers, information_table
@@ -43,8 +44,6 @@ from colabel.models._parameters import (
     checked_grid,
 )
 from colabel.models.base import JointClassifier
-
-Array = NDArray[np.float64]
 
 # Up to this many labels the best network is found by dynamic programming, beyond by a search.
 _MOST_PROVEN = 20

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Array
+from colabel.core.label_features import column_owner
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.learn.conditional import TrainingData
-from colabel.learn.label_features import column_owner
 from colabel.models._neighbours import NeighbourClassifier
-
-FloatArray = NDArray[np.float64]
 
 
 class MLkNN(NeighbourClassifier):
@@ -136,17 +135,17 @@ def _smoothed_share(count: Any, total: Any, smoothing: float, n_outcomes: int) -
 
 def _likelihoods(
     has_label: NDArray[np.bool_], counts: NDArray[np.intp], k: int, smoothing: float
-) -> FloatArray:
+) -> Array:
     """P(c | y = 0) and P(c | y = 1), (2, e, k + 1), from labels and counts (n, e)."""
     n_columns = counts.shape[1]
     cells = (has_label * n_columns + np.arange(n_columns)) * (k + 1) + counts
     seen = np.bincount(cells.ravel(), minlength=2 * n_columns * (k + 1))
     seen = seen.reshape(2, n_columns, k + 1)
-    found: FloatArray = _smoothed_share(seen, seen.sum(axis=2, keepdims=True), smoothing, k + 1)
+    found: Array = _smoothed_share(seen, seen.sum(axis=2, keepdims=True), smoothing, k + 1)
     return found
 
 
-def _log_table(log_odds: FloatArray, n_values: int) -> FloatArray:
+def _log_table(log_odds: Array, n_values: int) -> Array:
     """Log-probabilities (n, K) of a variable, from the log-odds of its columns."""
     log_one = -np.logaddexp(0.0, -log_odds)
     if n_values == 2:  # a single column

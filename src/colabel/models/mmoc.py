@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
-from colabel._progress import progress_bar
-from colabel.labels import Codes
+from colabel.core.arrays import Array, Codes
+from colabel.core.progress import progress_bar
 from colabel.learn.conditional import Folds, TrainingData
 from colabel.learn.output_coding import code_of_metric, decode, learn_metric
 from colabel.learn.ridge import RidgePath, best_penalty
@@ -27,8 +26,6 @@ from colabel.models._learning import (
 from colabel.models._numbers import require_at_least, require_positive
 from colabel.models._two_values import two_valued
 from colabel.models.base import LabelClassifier
-
-Floats = NDArray[np.float64]
 
 DEFAULT_ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 
@@ -186,7 +183,7 @@ class MaxMarginOutputCoding(LabelClassifier):
         self._learn_code(fitted, targets, weight)
         self.precision_ = self._precision(targets - fitted, weight)
 
-    def _regress(self, X: Any, targets: Floats, folds: Folds, weight: Floats | None) -> Floats:
+    def _regress(self, X: Any, targets: Array, folds: Folds, weight: Array | None) -> Array:
         """Fit the regression of the labels; return its values (n, d) at the training rows."""
         grid = np.unique(np.asarray(self.alphas, dtype=np.float64))
         self.alpha_ = float(grid[len(grid) // 2])
@@ -196,7 +193,7 @@ class MaxMarginOutputCoding(LabelClassifier):
         self.coef_ = coef.T
         return self._fitted(X)
 
-    def _learn_code(self, fitted: Floats, targets: Floats, weight: Floats | None) -> None:
+    def _learn_code(self, fitted: Array, targets: Array, weight: Array | None) -> None:
         limits = (float(self.C), weight, float(self.tol), int(self.max_iter), self.n_jobs)
         with progress_bar("cutting planes", self.max_iter, shown=bool(self.verbose)) as advance:
             found = learn_metric(fitted, targets, *limits, advance)
@@ -211,17 +208,17 @@ class MaxMarginOutputCoding(LabelClassifier):
                 stacklevel=4,  # the caller of fit
             )
 
-    def _fitted(self, X: Any) -> Floats:
+    def _fitted(self, X: Any) -> Array:
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
-    def _precision(self, errors: Floats, weight: Floats | None) -> Floats:
+    def _precision(self, errors: Array, weight: Array | None) -> Array:
         """V Sigma^-1 V' from the errors (n, d) of the regression."""
         covariance = np.atleast_2d(np.cov(errors.T, aweights=weight, ddof=0))
         least = max(_LEAST_RELATIVE_VARIANCE * float(np.trace(covariance)) / len(covariance), 1e-9)
         covariance = self.code_.T @ (covariance + least * np.eye(len(covariance))) @ self.code_
         if self.code_covariance == "diagonal":
             covariance = np.diag(np.diag(covariance))
-        precision: Floats = self.code_ @ np.linalg.solve(covariance, self.code_.T)
+        precision: Array = self.code_ @ np.linalg.solve(covariance, self.code_.T)
         return 0.5 * (precision + precision.T)
 
     def _codes(self, X: Any) -> Codes:

@@ -12,8 +12,8 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from colabel._typing import is_sparse
-from colabel.models._value_cells import FloatArray, ValueCells, count_by_class, sum_by_class
+from colabel.core.arrays import Array, is_sparse
+from colabel.models._value_cells import ValueCells, count_by_class, sum_by_class
 
 
 class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
@@ -90,21 +90,21 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
         self._log_prob = np.log(counts + self.alpha) - np.repeat(np.log(smoothed), sizes, axis=1)
         return self
 
-    def predict_joint_log_proba(self, X: Any) -> FloatArray:
+    def predict_joint_log_proba(self, X: Any) -> Array:
         """Return log P(c, x) of each class, (n, K)."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         evidence = sum_by_class(self._cells.places(_dense(X)), self._log_prob)
-        result: FloatArray = self.class_log_prior_ + evidence
+        result: Array = self.class_log_prior_ + evidence
         return result
 
-    def predict_log_proba(self, X: Any) -> FloatArray:
+    def predict_log_proba(self, X: Any) -> Array:
         """Return log P(c | x) of each class, (n, K)."""
         scores = self.predict_joint_log_proba(X)
-        result: FloatArray = scores - logsumexp(scores, axis=1, keepdims=True)
+        result: Array = scores - logsumexp(scores, axis=1, keepdims=True)
         return result
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: Any) -> Array:
         """Return P(c | x) of each class, (n, K)."""
         return np.exp(self.predict_log_proba(X))
 
@@ -120,5 +120,5 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _dense(X: Any) -> FloatArray:
+def _dense(X: Any) -> Array:
     return np.ascontiguousarray(X.toarray() if is_sparse(X) else X)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from colabel.decide import Decision
@@ -35,8 +34,6 @@ from colabel.models._learning import (
     make_learner,
 )
 from colabel.models.base import JointClassifier
-
-Array = NDArray[np.float64]
 
 
 class PairwiseCRF(JointClassifier):

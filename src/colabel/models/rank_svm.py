@@ -13,9 +13,8 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from colabel._progress import progress_bar
-from colabel._typing import is_sparse
-from colabel.labels import Codes
+from colabel.core.arrays import Array, Codes, is_sparse
+from colabel.core.progress import progress_bar
 from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.learn.ranking import (
     KernelRows,
@@ -28,8 +27,6 @@ from colabel.learn.ranking import (
 from colabel.models._numbers import require_at_least, require_positive
 from colabel.models._two_values import two_valued
 from colabel.models.base import LabelClassifier
-
-Floats = NDArray[np.float64]
 
 _KERNELS = ("linear", "rbf", "poly")
 
@@ -147,7 +144,7 @@ class RankSVM(LabelClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Any) -> Array:
         """How far each label's score lies above the threshold t(x).
 
         Returns
@@ -193,7 +190,7 @@ class RankSVM(LabelClassifier):
         if all(np.array_equal(first, values) for values in others):
             self.classes_ = first
 
-    def _learn_linear(self, X: Any, relevant: NDArray[np.bool_], weight: Floats) -> Floats:
+    def _learn_linear(self, X: Any, relevant: NDArray[np.bool_], weight: Array) -> Array:
         rows = LinearRows(_with_constant(X) if self.fit_intercept else X, relevant.shape[1])
         self._solve(rows, relevant, weight)
         constant = np.zeros(len(rows.coef))
@@ -201,7 +198,7 @@ class RankSVM(LabelClassifier):
         self.intercept_ = rows.coef[:, -1] if self.fit_intercept else constant
         return rows.scores()
 
-    def _learn_kernel(self, X: Any, relevant: NDArray[np.bool_], weight: Floats) -> Floats:
+    def _learn_kernel(self, X: Any, relevant: NDArray[np.bool_], weight: Array) -> Array:
         self.gamma_ = _gamma(self.gamma, X, weight)
         kernel = self._kernel(X, X)
         rows = KernelRows(kernel + 1.0 if self.fit_intercept else kernel, relevant.shape[1])
@@ -213,7 +210,7 @@ class RankSVM(LabelClassifier):
         self.intercept_ = self.dual_coef_.sum(axis=0) * float(self.fit_intercept)
         return rows.scores()
 
-    def _solve(self, rows: RankingRows, relevant: NDArray[np.bool_], weight: Floats) -> None:
+    def _solve(self, rows: RankingRows, relevant: NDArray[np.bool_], weight: Array) -> None:
         pairs = label_pairs(relevant, float(self.C), weight)
         with progress_bar("ranking", self.max_iter, shown=bool(self.verbose)) as advance:
             found = solve_ranking(rows, pairs, self.tol, self.max_iter, self._seed(), advance)
@@ -228,26 +225,26 @@ class RankSVM(LabelClassifier):
                 stacklevel=5,  # the caller of fit
             )
 
-    def _kernel(self, X: Any, Z: Any) -> Floats:
+    def _kernel(self, X: Any, Z: Any) -> Array:
         if self.kernel == "rbf":
-            values: Floats = rbf_kernel(X, Z, gamma=self.gamma_)
+            values: Array = rbf_kernel(X, Z, gamma=self.gamma_)
         else:
             values = polynomial_kernel(
                 X, Z, degree=self.degree, gamma=self.gamma_, coef0=self.coef0
             )
         return np.asarray(values, dtype=np.float64, order="C")
 
-    def _margins(self, X: Any) -> Floats:
+    def _margins(self, X: Any) -> Array:
         """Scores (n, d) less the threshold."""
         if self.kernel == "linear":
-            scores: Floats = np.asarray(X @ self.coef_.T) + self.intercept_
+            scores: Array = np.asarray(X @ self.coef_.T) + self.intercept_
         else:
             kernel = self._kernel(X, self.support_vectors_)
             scores = kernel @ self.dual_coef_ + self.intercept_
         if self.label_space_.n_labels == 1:
             return scores[:, 1:] - scores[:, :1]
         threshold = scores @ self.threshold_[:-1] + self.threshold_[-1]
-        margins: Floats = scores - threshold[:, None]
+        margins: Array = scores - threshold[:, None]
         return margins
 
     def _codes(self, X: Any) -> Codes:
@@ -259,7 +256,7 @@ class RankSVM(LabelClassifier):
         return tags
 
 
-def _gamma(gamma: str | float, X: Any, weight: Floats) -> float:
+def _gamma(gamma: str | float, X: Any, weight: Array) -> float:
     if not isinstance(gamma, str):
         return float(gamma)
     if gamma == "auto":

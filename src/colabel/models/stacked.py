@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
+from colabel.core.arrays import Array
+from colabel.core.label_features import label_columns
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
-from colabel.learn.label_features import label_columns
 from colabel.learn.linear import LinearModels
 from colabel.models._learning import (
     DEFAULT_GRID,
@@ -28,7 +29,6 @@ from colabel.models._scores import ScoresAsLogOdds
 from colabel.models._stacking import FirstLayer, choose_behind
 from colabel.models.base import JointClassifier
 
-FloatArray = NDArray[np.float64]
 Outputs = Literal["auto", "probabilities", "scores", "decisions"]
 
 
@@ -212,7 +212,7 @@ class StackedBinaryRelevance(JointClassifier):
                 " row once, or set first_layer='in_sample'."
             )
 
-    def _columns(self, log_tables: list[NDArray[Any]]) -> FloatArray:
+    def _columns(self, log_tables: list[NDArray[Any]]) -> Array:
         """What the first layer passes on (n, e), from log-probabilities (n, K_i)."""
         match self._outputs():
             case "probabilities":
@@ -257,9 +257,9 @@ class StackedBinaryRelevance(JointClassifier):
             )
 
 
-def _scores(log_table: NDArray[Any]) -> FloatArray:
+def _scores(log_table: NDArray[Any]) -> Array:
     """Log-odds (n, 1) of two values, or log-probabilities (n, K) less their mean."""
     if log_table.shape[1] == 2:
         return np.diff(log_table, axis=1)
-    centred: FloatArray = log_table - log_table.mean(axis=1, keepdims=True)
+    centred: Array = log_table - log_table.mean(axis=1, keepdims=True)
     return centred

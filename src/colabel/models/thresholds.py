@@ -19,15 +19,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from colabel._typing import is_sparse
+from colabel.core.arrays import Array, Codes, is_sparse
 from colabel.joint import Joint
-from colabel.labels import MISSING, Codes, LabelSpace
+from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData
 from colabel.metrics import exact_match
 from colabel.models._learning import make_folds
 from colabel.models.base import JointClassifier
-
-FloatArray = NDArray[np.float64]
 
 
 def _has_joint(model: ThresholdedClassifier) -> bool:
@@ -190,7 +188,7 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         options = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": False}
         return validate_data(self, X, reset=reset, **options)
 
-    def _tune(self, X: Any, codes: Codes, weight: FloatArray | None) -> None:
+    def _tune(self, X: Any, codes: Codes, weight: Array | None) -> None:
         folds = self._folds(X, codes, weight)
         tests = [np.flatnonzero(folds.of_row == fold) for fold in range(folds.n_folds)]
         held_out = Parallel(n_jobs=self.n_jobs)(
@@ -202,7 +200,7 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         found = [best_threshold(prob[:, i], codes[rows, i], counted) for i in range(codes.shape[1])]
         self.thresholds_, self.held_out_f1_ = np.array(found).T
 
-    def _folds(self, X: Any, codes: Codes, weight: FloatArray | None) -> Folds:
+    def _folds(self, X: Any, codes: Codes, weight: Array | None) -> Folds:
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         rows = X if is_sparse(X) else np.asarray(X)
         if rows.dtype.kind not in "biuf":
@@ -229,7 +227,7 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
 
 def best_threshold(
-    prob: FloatArray, truth: NDArray[Any], weight: FloatArray | None = None
+    prob: Array, truth: NDArray[Any], weight: Array | None = None
 ) -> tuple[float, float]:
     """Return the threshold of one label with the largest F1, and that F1.
 
@@ -272,10 +270,10 @@ def _held_out(
     estimator: BaseEstimator,
     X: Any,
     codes: Codes,
-    weight: FloatArray | None,
+    weight: Array | None,
     is_train: NDArray[np.bool_],
     test: NDArray[np.intp],
-) -> FloatArray:
+) -> Array:
     """Probabilities (n_test, d) of the rows held out."""
     if not len(test):
         return np.empty((0, codes.shape[1]))
@@ -300,7 +298,7 @@ def _fitted(
     estimator: BaseEstimator,
     X: Any,
     labels: Any,
-    weight: FloatArray | None,
+    weight: Array | None,
     names: Sequence[str] | None,
 ) -> Any:
     arguments: dict[str, Any] = {} if names is None else {"label_names": names}
@@ -314,7 +312,7 @@ def _fitted(
     return clone(estimator).fit(X, labels, **arguments)
 
 
-def _positive(model: Any, X: Any, n_labels: int) -> FloatArray:
+def _positive(model: Any, X: Any, n_labels: int) -> Array:
     """P(y = 1) of each label (n, d), from whichever form `predict_proba` has.
 
     scikit-learn's forests and nearest neighbours return a list of (n, 2) tables; a classifier
@@ -325,17 +323,17 @@ def _positive(model: Any, X: Any, n_labels: int) -> FloatArray:
     if isinstance(found, list):
         tables = zip(found, model.classes_, strict=True)
         return np.stack([_of_one(table, classes) for table, classes in tables], axis=1)
-    prob: FloatArray = np.asarray(found, dtype=np.float64)
+    prob: Array = np.asarray(found, dtype=np.float64)
     if isinstance(model, JointClassifier):
         return prob[:, 1:] if model.label_space_.kind == "vector" else prob
     return prob if n_labels > 1 else _of_one(prob, model.classes_)[:, None]
 
 
-def _of_one(table: Any, classes: Any) -> FloatArray:
+def _of_one(table: Any, classes: Any) -> Array:
     """P(y = 1) from a table (n, K), K of 1 or 2."""
     if table.shape[1] == 1:
         return np.full(len(table), float(np.ravel(classes)[0] == 1))
-    positive: FloatArray = np.asarray(table[:, 1], dtype=np.float64)
+    positive: Array = np.asarray(table[:, 1], dtype=np.float64)
     return positive
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.preprocess._uncertainty import FeatureUncertainty, FloatArray
+from colabel.core.arrays import Array
+from colabel.preprocess._uncertainty import FeatureUncertainty
 
 _IMPROVEMENT = 1e-5  # by which a set must be better to count
 
@@ -31,7 +32,7 @@ class _Subset(NamedTuple):
     features: frozenset[int]
     to_class: float
     among: float
-    with_members: FloatArray
+    with_members: Array
 
 
 class _Child(NamedTuple):
@@ -44,7 +45,7 @@ class _Child(NamedTuple):
 
 
 def best_subset(
-    to_class: FloatArray, features: FeatureUncertainty, patience: int
+    to_class: Array, features: FeatureUncertainty, patience: int
 ) -> tuple[frozenset[int], float]:
     r"""Features of the highest merit found, and the merit.
 
@@ -89,7 +90,7 @@ def _worth(child: _Child) -> tuple[float, list[int]]:
 def _children(
     subset: _Subset,
     useful: NDArray[np.intp],
-    to_class: FloatArray,
+    to_class: Array,
     seen: set[frozenset[int]],
     most: int,
 ) -> list[_Child]:
@@ -108,7 +109,7 @@ def _children(
     return found
 
 
-def _expanded(child: _Child, to_class: FloatArray, features: FeatureUncertainty) -> _Subset:
+def _expanded(child: _Child, to_class: Array, features: FeatureUncertainty) -> _Subset:
     parent, added = child.parent, child.added
     return _Subset(
         child.merit,
@@ -120,7 +121,7 @@ def _expanded(child: _Child, to_class: FloatArray, features: FeatureUncertainty)
 
 
 def add_locally_predictive(
-    chosen: frozenset[int], to_class: FloatArray, features: FeatureUncertainty
+    chosen: frozenset[int], to_class: Array, features: FeatureUncertainty
 ) -> frozenset[int]:
     """Add features that say more about the class than about any feature already chosen.
 

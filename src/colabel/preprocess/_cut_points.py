@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from colabel._typing import is_sparse
-
-FloatArray = NDArray[np.float64]
-Codes = NDArray[np.intp]
+from colabel.core.arrays import Array, Indices, is_sparse
 
 
 class CutPoints(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -30,9 +26,9 @@ class CutPoints(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Only where X had string column names.
     """
 
-    cuts_: list[FloatArray]
+    cuts_: list[Array]
 
-    def transform(self, X: Any) -> Codes:
+    def transform(self, X: Any) -> Indices:
         """Say into which bin each value falls.
 
         Parameters
@@ -52,13 +48,13 @@ class CutPoints(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             codes[:, j] = np.searchsorted(cuts, rows[:, j], side="right")
         return codes
 
-    def _dense(self, X: Any, *, reset: bool) -> FloatArray:
+    def _dense(self, X: Any, *, reset: bool) -> Array:
         """Check X; a sparse one is made dense, as zero need not be the lowest bin."""
         X = validate_data(self, X, reset=reset, accept_sparse="csc", dtype=np.float64)
-        rows: FloatArray = X.toarray() if is_sparse(X) else X
+        rows: Array = X.toarray() if is_sparse(X) else X
         return rows
 
-    def _set_cuts(self, cuts: list[FloatArray]) -> None:
+    def _set_cuts(self, cuts: list[Array]) -> None:
         self.cuts_ = cuts
         self.n_bins_ = np.array([len(points) + 1 for points in cuts], dtype=np.intp)
 
@@ -69,9 +65,9 @@ class CutPoints(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def between(below: FloatArray, above: FloatArray) -> FloatArray:
+def between(below: Array, above: Array) -> Array:
     """Points midway, each above `below` and at most `above` also where they are neighbours."""
     # Halves first: the sum of two large values could overflow.
     middle = below / 2 + above / 2
-    points: FloatArray = np.where(middle > below, middle, above)
+    points: Array = np.where(middle > below, middle, above)
     return points

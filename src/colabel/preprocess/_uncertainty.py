@@ -12,11 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int32]
-Sizes = NDArray[np.intp]
+from colabel.core.arrays import Array, Codes, Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +30,11 @@ class FeatureUncertainty:
         Feature -> its uncertainty with all features (p,), as far as asked for.
     """
 
-    columns: IntArray
-    sizes: Sizes
-    rows: dict[int, FloatArray] = field(default_factory=dict)
+    columns: Codes
+    sizes: Indices
+    rows: dict[int, Array] = field(default_factory=dict)
 
-    def with_all(self, feature: int) -> FloatArray:
+    def with_all(self, feature: int) -> Array:
         """Symmetrical uncertainty of one feature with each (p,)."""
         if feature not in self.rows:
             column, size = self.columns[feature], int(self.sizes[feature])
@@ -46,9 +43,7 @@ class FeatureUncertainty:
 
 
 @njit(nogil=True, cache=True)
-def symmetrical_uncertainty(
-    columns: IntArray, sizes: Sizes, other: IntArray, other_size: int
-) -> FloatArray:
+def symmetrical_uncertainty(columns: Codes, sizes: Indices, other: Codes, other_size: int) -> Array:
     """Symmetrical uncertainty of each column (p, n) with another (n,).
 
     Sums of N log N stand for entropies: n H = n log n - sum of N log N.

@@ -9,7 +9,8 @@ import numpy as np
 from numba import njit
 from sklearn.utils import Tags
 
-from colabel.preprocess._cut_points import Codes, CutPoints, FloatArray, between
+from colabel.core.arrays import Array, Codes
+from colabel.preprocess._cut_points import CutPoints, between
 from colabel.preprocess._targets import Target, target_columns
 
 __all__ = ["EntropyBins"]
@@ -75,7 +76,7 @@ class EntropyBins(CutPoints):
         rows = self._dense(X, reset=True)
         targets = target_columns(y, len(rows), self.target)
         order = np.argsort(rows, axis=0, kind="stable").T  # sorted once, whatever the targets
-        cuts: list[list[FloatArray]] = [[] for _ in order]
+        cuts: list[list[Array]] = [[] for _ in order]
         for known, codes, n_values in targets:
             class_of = np.full(len(rows), -1, dtype=np.intp)
             class_of[known] = codes
@@ -118,7 +119,7 @@ class _Cut(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def _best_cut(values: FloatArray, classes: Codes, start: int, stop: int, total: FloatArray) -> _Cut:
+def _best_cut(values: Array, classes: Codes, start: int, stop: int, total: Array) -> _Cut:
     """Cut with the fewest bits on both sides; `total` (K,) counts the classes of the segment.
 
     Moving a row from the right to the left changes two counts, so one pass tries all places.
@@ -148,7 +149,7 @@ def _best_cut(values: FloatArray, classes: Codes, start: int, stop: int, total: 
 
 
 @njit(nogil=True, cache=True)
-def _segment(values: FloatArray, classes: Codes, start: int, stop: int, n_classes: int) -> int:
+def _segment(values: Array, classes: Codes, start: int, stop: int, n_classes: int) -> int:
     """Place at which to cut a segment, -1 if no cut pays."""
     total = np.zeros(n_classes)
     for at in range(start, stop):
@@ -173,7 +174,7 @@ def _segment(values: FloatArray, classes: Codes, start: int, stop: int, n_classe
 
 
 @njit(nogil=True, cache=True)
-def _paying_cuts(values: FloatArray, classes: Codes, n_classes: int) -> Codes:
+def _paying_cuts(values: Array, classes: Codes, n_classes: int) -> Codes:
     """Places (cuts,) in ascending values before which a cut pays."""
     # Segments still to be cut, at most one more than cuts made, lie between these bounds.
     starts, stops = np.zeros(len(values) + 1, np.intp), np.zeros(len(values) + 1, np.intp)

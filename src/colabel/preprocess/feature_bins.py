@@ -7,7 +7,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
-from colabel.preprocess._cut_points import CutPoints, FloatArray, between
+from colabel.core.arrays import Array
+from colabel.preprocess._cut_points import CutPoints, between
 
 __all__ = ["FeatureBins"]
 
@@ -70,7 +71,7 @@ class FeatureBins(CutPoints):
                 f"strategy={self.strategy!r} is not known: choose 'quantile' or 'width'."
             )
         rows = self._dense(X, reset=True)
-        weight: FloatArray = _check_sample_weight(
+        weight: Array = _check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True
         )
         present = weight > 0
@@ -82,7 +83,7 @@ class FeatureBins(CutPoints):
         self._set_cuts([self._cuts_of(column, weight) for column in rows.T])
         return self
 
-    def _cuts_of(self, column: FloatArray, weight: FloatArray) -> FloatArray:
+    def _cuts_of(self, column: Array, weight: Array) -> Array:
         values, position = np.unique(column, return_inverse=True)
         if len(values) <= self.n_bins:
             return between(values[:-1], values[1:])

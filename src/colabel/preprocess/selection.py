@@ -12,14 +12,10 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from colabel._typing import is_sparse
+from colabel.core.arrays import Array, is_sparse
 from colabel.preprocess._best_first import add_locally_predictive, best_subset
 from colabel.preprocess._targets import Target, TargetColumn, target_columns
-from colabel.preprocess._uncertainty import (
-    FeatureUncertainty,
-    FloatArray,
-    symmetrical_uncertainty,
-)
+from colabel.preprocess._uncertainty import FeatureUncertainty, symmetrical_uncertainty
 
 __all__ = ["CorrelationSelector"]
 
@@ -151,12 +147,12 @@ def _read_features(X: Any) -> FeatureUncertainty:
     return FeatureUncertainty(columns, sizes)
 
 
-def _with_class(features: FeatureUncertainty, target: TargetColumn) -> FloatArray:
+def _with_class(features: FeatureUncertainty, target: TargetColumn) -> Array:
     """Symmetrical uncertainty of each feature with a class (p,), where the class is known."""
     columns = features.columns
     if len(target.rows) < columns.shape[1]:
         columns = np.ascontiguousarray(columns[:, target.rows])
     codes = target.codes.astype(np.int32)
-    result: FloatArray = symmetrical_uncertainty(columns, features.sizes, codes, target.n_values)
+    result: Array = symmetrical_uncertainty(columns, features.sizes, codes, target.n_values)
     # A feature that is independent of the class up to rounding says nothing.
     return np.where(result > 1e-10, result, 0.0)

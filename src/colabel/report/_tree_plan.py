@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Indices
 from colabel.joint._wiring import ROOT
-from colabel.report.tree_shape import Floats, Forest, strength_note, tree_layout
+from colabel.report.tree_shape import Forest, strength_note, tree_layout
 
 BoxKind = Literal["root", "child", "lone"]
-Ints = NDArray[np.int_]
 
 NAME_SIZE, NOTE_SIZE, TITLE_SIZE = 10.0, 8.0, 12.0  # points
 LINE = 1.25  # distance of lines, in multiples of the font size
@@ -79,7 +78,7 @@ class Plan:
 
 
 def make_plan(
-    forest: Forest, names: list[str], gains: Floats, signs: Ints, title: str | None
+    forest: Forest, names: list[str], gains: Array, signs: Indices, title: str | None
 ) -> Plan:
     """Plan the title, then the trees, the lone labels, and the legend below each other.
 
@@ -128,7 +127,7 @@ def _sized(forest: Forest, i: int, text: str) -> Box:
 
 
 def _add_trees(
-    plan: Plan, forest: Forest, labels: list[int], sized: list[Box], gains: Floats, signs: Ints
+    plan: Plan, forest: Forest, labels: list[int], sized: list[Box], gains: Array, signs: Indices
 ) -> None:
     layout = tree_layout(forest.parents)
     notes = [strength_note(gain) for gain in gains]
@@ -164,7 +163,7 @@ def _add_trees(
 
 
 def _columns(
-    layout: Floats, labels: list[int], sized: list[Box], gap: float
+    layout: Array, labels: list[int], sized: list[Box], gap: float
 ) -> tuple[list[float], list[float]]:
     """Left and right end of each depth, as wide as its widest box."""
     widths = [0.0] * (1 + int(layout[labels, 0].max()))
@@ -180,7 +179,7 @@ def _columns(
     return left, right
 
 
-def _arc_width(gain: float, gains: Floats) -> float:
+def _arc_width(gain: float, gains: Array) -> float:
     if np.isnan(gains).all():
         return _PLAIN
     largest = float(np.nanmax(gains))
@@ -213,7 +212,7 @@ def _add_lone(plan: Plan, lone: list[Box]) -> None:
     plan.height = y + 0.5 * (tallest + _ROW_GAP)
 
 
-def _add_legend(plan: Plan, gains: Floats, signs: Ints) -> None:
+def _add_legend(plan: Plan, gains: Array, signs: Indices) -> None:
     """Explain the marks that occur in this figure, and no others."""
     size, swatch, pad = NOTE_SIZE, 0.32, 0.08
     entries: list[tuple[BoxKind | int | None, str]] = []

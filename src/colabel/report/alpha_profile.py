@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from colabel.core.arrays import Array
 from colabel.report._study.markup import Html, cut, join, tag, text_width
 from colabel.report._study.numbers import fixed
 
 __all__ = ["alpha_profile_svg"]
 
-Floats = NDArray[np.float64]
 
 _WIDTH, _HEIGHT = 460.0, 260.0
 _LEFT, _TOP, _BOTTOM = 44.0, 12.0, 38.0
@@ -89,7 +89,7 @@ def _y(value: float, top: float) -> float:
     return floor - (floor - _TOP) * value / top
 
 
-def _line(values: Floats, top: float, kind: str) -> Html:
+def _line(values: Array, top: float, kind: str) -> Html:
     last = max(len(values) - 1, 1)
     points = [
         f"{_LEFT + (_WIDTH - _LEFT) * i / last:.1f} {_y(float(v), top):.1f}"

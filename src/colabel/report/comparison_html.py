@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel._files import written_whole
 from colabel._version import __version__
+from colabel.core.files import written_whole
 from colabel.labels import MISSING
 from colabel.metrics import f1_score
 from colabel.report import _html

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from colabel.core.arrays import Array, Indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["plot_alpha_profile", "plot_label_graph"]
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _INK = "#1b2430"
 _QUIET = "#5c6773"
@@ -35,7 +35,7 @@ class _Edges(NamedTuple):
     """Checked edges (E, 2) with strengths (E,) and signs (E,)."""
 
     ends: Indices
-    strengths: Floats | None
+    strengths: Array | None
     signs: Indices
 
 
@@ -200,7 +200,7 @@ def _checked_edges(
     return _Edges(ends, known, np.sign(np.nan_to_num(given)).astype(np.intp))
 
 
-def _one_each(values: ArrayLike, n_edges: int, name: str) -> Floats:
+def _one_each(values: ArrayLike, n_edges: int, name: str) -> Array:
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n_edges,):
         raise ValueError(f"{name} has shape {array.shape}, but there are {n_edges} edges.")
@@ -225,7 +225,7 @@ def _circle_order(edges: _Edges, n_labels: int) -> list[int]:
     return [label for chain in chains for label in chain]
 
 
-def _draw_edges(ax: Axes, edges: _Edges, place: Floats) -> None:
+def _draw_edges(ax: Axes, edges: _Edges, place: Array) -> None:
     share = _shares(edges)
     numbered = edges.strengths is not None and len(edges.ends) <= _MOST_NUMBERS
     for e in np.argsort(share, kind="stable"):  # strong edges on top
@@ -262,7 +262,7 @@ def _number(strength: float) -> str:
     return f"{strength:.1f}" if abs(strength) >= 1 else f"{strength:.2f}"
 
 
-def _shares(edges: _Edges) -> Floats:
+def _shares(edges: _Edges) -> Array:
     """Strengths between 0 and 1."""
     if edges.strengths is None:
         return np.full(len(edges.ends), 0.35)
@@ -271,7 +271,7 @@ def _shares(edges: _Edges) -> Floats:
 
 
 def _draw_labels(
-    ax: Axes, names: Sequence[str], place: Floats, angle: Floats, connected: set[int]
+    ax: Axes, names: Sequence[str], place: Array, angle: Array, connected: set[int]
 ) -> None:
     for label, name in enumerate(names):
         x, y = place[label]
@@ -315,7 +315,7 @@ def _draw_legend(ax: Axes, edges: _Edges) -> None:
 
 
 def _draw_lines(
-    ax: Axes, values: Floats, pairs: Indices, names: Sequence[str], final: Floats
+    ax: Axes, values: Array, pairs: Indices, names: Sequence[str], final: Array
 ) -> None:
     kept = np.flatnonzero(final > 0)
     for e in np.flatnonzero(final <= 0):

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from colabel.core.arrays import Array, Indices
 from colabel.joint._views import require_pandas
 from colabel.models._label_arcs import label_arcs
 from colabel.report.tree_shape import strength_note, tree_text
@@ -16,8 +16,6 @@ from colabel.report.tree_shape import strength_note, tree_text
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 _MOST_LINES = 40
 
@@ -44,8 +42,8 @@ class LabelGraph:
 
     names: tuple[str, ...]
     ends: Indices
-    strengths: Floats | None
-    signs: Floats | None
+    strengths: Array | None
+    signs: Array | None
     directed: bool
     parents: Indices | None
     meaning: str
@@ -112,7 +110,7 @@ class LabelGraph:
             kind = " attract" if self.signs[e] > 0 else " repel"
         return strength_note(float(self.strengths[e])) + kind
 
-    def _into_labels(self) -> Floats:
+    def _into_labels(self) -> Array:
         """Strength of the arrow into each label (d,), NaN without one."""
         into = np.full(len(self.names), np.nan)
         if self.strengths is not None:
@@ -190,7 +188,7 @@ def _of_tree(model: Any, ends: Indices, names: tuple[str, ...]) -> LabelGraph:
     return LabelGraph(names, ends, strengths, None, True, parents, meaning)
 
 
-def _of_weights(weights: Floats, names: tuple[str, ...]) -> LabelGraph:
+def _of_weights(weights: Array, names: tuple[str, ...]) -> LabelGraph:
     """Edges of a dependency network: the mean of the weights in both directions."""
     mean = (weights + weights.T) / 2.0
     ends = np.argwhere(np.triu(np.abs(mean) > 0, k=1)).astype(np.intp)

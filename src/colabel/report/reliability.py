@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from colabel.core.arrays import Array
 from colabel.joint._views import require_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +28,8 @@ class Reliability:
     counts : (B,)
     """
 
-    predicted: Floats
-    observed: Floats
+    predicted: Array
+    observed: Array
     counts: NDArray[np.intp]
 
     @property

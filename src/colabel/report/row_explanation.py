@@ -8,14 +8,13 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array
 from colabel.decide import decide
 from colabel.joint import Joint
 from colabel.joint._views import label_set_text, named_set
 from colabel.labels import MISSING, LabelSpace
 
-Floats = NDArray[np.float64]
 Vector = tuple[int, ...]
 
 _MOST_LABELS = 40  # looked at in pairs
@@ -216,7 +215,7 @@ def _n_vectors(space: LabelSpace) -> int:
     return n_vectors
 
 
-def _pulls(one: Joint, best: Vector, tables: Sequence[Floats]) -> tuple[Pull, ...]:
+def _pulls(one: Joint, best: Vector, tables: Sequence[Array]) -> tuple[Pull, ...]:
     uncertain = np.argsort([table[c] for table, c in zip(tables, best, strict=True)])
     looked_at = sorted(uncertain[:_MOST_LABELS].tolist())
     draws = None
@@ -236,7 +235,7 @@ def _pulls(one: Joint, best: Vector, tables: Sequence[Floats]) -> tuple[Pull, ..
     return tuple(sorted(found, key=lambda pull: -pull.lift))
 
 
-def _switches(one: Joint, best: Vector, tables: Sequence[Floats]) -> tuple[Switch, ...]:
+def _switches(one: Joint, best: Vector, tables: Sequence[Array]) -> tuple[Switch, ...]:
     found = []
     for label, table in enumerate(tables):
         for value in range(len(table)):

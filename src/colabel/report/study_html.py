@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from colabel._files import written_whole
 from colabel._version import __version__
+from colabel.core.files import written_whole
 from colabel.experiments import Results
 from colabel.experiments.measures import MEASURES
 from colabel.report._study.claims import claims_section, disagreements_section

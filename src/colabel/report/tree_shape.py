@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from colabel.core.arrays import Array
 from colabel.joint._wiring import ROOT, Wiring
 
 __all__ = ["Forest", "tree_layout", "tree_text"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Forest:
         return self.parents[i] == ROOT and not self.children[i]
 
 
-def tree_layout(parents: ArrayLike) -> Floats:
+def tree_layout(parents: ArrayLike) -> Array:
     """Place the labels of a forest: depth in one direction, leaves evenly spaced in the other.
 
     Parameters
@@ -160,7 +159,7 @@ def checked_names(names: Sequence[str], n_labels: int) -> list[str]:
     return [" ".join(str(name).split()) for name in names]
 
 
-def arc_values(values: ArrayLike | None, forest: Forest, what: str) -> Floats:
+def arc_values(values: ArrayLike | None, forest: Forest, what: str) -> Array:
     """Return the values of the arcs into each label (d,), NaN at roots and where unknown."""
     d = len(forest.parents)
     if values is None:

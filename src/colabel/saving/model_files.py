@@ -21,8 +21,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from colabel._files import written_whole
 from colabel._version import __version__
+from colabel.core.files import written_whole
 from colabel.labels import LabelSpace
 from colabel.models import LabelClassifier, ThresholdedClassifier
 from colabel.saving._trusted import trusted_names

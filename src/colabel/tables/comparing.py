@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Codes
 from colabel.datasets import iterative_stratification, kfold
 from colabel.decide import decide, resolve_decision
-from colabel.labels import MISSING, Codes, LabelSpace
+from colabel.labels import MISSING, LabelSpace
 from colabel.tables._baseline import LabelFrequencies
 from colabel.tables.frame import TableError
 from colabel.tables.label_columns import Labels
@@ -21,8 +22,6 @@ from colabel.tables.loading import TableData
 from colabel.tables.measures import MEASURES, label_scores
 from colabel.tables.model import TableModel
 from colabel.tables.model_names import MODEL_NAMES, make_model
-
-Floats = NDArray[np.float64]
 
 BASELINE = "baseline"
 DEFAULT_MODELS = ("br", "ctbn", "pcc", "cdn", "mlknn", "iblr")
@@ -44,8 +43,8 @@ class HeldOutAnswers:
     """
 
     codes: Codes
-    marginals: Floats
-    confidence: Floats
+    marginals: Array
+    confidence: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,7 @@ class ModelResult:
 
     name: str
     title: str
-    scores: Mapping[str, Floats]
+    scores: Mapping[str, Array]
     held_out: HeldOutAnswers
 
     def mean(self, measure: str) -> float:
@@ -295,7 +294,7 @@ class _Translation:
         """Codes in the space of all rows."""
         return np.stack([t[c] for t, c in zip(self._to_all, codes.T, strict=True)], axis=1)
 
-    def marginals(self, tables: Sequence[Floats], predicted: Codes) -> Floats:
+    def marginals(self, tables: Sequence[Array], predicted: Codes) -> Array:
         """P(1) for 0/1 labels, P(predicted value) for others, (n, d)."""
         if self._binary:
             return np.stack([table[:, 1] for table in tables], axis=1)

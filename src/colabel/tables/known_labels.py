@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from colabel.labels import MISSING, Codes, LabelSpace
+from colabel.core.arrays import Codes
+from colabel.labels import MISSING, LabelSpace
 from colabel.tables.frame import Frame, TableError
 from colabel.tables.label_columns import WORDS, expanded, match_columns, split_tags
 

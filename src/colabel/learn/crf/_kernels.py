@@ -6,26 +6,23 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
-Codes = NDArray[np.int32]
+from colabel.core.arrays import Array, Codes, Indices
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def pseudo_terms(
-    node: Floats,
-    edge: Floats,
+    node: Array,
+    edge: Array,
     codes: Codes,
-    weight: Floats,
-    sizes: Ints,
-    edges: Ints,
-    node_start: Ints,
-    edge_start: Ints,
-    node_slope: Floats,
-    edge_slope: Floats,
-    log_prob: Floats,
+    weight: Array,
+    sizes: Indices,
+    edges: Indices,
+    node_start: Indices,
+    edge_start: Indices,
+    node_slope: Array,
+    edge_slope: Array,
+    log_prob: Array,
 ) -> None:
     """Log-conditionals of equation 2.4 and the derivatives of their negative weighted sum.
 
@@ -94,14 +91,14 @@ def pseudo_terms(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def binary_terms(
-    node: Floats,
-    edge: Floats,
+    node: Array,
+    edge: Array,
     codes: Codes,
-    weight: Floats,
-    edges: Ints,
-    node_slope: Floats,
-    edge_slope: Floats,
-    log_prob: Floats,
+    weight: Array,
+    edges: Indices,
+    node_slope: Array,
+    edge_slope: Array,
+    log_prob: Array,
 ) -> None:
     """Do what `pseudo_terms` does, for variables of two values: one score and no branches.
 
@@ -149,14 +146,14 @@ def binary_terms(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def exact_log_prob(
-    node: Floats,
-    edge: Floats,
+    node: Array,
+    edge: Array,
     codes: Codes,
-    sizes: Ints,
-    edges: Ints,
-    node_start: Ints,
-    edge_start: Ints,
-    log_prob: Floats,
+    sizes: Indices,
+    edges: Indices,
+    node_start: Indices,
+    edge_start: Indices,
+    log_prob: Array,
 ) -> None:
     """Log-probability (n,) of every row's labels, the partition function by enumeration.
 
@@ -214,7 +211,7 @@ def exact_log_prob(
 
 @njit(nogil=True, cache=True)
 def _own_score(
-    node: Floats, edge: Floats, codes: Codes, sizes: Ints, edges: Ints, edge_start: Ints
+    node: Array, edge: Array, codes: Codes, sizes: Indices, edges: Indices, edge_start: Indices
 ) -> float:
     """Unnormalised log-probability of one vector, given its node scores (d, K)."""
     score = 0.0

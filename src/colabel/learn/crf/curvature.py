@@ -24,12 +24,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from colabel.core.arrays import Array
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.penalties import Penalty
 from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters
 from colabel.learn.crf.state_likelihood import indicators
-
-Array = NDArray[np.float64]
 
 # Curvature is averaged over about this many rows: it only has to be roughly right.
 _ROWS = 500

@@ -18,14 +18,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from colabel._typing import is_sparse
-from colabel.learn._columns import UsedColumns
+from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.used_columns import UsedColumns
 from colabel.learn.glm._kernels import csr_times
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 # Above this many coordinates, the cubic cost of finding principal axes outweighs their use.
 _LARGEST_ROTATION = 1500

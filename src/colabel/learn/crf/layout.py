@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from colabel.core.arrays import Array, Indices
 
 
 def all_pairs(n_labels: int) -> Indices:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel._progress import progress_bar
-from colabel.learn._parallel import map_threads
-from colabel.learn.conditional import Folds, Indices, RowGroup, TrainingData
+from colabel.core.arrays import Array, Indices
+from colabel.core.progress import progress_bar
+from colabel.core.threads import map_threads
+from colabel.learn.conditional import Folds, RowGroup, TrainingData
 from colabel.learn.crf.features import Features
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.penalties import Penalty
@@ -30,8 +31,6 @@ from colabel.learn.crf.selection import (
 )
 from colabel.learn.crf.tuning import Tuner
 from colabel.learn.linear import LinearLearner, LinearModels
-
-Array = NDArray[np.float64]
 
 # Penalties are compared with parameters tuned to this tolerance (or the user's, if looser).
 _PATH_TOLERANCE = 1e-2

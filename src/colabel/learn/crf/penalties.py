@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.pseudo_likelihood import Parameters
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array
 from colabel.learn.crf.penalties import Penalty, project_cones, shrink_groups
 from colabel.learn.crf.pseudo_likelihood import Parameters, PseudoLikelihood
-
-Array = NDArray[np.float64]
 
 _SHORTER = 0.5  # the beta of Algorithm 1
 _LONGER = 1.1  # a step that was cut once need not stay short for ever

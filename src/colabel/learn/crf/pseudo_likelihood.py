@@ -6,15 +6,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.labels import Codes
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.learn.crf._kernels import binary_terms, pseudo_terms
 from colabel.learn.crf.features import Features
 from colabel.learn.crf.layout import FieldLayout
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 class Parameters(NamedTuple):

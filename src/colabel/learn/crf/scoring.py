@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array
 from colabel.learn.crf._kernels import exact_log_prob
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood
-
-Array = NDArray[np.float64]
 
 # About 0.1 milliseconds a row; beyond it rows are scored by their pseudo-likelihood.
 MOST_VECTORS = 1 << 14

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.labels import Codes
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.learn.crf.layout import all_pairs
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 def residual_dependence(log_prob: Sequence[Array], codes: Codes, weight: Array) -> Array:

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.learn._parallel import map_threads
+from colabel.core.arrays import Array
+from colabel.core.threads import map_threads
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.penalties import Penalty
 from colabel.learn.crf.proximal import ProximalGradient, Structure
@@ -25,7 +26,6 @@ from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLik
 from colabel.learn.crf.scoring import held_out_score
 from colabel.learn.crf.tuning import Objective, Tuned, Tuner
 
-Array = NDArray[np.float64]
 MakeObjective = Callable[[FieldData, FieldLayout], Objective]
 Score = Callable[[FieldData, FieldLayout, Parameters], Array]
 

@@ -8,11 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from colabel.labels import Codes
+from colabel.core.arrays import Array, Codes
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters
-
-Array = NDArray[np.float64]
 
 # Probabilities held at once.
 _BLOCK = 1 << 22

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from colabel.core.arrays import Array
 from colabel.learn.crf.curvature import RoundCoordinates
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.penalties import Penalty
 from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters
-
-Array = NDArray[np.float64]
 
 # Pairs that L-BFGS remembers; with very many parameters they cost more than the products.
 _CORRECTIONS, _FEW_CORRECTIONS = 20, 5

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
+from colabel.core.arrays import Array
 
 # Reassociation lets sums and products be vectorised; infinities keep their meaning.
 _SUMS = {"reassoc", "contract", "nsz", "arcp"}
@@ -28,9 +27,7 @@ _MANTISSA_BITS = np.int64(52)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_ORDERED)
-def _moved_scores(
-    scores: Floats, change: Floats, length: float, moved: Floats, decay: Floats
-) -> None:
+def _moved_scores(scores: Array, change: Array, length: float, moved: Array, decay: Array) -> None:
     """Set moved = scores + length * change and decay = exp(-|moved|).
 
     The exponential is 2^k times a Taylor polynomial of the remainder, to about one unit in the
@@ -61,12 +58,12 @@ def _moved_scores(
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
 def _logistic_rows(
-    scores: Floats,
-    decay: Floats,
+    scores: Array,
+    decay: Array,
     targets: NDArray[np.int16],
-    weight: Floats,
-    residual: Floats,
-    curvature: Floats,
+    weight: Array,
+    residual: Array,
+    curvature: Array,
 ) -> tuple[float, float, float]:
     """One task, at most _FACTORS rows: linear part of the loss, product of 1 + e, curvature."""
     linear = 0.0
@@ -91,16 +88,16 @@ def _logistic_rows(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def logistic_terms(
-    scores: Floats,
-    change: Floats,
-    lengths: Floats,
+    scores: Array,
+    change: Array,
+    lengths: Array,
     targets: NDArray[np.int16],
-    weight: Floats,
+    weight: Array,
     unit_weight: bool,
-    moved: Floats,
-    residual: Floats,
-    curvature: Floats,
-) -> tuple[Floats, Floats]:
+    moved: Array,
+    residual: Array,
+    curvature: Array,
+) -> tuple[Array, Array]:
     """Move every task's scores and find loss, residual and curvature there, in one pass.
 
     With s the moved score, e = exp(-|s|), w the row's weight (0 where the target is negative):
@@ -144,9 +141,9 @@ def logistic_terms(
 def csr_times(
     indptr: NDArray[np.int32],
     indices: NDArray[np.int32],
-    data: Floats,
-    dense: Floats,
-    out: Floats,
+    data: Array,
+    dense: Array,
+    out: Array,
 ) -> None:
     """Compute out (n, c) = A (n, q) @ dense (q, c).
 
@@ -177,7 +174,7 @@ def csr_times(
 
 
 @njit(nogil=True, cache=True, fastmath=_SUMS)
-def logistic_bend(curvature: Floats, change: Floats) -> Floats:
+def logistic_bend(curvature: Array, change: Array) -> Array:
     """Sum over rows of curvature * change^2 for every task: (T, n), (T, n) -> (T,)."""
     n_tasks, n_rows = change.shape
     bend = np.zeros(n_tasks)
@@ -191,14 +188,14 @@ def logistic_bend(curvature: Floats, change: Floats) -> Floats:
 
 @njit(nogil=True, cache=True, fastmath=_SUMS)
 def quasi_newton_direction(
-    gradient: Floats,
-    steps: Floats,
-    changes: Floats,
-    inverse_products: Floats,
+    gradient: Array,
+    steps: Array,
+    changes: Array,
+    inverse_products: Array,
     lanes: NDArray[np.intp],
     newest: int,
-    diagonal: Floats,
-) -> Floats:
+    diagonal: Array,
+) -> Array:
     """The two-loop recursion of L-BFGS for every task.
 
     `gradient` and `diagonal` (the initial Hessian) are (T, q). The memory of task t lies in lane

@@ -8,12 +8,11 @@ classes and m the number of classes. With a uniform prior this is Laplace's rule
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.floating[Any]]
+from colabel.core.arrays import Array
 
 _ABSENT_SCORE = -1e6  # far below any score, and harmless in sums
 

@@ -18,12 +18,9 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from colabel._typing import is_sparse
-from colabel.learn._columns import UsedColumns
+from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.used_columns import UsedColumns
 from colabel.learn.glm._kernels import csr_times
-
-Array = NDArray[np.floating[Any]]
-Rows = NDArray[np.intp]
 
 # Above this many coordinates, the cubic cost of finding principal axes outweighs their use.
 _LARGEST_ROTATION = 1500
@@ -72,7 +69,7 @@ class Design(Protocol):
 
     shape: tuple[int, int]
 
-    def block(self, rows: Rows | None = None) -> DesignBlock:
+    def block(self, rows: Indices | None = None) -> DesignBlock:
         """Gather some rows (all by default)."""
         ...
 
@@ -130,7 +127,7 @@ class DenseDesign:
         joined = self._X if self._extra is None else np.hstack([self._X, self._extra])
         return np.hstack([self._axes.rotate(joined - self._axes.mean), np.ones((len(joined), 1))])
 
-    def block(self, rows: Rows | None = None) -> DesignBlock:
+    def block(self, rows: Indices | None = None) -> DesignBlock:
         """See `Design.block`."""
         gathered = self._all_rows if rows is None else self._all_rows[rows]
         dense = DenseBlock(gathered, self._axes, _weight_of(self._weight, rows))
@@ -157,7 +154,7 @@ class SparseDesign:
         joined.sort_indices()
         return sp.csr_array(joined)
 
-    def block(self, rows: Rows | None = None) -> DesignBlock:
+    def block(self, rows: Indices | None = None) -> DesignBlock:
         """See `Design.block`."""
         gathered = self._all_rows if rows is None else self._all_rows[rows]
         n_kept = _n_columns(self._extra) + 1
@@ -170,7 +167,7 @@ def _n_columns(extra: Array | None) -> int:
     return 0 if extra is None else extra.shape[1]
 
 
-def _weight_of(weight: Array | None, rows: Rows | None) -> Array | None:
+def _weight_of(weight: Array | None, rows: Indices | None) -> Array | None:
     return weight if weight is None or rows is None else weight[rows]
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Flags
 from colabel.learn.glm._kernels import quasi_newton_direction
 from colabel.learn.glm.batch import Batch, Memory, Solution
 from colabel.learn.glm.design import DesignBlock
 from colabel.learn.glm.losses import Loss, Terms
-
-Array = NDArray[np.floating[Any]]
-Flags = NDArray[np.bool_]
 
 _SUFFICIENT_DECREASE = 1e-4
 _MOST_HALVINGS = 40

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Targets
 from colabel.learn.glm._kernels import logistic_bend, logistic_terms
-
-Array = NDArray[np.floating[Any]]
-Targets = NDArray[np.int16]
 
 
 class Terms(NamedTuple):

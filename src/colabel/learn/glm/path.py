@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Array, Targets
 from colabel.learn.glm.batch import Batch, Memory, Solution
 from colabel.learn.glm.degenerate import ClassSupport, class_support, shut_scores, with_floor
 from colabel.learn.glm.design import DesignBlock
 from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.glm.losses import Loss
-
-Array = NDArray[np.floating[Any]]
-Targets = NDArray[np.int16]
 
 
 @dataclass(frozen=True)

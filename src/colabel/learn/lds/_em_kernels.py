@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
-Integers = NDArray[np.intp]
+from colabel.core.arrays import Array, Indices
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def expect(
-    counts: Floats,
-    states: Integers,
-    theta: Floats,
-    phi: Floats,
-    theta_counts: Floats,
-    phi_counts: Floats,
+    counts: Array,
+    states: Indices,
+    theta: Array,
+    phi: Array,
+    theta_counts: Array,
+    phi_counts: Array,
 ) -> float:
     """E-step: fill the expected counts, and return the log-likelihood of the feature.
 
@@ -57,7 +54,7 @@ def expect(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def smoothed(counts: Floats, pseudo: float, table: Floats) -> float:
+def smoothed(counts: Array, pseudo: float, table: Array) -> float:
     """M-step: set each row of table (m, n) to its counts plus `pseudo`, divided by their sum.
 
     A row without any count becomes uniform. Returns the largest change of an entry.
@@ -76,7 +73,7 @@ def smoothed(counts: Floats, pseudo: float, table: Floats) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def log_sum(table: Floats) -> float:
+def log_sum(table: Array) -> float:
     """Sum of the logarithms of all entries."""
     total = 0.0
     for value in table.flat:
@@ -86,14 +83,14 @@ def log_sum(table: Floats) -> float:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def fit_feature(
-    counts: Floats,
-    states: Integers,
-    n_states: Integers,
-    theta: Floats,
-    phi: Floats,
+    counts: Array,
+    states: Indices,
+    n_states: Indices,
+    theta: Array,
+    phi: Array,
     pseudo: float,
     tol: float,
-    trace: Floats,
+    trace: Array,
 ) -> int:
     """Run EM until no entry of theta changes by `tol` or more, or the trace is full.
 

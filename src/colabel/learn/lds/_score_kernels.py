@@ -8,16 +8,12 @@ the fallback; `common` (d, S, C) holds the fallback weights times phi.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
-Integers = NDArray[np.intp]
-Labels = NDArray[np.int32]
-Keys = NDArray[np.uint64]
+from colabel.core.arrays import Array, Codes, Indices, Keys
 
 # A product is turned into its logarithm before it can underflow.
 _SMALL = 1e-100
@@ -29,7 +25,7 @@ class Blocks(NamedTuple):
     Attributes
     ----------
     first : (d + 1,)
-        Labels of set k are `labels[first[k]:first[k + 1]]`.
+        Codes of set k are `labels[first[k]:first[k + 1]]`.
     labels : (m,)
     n_states : (d,)
     strides : (d, d)
@@ -41,13 +37,13 @@ class Blocks(NamedTuple):
     touched : (t,)
     """
 
-    first: Integers
-    labels: Integers
-    n_states: Integers
-    strides: Integers
-    sizes: Integers
-    touched_first: Integers
-    touched: Integers
+    first: Indices
+    labels: Indices
+    n_states: Indices
+    strides: Indices
+    sizes: Indices
+    touched_first: Indices
+    touched: Indices
 
 
 class Seen(NamedTuple):
@@ -66,12 +62,12 @@ class Seen(NamedTuple):
 
     words: Keys
     keys: Keys
-    order: Integers
-    vectors: Labels
+    order: Indices
+    vectors: Codes
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def key_of(words: Keys, vector: Labels) -> np.uint64:
+def key_of(words: Keys, vector: Codes) -> np.uint64:
     """Key of a label vector (d,)."""
     key = np.uint64(0)
     for i in range(vector.size):
@@ -80,7 +76,7 @@ def key_of(words: Keys, vector: Labels) -> np.uint64:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def find(seen: Seen, vector: Labels) -> int:
+def find(seen: Seen, vector: Codes) -> int:
     """Position of a vector (d,) among those seen, or -1."""
     key = key_of(seen.words, vector)
     place = np.searchsorted(seen.keys, key)
@@ -98,7 +94,7 @@ def find(seen: Seen, vector: Labels) -> int:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def positions(seen: Seen, vectors: Labels) -> Integers:
+def positions(seen: Seen, vectors: Codes) -> Indices:
     """Positions (m,) of vectors (m, d) among those seen, -1 for the others."""
     found = np.empty(len(vectors), dtype=np.intp)
     for m in range(len(vectors)):
@@ -108,13 +104,13 @@ def positions(seen: Seen, vectors: Labels) -> Integers:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def log_mixtures(
-    states: Integers,
-    position: Integers,
-    weights: Floats,
-    fallback: Floats,
-    phi: Floats,
-    first: Integers,
-    table: Floats,
+    states: Indices,
+    position: Indices,
+    weights: Array,
+    fallback: Array,
+    phi: Array,
+    first: Indices,
+    table: Array,
 ) -> None:
     """Fill table (m, C) with log sum_k theta[j, k] phi[k, s_k, c] for m label vectors.
 
@@ -136,7 +132,7 @@ def log_mixtures(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _log_product(factors: Floats) -> float:
+def _log_product(factors: Array) -> float:
     """Sum of the logarithms of factors (p,), by few logarithms."""
     total, product = 0.0, 1.0
     for factor in factors:
@@ -150,7 +146,7 @@ def _log_product(factors: Floats) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _mix(columns: Integers, states: Integers, common: Floats, mixed: Floats) -> None:
+def _mix(columns: Indices, states: Indices, common: Array, mixed: Array) -> None:
     """Set mixed (p,) to the probabilities of the features under the fallback weights."""
     mixed[:] = 0.0
     for k in range(states.size):
@@ -161,15 +157,15 @@ def _mix(columns: Integers, states: Integers, common: Floats, mixed: Floats) -> 
 @njit(nogil=True, cache=True, error_model="numpy")
 def score_block(
     k: int,
-    columns: Integers,
-    vector: Labels,
-    evidence: Labels,
+    columns: Indices,
+    vector: Codes,
+    evidence: Codes,
     blocks: Blocks,
     seen: Seen,
-    seen_scores: Floats,
-    log_alpha: Floats,
-    common: Floats,
-    scores: Floats,
+    seen_scores: Array,
+    log_alpha: Array,
+    common: Array,
+    scores: Array,
 ) -> None:
     """Fill scores (S_k,): log Pr(labels, features) for all values of the labels of set k.
 
@@ -219,16 +215,16 @@ def score_block(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def ascend(
-    which: Integers,
+    which: Indices,
     max_sweeps: int,
-    columns: Integers,
-    vectors: Labels,
-    evidence: Labels,
+    columns: Indices,
+    vectors: Codes,
+    evidence: Codes,
     blocks: Blocks,
     seen: Seen,
-    seen_scores: Floats,
-    log_alpha: Floats,
-    common: Floats,
+    seen_scores: Array,
+    log_alpha: Array,
+    common: Array,
 ) -> None:
     """Improve vectors (n, d) in place, one dependency set of `which` after the other.
 
@@ -270,16 +266,16 @@ def ascend(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def neighbours(
-    columns: Integers,
-    vectors: Labels,
-    evidence: Labels,
+    columns: Indices,
+    vectors: Codes,
+    evidence: Codes,
     blocks: Blocks,
     seen: Seen,
-    seen_scores: Floats,
-    log_alpha: Floats,
-    common: Floats,
-    codes: Labels,
-    scores: Floats,
+    seen_scores: Array,
+    log_alpha: Array,
+    common: Array,
+    codes: Codes,
+    scores: Array,
 ) -> None:
     """Write out the unseen vectors that differ from vectors (n, d) within one set only.
 

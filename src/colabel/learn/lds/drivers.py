@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colabel.labels import Codes
+from colabel.core.arrays import Array, Codes
 from colabel.learn.lds.network import LDSNetwork
-from colabel.learn.lds.sets import FloatArray
 
 __all__ = ["FeatureDrivers", "feature_drivers", "information_table"]
 
@@ -42,14 +41,14 @@ class FeatureDrivers(NamedTuple):
     values: tuple[str, ...]
     labels: tuple[str, ...]
     sets: tuple[tuple[str, ...], ...]
-    weights: FloatArray
-    information: FloatArray
+    weights: Array
+    information: Array
     states: tuple[tuple[tuple[str, ...], ...], ...]
-    tables: tuple[FloatArray, ...]
-    state_prob: tuple[FloatArray, ...]
+    tables: tuple[Array, ...]
+    state_prob: tuple[Array, ...]
 
     @property
-    def strength(self) -> FloatArray:
+    def strength(self) -> Array:
         """Weight times information of each set, (d,)."""
         return self.weights * self.information
 
@@ -122,7 +121,7 @@ def feature_drivers(
     )
 
 
-def information_table(network: LDSNetwork) -> FloatArray:
+def information_table(network: LDSNetwork) -> Array:
     """Weight times information of each dependency set for each feature, (p, d) in nats."""
     weights, prob = mean_weights(network, None), state_probabilities(network)
     found = np.empty((network.columns.n_features, network.sets.n_labels))
@@ -133,17 +132,17 @@ def information_table(network: LDSNetwork) -> FloatArray:
     return found
 
 
-def mean_weights(network: LDSNetwork, vector: Codes | None) -> FloatArray:
+def mean_weights(network: LDSNetwork, vector: Codes | None) -> Array:
     """Mixture weights (d, p) of a label vector, or averaged over the training rows."""
     if vector is None:
         share = network.vector_weights / network.vector_weights.sum()
-        mean: FloatArray = np.einsum("u,ukj->kj", share, network.theta)
+        mean: Array = np.einsum("u,ukj->kj", share, network.theta)
         return mean
     position = int(network.seen_positions(vector[None])[0])
     return network.fallback if position < 0 else network.theta[position]
 
 
-def state_probabilities(network: LDSNetwork) -> list[FloatArray]:
+def state_probabilities(network: LDSNetwork) -> list[Array]:
     """How frequent each state of each set is in the training rows, d arrays (S_k,)."""
     states = network.sets.states(network.vectors)
     share = network.vector_weights / network.vector_weights.sum()
@@ -153,7 +152,7 @@ def state_probabilities(network: LDSNetwork) -> list[FloatArray]:
     ]
 
 
-def _information(prob: FloatArray, table: FloatArray) -> float:
+def _information(prob: Array, table: Array) -> float:
     """Mutual information of a state with probabilities (S,) and a value, table (S, V)."""
     mean = prob @ table
     ratio = np.where(table > 0, table / np.where(mean > 0, mean, 1.0), 1.0)

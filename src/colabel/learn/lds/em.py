@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colabel._progress import progress_bar
-from colabel.labels import MISSING, Codes
-from colabel.learn._parallel import map_threads
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.progress import progress_bar
+from colabel.core.threads import map_threads
+from colabel.labels import MISSING
 from colabel.learn.lds import _em_kernels as kernels
 from colabel.learn.lds.network import LDSNetwork
-from colabel.learn.lds.sets import DependencySets, FeatureColumns, FloatArray, Indices
+from colabel.learn.lds.sets import DependencySets, FeatureColumns
 
 __all__ = ["EMOptions", "EMTrace", "LabelledCounts", "fit_parameters"]
 
@@ -53,7 +54,7 @@ class EMTrace(NamedTuple):
     """
 
     n_iter: Indices
-    objective: tuple[FloatArray, ...]
+    objective: tuple[Array, ...]
 
 
 class LabelledCounts(NamedTuple):
@@ -74,14 +75,14 @@ class LabelledCounts(NamedTuple):
     """
 
     labels: Codes
-    weight: FloatArray
+    weight: Array
     vectors: Codes
-    vector_weights: FloatArray
-    values: FloatArray
+    vector_weights: Array
+    values: Array
 
     @classmethod
     def of(
-        cls, labels: Codes, features: Codes, columns: FeatureColumns, weight: FloatArray | None
+        cls, labels: Codes, features: Codes, columns: FeatureColumns, weight: Array | None
     ) -> LabelledCounts:
         """Count rows; those of weight zero do not exist, incomplete ones serve the labels only."""
         every = np.ones(len(labels)) if weight is None else np.asarray(weight, dtype=np.float64)
@@ -126,7 +127,7 @@ def fit_parameters(
     theta = np.empty((len(counts.vectors), n_labels, columns.n_features))
     phi = np.zeros((n_labels, most, columns.n_columns))
 
-    def work(j: int) -> FloatArray:
+    def work(j: int) -> Array:
         own = np.ascontiguousarray(counts.values[:, columns.of(j)])
         trace = np.empty(options.max_iter + 1)
         theta_j = np.full((len(own), n_labels), 1.0 / n_labels)
@@ -154,7 +155,7 @@ def fit_parameters(
     return network, EMTrace(n_iter, tuple(traces))
 
 
-def label_tables(counts: LabelledCounts, sets: DependencySets, smoothing: float) -> FloatArray:
+def label_tables(counts: LabelledCounts, sets: DependencySets, smoothing: float) -> Array:
     """Smoothed frequencies P(l_k | parents) for each state of each set, (d, S).
 
     A row counts for every set whose labels it has. Parents never seen with these values leave
@@ -172,15 +173,13 @@ def label_tables(counts: LabelledCounts, sets: DependencySets, smoothing: float)
     return tables
 
 
-def _tallies(counts: LabelledCounts, states: Indices, n_states: Indices) -> FloatArray:
+def _tallies(counts: LabelledCounts, states: Indices, n_states: Indices) -> Array:
     """How often each value of each feature occurs in each state of each set, (d, S, C)."""
     every = np.eye(int(n_states.max()))
     return np.stack([every[own].T @ counts.values for own in states.T])
 
 
-def _frequencies(
-    tallies: FloatArray, n_states: Indices, columns: slice, smoothing: float
-) -> FloatArray:
+def _frequencies(tallies: Array, n_states: Indices, columns: slice, smoothing: float) -> Array:
     """Smoothed frequencies (d, S, V) of a feature's values in each state of each set."""
     own = np.ascontiguousarray(tallies[:, :, columns])
     found = np.zeros_like(own)

@@ -9,10 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.labels import MISSING, Codes
-from colabel.learn._parallel import map_threads
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.threads import map_threads
+from colabel.labels import MISSING
 from colabel.learn.lds import _score_kernels as kernels
-from colabel.learn.lds.sets import DependencySets, FeatureColumns, FloatArray, Indices
+from colabel.learn.lds.sets import DependencySets, FeatureColumns
 
 __all__ = ["LDSNetwork"]
 
@@ -52,16 +53,16 @@ class LDSNetwork:
 
     sets: DependencySets
     columns: FeatureColumns
-    alpha: FloatArray
+    alpha: Array
     vectors: Codes
-    vector_weights: FloatArray
-    theta: FloatArray
-    phi: FloatArray
+    vector_weights: Array
+    theta: Array
+    phi: Array
 
     # Parts
 
     @property
-    def fallback(self) -> FloatArray:
+    def fallback(self) -> Array:
         """Mixture weights (d, p) of a label vector that training has not seen: all equal.
 
         Such a vector has no rows, so that only the pseudo-counts of the smoothing are left.
@@ -69,16 +70,16 @@ class LDSNetwork:
         return np.full(self.theta.shape[1:], 1.0 / self.sets.n_labels)
 
     @cached_property
-    def log_alpha(self) -> FloatArray:
+    def log_alpha(self) -> Array:
         """Logarithms of `alpha`."""
         with np.errstate(divide="ignore"):
-            found: FloatArray = np.log(self.alpha)
+            found: Array = np.log(self.alpha)
         return found
 
     @cached_property
-    def _common(self) -> FloatArray:
+    def _common(self) -> Array:
         feature_of = np.repeat(np.arange(self.columns.n_features), self.columns.n_values)
-        common: FloatArray = self.fallback[:, None, feature_of] * self.phi
+        common: Array = self.fallback[:, None, feature_of] * self.phi
         return common
 
     @cached_property
@@ -115,13 +116,13 @@ class LDSNetwork:
         """Positions (m,) of label vectors (m, d) in `vectors`, -1 for those never seen."""
         return kernels.positions(self._seen, np.ascontiguousarray(codes, dtype=np.int32))
 
-    def log_prior(self, codes: Codes) -> FloatArray:
+    def log_prior(self, codes: Codes) -> Array:
         """Log Pr(labels), before the features are seen, of complete vectors (m, d): (m,)."""
         states = self.sets.states(codes)
-        found: FloatArray = self.log_alpha[np.arange(self.sets.n_labels), states].sum(axis=1)
+        found: Array = self.log_alpha[np.arange(self.sets.n_labels), states].sum(axis=1)
         return found
 
-    def log_conditional(self, codes: Codes) -> FloatArray:
+    def log_conditional(self, codes: Codes) -> Array:
         """Log Pr(F_j = v | labels) of complete vectors (m, d), in columns: (m, C)."""
         table = np.empty((len(codes), self.columns.n_columns))
         kernels.log_mixtures(
@@ -135,7 +136,7 @@ class LDSNetwork:
         )
         return table
 
-    def log_joint(self, features: Codes, codes: Codes) -> FloatArray:
+    def log_joint(self, features: Codes, codes: Codes) -> Array:
         """Log Pr(labels, features) of each row's own label vector: (n, p), (n, d) to (n,)."""
         found = self.log_prior(codes)
         step = max(1, _ENTRIES_AT_ONCE // self.columns.n_columns)
@@ -146,25 +147,25 @@ class LDSNetwork:
             found[chunk] += np.take_along_axis(table, place, axis=1).sum(axis=1)
         return found
 
-    def log_joint_table(self, features: Codes, codes: Codes) -> FloatArray:
+    def log_joint_table(self, features: Codes, codes: Codes) -> Array:
         """Log Pr(labels, features) of m label vectors in each of n rows: (n, m)."""
         return self._table(features, self.log_conditional(codes), self.log_prior(codes))
 
-    def seen_scores(self, features: Codes) -> FloatArray:
+    def seen_scores(self, features: Codes) -> Array:
         """Log Pr(labels, features) of the vectors seen in training: (n, U)."""
         return self._table(features, *self._seen_table)
 
     @cached_property
-    def _seen_table(self) -> tuple[FloatArray, FloatArray]:
+    def _seen_table(self) -> tuple[Array, Array]:
         return self.log_conditional(self.vectors), self.log_prior(self.vectors)
 
-    def every_vector(self, features: Codes) -> tuple[Codes, FloatArray]:
+    def every_vector(self, features: Codes) -> tuple[Codes, Array]:
         """All label vectors (N, d), and log Pr(labels, features) of each: (n, N)."""
         codes, conditional, prior = self._every_table
         return codes, self._table(features, conditional, prior)
 
     @cached_property
-    def _every_table(self) -> tuple[Codes, FloatArray, FloatArray]:
+    def _every_table(self) -> tuple[Codes, Array, Array]:
         grid = np.indices(self.sets.cardinalities).reshape(self.sets.n_labels, -1)
         codes = np.ascontiguousarray(grid.T, dtype=np.int32)
         return codes, self.log_conditional(codes), self.log_prior(codes)
@@ -173,12 +174,12 @@ class LDSNetwork:
         # what can be computed again is not stored: the table of all vectors may be large
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def _table(self, features: Codes, conditional: FloatArray, prior: FloatArray) -> FloatArray:
+    def _table(self, features: Codes, conditional: Array, prior: Array) -> Array:
         # 0 times -inf would be NaN, so impossible values are added up apart
         finite = np.isfinite(conditional)
         rows = self.columns.one_hot(features)
         if finite.all():
-            scores: FloatArray = rows @ conditional.T + prior
+            scores: Array = rows @ conditional.T + prior
             return scores
         scores = rows @ np.where(finite, conditional, 0.0).T + prior
         scores[rows @ (~finite).T.astype(np.float64) > 0] = -np.inf
@@ -194,7 +195,7 @@ class LDSNetwork:
         evidence: Codes | None = None,
         sets: Sequence[int] | None = None,
         max_sweeps: int = _MOST_SWEEPS,
-        seen_scores: FloatArray | None = None,
+        seen_scores: Array | None = None,
         n_jobs: int | None = None,
     ) -> Codes:
         """Block coordinate ascent of Pr(labels | features), one dependency set at a time.
@@ -237,7 +238,7 @@ class LDSNetwork:
 
     def neighbours(
         self, features: Codes, codes: Codes, *, evidence: Codes | None = None
-    ) -> tuple[Codes, FloatArray]:
+    ) -> tuple[Codes, Array]:
         """Unseen vectors that differ from codes (n, d) within one dependency set, and scores.
 
         Returns
@@ -256,10 +257,8 @@ class LDSNetwork:
         return found, scores
 
     def _arguments(
-        self, features: Codes, codes: Codes, known: Codes, seen_scores: FloatArray
-    ) -> tuple[
-        Indices, Codes, Codes, kernels.Blocks, kernels.Seen, FloatArray, FloatArray, FloatArray
-    ]:
+        self, features: Codes, codes: Codes, known: Codes, seen_scores: Array
+    ) -> tuple[Indices, Codes, Codes, kernels.Blocks, kernels.Seen, Array, Array, Array]:
         """What the search kernels ask for."""
         return (
             self.columns.positions(features),

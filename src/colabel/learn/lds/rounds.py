@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from colabel._progress import progress_bar
-from colabel.labels import MISSING, Codes
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.progress import progress_bar
+from colabel.labels import MISSING
 from colabel.learn.lds.em import EMOptions, EMTrace, LabelledCounts, fit_parameters
 from colabel.learn.lds.network import LDSNetwork
-from colabel.learn.lds.sets import DependencySets, FeatureColumns, FloatArray, Indices
+from colabel.learn.lds.sets import DependencySets, FeatureColumns
 from colabel.learn.smoothing import SmoothingScorer
 from colabel.metrics import f1_label
 
@@ -33,7 +34,7 @@ Criterion = Literal["hamming", "f1"]
 _COARSE = 0.05
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 Parents = tuple[tuple[int, ...], ...]
-StructureLearner = Callable[[Codes, FloatArray], Parents]
+StructureLearner = Callable[[Codes, Array], Parents]
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class TrainingRows:
     cardinalities: tuple[int, ...]
     features: Codes
     columns: FeatureColumns
-    weight: FloatArray
+    weight: Array
 
     def complete(self) -> TrainingRows:
         """Return the rows whose labels are all observed and whose weight is positive."""
@@ -166,7 +167,7 @@ def smoothing_scorer(
     these: all vectors would take long.
     """
 
-    def score(left: FloatArray, held_out: Indices) -> FloatArray:
+    def score(left: Array, held_out: Indices) -> Array:
         known = replace(rows, weight=left)
         first = known.complete()
         sets = DependencySets.of(structure(first.labels, first.weight), rows.cardinalities)
@@ -182,7 +183,7 @@ def smoothing_scorer(
     return score
 
 
-def _log_prob_nearby(network: LDSNetwork, rows: TrainingRows) -> FloatArray:
+def _log_prob_nearby(network: LDSNetwork, rows: TrainingRows) -> Array:
     """Log-probability (n,) of each row's labels among vectors that are easy to list."""
     seen = network.seen_scores(rows.features)
     best = network.vectors[seen.argmax(axis=1)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from colabel.labels import Codes
+from colabel.core.arrays import Array, Codes
 from colabel.learn.lds.network import LDSNetwork
-from colabel.learn.lds.sets import FloatArray
 from colabel.learn.structure.bayes_network import topological_order
 
 __all__ = ["sample_rows"]
@@ -36,7 +35,7 @@ def sample_rows(network: LDSNetwork, n_rows: int, rng: Generator) -> tuple[Codes
     return labels, features
 
 
-def _draw(table: FloatArray, rng: Generator) -> Codes:
+def _draw(table: Array, rng: Generator) -> Codes:
     """Draw one value a row from probabilities (n, K)."""
     cumulated = table.cumsum(axis=1)
     uniform = rng.random(len(table)) * cumulated[:, -1]

@@ -8,12 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.labels import Codes
-
-Indices = NDArray[np.intp]
-FloatArray = NDArray[np.float64]
+from colabel.core.arrays import Array, Codes, Indices
 
 
 @dataclass(frozen=True)
@@ -131,7 +127,7 @@ class FeatureColumns:
         found: Indices = features.astype(np.intp) + self.first[:-1]
         return found
 
-    def one_hot(self, features: Codes) -> FloatArray:
+    def one_hot(self, features: Codes) -> Array:
         """Rows (n, C) with a one in the column of every feature's value."""
         rows = np.zeros((len(features), self.n_columns))
         rows[np.arange(len(features))[:, None], self.positions(features)] = 1.0

@@ -15,32 +15,30 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse.csgraph import dijkstra
 
-from colabel.learn.structure._set_values import FloatArray, IntArray
+from colabel.core.arrays import Array, Flags, Indices
 
 VIOLATION = 1e-4
-BoolArray = NDArray[np.bool_]
 
 
 class Cut(NamedTuple):
     """Variables of a cluster (d,), and its k."""
 
-    cluster: BoolArray
+    cluster: Flags
     k: int
 
 
 class Fraction(NamedTuple):
     """The columns that a solution uses: value (m,), child (m,), parents (m, p), padded by -1."""
 
-    values: FloatArray
-    child: IntArray
-    parents: IntArray
+    values: Array
+    child: Indices
+    parents: Indices
     n_variables: int
 
-    def arcs(self) -> FloatArray:
+    def arcs(self) -> Array:
         """How much of each arc j -> i there is, (d, d)."""
         arcs = np.zeros((self.n_variables + 1, self.n_variables))
         for column in self.parents.T:
@@ -48,7 +46,7 @@ class Fraction(NamedTuple):
         return arcs[:-1]
 
 
-def coefficients(cuts: list[Cut], child: IntArray, parents: IntArray) -> sp.csr_array:
+def coefficients(cuts: list[Cut], child: Indices, parents: Indices) -> sp.csr_array:
     """Coefficients (cuts, columns) of the columns with these children and parents."""
     columns = []
     for cluster, k in cuts:
@@ -130,9 +128,7 @@ def _distinct(cuts: list[Cut]) -> list[Cut]:
 
 
 @njit(nogil=True, cache=True)
-def _climb(
-    cluster: BoolArray, k: int, values: FloatArray, child: IntArray, parents: IntArray
-) -> float:
+def _climb(cluster: Flags, k: int, values: Array, child: Indices, parents: Indices) -> float:
     """Improve a cluster, in place, by one variable at a time; return how much it is violated.
 
     The excess is sum of x that counts - |C| + k. Gains of adding and of leaving out every variable

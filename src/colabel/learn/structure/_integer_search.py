@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse.csgraph import connected_components
 
+from colabel.core.arrays import Array, Indices
 from colabel.learn.structure._cluster_cuts import (
     Cut,
     Fraction,
@@ -30,7 +31,6 @@ from colabel.learn.structure._cluster_cuts import (
     worst_cut,
 )
 from colabel.learn.structure._order_search import improved_order
-from colabel.learn.structure._set_values import FloatArray, IntArray
 from colabel.learn.structure.parent_scores import Candidates
 
 _TIE = 1e-9  # relative: by how much a network must be better to be looked for
@@ -39,7 +39,7 @@ _TIE = 1e-9  # relative: by how much a network must be better to be looked for
 class Proof(NamedTuple):
     """Sets chosen (d,), an upper bound on the score of any network, whether they are optimal."""
 
-    chosen: IntArray
+    chosen: Indices
     bound: float
     optimal: bool
 
@@ -47,12 +47,12 @@ class Proof(NamedTuple):
 class _Relaxation(NamedTuple):
     """Solution of a linear programme: values (m,) and reduced costs (m,), both of live columns."""
 
-    values: FloatArray
-    reduced: FloatArray
+    values: Array
+    reduced: Array
     bound: float
 
 
-def best_by_integers(candidates: Candidates, incumbent: IntArray, deadline: float) -> Proof:
+def best_by_integers(candidates: Candidates, incumbent: Indices, deadline: float) -> Proof:
     """Improve a network until it is optimal or the deadline, by `time.monotonic`, has passed.
 
     Parameters
@@ -68,7 +68,7 @@ def best_by_integers(candidates: Candidates, incumbent: IntArray, deadline: floa
 class _Search:
     """Columns still in play, cuts so far, and the best network known."""
 
-    def __init__(self, candidates: Candidates, incumbent: IntArray, deadline: float) -> None:
+    def __init__(self, candidates: Candidates, incumbent: Indices, deadline: float) -> None:
         self.candidates = candidates
         self.deadline = deadline
         self.d = len(candidates.first) - 1
@@ -136,10 +136,10 @@ class _Search:
     def _cut_rows(self) -> sp.csr_array:
         return coefficients(self.cuts, self.child[self.live], self.candidates.parents[self.live])
 
-    def _cut_limits(self) -> FloatArray:
+    def _cut_limits(self) -> Array:
         return np.array([float(cut.cluster.sum() - cut.k) for cut in self.cuts])
 
-    def _fraction(self, values: FloatArray) -> Fraction:
+    def _fraction(self, values: Array) -> Fraction:
         used = np.flatnonzero(values > 1e-9)
         places = self.live[used]
         return Fraction(values[used], self.child[places], self.candidates.parents[places], self.d)
@@ -160,7 +160,7 @@ class _Search:
             left[order[-1]] = False
         self._adopt(improved_order(self.candidates, np.array(order, dtype=np.intp)))
 
-    def _adopt(self, chosen: IntArray) -> None:
+    def _adopt(self, chosen: Indices) -> None:
         """Keep a network without cycles if it is better than the best known."""
         score = float(self.candidates.scores[chosen].sum())
         if score > self.score + _TIE * (1.0 + abs(self.score)):
@@ -200,7 +200,7 @@ class _Search:
         parts = [Cut(part == number, 1) for number in range(n_parts)]
         return [*(cut for cut in parts if cut.cluster.sum() > 1), *cycle_cuts(solution)]
 
-    def _take(self, values: FloatArray) -> None:
+    def _take(self, values: Array) -> None:
         """Adopt an integer solution without cycles, and the proof it brings."""
         used = self.live[values > 0.5]
         chosen = np.empty(self.d, dtype=np.intp)

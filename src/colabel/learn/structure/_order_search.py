@@ -12,7 +12,7 @@ import time
 import numpy as np
 from numba import njit
 
-from colabel.learn.structure._set_values import FloatArray, IntArray
+from colabel.core.arrays import Array, Indices
 from colabel.learn.structure.parent_scores import Candidates
 
 N_STARTS = 10
@@ -20,7 +20,7 @@ N_KICKS = 20
 _SMALLEST_GAIN = 1e-9
 
 
-def best_by_orders(candidates: Candidates, rng: np.random.Generator, deadline: float) -> IntArray:
+def best_by_orders(candidates: Candidates, rng: np.random.Generator, deadline: float) -> Indices:
     """Place of the set that each variable has in the best network met, (d,).
 
     The deadline, by `time.monotonic`, is looked at between climbs; the first always ends.
@@ -47,7 +47,7 @@ def best_by_orders(candidates: Candidates, rng: np.random.Generator, deadline: f
     return chosen
 
 
-def improved_order(candidates: Candidates, order: IntArray) -> IntArray:
+def improved_order(candidates: Candidates, order: Indices) -> Indices:
     """Sets (d,) of the local optimum that a climb from an order ends in."""
     order = order.copy()
     _climb(candidates, order)
@@ -55,7 +55,7 @@ def improved_order(candidates: Candidates, order: IntArray) -> IntArray:
 
 
 @njit(nogil=True, cache=True)
-def sets_of_order(candidates: Candidates, order: IntArray) -> IntArray:
+def sets_of_order(candidates: Candidates, order: Indices) -> Indices:
     """Place of the best set of each variable among those before it, (d,)."""
     position = np.empty(len(order), dtype=np.intp)
     position[order] = np.arange(len(order))
@@ -67,7 +67,7 @@ def sets_of_order(candidates: Candidates, order: IntArray) -> IntArray:
 
 @njit(nogil=True, cache=True)
 def _first_allowed(
-    candidates: Candidates, i: int, position: IntArray, before: int, also: int, never: int
+    candidates: Candidates, i: int, position: Indices, before: int, also: int, never: int
 ) -> int:
     """Place of i's best set among variables before a position, with `also`, without `never`."""
     place = candidates.first[i]
@@ -86,7 +86,7 @@ def _first_allowed(
 
 @njit(nogil=True, cache=True)
 def _best_move(
-    candidates: Candidates, order: IntArray, position: IntArray, scores: FloatArray, v: int
+    candidates: Candidates, order: Indices, position: Indices, scores: Array, v: int
 ) -> tuple[float, int]:
     """Gain and target of the best new position of v; -1 where no move gains.
 
@@ -117,7 +117,7 @@ def _best_move(
 
 
 @njit(nogil=True, cache=True)
-def _climb(candidates: Candidates, order: IntArray) -> float:
+def _climb(candidates: Candidates, order: Indices) -> float:
     """Move variables, in the order of their numbers, until no move gains; return the score."""
     d = len(order)
     position = np.empty(d, dtype=np.intp)

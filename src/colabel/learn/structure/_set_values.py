@@ -19,13 +19,11 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
+from colabel.core.arrays import Array, Indices
 
 
-def binomials(n: int, k: int) -> IntArray:
+def binomials(n: int, k: int) -> Indices:
     """Table (n + 1, k + 1) of binomial coefficients."""
     table = np.zeros((n + 1, k + 1), dtype=np.intp)
     for top in range(n + 1):
@@ -34,14 +32,14 @@ def binomials(n: int, k: int) -> IntArray:
     return table
 
 
-def set_offsets(n_variables: int, max_size: int) -> IntArray:
+def set_offsets(n_variables: int, max_size: int) -> Indices:
     """Where the sets of each size begin, (max_size + 2,): sets lie by size, then colexically."""
     sizes = [math.comb(n_variables, size) for size in range(max_size + 1)]
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
 
 
 @njit(nogil=True, cache=True)
-def next_combination(chosen: IntArray, size: int, n: int) -> None:
+def next_combination(chosen: Indices, size: int, n: int) -> None:
     """Step to the next set of `size` out of n in colexical order; the last one stays."""
     for place in range(size):
         ceiling = chosen[place + 1] if place + 1 < size else n
@@ -54,13 +52,13 @@ def next_combination(chosen: IntArray, size: int, n: int) -> None:
 
 @njit(nogil=True, cache=True)
 def set_values(
-    columns: IntArray,
-    weight: FloatArray,
-    sizes: IntArray,
-    offsets: IntArray,
+    columns: Indices,
+    weight: Array,
+    sizes: Indices,
+    offsets: Indices,
     largest_table: int,
     equivalent_sample_size: float,
-) -> FloatArray:
+) -> Array:
     """G of every set, smaller sets first, sets of one size in colexical order.
 
     Parameters
@@ -118,7 +116,7 @@ def set_values(
 
 
 @njit(nogil=True, cache=True)
-def _cells_of(columns: IntArray, sizes: IntArray, members: IntArray, cells: IntArray) -> None:
+def _cells_of(columns: Indices, sizes: Indices, members: Indices, cells: Indices) -> None:
     """Set the cell of each row in the table over some variables."""
     cells[:] = 0
     for member in members[::-1]:
@@ -129,15 +127,15 @@ def _cells_of(columns: IntArray, sizes: IntArray, members: IntArray, cells: IntA
 
 @njit(nogil=True, cache=True)
 def _tally(
-    upper: IntArray,
-    in_upper: IntArray,
-    lowest: IntArray,
-    in_lowest: IntArray,
+    upper: Indices,
+    in_upper: Indices,
+    lowest: Indices,
+    in_lowest: Indices,
     n_lowest: int,
-    weight: FloatArray,
+    weight: Array,
     total: float,
-    table: FloatArray,
-    touched: IntArray,
+    table: Array,
+    touched: Indices,
 ) -> int:
     """Add the rows to an empty table; return how many cells were touched, `touched` says which.
 
@@ -167,8 +165,8 @@ def _tally(
 
 @njit(nogil=True, cache=True)
 def _value(
-    table: FloatArray,
-    touched: IntArray,
+    table: Array,
+    touched: Indices,
     n_touched: int,
     n_cells: float,
     equivalent_sample_size: float,
@@ -187,7 +185,7 @@ def _value(
 
 
 @njit(nogil=True, cache=True)
-def set_position(members: IntArray, size: int, offsets: IntArray, choose: IntArray) -> int:
+def set_position(members: Indices, size: int, offsets: Indices, choose: Indices) -> int:
     """Place of a set, members ascending, among the values."""
     position = offsets[size]
     for place in range(size):

@@ -13,27 +13,27 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from colabel.learn.structure._set_values import FloatArray, IntArray
+from colabel.core.arrays import Array, Indices
 from colabel.learn.structure.parent_scores import Candidates
 
 MOST_VARIABLES = 25  # 2^25 sets take 0.3 GB
 QUICK_VARIABLES = 20  # about a second
 
 
-def best_by_subsets(candidates: Candidates) -> IntArray:
+def best_by_subsets(candidates: Candidates) -> Indices:
     """Place of the set that each variable has in an optimal network, (d,)."""
     masks = _masks(candidates.parents)
     return _search(candidates.first, candidates.scores, masks)
 
 
-def _masks(parents: IntArray) -> IntArray:
+def _masks(parents: Indices) -> Indices:
     bits = np.where(parents >= 0, np.left_shift(1, np.maximum(parents, 0)), 0)
-    masks: IntArray = bits.sum(axis=1).astype(np.intp)
+    masks: Indices = bits.sum(axis=1).astype(np.intp)
     return masks
 
 
 @njit(nogil=True, cache=True)
-def _first_within(masks: IntArray, start: int, allowed: int) -> int:
+def _first_within(masks: Indices, start: int, allowed: int) -> int:
     """Place of the best set whose members are all allowed; the empty set always fits."""
     place = start
     while masks[place] & ~allowed:
@@ -42,7 +42,7 @@ def _first_within(masks: IntArray, start: int, allowed: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _search(first: IntArray, scores: FloatArray, masks: IntArray) -> IntArray:
+def _search(first: Indices, scores: Array, masks: Indices) -> Indices:
     d = len(first) - 1
     best = np.zeros(1 << d)
     sink = np.zeros(1 << d, dtype=np.int8)

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils import check_random_state
 
+from colabel.core.arrays import Indices
 from colabel.learn.structure._integer_search import best_by_integers
 from colabel.learn.structure._order_search import best_by_orders
-from colabel.learn.structure._set_values import IntArray
 from colabel.learn.structure._subset_search import (
     MOST_VARIABLES,
     QUICK_VARIABLES,
@@ -77,7 +77,7 @@ class BayesNetworkStructure:
 class _Found(NamedTuple):
     """Sets chosen for the variables of one part, how, and the bound on their score."""
 
-    chosen: IntArray
+    chosen: Indices
     search: Search
     bound: float
     optimal: bool
@@ -221,7 +221,7 @@ def _search_part(
     return _Found(proof.chosen, how, proof.bound, proof.optimal)
 
 
-def _parts(candidates: Candidates) -> list[IntArray]:
+def _parts(candidates: Candidates) -> list[Indices]:
     """Strongly connected parts of the graph of all arcs that some set would bring.
 
     A cycle stays within one part, so parents from other parts are free, and the parts can be
@@ -236,7 +236,7 @@ def _parts(candidates: Candidates) -> list[IntArray]:
     return [np.flatnonzero(part == number) for number in range(n_parts)]
 
 
-def _restricted(candidates: Candidates, members: IntArray) -> tuple[Candidates, IntArray]:
+def _restricted(candidates: Candidates, members: Indices) -> tuple[Candidates, Indices]:
     """Candidates of a part with their outside parents forgotten, and where each came from (m,)."""
     d = len(candidates.first) - 1
     if len(members) == d:
@@ -256,7 +256,7 @@ def _restricted(candidates: Candidates, members: IntArray) -> tuple[Candidates, 
 
 
 @njit(nogil=True, cache=True)
-def _first_of_each(parents: IntArray) -> IntArray:
+def _first_of_each(parents: Indices) -> Indices:
     """Places of the sets (m, p) of which no set before them, which is better, is a subset."""
     kept = np.empty(len(parents), dtype=np.intp)
     n_kept = 0

@@ -26,17 +26,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from colabel.core.arrays import Array, Indices
+
 __all__ = ["maximum_branching"]
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Parents = NDArray[np.intp]
 
 _NO_PARENT = -1
 _WAITING, _ON_PATH, _DONE = 0, 1, 2
 
 
-def maximum_branching(weights: ArrayLike, root_weights: ArrayLike) -> Parents:
+def maximum_branching(weights: ArrayLike, root_weights: ArrayLike) -> Indices:
     r"""Find the forest of maximum total weight.
 
     .. math:: \max_{parents} \sum_{i \text{ a root}} r_i + \sum_{i \text{ no root}} w_{parent(i), i}
@@ -77,7 +77,7 @@ def maximum_branching(weights: ArrayLike, root_weights: ArrayLike) -> Parents:
     return _unpacked(contraction)
 
 
-def _entering_weights(weights: ArrayLike, root_weights: ArrayLike) -> Floats:
+def _entering_weights(weights: ArrayLike, root_weights: ArrayLike) -> Array:
     """Rows of arcs into each node, (d, d + 1): from the virtual root, then from each node."""
     arcs = np.asarray(weights, dtype=np.float64)
     roots = np.asarray(root_weights, dtype=np.float64)
@@ -129,7 +129,7 @@ class _Contraction:
         Passes over a row so far, each O(d).
     """
 
-    def __init__(self, incoming: Floats) -> None:
+    def __init__(self, incoming: Array) -> None:
         d = len(incoming)
         self.n_nodes = d
         self.incoming = incoming
@@ -220,7 +220,7 @@ class _Contraction:
         self.row_operations += 1
 
 
-def _unpacked(contraction: _Contraction) -> Parents:
+def _unpacked(contraction: _Contraction) -> Indices:
     """Open the contracted nodes, the last one first; each arc overrules the arcs it enters.
 
     The arc into a contracted node ends in some node v of the graph and takes the place of the arcs

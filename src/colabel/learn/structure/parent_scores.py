@@ -10,9 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from colabel.core.arrays import Array, Indices
 from colabel.learn.structure._set_values import (
-    FloatArray,
-    IntArray,
     binomials,
     next_combination,
     set_offsets,
@@ -43,9 +42,9 @@ class Candidates(NamedTuple):
         Members in ascending order, then -1.
     """
 
-    first: IntArray
-    scores: FloatArray
-    parents: IntArray
+    first: Indices
+    scores: Array
+    parents: Indices
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,9 +91,9 @@ class ParentScores:
 class _Table(NamedTuple):
     """Distinct rows: codes (d, n), weights (n,), number of values (d,)."""
 
-    columns: IntArray
-    weight: FloatArray
-    sizes: IntArray
+    columns: Indices
+    weight: Array
+    sizes: Indices
 
 
 def score_parent_sets(
@@ -251,7 +250,7 @@ def _read(codes: ArrayLike, n_values: ArrayLike, sample_weight: ArrayLike | None
     return _Table(columns, joined.astype(np.float64), sizes)
 
 
-def _weights(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
+def _weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
     if sample_weight is None:
         return np.ones(n_rows)
     weight: NDArray[np.float64] = np.asarray(sample_weight, dtype=np.float64)
@@ -276,7 +275,7 @@ def _check_options(score: str, max_parents: int, equivalent_sample_size: float) 
         )
 
 
-def _largest_table(sizes: IntArray, max_parents: int, n_sets: int) -> int:
+def _largest_table(sizes: Indices, max_parents: int, n_sets: int) -> int:
     """Cells of the largest table, if that and the number of sets can be afforded."""
     cells = math.prod(sorted((int(size) for size in sizes), reverse=True)[: max_parents + 1])
     if cells > _MOST_CELLS or n_sets > _MOST_SETS:
@@ -290,8 +289,8 @@ def _largest_table(sizes: IntArray, max_parents: int, n_sets: int) -> int:
 
 @njit(nogil=True, cache=True)
 def _undominated(
-    values: FloatArray, child: int, d: int, most: int, offsets: IntArray, choose: IntArray
-) -> tuple[FloatArray, IntArray]:
+    values: Array, child: int, d: int, most: int, offsets: Indices, choose: Indices
+) -> tuple[Array, Indices]:
     """Scores (m,) and parents (m, most) of the sets of one variable that no subset matches.
 
     `best` holds, for each set, the best score among it and its subsets; sets are told by their
@@ -324,9 +323,7 @@ def _undominated(
 
 
 @njit(nogil=True, cache=True)
-def _best_below(
-    chosen: IntArray, size: int, start: IntArray, best: FloatArray, choose: IntArray
-) -> float:
+def _best_below(chosen: Indices, size: int, start: Indices, best: Array, choose: Indices) -> float:
     """Best score among the proper subsets of a set, by those with one member less."""
     highest = -np.inf
     for left_out in range(size):
@@ -341,12 +338,12 @@ def _best_below(
 
 @njit(nogil=True, cache=True)
 def _family_score(
-    values: FloatArray,
+    values: Array,
     child: int,
-    parents: IntArray,
+    parents: Indices,
     size: int,
-    offsets: IntArray,
-    choose: IntArray,
+    offsets: Indices,
+    choose: Indices,
 ) -> float:
     """G(parents with child) - G(parents)."""
     family = np.empty(size + 1, dtype=np.intp)

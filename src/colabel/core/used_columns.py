@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-Array = NDArray[np.floating[Any]]
+from colabel.core.arrays import Array
 
 # Leaving empty columns out does not pay when more than this share of the columns is in use.
 _MOST_USED = 0.9

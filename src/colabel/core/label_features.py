@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.labels import Codes
-
-FloatArray = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from colabel.core.arrays import Array, Codes, Indices
 
 __all__ = ["column_owner", "label_columns"]
 
@@ -31,7 +27,7 @@ def column_owner(cardinalities: Sequence[int]) -> Indices:
 
     Examples
     --------
-    >>> from colabel.learn.label_features import column_owner
+    >>> from colabel.core.label_features import column_owner
     >>> column_owner([2, 3, 2])
     array([0, 1, 1, 1, 2])
     """
@@ -40,7 +36,7 @@ def column_owner(cardinalities: Sequence[int]) -> Indices:
     return np.repeat(np.arange(len(sizes)), np.where(sizes == 2, 1, sizes))
 
 
-def label_columns(codes: Codes, cardinalities: Sequence[int]) -> FloatArray:
+def label_columns(codes: Codes, cardinalities: Sequence[int]) -> Array:
     """Write label codes as 0/1 columns, in the order of :func:`column_owner`.
 
     Parameters
@@ -56,7 +52,7 @@ def label_columns(codes: Codes, cardinalities: Sequence[int]) -> FloatArray:
     Examples
     --------
     >>> import numpy as np
-    >>> from colabel.learn.label_features import label_columns
+    >>> from colabel.core.label_features import label_columns
     >>> label_columns(np.array([[1, 2], [0, 0]]), [2, 3])
     array([[1., 0., 0., 1.],
            [0., 1., 0., 0.]])
@@ -65,5 +61,5 @@ def label_columns(codes: Codes, cardinalities: Sequence[int]) -> FloatArray:
     sizes = np.asarray(cardinalities, dtype=np.intp)
     first = np.searchsorted(owner, owner)  # where the columns of the same variable begin
     value = np.where(sizes[owner] == 2, 1, np.arange(len(owner)) - first)
-    columns: FloatArray = (np.asarray(codes)[:, owner] == value).astype(np.float64)
+    columns: Array = (np.asarray(codes)[:, owner] == value).astype(np.float64)
     return columns

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from colabel._progress import progress_bar
-from colabel.learn._parallel import map_threads, n_threads
+from colabel.core.progress import progress_bar
+from colabel.core.threads import map_threads, n_threads
 
 
 def nothing() -> None:

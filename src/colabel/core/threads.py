@@ -11,7 +11,7 @@ from typing import TypeVar
 import joblib
 from threadpoolctl import ThreadpoolController
 
-from colabel._progress import Advance
+from colabel.core.progress import Advance
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

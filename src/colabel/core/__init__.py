@@ -1,0 +1,1 @@
+"""What every room stands on: names of arrays, threads, files, progress, label features."""

@@ -1,0 +1,30 @@
+"""The names of array types, each defined once, and what keeps them plain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Flags = NDArray[np.bool_]
+Codes = NDArray[np.int32]  # of labels
+Targets = NDArray[np.int16]  # classes of regressions, negative where a row is not the task's
+Keys = NDArray[np.uint64]  # of counter-based random numbers
+Rows = slice | NDArray[np.intp]
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a SciPy sparse array or matrix.
+
+    Unlike `scipy.sparse.issparse` this does not narrow the type: rows are Any, dense or CSR.
+
+    Examples
+    --------
+    >>> is_sparse([[1.0]])
+    False
+    """
+    return bool(sp.issparse(X))
