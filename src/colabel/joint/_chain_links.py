@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.core.label_features import column_owner, label_columns
 from colabel.labels import MISSING
+from colabel.learn.design import linear_scores
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.glm import FittedTasks, loss_for
-from colabel.learn.glm.design import linear_scores
 from colabel.learn.linear import LinearModels
 
 # Features of (row, prefix) pairs that a classifier is shown at once, as numbers: 128 MiB.

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.labels import MISSING
 
 Result = TypeVar("Result")
@@ -89,11 +89,24 @@ class RowGroup:
         Label variables.
     allowed : (m, e) of bool, or None
         Which extra features of the data each target may use; None for all.
+    extra_scale : (m,) or None
+        How many times as large the coefficients of extra features may grow at the same penalty.
+        A target may be there several times, with different scales.
     """
 
     rows: Indices | None
     targets: Indices
-    allowed: NDArray[np.bool_] | None = None
+    allowed: Flags | None = None
+    extra_scale: Array | None = None
+
+    def take(self, positions: Indices) -> RowGroup:
+        """Return the group with some of its targets."""
+        return RowGroup(
+            self.rows,
+            self.targets[positions],
+            None if self.allowed is None else self.allowed[positions],
+            None if self.extra_scale is None else self.extra_scale[positions],
+        )
 
 
 class HeldOutScores(NamedTuple):
@@ -106,10 +119,26 @@ class HeldOutScores(NamedTuple):
         that are never held out and for missing values.
     choice : (m,)
         Position of the chosen hyperparameter in the learner's grid.
+    base : Base or None
+        The models without each fold's rows, if they were asked for: what models of the same
+        targets on other rows may deviate from.
     """
 
     log_prob: Array
     choice: Indices
+    base: Base | None = None
+
+
+class Base(NamedTuple):
+    """Linear models of all targets from which others deviate.
+
+    Attributes
+    ----------
+    folds : tuple of d arrays (F, K_i, p + 1)
+        Coefficients without each fold's rows, at the chosen hyperparameter.
+    """
+
+    folds: tuple[Array, ...]
 
 
 class Folds(NamedTuple):
@@ -133,25 +162,40 @@ class ConditionalModels(Protocol):
 class ConditionalLearner(Protocol):
     """Learns conditionals, and scores them on rows they have not seen."""
 
-    needs_choice: bool  # whether there is a hyperparameter to choose
+    @property
+    def needs_choice(self) -> bool:
+        """Whether there is a hyperparameter to choose."""
+        ...
+
+    def on(self, data: TrainingData) -> Learning:
+        """Prepare some rows for learning."""
+        ...
+
+
+class Learning(Protocol):
+    """A learner on its rows. Calls do not depend on each other; what one hands on is a value."""
+
+    @property
+    def data(self) -> TrainingData:
+        """The rows."""
+        ...
+
+    @property
+    def needs_choice(self) -> bool:
+        """Whether there is a hyperparameter to choose."""
+        ...
 
     def cross_validate(
         self,
-        data: TrainingData,
         groups: Sequence[RowGroup],
         folds: Folds,
         reduce: Callable[[RowGroup, HeldOutScores], Result],
         description: str,
     ) -> list[Result]:
-        """Score every group; `reduce` keeps of a group's scores what the caller needs.
-
-        Groups with all rows should come first in the learner's life: others start from them.
-        """
+        """Score every group; `reduce` keeps of a group's scores what the caller needs."""
         ...
 
-    def fit(
-        self, data: TrainingData, groups: Sequence[RowGroup], choices: Sequence[Indices]
-    ) -> ConditionalModels:
+    def fit(self, groups: Sequence[RowGroup], choices: Sequence[Indices]) -> ConditionalModels:
         """Fit every target of every group with its chosen hyperparameter."""
         ...
 
@@ -189,7 +233,7 @@ def row_digests(data: TrainingData, seed: int, units: Array | None = None) -> ND
     return np.array(contents, dtype="S8")
 
 
-def rounding_units(data: TrainingData, counted: NDArray[np.bool_]) -> Array:
+def rounding_units(data: TrainingData, counted: Flags) -> Array:
     """The step (p,) to which each feature is rounded before chance is drawn from it.
 
     A power of two, so that it is the same for data that differ by rounding noise alone; the

@@ -134,10 +134,11 @@ def _score_one(
     return result
 
 
+@dataclass(frozen=True)
 class EstimatorLearner:
     """Any scikit-learn classifier with `predict_proba`, cloned for every target.
 
-    Parameters
+    Attributes
     ----------
     estimator : classifier
     n_jobs : int or None
@@ -146,44 +147,60 @@ class EstimatorLearner:
         Whether to show progress.
     """
 
-    needs_choice = False
+    estimator: BaseEstimator
+    n_jobs: int | None
+    verbose: bool
 
-    def __init__(self, estimator: BaseEstimator, n_jobs: int | None, verbose: bool) -> None:
-        if not hasattr(estimator, "predict_proba"):
+    @property
+    def needs_choice(self) -> bool:
+        return False
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.estimator, "predict_proba"):
             raise ValueError(
-                f"estimator={estimator!r} has no predict_proba. Use a probabilistic classifier,"
-                " or wrap it in sklearn.calibration.CalibratedClassifierCV."
+                f"estimator={self.estimator!r} has no predict_proba. Use a probabilistic"
+                " classifier, or wrap it in sklearn.calibration.CalibratedClassifierCV."
             )
-        self._estimator = estimator
-        self._n_jobs = n_jobs
-        self._verbose = verbose
 
-    def _check_weights(self, data: TrainingData) -> None:
-        if data.weight is not None and not has_fit_parameter(self._estimator, "sample_weight"):
+    def on(self, data: TrainingData) -> EstimatorLearning:
+        """See `ConditionalLearner.on`."""
+        if data.weight is not None and not has_fit_parameter(self.estimator, "sample_weight"):
             raise ValueError(
-                f"estimator={self._estimator!r} does not accept sample_weight. Fit without"
+                f"estimator={self.estimator!r} does not accept sample_weight. Fit without"
                 " weights or choose an estimator that takes them."
             )
+        return EstimatorLearning(self, data)
+
+
+@dataclass(frozen=True)
+class EstimatorLearning:
+    """Classifiers on their rows."""
+
+    learner: EstimatorLearner
+    data: TrainingData
+
+    @property
+    def needs_choice(self) -> bool:
+        return False
 
     def cross_validate(
         self,
-        data: TrainingData,
         groups: Sequence[RowGroup],
         folds: Folds,
         reduce: Callable[[RowGroup, HeldOutScores], Result],
         description: str,
     ) -> list[Result]:
-        """See `ConditionalLearner.cross_validate`."""
-        self._check_weights(data)
+        """See `Learning.cross_validate`."""
+        learner, data = self.learner, self.data
         results: list[Result] = []
         with (
-            progress_bar(description, len(groups), shown=self._verbose) as advance,
-            Parallel(n_jobs=self._n_jobs) as parallel,
+            progress_bar(description, len(groups), shown=learner.verbose) as advance,
+            Parallel(n_jobs=learner.n_jobs) as parallel,
         ):
             for group in groups:
                 scores = parallel(
                     delayed(_score_one)(
-                        self._estimator,
+                        learner.estimator,
                         data,
                         group.rows,
                         int(target),
@@ -198,14 +215,12 @@ class EstimatorLearner:
                 advance()
         return results
 
-    def fit(
-        self, data: TrainingData, groups: Sequence[RowGroup], choices: Sequence[Indices]
-    ) -> EstimatorModels:
-        """See `ConditionalLearner.fit`."""
-        self._check_weights(data)
-        models = Parallel(n_jobs=self._n_jobs)(
+    def fit(self, groups: Sequence[RowGroup], choices: Sequence[Indices]) -> EstimatorModels:
+        """See `Learning.fit`; there is nothing to choose."""
+        data = self.data
+        models = Parallel(n_jobs=self.learner.n_jobs)(
             delayed(_fit_one)(
-                self._estimator,
+                self.learner.estimator,
                 data,
                 group.rows,
                 int(target),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,35 +13,20 @@ from sklearn.exceptions import ConvergenceWarning
 from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
 from colabel.core.threads import map_threads
-from colabel.learn.conditional import Folds, HeldOutScores, RowGroup, TrainingData
-from colabel.learn.glm import (
-    LBFGS,
-    Design,
-    FittedTasks,
-    PathCoef,
-    Tasks,
-    as_design,
-    fit_tasks,
-    held_out_path,
-    loss_for,
-)
-from colabel.learn.glm.design import linear_scores
+from colabel.learn.conditional import Base, Folds, HeldOutScores, RowGroup, TrainingData
+from colabel.learn.design import Design, linear_scores
+from colabel.learn.glm import LBFGS, FittedTasks, Tasks, fit_tasks, held_out_path, loss_for
+from colabel.learn.glm.choice import best_points
 
 Result = TypeVar("Result")
 
 # A batch of this many scores stays in the processor's cache; fewer tasks than the second
-# number would leave the products too narrow to be fast.
+# number would leave the products too narrow to be fast, as long as rows are few.
 _SCORES_PER_BATCH = 1 << 18
 _NARROWEST_BATCH = 64
-
-
-@dataclass(frozen=True)
-class _Chunk:
-    """Targets of one group that have the same number of values and are solved together."""
-
-    group: int
-    positions: Indices  # among the group's targets
-    n_classes: int
+_MOST_SCORES = 1 << 21
+# Points of a path without improvement after which a deviation is not weakened further.
+_PATIENCE = 2
 
 
 @dataclass(frozen=True)
@@ -76,10 +61,22 @@ class LinearModels:
         return result
 
 
+def joined(models: Sequence[LinearModels]) -> LinearModels:
+    """Put models one after the other."""
+    first = np.cumsum([0, *(part.n_models for part in models)])
+    parts = tuple(
+        (start + positions, n_classes, fitted)
+        for start, part in zip(first, models, strict=False)
+        for positions, n_classes, fitted in part.parts
+    )
+    return LinearModels(parts, int(first[-1]))
+
+
+@dataclass(frozen=True)
 class LinearLearner:
     """L2-regularised logistic and softmax regressions, C chosen per target.
 
-    Parameters
+    Attributes
     ----------
     grid : (G,)
         Values of C to choose from.
@@ -91,47 +88,85 @@ class LinearLearner:
         Whether to show progress.
     """
 
-    def __init__(
-        self, grid: Array, tol: float, max_iter: int, n_jobs: int | None, verbose: bool
-    ) -> None:
-        self._grid = np.asarray(grid, dtype=np.float64)
-        self._solver = LBFGS(tol=tol, max_iter=max_iter)
-        self._n_jobs = n_jobs
-        self._verbose = verbose
-        self._data: TrainingData | None = None
-        self._design: Design | None = None
-        # Coefficients of targets learned from all rows: where other groups start.
-        self._like: dict[int, PathCoef] = {}
-        self.needs_choice = len(self._grid) > 1
+    grid: Array
+    tol: float
+    max_iter: int
+    n_jobs: int | None
+    verbose: bool
 
-    def _design_of(self, data: TrainingData) -> Design:
-        if self._design is None or self._data is not data:
-            self._data, self._design = data, as_design(data.X, data.weight, data.extra)
-            self._like = {}
-        return self._design
+    @property
+    def needs_choice(self) -> bool:
+        """Whether there is more than one C."""
+        return len(self.grid) > 1
+
+    @property
+    def deviations(self) -> Array:
+        """Values of C of a deviation from other models, (1 + G,): none, then those of the grid."""
+        return np.concatenate([[0.0], self.grid])
+
+    def on(self, data: TrainingData) -> LinearLearning:
+        """See `ConditionalLearner.on`."""
+        frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
+        design = Design.of(data.X, data.weight, data.extra)
+        return LinearLearning(self, data, design, tuple(frequencies))
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Targets of one group that have the same number of values and are solved together."""
+
+    group: int
+    positions: Indices  # among the group's targets
+    n_classes: int
+
+
+@dataclass(frozen=True)
+class LinearLearning:
+    """A learner on its rows, in the coordinates of one design."""
+
+    learner: LinearLearner
+    data: TrainingData
+    design: Design
+    frequencies: tuple[Array, ...]
+
+    @property
+    def needs_choice(self) -> bool:
+        """See `Learning`."""
+        return self.learner.needs_choice
+
+    @property
+    def _solver(self) -> LBFGS:
+        return LBFGS(tol=self.learner.tol, max_iter=self.learner.max_iter)
 
     def cross_validate(
         self,
-        data: TrainingData,
         groups: Sequence[RowGroup],
         folds: Folds,
         reduce: Callable[[RowGroup, HeldOutScores], Result],
         description: str,
+        base: Base | None = None,
+        keep_base: bool = False,
     ) -> list[Result]:
-        """See `ConditionalLearner.cross_validate`."""
-        design = self._design_of(data)
-        if any(like.folds.shape[1] != folds.n_folds for like in self._like.values()):
-            self._like = {}  # learned with other folds
-        frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
+        """See `Learning.cross_validate`.
+
+        Parameters
+        ----------
+        base : Base or None
+            Models of the labels to deviate from; choices are then positions in
+            `LinearLearner.deviations`.
+        keep_base : bool
+            Whether to hand such models on (`HeldOutScores.base`).
+        """
 
         def score(index: int) -> tuple[Result, int]:
-            group = groups[index]
-            return self._score_group(design, data, group, folds, frequencies, reduce)
+            scores, failed = self._score_group(groups[index], folds, base, keep_base)
+            return reduce(groups[index], scores), failed
 
-        order = sorted(range(len(groups)), key=lambda i: -_n_rows(data, groups[i]))
-        with progress_bar(description, len(groups), shown=self._verbose) as advance:
+        order = sorted(range(len(groups)), key=lambda i: -self._n_rows(groups[i]))
+        learner = self.learner
+        with progress_bar(description, len(groups), shown=learner.verbose) as advance:
             if len(groups) > 1:
-                found = map_threads(score, order, self._n_jobs, advance)
+                found = map_threads(score, order, learner.n_jobs, advance)
             else:
                 # A lone group is spread over threads chunk by chunk, inside.
                 found = [score(index) for index in order]
@@ -140,79 +175,66 @@ class LinearLearner:
         return [results[index] for index in range(len(groups))]
 
     def _score_group(
-        self,
-        design: Design,
-        data: TrainingData,
-        group: RowGroup,
-        folds: Folds,
-        frequencies: list[Array],
-        reduce: Callable[[RowGroup, HeldOutScores], Result],
-    ) -> tuple[Result, int]:
-        n_group = _n_rows(data, group)
-        log_prob = np.zeros((len(group.targets), n_group))
+        self, group: RowGroup, folds: Folds, base: Base | None, keep_base: bool
+    ) -> tuple[HeldOutScores, int]:
+        log_prob = np.zeros((len(group.targets), self._n_rows(group)))
         choice = np.zeros(len(group.targets), dtype=np.intp)
-        block = design.block(group.rows)
+        coef: list[Array] = [np.empty(0)] * len(group.targets)
+        design = self.design.block(group.rows)
         of_row = folds.of_row if group.rows is None else folds.of_row[group.rows]
-        chunks = list(_chunks(data, [group], folds.n_folds))
-        whole = group.rows is None
+        grid = self.learner.grid if base is None else self.learner.deviations
 
         def score_chunk(chunk: _Chunk) -> int:
             targets = group.targets[chunk.positions]
+            offset = None if base is None else np.stack([base.folds[t] for t in targets], axis=1)
             found = held_out_path(
-                block,
-                loss_for(chunk.n_classes),
-                _tasks(data, group, chunk, frequencies),
-                self._grid,
+                design,
+                self._tasks(group, chunk),
+                grid,
                 of_row,
                 folds.n_folds,
                 self._solver,
-                start=self._start(targets),
-                keep_coef=whole,
+                offset=offset,
+                keep_coef=keep_base,
+                patience=None if base is None else _PATIENCE,
             )
-            log_prob[chunk.positions], choice[chunk.positions] = found.log_prob, found.choice
+            best = best_points(found.total, grid)
+            every = np.arange(len(best))
+            log_prob[chunk.positions], choice[chunk.positions] = found.log_prob[best, every], best
             if found.coef is not None:
-                for position, target in enumerate(targets):
-                    self._like[int(target)] = found.coef.take([position])
+                for at, position in enumerate(chunk.positions):
+                    coef[position] = found.coef[best[at], :, at].copy()
             return found.n_failed
 
-        threads = self._n_jobs if whole else 1
+        chunks = list(self._chunks([group], folds.n_folds))
+        threads = self.learner.n_jobs if group.rows is None else 1
         failed = sum(map_threads(score_chunk, chunks, threads, lambda: None))
-        return reduce(group, HeldOutScores(log_prob, choice)), failed
-
-    def _start(self, targets: Indices) -> PathCoef | None:
-        if not all(int(target) in self._like for target in targets):
-            return None
-        like = [self._like[int(target)] for target in targets]
-        return PathCoef(
-            np.concatenate([coef.whole for coef in like], axis=1),
-            np.concatenate([coef.folds for coef in like], axis=2),
-        )
+        kept = Base(tuple(coef)) if keep_base else None
+        return HeldOutScores(log_prob, choice, kept), failed
 
     def fit(
-        self, data: TrainingData, groups: Sequence[RowGroup], choices: Sequence[Indices]
+        self,
+        groups: Sequence[RowGroup],
+        choices: Sequence[Indices],
+        base: Mapping[int, Array] | None = None,
     ) -> LinearModels:
-        """See `ConditionalLearner.fit`."""
-        design = self._design_of(data)
-        frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
+        """See `Learning.fit`; `base` has coefficients (K_i, p + 1) of labels to deviate from."""
         first = np.cumsum([0, *(len(group.targets) for group in groups)])
+        grid = self.learner.grid if base is None else self.learner.deviations
 
         def fit_chunk(chunk: _Chunk) -> FittedTasks:
             group = groups[chunk.group]
             targets = group.targets[chunk.positions]
-            chosen = choices[chunk.group][chunk.positions]
-            like = self._start(targets)
-            start = None if like is None else like.whole[chosen, np.arange(len(targets))]
             return fit_tasks(
-                design.block(group.rows),
-                loss_for(chunk.n_classes),
-                _tasks(data, group, chunk, frequencies),
-                self._grid[chosen],
+                self.design.block(group.rows),
+                self._tasks(group, chunk),
+                grid[choices[chunk.group][chunk.positions]],
                 self._solver,
-                start,
+                offset=None if base is None else np.stack([base[int(t)] for t in targets]),
             )
 
-        chunks = list(_chunks(data, groups, 1))
-        fitted = map_threads(fit_chunk, chunks, self._n_jobs, lambda: None)
+        chunks = list(self._chunks(groups, 1))
+        fitted = map_threads(fit_chunk, chunks, self.learner.n_jobs, lambda: None)
         _warn_of_failures(sum(int((~part.converged).sum()) for part in fitted))
         parts = tuple(
             (first[chunk.group] + chunk.positions, chunk.n_classes, part)
@@ -220,36 +242,31 @@ class LinearLearner:
         )
         return LinearModels(parts, int(first[-1]))
 
+    def _n_rows(self, group: RowGroup) -> int:
+        return self.data.n_rows if group.rows is None else len(group.rows)
 
-def _n_rows(data: TrainingData, group: RowGroup) -> int:
-    return data.n_rows if group.rows is None else len(group.rows)
+    def _tasks(self, group: RowGroup, chunk: _Chunk) -> Tasks:
+        own = group.take(chunk.positions)
+        codes = self.data.codes if group.rows is None else self.data.codes[group.rows]
+        return Tasks(
+            np.ascontiguousarray(codes[:, own.targets].T, dtype=np.int16),
+            chunk.n_classes,
+            np.stack([self.frequencies[target] for target in own.targets]),
+            own.allowed,
+            own.extra_scale,
+        )
 
-
-def _tasks(data: TrainingData, group: RowGroup, chunk: _Chunk, frequencies: list[Array]) -> Tasks:
-    targets = group.targets[chunk.positions]
-    codes = data.codes if group.rows is None else data.codes[group.rows]
-    weight = data.weight if data.weight is None or group.rows is None else data.weight[group.rows]
-    return Tasks(
-        np.ascontiguousarray(codes[:, targets].T, dtype=np.int16),
-        chunk.n_classes,
-        weight,
-        np.stack([frequencies[target] for target in targets]),
-        None if group.allowed is None else group.allowed[chunk.positions],
-    )
-
-
-def _chunks(
-    data: TrainingData, groups: Sequence[RowGroup], fits_per_target: int
-) -> Iterator[_Chunk]:
-    for index, group in enumerate(groups):
-        sizes = np.array([data.cardinalities[target] for target in group.targets], dtype=np.intp)
-        for n_classes in np.unique(sizes):
-            positions = np.flatnonzero(sizes == n_classes)
-            scores = max(1, _n_rows(data, group)) * (1 if n_classes == 2 else int(n_classes))
-            width = max(_NARROWEST_BATCH, _SCORES_PER_BATCH // scores)
-            step = max(1, width // fits_per_target)
-            for start in range(0, len(positions), step):
-                yield _Chunk(index, positions[start : start + step], int(n_classes))
+    def _chunks(self, groups: Sequence[RowGroup], fits_per_target: int) -> Iterator[_Chunk]:
+        for index, group in enumerate(groups):
+            sizes = np.array([self.data.cardinalities[t] for t in group.targets], dtype=np.intp)
+            for n_classes in np.unique(sizes):
+                positions = np.flatnonzero(sizes == n_classes)
+                scores = max(1, self._n_rows(group)) * (1 if n_classes == 2 else int(n_classes))
+                width = max(_NARROWEST_BATCH, _SCORES_PER_BATCH // scores)
+                width = max(1, min(width, _MOST_SCORES // scores))
+                step = max(1, width // fits_per_target)
+                for start in range(0, len(positions), step):
+                    yield _Chunk(index, positions[start : start + step], int(n_classes))
 
 
 def _warn_of_failures(n_failed: int) -> None:

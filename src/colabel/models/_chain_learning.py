@@ -14,11 +14,19 @@ from colabel.core.arrays import Array, Indices
 from colabel.core.label_features import column_owner, label_columns
 from colabel.joint.chain import Chain, ChainSearch, EstimatorLinks, LinearLinks, Links
 from colabel.labels import MISSING, LabelSpace
-from colabel.learn.conditional import Folds, RowGroup, TrainingData
+from colabel.learn.conditional import (
+    ConditionalLearner,
+    Folds,
+    Learning,
+    RowGroup,
+    TrainingData,
+)
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
-from colabel.models._chain_scales import MakeLearner, Models, ScaledLearner
+from colabel.models._chain_scales import choose_with_scale
 from colabel.models._learning import can_hold_out
+
+Models = LinearModels | EstimatorModels
 
 
 @dataclass(frozen=True)
@@ -86,23 +94,22 @@ def seeded(estimator: BaseEstimator | None, seed: int) -> BaseEstimator | None:
 
 
 def learn_chain(
-    make_learner: MakeLearner,
+    learner: ConditionalLearner,
     data: TrainingData,
     order: Indices,
     folds: Folds,
     scales: Sequence[float] = (1.0,),
 ) -> LearnedChain:
     """Learn all links from true labels: they are independent then, and solved together."""
-    data = replace(data, extra=label_columns(data.codes, data.cardinalities))
+    learning = learner.on(replace(data, extra=label_columns(data.codes, data.cardinalities)))
     group = RowGroup(None, np.arange(data.n_labels), earlier_columns(order, data.cardinalities))
-    learner = ScaledLearner(make_learner, data, scales)
-    choice, scale = learner.choose(group, folds)
-    models = learner.fit([group], [choice], [scale])
-    return LearnedChain(order, models, choice, np.asarray(scales)[scale], data.cardinalities)
+    choice, scale = choose_with_scale(learning, group, scales, folds)
+    models: Any = learning.fit([replace(group, extra_scale=scale)], [choice])
+    return LearnedChain(order, models, choice, scale, data.cardinalities)
 
 
 def learn_chain_on_predictions(
-    make_learner: MakeLearner,
+    learner: ConditionalLearner,
     data: TrainingData,
     order: Indices,
     folds: Folds,
@@ -121,21 +128,21 @@ def learn_chain_on_predictions(
     owner = column_owner(data.cardinalities)
     allowed = earlier_columns(order, data.cardinalities)
     extra = np.zeros((data.n_rows, len(owner)))
-    choice, scale = (np.zeros(data.n_labels, dtype=np.intp) for _ in range(2))
+    choice, scale = np.zeros(data.n_labels, dtype=np.intp), np.zeros(data.n_labels)
     models: list[Models] = []
     for label in order:
-        taught = replace(data, extra=extra.copy())
+        learning = learner.on(replace(data, extra=extra.copy()))
         link = RowGroup(None, np.array([label]), allowed[label : label + 1])
-        learner = ScaledLearner(make_learner, taught, scales)
-        chosen = learner.choose(link, folds)
-        choice[label], scale[label] = chosen[0][0], chosen[1][0]
-        models.append(learner.fit([link], [chosen[0]], [chosen[1]]))
+        chosen, sizes = choose_with_scale(learning, link, scales, folds)
+        choice[label], scale[label] = chosen[0], sizes[0]
+        link = replace(link, extra_scale=sizes)
+        fitted: Any = learning.fit([link], [chosen])
+        models.append(fitted)
         predicted = np.full(data.codes.shape, MISSING, dtype=np.int32)
-        predicted[:, label] = _held_out_values(learner, taught, link, chosen, folds)
+        predicted[:, label] = _held_out_values(learning, link, chosen, folds)
         mine = owner == label
         extra[:, mine] = label_columns(predicted, data.cardinalities)[:, mine]
-    merged = _merged(models, order)
-    return LearnedChain(order, merged, choice, np.asarray(scales)[scale], data.cardinalities)
+    return LearnedChain(order, _merged(models, order), choice, scale, data.cardinalities)
 
 
 def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> NDArray[np.bool_]:
@@ -147,23 +154,15 @@ def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> NDArray[n
     return allowed
 
 
-def _held_out_values(
-    learner: ScaledLearner,
-    data: TrainingData,
-    link: RowGroup,
-    chosen: tuple[Indices, Indices],
-    folds: Folds,
-) -> NDArray[np.intp]:
+def _held_out_values(learning: Learning, link: RowGroup, choice: Indices, folds: Folds) -> Indices:
     """Most probable value (n,) of the link's target, by models that have not seen the row."""
+    data = learning.data
     groups = [
-        RowGroup(np.flatnonzero(folds.of_row != fold), link.targets, link.allowed)
-        for fold in range(folds.n_folds)
+        replace(link, rows=np.flatnonzero(folds.of_row != fold)) for fold in range(folds.n_folds)
     ]
-    choice, scale = chosen
-    models = learner.fit(groups, [choice] * len(groups), [scale] * len(groups))
+    models = learning.fit(groups, [choice] * len(groups))
     tables = np.stack(models.log_prob(data.X, data.extra))
-    values: NDArray[np.intp] = tables[folds.of_row, np.arange(data.n_rows)].argmax(axis=1)
-    return values
+    return np.asarray(tables[folds.of_row, np.arange(data.n_rows)].argmax(axis=1))
 
 
 def _merged(models: list[Models], order: Indices) -> Models:

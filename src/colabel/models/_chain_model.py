@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from colabel.core.arrays import Array
 from colabel.joint import Chain
 from colabel.joint.chain import ChainSearch
-from colabel.learn.conditional import TrainingData
+from colabel.learn.conditional import ConditionalLearner, TrainingData
 from colabel.learn.linear import LinearModels
 from colabel.models._chain_learning import (
     LearnedChain,
@@ -24,7 +24,7 @@ from colabel.models._chain_learning import (
     seeded,
 )
 from colabel.models._chain_order import resolve_order
-from colabel.models._chain_scales import MakeLearner, resolve_scales
+from colabel.models._chain_scales import resolve_scales
 from colabel.models._learning import make_folds, make_learner
 from colabel.models.base import JointClassifier
 
@@ -73,7 +73,7 @@ class ChainModel(JointClassifier):
         folds = make_folds(data, self.cv, seed)
         scales = resolve_scales(self.label_scale, self.C, self.estimator)
         teach = _TEACHERS[self.train_on]
-        chain = teach(self._make_learner(seed), data, self.order_, folds, scales)
+        chain = teach(self._learner(seed), data, self.order_, folds, scales)
         self._chain = chain
         self.models_ = chain.models
         if isinstance(chain.models, LinearModels):
@@ -81,11 +81,9 @@ class ChainModel(JointClassifier):
             self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[chain.choice]
             self.label_scale_ = chain.scale
 
-    def _make_learner(self, seed: int) -> MakeLearner:
+    def _learner(self, seed: int) -> ConditionalLearner:
         estimator = seeded(self.estimator, seed)
-        return lambda: make_learner(
-            estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose
-        )
+        return make_learner(estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
 
     def _joint(self, X: Any) -> Chain:
         seed = self._sampling_seed

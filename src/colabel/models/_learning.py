@@ -14,6 +14,7 @@ from colabel.learn.conditional import (
     ConditionalLearner,
     Folds,
     HeldOutScores,
+    Learning,
     RowGroup,
     TrainingData,
     given_folds,
@@ -23,6 +24,7 @@ from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearner
 
 DEFAULT_GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
+DEFAULT_TOLERANCE = 1e-3
 
 
 def make_learner(
@@ -36,6 +38,13 @@ def make_learner(
     """Return the learner that an estimator's parameters ask for, after checking them."""
     if estimator is not None:
         return EstimatorLearner(estimator, n_jobs, bool(verbose))
+    return linear_learner(C, tol, max_iter, n_jobs, verbose)
+
+
+def linear_learner(
+    C: float | Sequence[float], tol: float, max_iter: int, n_jobs: int | None, verbose: int
+) -> LinearLearner:
+    """Return the built-in regressions, after checking their parameters."""
     try:
         grid = np.atleast_1d(np.asarray(C, dtype=np.float64))
     except (TypeError, ValueError):
@@ -70,15 +79,16 @@ def everything(data: TrainingData) -> RowGroup:
     return RowGroup(None, np.arange(data.n_labels))
 
 
-def choose(learner: ConditionalLearner, data: TrainingData, folds: Folds) -> Indices:
-    """Choose the hyperparameter of each variable learned from all rows, (d,)."""
-    if not learner.needs_choice or not can_hold_out(folds):
-        return np.zeros(data.n_labels, dtype=np.intp)
+def choose(learning: Learning, folds: Folds, group: RowGroup | None = None) -> Indices:
+    """Choose the hyperparameter (m,) of each target of a group, by default all labels."""
+    group = everything(learning.data) if group is None else group
+    if not learning.needs_choice or not can_hold_out(folds):
+        return np.zeros(len(group.targets), dtype=np.intp)
 
     def choice(_: RowGroup, scores: HeldOutScores) -> Indices:
         return scores.choice
 
-    return learner.cross_validate(data, [everything(data)], folds, choice, "choosing C")[0]
+    return learning.cross_validate([group], folds, choice, "choosing C")[0]
 
 
 def can_hold_out(folds: Folds) -> bool:

@@ -21,6 +21,7 @@ from colabel.learn.conditional import (
     ConditionalLearner,
     ConditionalModels,
     Folds,
+    Learning,
     RowGroup,
     TrainingData,
 )
@@ -34,8 +35,8 @@ class FirstLayer:
 
     Attributes
     ----------
-    learner : ConditionalLearner
-    data : TrainingData
+    learning : Learning
+        The learner on all rows.
     folds : Folds
     choice : (d,)
         Hyperparameters of the labels.
@@ -45,20 +46,24 @@ class FirstLayer:
         Whether outputs for a row come from models that have not seen it.
     """
 
-    learner: ConditionalLearner
-    data: TrainingData
+    learning: Learning
     folds: Folds
     choice: Indices
     columns: Columns
     cross_validated: bool
     _fitted: dict[frozenset[int], ConditionalModels] = field(default_factory=dict)
 
+    @property
+    def data(self) -> TrainingData:
+        """All rows."""
+        return self.learning.data
+
     def models(self, without: frozenset[int] = frozenset()) -> ConditionalModels:
         """Return the layer fitted to all rows but those of some folds."""
         if without not in self._fitted:
             rows = np.flatnonzero(~np.isin(self.folds.of_row, list(without))) if without else None
             group = RowGroup(rows, np.arange(self.data.n_labels))
-            self._fitted[without] = self.learner.fit(self.data, [group], [self.choice])
+            self._fitted[without] = self.learning.fit([group], [self.choice])
         return self._fitted[without]
 
     def inputs(self, without: frozenset[int] = frozenset()) -> Array:
@@ -86,9 +91,7 @@ class FirstLayer:
         return self.columns(models.log_prob(self.data.X[rows]))
 
 
-def choose_behind(
-    first: FirstLayer, make_learner: Callable[[], ConditionalLearner], n_choices: int
-) -> Indices:
+def choose_behind(first: FirstLayer, learner: ConditionalLearner, n_choices: int) -> Indices:
     """Choose the hyperparameters (d,) of a second layer by held-out log-likelihood."""
     data, folds = first.data, first.folds
     targets = np.arange(data.n_labels)
@@ -97,7 +100,7 @@ def choose_behind(
     for fold in range(folds.n_folds):
         stacked = replace(data, extra=first.inputs(frozenset({fold})))
         seen = RowGroup(np.flatnonzero(folds.of_row != fold), targets)
-        models = make_learner().fit(stacked, [seen] * n_choices, every)
+        models = learner.on(stacked).fit([seen] * n_choices, every)
         total += _log_likelihoods(models, stacked, folds.of_row == fold, n_choices)
     best: Indices = total.argmax(axis=0)
     return best

@@ -14,6 +14,7 @@ from colabel.learn.conditional import TrainingData
 from colabel.learn.linear import LinearModels
 from colabel.models._learning import (
     DEFAULT_GRID,
+    DEFAULT_TOLERANCE,
     choose,
     everything,
     make_folds,
@@ -44,7 +45,7 @@ class BinaryRelevance(JointClassifier):
         Loss that `predict` minimises, see `decide`. For independent labels "subset" and
         "hamming" agree.
     tol : float
-        Bound on the entries of the gradient of the mean objective.
+        How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
         Bound on the iterations of the solver.
     n_jobs : int or None
@@ -80,7 +81,7 @@ class BinaryRelevance(JointClassifier):
         estimator: BaseEstimator | None = None,
         cv: Any = 5,
         decision: str | Decision = "subset",
-        tol: float = 1e-4,
+        tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -101,8 +102,9 @@ class BinaryRelevance(JointClassifier):
             self.estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose
         )
         folds = make_folds(data, self.cv, self._seed())
-        choice = choose(learner, data, folds)
-        self.models_ = learner.fit(data, [everything(data)], [choice])
+        learning = learner.on(data)
+        choice = choose(learning, folds)
+        self.models_ = learning.fit([everything(data)], [choice])
         if isinstance(self.models_, LinearModels):
             self.n_iter_ = self.models_.n_iter
             self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]

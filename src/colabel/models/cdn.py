@@ -11,13 +11,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from colabel.core.arrays import Indices
 from colabel.core.label_features import label_columns
 from colabel.decide import Decision
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint
 from colabel.joint._gibbs_runs import Plan
 from colabel.labels import MISSING
-from colabel.learn.conditional import ConditionalLearner, HeldOutScores, RowGroup, TrainingData
+from colabel.learn.conditional import ConditionalLearner, RowGroup, TrainingData
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 from colabel.models._cdn_conditionals import (
@@ -27,7 +26,13 @@ from colabel.models._cdn_conditionals import (
     allowed_columns,
     row_keys,
 )
-from colabel.models._learning import DEFAULT_GRID, can_hold_out, make_folds, make_learner
+from colabel.models._learning import (
+    DEFAULT_GRID,
+    DEFAULT_TOLERANCE,
+    choose,
+    make_folds,
+    make_learner,
+)
 from colabel.models.base import JointClassifier
 
 
@@ -91,7 +96,7 @@ class CDN(JointClassifier):
         Loss that `predict` minimises, see `decide`: "subset" decides as the paper does,
         "hamming" by `predict_proba`.
     tol : float
-        Bound on the entries of the gradient of the mean objective.
+        How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
         Bound on the iterations of the solver.
     n_jobs : int or None
@@ -156,7 +161,7 @@ class CDN(JointClassifier):
         max_iterations: int = 100,
         cv: Any = 5,
         decision: str | Decision = "subset",
-        tol: float = 1e-4,
+        tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -184,8 +189,9 @@ class CDN(JointClassifier):
         self.seed_ = self._seed()
         data = replace(data, extra=label_columns(data.codes, data.cardinalities))
         group = RowGroup(None, np.arange(data.n_labels), allowed_columns(data.cardinalities))
-        choice = self._choose(learner, data, group)
-        self.models_ = learner.fit(data, [group], [choice])
+        learning = learner.on(data)
+        choice = choose(learning, make_folds(data, self.cv, self.seed_), group)
+        self.models_ = learning.fit([group], [choice])
         if isinstance(self.models_, LinearModels):
             self.n_iter_ = self.models_.n_iter
             self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]
@@ -216,17 +222,6 @@ class CDN(JointClassifier):
                 )
             estimator = HardDecisions(estimator)
         return make_learner(estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
-
-    def _choose(self, learner: ConditionalLearner, data: TrainingData, group: RowGroup) -> Indices:
-        """Choose the hyperparameter of each conditional, (d,)."""
-
-        def choice(_: RowGroup, scores: HeldOutScores) -> Indices:
-            return scores.choice
-
-        folds = make_folds(data, self.cv, self.seed_)
-        if not learner.needs_choice or not can_hold_out(folds):
-            return np.zeros(data.n_labels, dtype=np.intp)
-        return learner.cross_validate(data, [group], folds, choice, "choosing C")[0]
 
     def _joint(self, X: Any) -> Joint:
         space = self.label_space_

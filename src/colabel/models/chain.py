@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from colabel.decide import Decision
 from colabel.joint.chain import BeamSearch, ChainSearch
 from colabel.models._chain_model import ChainModel
-from colabel.models._learning import DEFAULT_GRID
+from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE
 
 
 class ClassifierChain(ChainModel):
@@ -56,7 +56,7 @@ class ClassifierChain(ChainModel):
     n_samples : int
         Draws per row that estimate marginals where there are more than 65536 label vectors.
     tol : float
-        Bound on the entries of the gradient of the mean objective.
+        How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
         Bound on the iterations of the solver.
     n_jobs : int or None
@@ -118,7 +118,7 @@ class ClassifierChain(ChainModel):
         cv: Any = 5,
         decision: str | Decision = "subset",
         n_samples: int = 1000,
-        tol: float = 1e-4,
+        tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,

@@ -21,7 +21,6 @@ from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLik
 from colabel.learn.crf.scoring import held_out_score
 from colabel.learn.crf.selection import MakeObjective, Score
 from colabel.learn.crf.state_likelihood import StateLikelihood, all_vectors
-from colabel.learn.linear import LinearLearner
 from colabel.models._field_parameters import (
     Engine,
     Strengths,
@@ -32,11 +31,12 @@ from colabel.models._field_parameters import (
 )
 from colabel.models._learning import (
     DEFAULT_GRID,
+    DEFAULT_TOLERANCE,
     can_hold_out,
     choose,
     everything,
+    linear_learner,
     make_folds,
-    make_learner,
 )
 from colabel.models.base import JointClassifier
 
@@ -140,7 +140,7 @@ class CollectiveCRF(JointClassifier):
         cv: Any = 5,
         engine: Engine = "auto",
         decision: str | Decision = "subset",
-        tol: float = 1e-4,
+        tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -167,16 +167,15 @@ class CollectiveCRF(JointClassifier):
     def _learn(self, data: TrainingData) -> None:
         refuse_missing(data, type(self).__name__)
         self.training_ = _resolved(self.training, data.cardinalities)
-        linear = make_learner(None, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
-        assert isinstance(linear, LinearLearner)
         learner = self._field_learner(data)
         folds = make_folds(data, self.cv, self._seed())
-        choice = choose(linear, data, folds)
-        self.models_ = linear.fit(data, [everything(data)], [choice])
+        linear = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose).on(data)
+        choice = choose(linear, folds)
+        self.models_ = linear.fit([everything(data)], [choice])
         self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]
         if not can_hold_out(folds):
             folds = folds._replace(n_folds=0)
-        found = learner.learn(data, linear, self.models_, choice, 0.5 / self.C_, folds)
+        found = learner.learn(linear, self.models_, choice, 0.5 / self.C_, folds)
         self.field_, self.graph_ = found.field, found.field.layout.edges
         self.ridge_, self.ridge_scores_ = found.choice.ridge, found.choice.ridge_scores
         self.edge_strengths_, self.edge_signs_ = interactions(

@@ -13,16 +13,18 @@ from colabel.core.arrays import Array, Indices
 from colabel.decide import Decision
 from colabel.joint import Joint, Tree
 from colabel.learn.conditional import (
-    ConditionalLearner,
+    ConditionalModels,
     Folds,
     HeldOutScores,
+    Learning,
     RowGroup,
     TrainingData,
 )
-from colabel.learn.linear import LinearModels
+from colabel.learn.linear import LinearLearning, LinearModels, joined
 from colabel.learn.structure import maximum_branching
 from colabel.models._learning import (
     DEFAULT_GRID,
+    DEFAULT_TOLERANCE,
     can_hold_out,
     choose,
     everything,
@@ -40,7 +42,7 @@ class CTBN(JointClassifier):
     .. math:: P(y_1, \dots, y_d \mid x) = \prod_i P(y_i \mid x, y_{\pi(i)})
 
     Every label has at most one parent :math:`\pi(i)` among the labels, and one classifier for
-    each value of its parent. An arc j -> i is worth what it adds to the log-likelihood of label i
+    each value of its parent (see `pairs`). An arc j -> i is worth what it adds to the log-likelihood of label i
     on rows the classifiers have not seen; the best tree is the branching of largest worth, found
     exactly in O(d^2). All answers of its `Joint` are exact and linear in the number of labels.
 
@@ -55,6 +57,12 @@ class CTBN(JointClassifier):
         sequence the best value is chosen for every classifier by cross-validation.
     estimator : classifier, optional
         Any scikit-learn classifier with `predict_proba`, instead of the built-in regression.
+    pairs : {"shared", "separate"}
+        How a label is learned from its parent. "shared": every value of the parent has an
+        intercept and a penalised deviation from the label's regression without parent; how strong
+        the penalty is, from the intercept alone to next to none, is chosen on held-out rows. So few
+        rows suffice to see that one label matters for another. "separate", as published: one
+        regression for each value, on the rows that have it. With `estimator` always the latter.
     cv : int, float, splitter or iterable
         How rows are held out to score arcs (and to choose C): a number of folds, the fraction
         of a single hold-out set as in the paper, a scikit-learn splitter, or pairs of index
@@ -65,7 +73,7 @@ class CTBN(JointClassifier):
         Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
         vector, "hamming" the most probable value of each label.
     tol : float
-        Bound on the entries of the gradient of the mean objective.
+        How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
         Bound on the iterations of the solver.
     n_jobs : int or None
@@ -113,10 +121,11 @@ class CTBN(JointClassifier):
         C: float | Sequence[float] = DEFAULT_GRID,
         *,
         estimator: BaseEstimator | None = None,
+        pairs: str = "shared",
         cv: Any = 5,
         min_rows: int = 10,
         decision: str | Decision = "subset",
-        tol: float = 1e-4,
+        tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -124,6 +133,7 @@ class CTBN(JointClassifier):
     ) -> None:
         self.C = C
         self.estimator = estimator
+        self.pairs = pairs
         self.cv = cv
         self.min_rows = min_rows
         self.decision = decision
@@ -137,17 +147,23 @@ class CTBN(JointClassifier):
         learner = make_learner(
             self.estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose
         )
-        _check_min_rows(self.min_rows)
         folds = make_folds(data, self.cv, self._seed())
-        search = _search(learner, data, folds, self.min_rows)
+        learning = learner.on(data)
+        shared = self.pairs == "shared" and isinstance(learning, LinearLearning)
+        search = _search(learning, folds, self.min_rows, shared)
         self.tree_ = maximum_branching(search.gains, np.zeros(data.n_labels))
         self.edge_scores_ = search.gains + search.alone
         np.fill_diagonal(self.edge_scores_, search.alone)
         self.edge_gains_ = search.gains / data.total_weight
-        groups, choices, self._slots = _tree_groups(data, self.tree_, search)
-        self.models_ = learner.fit(data, groups, choices)
+        self.models_, self._slots = _fit_tree(learning, self.tree_, search, shared)
         if isinstance(self.models_, LinearModels):
             self.n_iter_ = self.models_.n_iter
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _check_min_rows(self.min_rows)
+        if self.pairs not in ("shared", "separate"):
+            raise ValueError(f'pairs={self.pairs!r} must be "shared" or "separate".')
 
     def _joint(self, X: Any) -> Joint:
         log_prob = self.models_.log_prob(X)
@@ -178,21 +194,24 @@ class _Search:
         self.choices: dict[tuple[int, int], Indices] = {}
 
 
-def _search(
-    learner: ConditionalLearner, data: TrainingData, folds: Folds, min_rows: int
-) -> _Search:
+def _search(learning: Learning, folds: Folds, min_rows: int, shared: bool) -> _Search:
     """Score every label alone and with every parent, on rows held out."""
+    data = learning.data
     search = _Search(data.n_labels)
     if data.n_labels == 1 or not can_hold_out(folds):
-        search.choice_alone = choose(learner, data, folds)
+        search.choice_alone = choose(learning, folds)
         return search
 
     def keep_all(_: RowGroup, scores: HeldOutScores) -> HeldOutScores:
         return scores
 
-    # Missing labels and rows never held out have log-probability zero in both.
-    alone = learner.cross_validate(data, [everything(data)], folds, keep_all, "labels alone")[0]
+    # Pair models deviate from the models without parent, of the same fold.
+    handing_on: dict[str, Any] = {"keep_base": True} if shared else {}
+    alone = learning.cross_validate(
+        [everything(data)], folds, keep_all, "labels alone", **handing_on
+    )[0]
     weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    # Missing labels and rows never held out have log-probability zero in both.
     search.alone = alone.log_prob @ weight
     search.choice_alone = alone.choice
 
@@ -202,7 +221,8 @@ def _search(
 
     values = _parent_values(data, min_rows)
     groups = [_children(data, parent, value) for parent, value in values]
-    found = learner.cross_validate(data, groups, folds, gain, "label pairs")
+    base: dict[str, Any] = {"base": alone.base} if shared else {}
+    found = learning.cross_validate(groups, folds, gain, "label pairs", **base)
     for (parent, value), group, (gains, choice) in zip(values, groups, found, strict=True):
         search.gains[parent, group.targets] += gains
         search.choices[parent, value] = np.zeros(data.n_labels, dtype=np.intp)
@@ -239,28 +259,54 @@ def _children(
     return RowGroup(rows, targets)
 
 
-def _tree_groups(
-    data: TrainingData, tree: Indices, search: _Search
-) -> tuple[list[RowGroup], list[Indices], list[list[int]]]:
-    """Groups to fit for a tree, their hyperparameters, and where each table's models are.
+def _fit_tree(
+    learning: Learning, tree: Indices, search: _Search, shared: bool
+) -> tuple[ConditionalModels, list[list[int]]]:
+    """Fit the classifiers of a tree; say where those of each table are.
 
     The slots of label i name, for each value of its parent, the position of the model in the
-    output of the fitted conditionals.
+    output of the fitted conditionals. A value that is too rare has the model without parent.
     """
-    groups, choices = [everything(data)], [search.choice_alone]
-    slots = [[label] if tree[label] == ROOT else [] for label in range(data.n_labels)]
-    n_models = data.n_labels
-    for parent in np.unique(tree[tree != ROOT]):
-        children = np.flatnonzero(tree == parent)
-        for value in range(data.cardinalities[parent]):
-            choice = search.choices.get((int(parent), value))
-            if choice is None:  # too rare: pooled with the model without parent
-                for child in children:
-                    slots[child].append(int(child))
-                continue
-            groups.append(_children(data, int(parent), value, children))
-            choices.append(choice[children])
-            for position, child in enumerate(children):
-                slots[child].append(n_models + position)
-            n_models += len(children)
-    return groups, choices, slots
+    data = learning.data
+    pairs = {
+        (int(parent), value): np.flatnonzero(tree == parent)
+        for parent in np.unique(tree[tree != ROOT])
+        for value in range(data.cardinalities[parent])
+    }
+    rare = [children for arc, children in pairs.items() if arc not in search.choices]
+    own = {arc: children for arc, children in pairs.items() if arc in search.choices}
+    # Deviations are measured from the models without parent: their children need those too.
+    needed = [np.flatnonzero(tree == ROOT), *rare, *(own.values() if shared else [])]
+    alone = np.unique(np.concatenate(needed)).astype(np.intp)
+    groups = [_children(data, *arc, children) for arc, children in own.items()]
+    choices = [search.choices[arc][children] for arc, children in own.items()]
+    parentless, chosen = RowGroup(None, alone), search.choice_alone[alone]
+    if shared:
+        assert isinstance(learning, LinearLearning)
+        models: ConditionalModels = _fit_deviations(learning, parentless, chosen, groups, choices)
+    else:
+        models = learning.fit([parentless, *groups], [chosen, *choices])
+    keys = [(ROOT, 0, int(label)) for label in alone]
+    keys += [(*arc, int(child)) for arc, children in own.items() for child in children]
+    place = {key: position for position, key in enumerate(keys)}
+    slots = [
+        [
+            place[(parent, value, label) if (parent, value) in own else (ROOT, 0, label)]
+            for value in range(1 if parent == ROOT else data.cardinalities[parent])
+        ]
+        for label, parent in enumerate(tree.tolist())
+    ]
+    return models, slots
+
+
+def _fit_deviations(
+    learning: LinearLearning,
+    parentless: RowGroup,
+    chosen: Indices,
+    groups: list[RowGroup],
+    choices: list[Indices],
+) -> LinearModels:
+    """Fit models without parent, then what those of the groups deviate from them."""
+    first = learning.fit([parentless], [chosen])
+    coef = dict(zip(parentless.targets.tolist(), first.coef, strict=True))
+    return joined([first, learning.fit(groups, choices, base=coef)])

@@ -25,7 +25,7 @@ from colabel.models._chain_learning import (
     seeded,
 )
 from colabel.models._chain_scales import resolve_scales
-from colabel.models._learning import DEFAULT_GRID, make_folds, make_learner
+from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE, make_folds, make_learner
 from colabel.models.base import JointClassifier
 
 
@@ -71,7 +71,7 @@ class EnsembleOfChains(JointClassifier):
         the mixture among the chains' candidates, "hamming" the most probable value of each
         label. "vote" is the classic ensemble: for each label the value that most chains announce.
     tol : float
-        Bound on the entries of the gradient of the mean objective.
+        How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
         Bound on the iterations of the solver.
     n_jobs : int or None
@@ -122,7 +122,7 @@ class EnsembleOfChains(JointClassifier):
         n_samples: int = 1000,
         cv: Any = 5,
         decision: str | Decision = "subset",
-        tol: float = 1e-4,
+        tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -167,10 +167,7 @@ class EnsembleOfChains(JointClassifier):
         folds = make_folds(data, self.cv, seed)  # of all rows, which splits given by the user need
         inner_jobs = 1 if self.estimator is None else self.n_jobs
         estimator = seeded(self.estimator, seed >> 1)  # scikit-learn's seeds have 31 bits
-
-        def learner() -> Any:
-            return make_learner(estimator, self.C, self.tol, self.max_iter, inner_jobs, 0)
-
+        learner = make_learner(estimator, self.C, self.tol, self.max_iter, inner_jobs, 0)
         scales = resolve_scales(self.label_scale, self.C, self.estimator)
         return learn_chain(learner, part, order, Folds(folds.of_row[rows], folds.n_folds), scales)
 

@@ -12,13 +12,13 @@ from colabel.core.arrays import Array
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.learn.conditional import TrainingData
-from colabel.learn.linear import LinearModels
 from colabel.models._learning import (
     DEFAULT_GRID,
+    DEFAULT_TOLERANCE,
     choose,
     everything,
+    linear_learner,
     make_folds,
-    make_learner,
 )
 from colabel.models._neighbours import NeighbourClassifier
 
@@ -63,7 +63,7 @@ class IBLR(NeighbourClassifier):
         Loss that `predict` minimises, see `decide`. For independent labels "subset" and
         "hamming" agree.
     tol : float
-        Bound on the entries of the gradient of the mean objective.
+        How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
         Bound on the iterations of the solver.
     n_jobs : int or None
@@ -112,7 +112,7 @@ class IBLR(NeighbourClassifier):
         metric_params: dict[str, Any] | None = None,
         algorithm: str = "auto",
         decision: str | Decision = "subset",
-        tol: float = 1e-4,
+        tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -133,15 +133,15 @@ class IBLR(NeighbourClassifier):
         self.verbose = verbose
 
     def _learn(self, data: TrainingData) -> None:
-        learner = make_learner(None, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
+        learner = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
         folds = make_folds(data, self.cv, self._seed())
         self._neighbours = self._find_neighbours(data)
         self.k_ = self._neighbours.k
         X, shares = self._inputs(data.X, self._neighbours.counts_in_training(data.X))
         with_shares = replace(data, X=X, extra=shares)
-        choice = choose(learner, with_shares, folds)
-        self.models_ = learner.fit(with_shares, [everything(data)], [choice])
-        assert isinstance(self.models_, LinearModels)  # no other estimator was asked for
+        learning = learner.on(with_shares)
+        choice = choose(learning, folds)
+        self.models_ = learning.fit([everything(data)], [choice])
         self.n_iter_ = self.models_.n_iter
         self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]
 

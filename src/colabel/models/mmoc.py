@@ -17,11 +17,12 @@ from colabel.learn.output_coding import code_of_metric, decode, learn_metric
 from colabel.learn.ridge import RidgePath, best_penalty
 from colabel.models._learning import (
     DEFAULT_GRID,
+    DEFAULT_TOLERANCE,
     can_hold_out,
     choose,
     everything,
+    linear_learner,
     make_folds,
-    make_learner,
 )
 from colabel.models._numbers import require_at_least, require_positive
 from colabel.models._two_values import two_valued
@@ -174,9 +175,11 @@ class MaxMarginOutputCoding(LabelClassifier):
     def _learn(self, data: TrainingData) -> None:
         labels = two_valued(data.codes, self.label_space_, "MaxMarginOutputCoding")
         folds = make_folds(data, self.cv, self._seed())
-        learner = make_learner(None, self.logistic_C, 1e-4, 1000, self.n_jobs, self.verbose)
-        choice = choose(learner, data, folds)
-        self.models_ = learner.fit(data, [everything(data)], [choice])
+        learner = linear_learner(
+            self.logistic_C, DEFAULT_TOLERANCE, 1000, self.n_jobs, self.verbose
+        )
+        learning = learner.on(data)
+        self.models_ = learning.fit([everything(data)], [choose(learning, folds)])
         weight = None if data.weight is None else np.asarray(data.weight, dtype=np.float64)
         targets = labels.astype(np.float64)
         fitted = self._regress(data.X, targets, folds, weight)

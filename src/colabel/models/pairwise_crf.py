@@ -13,7 +13,6 @@ from colabel.decide import Decision
 from colabel.joint import Joint, PairwiseField
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.learner import FieldLearner, LearnedField
-from colabel.learn.linear import LinearLearner
 from colabel.models._field_parameters import (
     EdgeFeatures,
     Engine,
@@ -27,11 +26,12 @@ from colabel.models._field_parameters import (
 )
 from colabel.models._learning import (
     DEFAULT_GRID,
+    DEFAULT_TOLERANCE,
     can_hold_out,
     choose,
     everything,
+    linear_learner,
     make_folds,
-    make_learner,
 )
 from colabel.models.base import JointClassifier
 
@@ -166,7 +166,7 @@ class PairwiseCRF(JointClassifier):
         cv: Any = 5,
         engine: Engine = "auto",
         decision: str | Decision = "subset",
-        tol: float = 1e-4,
+        tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -197,16 +197,15 @@ class PairwiseCRF(JointClassifier):
 
     def _learn(self, data: TrainingData) -> None:
         refuse_missing(data, type(self).__name__)
-        linear = make_learner(None, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
-        assert isinstance(linear, LinearLearner)
         learner = self._field_learner(data)
         folds = make_folds(data, self.cv, self._seed())
-        choice = choose(linear, data, folds)
-        self.models_ = linear.fit(data, [everything(data)], [choice])
+        linear = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose).on(data)
+        choice = choose(linear, folds)
+        self.models_ = linear.fit([everything(data)], [choice])
         self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]
         if not can_hold_out(folds):
             folds = folds._replace(n_folds=0)
-        self._keep(learner.learn(data, linear, self.models_, choice, 0.5 / self.C_, folds), data)
+        self._keep(learner.learn(linear, self.models_, choice, 0.5 / self.C_, folds), data)
 
     def _field_learner(self, data: TrainingData) -> FieldLearner:
         limit = candidate_limit(self.max_candidates, data.n_labels)

@@ -16,7 +16,7 @@ from colabel.joint.chain import (
     as_search,
 )
 from colabel.models._chain_model import ChainModel
-from colabel.models._learning import DEFAULT_GRID
+from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE
 
 
 class ProbabilisticClassifierChain(ChainModel):
@@ -66,7 +66,7 @@ class ProbabilisticClassifierChain(ChainModel):
         Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
         vector, "hamming" the most probable value of each label.
     tol : float
-        Bound on the entries of the gradient of the mean objective.
+        How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
         Bound on the iterations of the solver.
     n_jobs : int or None
@@ -117,7 +117,7 @@ class ProbabilisticClassifierChain(ChainModel):
         n_samples: int = 1000,
         cv: Any = 5,
         decision: str | Decision = "subset",
-        tol: float = 1e-4,
+        tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,

@@ -19,6 +19,7 @@ from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
 from colabel.learn.linear import LinearModels
 from colabel.models._learning import (
     DEFAULT_GRID,
+    DEFAULT_TOLERANCE,
     can_hold_out,
     choose,
     everything,
@@ -85,7 +86,7 @@ class StackedBinaryRelevance(JointClassifier):
         Loss that `predict` minimises, see `decide`. For independent labels "subset" and
         "hamming" agree; they are all there is without probabilities.
     tol : float
-        Bound on the entries of the gradient of the mean objective.
+        How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
         Bound on the iterations of the solver.
     n_jobs : int or None
@@ -135,7 +136,7 @@ class StackedBinaryRelevance(JointClassifier):
         outputs: Outputs = "auto",
         cv: Any = 5,
         decision: str | Decision = "subset",
-        tol: float = 1e-4,
+        tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -175,20 +176,20 @@ class StackedBinaryRelevance(JointClassifier):
         return super().predict_log_proba(X)
 
     def _learn(self, data: TrainingData) -> None:
-        learner = self._learner()
+        learning = self._learner().on(data)
         folds = make_folds(data, self.cv, self._seed())
-        first_choice = choose(learner, data, folds)
+        first_choice = choose(learning, folds)
         crossed = self.first_layer == "cross_validated" and can_hold_out(folds)
         if crossed:
             self._require_every_row(folds)
-        first = FirstLayer(learner, data, folds, first_choice, self._columns, crossed)
+        first = FirstLayer(learning, folds, first_choice, self._columns, crossed)
         choice = np.zeros(data.n_labels, dtype=np.intp)
         grid = np.atleast_1d(np.asarray(self.C, dtype=np.float64))
-        if learner.needs_choice and can_hold_out(folds):
-            choice = choose_behind(first, self._learner, len(grid))
+        if learning.needs_choice and can_hold_out(folds):
+            choice = choose_behind(first, self._learner(), len(grid))
         self.first_models_ = first.models()
         stacked = replace(data, extra=first.inputs())
-        self.models_ = self._learner().fit(stacked, [everything(data)], [choice])
+        self.models_ = self._learner().on(stacked).fit([everything(data)], [choice])
         if isinstance(self.models_, LinearModels):
             self.first_C_, self.C_ = grid[first_choice], grid[choice]
             self.n_iter_ = self.models_.n_iter

@@ -16,7 +16,7 @@ from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.learner import FittedField
 from colabel.learn.ensemble_tables import FeatureFactor
 from colabel.learn.from_estimator import EstimatorModel, EstimatorModels
-from colabel.learn.glm.path import FittedTasks
+from colabel.learn.glm import FittedTasks
 from colabel.learn.lds.network import LDSNetwork
 from colabel.learn.lds.sets import DependencySets, FeatureColumns
 from colabel.learn.linear import LinearModels

@@ -5,7 +5,6 @@ linear in features. `PseudoLikelihood` is what is maximised, `ProximalGradient` 
 `Tuner` the parameters on it, `Selector` the penalties; `FieldLearner` puts them together.
 """
 
-from colabel.learn.crf.features import Features
 from colabel.learn.crf.layout import FieldLayout, all_pairs
 from colabel.learn.crf.learner import FieldLearner, FittedField, LearnedField
 from colabel.learn.crf.penalties import Penalty, project_cones, shrink_groups
@@ -18,7 +17,6 @@ from colabel.learn.crf.tuning import Tuned, Tuner
 
 __all__ = [
     "Choice",
-    "Features",
     "FieldData",
     "FieldLayout",
     "FieldLearner",

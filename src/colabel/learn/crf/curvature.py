@@ -175,13 +175,13 @@ class RoundCoordinates:
         self._cut = layout.n_node_columns
         self._shapes = (theta.node.shape, theta.edge.shape)
         # The same features, but for the value of the constant.
-        self._together = (
-            data.edges.basis is data.nodes.basis and data.edges.mean is data.nodes.mean
-        ) and theta.node.shape[0] == theta.edge.shape[0] > 1
+        self._together = (data.edges.coordinates is data.nodes.coordinates) and theta.node.shape[
+            0
+        ] == theta.edge.shape[0] > 1
         self._level = data.edges.level if self._together else 1.0
         sample = data.rows(np.arange(0, len(data.codes), max(1, len(data.codes) // _ROWS)))
         curvatures = _curvatures(sample, layout, theta, together=self._together)
-        energies = [data.nodes.energy(data.weight), data.edges.energy(data.weight)]
+        energies = [data.nodes.energy(), data.edges.energy()]
         ridges = [
             penalty.node[layout.label_of_column],
             np.full(layout.n_edge_columns, penalty.ridge),

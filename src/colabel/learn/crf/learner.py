@@ -13,7 +13,6 @@ from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
 from colabel.core.threads import map_threads
 from colabel.learn.conditional import Folds, RowGroup, TrainingData
-from colabel.learn.crf.features import Features
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.penalties import Penalty
 from colabel.learn.crf.proximal import ProximalGradient
@@ -30,7 +29,8 @@ from colabel.learn.crf.selection import (
     Selector,
 )
 from colabel.learn.crf.tuning import Tuner
-from colabel.learn.linear import LinearLearner, LinearModels
+from colabel.learn.design import Design
+from colabel.learn.linear import LinearLearning, LinearModels
 
 # Penalties are compared with parameters tuned to this tolerance (or the user's, if looser).
 _PATH_TOLERANCE = 1e-2
@@ -132,24 +132,24 @@ class FieldLearner:
 
     def learn(
         self,
-        data: TrainingData,
-        linear: LinearLearner,
+        linear: LinearLearning,
         models: LinearModels,
         choices: Indices,
         node_penalty: Array,
         folds: Folds,
     ) -> LearnedField:
-        """Learn from all rows, penalties chosen over `folds`.
+        """Learn from all rows of `linear`, penalties chosen over `folds`.
 
         `models` are the independent regressions of all rows, `choices` their positions in the
         grid of `linear`, `node_penalty` (d,) the same as penalties.
         """
-        rows = _field_data(data, self.edge_columns)
+        data = linear.data
+        rows = _field_data(data, linear.design, self.edge_columns)
         whole = self._problem(rows, None, models.coef, data.cardinalities)
         ridges, groups = self._grids(whole)
         selector_folds: list[FieldProblem] = []
         if len(ridges) * len(groups) > 1 and whole.layout.n_edges:
-            selector_folds = self._fold_problems(rows, data, linear, choices, folds)
+            selector_folds = self._fold_problems(rows, linear, choices, folds)
         choice = self._choose(selector_folds, node_penalty, ridges, groups)
         # One item of `map_threads` keeps BLAS to one thread: the same answer for any n_jobs.
         final = map_threads(
@@ -177,7 +177,7 @@ class FieldLearner:
         cardinalities: tuple[int, ...],
     ) -> FieldProblem:
         everything = FieldLayout(cardinalities, np.empty((0, 2), dtype=np.intp))
-        node = train.nodes.to_coordinates(_node_matrix(coef, cardinalities))
+        node = train.nodes.enter(_node_matrix(coef, cardinalities).T).T
         tables = everything.node_tables(train.nodes.times(node))
         log_prob = [table - np.logaddexp.reduce(table, axis=1)[:, None] for table in tables]
         edges = candidate_edges(log_prob, train.codes, train.weight, self.most_candidates)
@@ -189,17 +189,17 @@ class FieldLearner:
     def _fold_problems(
         self,
         rows: FieldData,
-        data: TrainingData,
-        linear: LinearLearner,
+        linear: LinearLearning,
         choices: Indices,
         folds: Folds,
     ) -> list[FieldProblem]:
+        data = linear.data
         held_out = [np.flatnonzero(folds.of_row == fold) for fold in range(folds.n_folds)]
         kept = [np.flatnonzero(folds.of_row != fold) for fold in range(folds.n_folds)]
         used = [f for f in range(folds.n_folds) if len(held_out[f]) and len(kept[f])]
         targets = np.arange(data.n_labels)
         groups = [RowGroup(kept[fold], targets) for fold in used]
-        coef = linear.fit(data, groups, [choices] * len(used)).coef if used else []
+        coef = linear.fit(groups, [choices] * len(used)).coef if used else []
         return [
             self._problem(
                 rows.rows(kept[fold]),
@@ -252,10 +252,8 @@ class FieldLearner:
         theta, train = result.tuned.theta, whole.train
         field = FittedField(
             result.layout,
-            train.nodes.from_coordinates(theta.node),
-            train.edges.from_coordinates(theta.edge)
-            if len(self.edge_columns)
-            else theta.edge * train.edges.level,
+            train.nodes.leave(theta.node.T).T,
+            train.edges.leave(theta.edge.T).T if len(self.edge_columns) else theta.edge,
             self.edge_columns,
         )
         return LearnedField(
@@ -268,17 +266,15 @@ class FieldLearner:
         )
 
 
-def _field_data(data: TrainingData, edge_columns: Indices) -> FieldData:
+def _field_data(data: TrainingData, nodes: Design, edge_columns: Indices) -> FieldData:
     weight = np.ones(data.n_rows) if data.weight is None else np.asarray(data.weight, np.float64)
-    nodes = Features.of(data.X, weight)
     n_features = data.X.shape[1]
     if not len(edge_columns):
-        edges = Features.constant(n_features)
+        edges = Design.constant(n_features, weight)
     elif len(edge_columns) == n_features:
-        edges = nodes.balanced(weight)
+        edges = nodes.balanced()
     else:
-        chosen = data.X[:, edge_columns]
-        edges = Features.of(chosen, weight).balanced(weight)
+        edges = Design.of(data.X[:, edge_columns], weight).balanced()
     return FieldData(nodes, edges, np.ascontiguousarray(data.codes, dtype=np.int32), weight)
 
 

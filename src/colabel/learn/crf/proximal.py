@@ -123,8 +123,8 @@ class _Problem:
         """Metric of every coordinate: about its curvature, or one number for all (see class)."""
         data, layout = self.objective.data, self.layout
         ridge = 2.0 * self.penalty.node_weights(layout, data.nodes.n_coordinates)
-        node = data.nodes.curvature(data.weight)[:, None] + ridge
-        edge = data.edges.curvature(data.weight)[:, None] + 2.0 * self.penalty.ridge
+        node = 0.25 * data.nodes.scale()[:, None] + ridge
+        edge = 0.25 * data.edges.scale()[:, None] + 2.0 * self.penalty.ridge
         largest = max(float(node.max(initial=1e-300)), float(edge.max(initial=1e-300)))
         if self.constrained:
             return Iterate(*(np.full((1, 1), largest),) * 2, np.full(1, largest))

@@ -9,8 +9,8 @@ import numpy as np
 
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.learn.crf._kernels import binary_terms, pseudo_terms
-from colabel.learn.crf.features import Features
 from colabel.learn.crf.layout import FieldLayout
+from colabel.learn.design import Design
 
 
 class Parameters(NamedTuple):
@@ -32,7 +32,7 @@ class FieldData:
 
     Attributes
     ----------
-    nodes, edges : Features
+    nodes, edges : Design
         Features of nodes and of edges; the edges' may be one shared row.
     codes : (n, d)
         Codes of the labels, none missing.
@@ -40,15 +40,15 @@ class FieldData:
         Weights of the rows.
     """
 
-    nodes: Features
-    edges: Features
+    nodes: Design
+    edges: Design
     codes: Codes
     weight: Array
 
     def rows(self, index: Indices) -> FieldData:
         """Return some of the rows."""
         return FieldData(
-            self.nodes.rows(index), self.edges.rows(index), self.codes[index], self.weight[index]
+            self.nodes.take(index), self.edges.take(index), self.codes[index], self.weight[index]
         )
 
 
@@ -70,7 +70,7 @@ class PseudoLikelihood:
     >>> import numpy as np
     >>> from colabel.learn.crf.layout import all_pairs
     >>> X, codes = np.eye(3), np.array([[0, 1], [1, 1], [0, 0]], dtype=np.int32)
-    >>> features = Features.of(X)
+    >>> features = Design.of(X)
     >>> data = FieldData(features, features, codes, np.ones(3))
     >>> objective = PseudoLikelihood(data, FieldLayout((2, 2), all_pairs(2)))
     >>> value, gradient = objective.value_and_gradient(objective.zeros())

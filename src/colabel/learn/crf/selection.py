@@ -75,7 +75,7 @@ class FieldProblem:
     @property
     def energy(self) -> float:
         """Weighted sum of squares of the edges' features: the scale of the ridge."""
-        return float(self.train.edges.energy(self.train.weight).sum())
+        return float(self.train.edges.energy().sum())
 
     @property
     def has_every_edge(self) -> bool:

@@ -64,10 +64,10 @@ class StateLikelihood:
     Examples
     --------
     >>> import numpy as np
-    >>> from colabel.learn.crf.features import Features
+    >>> from colabel.learn.design import Design
     >>> from colabel.learn.crf.layout import all_pairs
     >>> codes = np.array([[0, 1], [1, 1], [0, 0]], dtype=np.int32)
-    >>> data = FieldData(Features.of(np.eye(3)), Features.constant(3), codes, np.ones(3))
+    >>> data = FieldData(Design.of(np.eye(3)), Design.constant(3), codes, np.ones(3))
     >>> layout = FieldLayout((2, 2), all_pairs(2))
     >>> objective = StateLikelihood(data, layout, all_vectors((2, 2)))
     >>> value, _ = objective.value_and_gradient(Parameters(np.zeros((3, 2)), np.zeros((1, 3))))

@@ -1,29 +1,30 @@
 """Many regularised regressions over one X, solved together.
 
 A *task* is one regression: its target, its rows, its penalty. Tasks that share rows form a
-*batch*; a batch is solved by one Newton iteration over matrices, not one per task.
+*block*, solved by one L-BFGS iteration over matrices, not one per task. The solver sees
+coefficients and numbers per task; all that is as long as the rows stays behind an `Objective`.
 """
 
-from colabel.learn.glm.batch import Batch, Solution
-from colabel.learn.glm.design import Design, DesignBlock, as_design
-from colabel.learn.glm.lbfgs import LBFGS
+from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge, Solution
 from colabel.learn.glm.losses import Logistic, Loss, Softmax, loss_for
-from colabel.learn.glm.path import FittedTasks, HeldOut, PathCoef, Tasks, fit_tasks, held_out_path
+from colabel.learn.glm.objective import Line, Objective, RowsObjective
+from colabel.learn.glm.path import HeldOut, fit_tasks, held_out_path
+from colabel.learn.glm.tasks import FittedTasks, Tasks
 
 __all__ = [
     "LBFGS",
-    "Batch",
-    "Design",
-    "DesignBlock",
+    "CurvaturePairs",
     "FittedTasks",
     "HeldOut",
+    "Line",
     "Logistic",
     "Loss",
-    "PathCoef",
+    "Objective",
+    "Ridge",
+    "RowsObjective",
     "Softmax",
     "Solution",
     "Tasks",
-    "as_design",
     "fit_tasks",
     "held_out_path",
     "loss_for",

@@ -1,4 +1,7 @@
-"""Compiled inner loops of the batched regressions. Arrays are C-contiguous; no checks here."""
+"""Compiled inner loops of the batched regressions. Arrays are C-contiguous; no checks here.
+
+Tasks come first, rows last, so that loops over rows vectorise for few tasks too.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, Indices, Targets
 
 # Reassociation lets sums and products be vectorised; infinities keep their meaning.
 _SUMS = {"reassoc", "contract", "nsz", "arcp"}
+# Largest values are vectorised where there is no NaN.
+_MAXIMA = {"nnan", "nsz", "contract"}
 # The exponential below relies on the order of its additions.
 _ORDERED = {"contract", "nsz"}
 
@@ -26,44 +30,43 @@ _EXPONENT_BIAS = np.int64(1023)
 _MANTISSA_BITS = np.int64(52)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_ORDERED)
-def _moved_scores(scores: Array, change: Array, length: float, moved: Array, decay: Array) -> None:
-    """Set moved = scores + length * change and decay = exp(-|moved|).
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_ORDERED, inline="always")
+def _exp(x: float) -> float:
+    """exp(x) for -708 <= x <= 0: 2^k times a Taylor polynomial of the remainder.
 
-    The exponential is 2^k times a Taylor polynomial of the remainder, to about one unit in the
-    last place. Unlike the library's, it is inlined and vectorised together with the rest.
+    To about one unit in the last place. Unlike the library's, it is inlined and vectorised.
     """
+    k = (x * _LOG2_E + _ROUNDER) - _ROUNDER
+    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
+    p = 1.0 / 479001600
+    p = p * r + 1.0 / 39916800
+    p = p * r + 1.0 / 3628800
+    p = p * r + 1.0 / 362880
+    p = p * r + 1.0 / 40320
+    p = p * r + 1.0 / 5040
+    p = p * r + 1.0 / 720
+    p = p * r + 1.0 / 120
+    p = p * r + 1.0 / 24
+    p = p * r + 1.0 / 6
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    power = np.int64((np.int64(k) + _EXPONENT_BIAS) << _MANTISSA_BITS)
+    return p * np.int64(power).view(np.float64)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_ORDERED)
+def _move_and_decay(scores: Array, change: Array, step: float, decay: Array) -> None:
+    """Set scores += step * change and decay = exp(-|scores|)."""
     for i in range(scores.size):
-        score = scores[i] + length * change[i]
-        moved[i] = score
-        x = max(-abs(score), -708.0)
-        k = (x * _LOG2_E + _ROUNDER) - _ROUNDER
-        r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-        p = 1.0 / 479001600
-        p = p * r + 1.0 / 39916800
-        p = p * r + 1.0 / 3628800
-        p = p * r + 1.0 / 362880
-        p = p * r + 1.0 / 40320
-        p = p * r + 1.0 / 5040
-        p = p * r + 1.0 / 720
-        p = p * r + 1.0 / 120
-        p = p * r + 1.0 / 24
-        p = p * r + 1.0 / 6
-        p = p * r + 0.5
-        p = p * r + 1.0
-        p = p * r + 1.0
-        power = np.int64((np.int64(k) + _EXPONENT_BIAS) << _MANTISSA_BITS)
-        decay[i] = p * np.int64(power).view(np.float64)
+        score = scores[i] + step * change[i]
+        scores[i] = score
+        decay[i] = _exp(max(-abs(score), -708.0))
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
 def _logistic_rows(
-    scores: Array,
-    decay: Array,
-    targets: NDArray[np.int16],
-    weight: Array,
-    residual: Array,
-    curvature: Array,
+    scores: Array, decay: Array, targets: Targets, weight: Array, residual: Array
 ) -> tuple[float, float, float]:
     """One task, at most _FACTORS rows: linear part of the loss, product of 1 + e, curvature."""
     linear = 0.0
@@ -77,113 +80,168 @@ def _logistic_rows(
         w = weight[i] * belongs
         odds = 1.0 / (1.0 + e)
         positive = odds if s > 0.0 else e * odds
-        bent = w * (e * odds * odds)
         residual[i] = w * (positive - y)
-        curvature[i] = bent
-        total += bent
+        total += w * (e * odds * odds)
         linear += w * (max(s, 0.0) - y * s)
         product *= 1.0 + belongs * e
     return linear, product, total
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def logistic_terms(
+def logistic_move(
     scores: Array,
     change: Array,
-    lengths: Array,
-    targets: NDArray[np.int16],
+    steps: Array,
+    targets: Targets,
     weight: Array,
     unit_weight: bool,
-    moved: Array,
     residual: Array,
-    curvature: Array,
 ) -> tuple[Array, Array]:
-    """Move every task's scores and find loss, residual and curvature there, in one pass.
+    """Set scores += step * change; find residuals, losses and curvatures there, in one pass.
 
     With s the moved score, e = exp(-|s|), w the row's weight (0 where the target is negative):
     loss = w (max(s, 0) - y s + log(1 + e)), residual = w (sigmoid(s) - y),
-    curvature = w e / (1 + e)^2. Arrays are (T, n) but for `lengths` (T,) and `weight` (n,).
-    Returns the loss and the mean curvature (per unit of weight) of every task.
+    curvature = w e / (1 + e)^2. Arrays are (T, n) but for `steps` (T,) and `weight` (n,).
+    Returns the sums (T,) of loss and curvature.
     """
     n_tasks, n_rows = scores.shape
-    total_weight = weight.sum()
-    value = np.zeros(n_tasks)
-    mean = np.zeros(n_tasks)
+    value, curvature = np.zeros(n_tasks), np.zeros(n_tasks)
     decay = np.empty(_FACTORS)
     for task in range(n_tasks):
         for start in range(0, n_rows, _FACTORS):
             rows = slice(start, min(start + _FACTORS, n_rows))
             e = decay[: rows.stop - start]
-            _moved_scores(
-                scores[task, rows], change[task, rows], lengths[task], moved[task, rows], e
-            )
-            linear, product, bent = _logistic_rows(
-                moved[task, rows],
-                e,
-                targets[task, rows],
-                weight[rows],
-                residual[task, rows],
-                curvature[task, rows],
+            _move_and_decay(scores[task, rows], change[task, rows], steps[task], e)
+            linear, product, curved = _logistic_rows(
+                scores[task, rows], e, targets[task, rows], weight[rows], residual[task, rows]
             )
             value[task] += linear
-            mean[task] += bent
+            curvature[task] += curved
             if unit_weight:
                 value[task] += math.log(product)
             else:
                 for i in range(e.size):
                     if targets[task, start + i] >= 0:
                         value[task] += weight[start + i] * math.log1p(e[i])
-        mean[task] /= total_weight
-    return value, mean
+    return value, curvature
+
+
+@njit(nogil=True, cache=True, fastmath=_MAXIMA)
+def _sup_norm(values: Array) -> float:
+    highest = 0.0
+    for i in range(values.size):
+        highest = max(highest, abs(values[i]))
+    return highest
+
+
+@njit(nogil=True, cache=True, fastmath=_MAXIMA)
+def _move_and_raise(scores: Array, change: Array, step: float, highest: Array) -> None:
+    """Set scores += step * change and raise `highest` to them."""
+    for i in range(scores.size):
+        scores[i] += step * change[i]
+        highest[i] = max(highest[i], scores[i])
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
-def csr_times(
-    indptr: NDArray[np.int32],
-    indices: NDArray[np.int32],
-    data: Array,
-    dense: Array,
-    out: Array,
-) -> None:
-    """Compute out (n, c) = A (n, q) @ dense (q, c).
+def logistic_along(residual: Array, change: Array, inverse_weight: Array) -> tuple[Array, Array]:
+    """Second derivative (T,) of the losses along a change of the scores, and its largest entry.
 
-    Four entries of a row are taken together, so that a sum is loaded and stored once for four.
+    A row's curvature w p (1 - p) is rebuilt from its residual r = w (p - y): |r| (1 - |r| / w).
     """
-    n_columns = dense.shape[1]
-    for row in range(out.shape[0]):
-        target = out[row]
-        target[:] = 0.0
-        position = indptr[row]
-        stop = indptr[row + 1]
-        while position + 4 <= stop:
-            x0, x1 = data[position], data[position + 1]
-            x2, x3 = data[position + 2], data[position + 3]
-            s0, s1 = dense[indices[position]], dense[indices[position + 1]]
-            s2, s3 = dense[indices[position + 2]], dense[indices[position + 3]]
-            for column in range(n_columns):
-                target[column] += (
-                    x0 * s0[column] + x1 * s1[column] + x2 * s2[column] + x3 * s3[column]
-                )
-            position += 4
-        while position < stop:
-            x0 = data[position]
-            s0 = dense[indices[position]]
-            for column in range(n_columns):
-                target[column] += x0 * s0[column]
-            position += 1
-
-
-@njit(nogil=True, cache=True, fastmath=_SUMS)
-def logistic_bend(curvature: Array, change: Array) -> Array:
-    """Sum over rows of curvature * change^2 for every task: (T, n), (T, n) -> (T,)."""
     n_tasks, n_rows = change.shape
-    bend = np.zeros(n_tasks)
+    total, largest = np.zeros(n_tasks), np.zeros(n_tasks)
     for task in range(n_tasks):
-        total = 0.0
+        curved = 0.0
         for row in range(n_rows):
-            total += curvature[task, row] * change[task, row] * change[task, row]
-        bend[task] = total
-    return bend
+            wrong = abs(residual[task, row])
+            c = change[task, row]
+            curved += wrong * (1.0 - wrong * inverse_weight[row]) * c * c
+        total[task], largest[task] = curved, _sup_norm(change[task])
+    return total, largest
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_ORDERED)
+def _exponentials(values: Array) -> None:
+    for i in range(values.size):
+        values[i] = _exp(max(values[i], -708.0))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def softmax_move(
+    scores: Array,
+    change: Array,
+    steps: Array,
+    targets: Targets,
+    weight: Array,
+    residual: Array,
+) -> tuple[Array, Array]:
+    """Set scores += step * change; find residuals, losses and curvatures there, in one pass.
+
+    Scores, changes and residuals are (T, K, n), `steps` is (T,). With p = softmax(s) and w the
+    row's weight (0 where the target is negative): loss = -w log p_y, residual = w (p - [y]),
+    curvature (diagonal) = w p (1 - p). Returns the sums of loss (T,) and curvature (T, K).
+    """
+    n_tasks, size, n_rows = scores.shape
+    value, curvature = np.zeros(n_tasks), np.zeros((n_tasks, size))
+    highest, total = np.empty(_FACTORS), np.empty(_FACTORS)
+    for task in range(n_tasks):
+        for start in range(0, n_rows, _FACTORS):
+            stop = min(start + _FACTORS, n_rows)
+            top, below = highest[: stop - start], total[: stop - start]
+            top[:] = -np.inf
+            below[:] = 0.0
+            for k in range(size):
+                s, c = scores[task, k, start:stop], change[task, k, start:stop]
+                _move_and_raise(s, c, steps[task], top)
+            for k in range(size):
+                s, p = scores[task, k, start:stop], residual[task, k, start:stop]
+                for i in range(s.size):
+                    p[i] = s[i] - top[i]
+                _exponentials(p)
+                for i in range(s.size):
+                    below[i] += p[i]
+            y = targets[task, start:stop]
+            for i in range(y.size):
+                if y[i] >= 0:
+                    own = scores[task, y[i], start + i]
+                    value[task] += weight[start + i] * (math.log(below[i]) + top[i] - own)
+            for k in range(size):
+                p = residual[task, k, start:stop]
+                curved = 0.0
+                for i in range(p.size):
+                    w = weight[start + i] if y[i] >= 0 else 0.0
+                    prob = p[i] / below[i]
+                    curved += w * prob * (1.0 - prob)
+                    p[i] = w * (prob - (1.0 if y[i] == k else 0.0))
+                curvature[task, k] += curved
+    return value, curvature
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
+def softmax_along(
+    residual: Array, change: Array, targets: Targets, weight: Array
+) -> tuple[Array, Array]:
+    """Second derivative (T,) of the losses along a change of the scores, and its largest entry.
+
+    sum_k w p_k (c_k - c)^2 with c = sum_k p_k c_k; w p is rebuilt from the residual w (p - [y]).
+    """
+    n_tasks, size, n_rows = change.shape
+    total, largest = np.zeros(n_tasks), np.zeros(n_tasks)
+    for task in range(n_tasks):
+        for row in range(n_rows):
+            w = weight[row]
+            y = targets[task, row]
+            mean = 0.0
+            for k in range(size):
+                mean += residual[task, k, row] * change[task, k, row]
+            if y < 0 or w <= 0.0:
+                continue
+            mean = mean / w + change[task, y, row]
+            for k in range(size):
+                mass = residual[task, k, row] + (w if k == y else 0.0)
+                total[task] += mass * (change[task, k, row] - mean) ** 2
+        largest[task] = _sup_norm(change[task].ravel())
+    return total, largest
 
 
 @njit(nogil=True, cache=True, fastmath=_SUMS)
@@ -192,28 +250,28 @@ def quasi_newton_direction(
     steps: Array,
     changes: Array,
     inverse_products: Array,
-    lanes: NDArray[np.intp],
+    lanes: Indices,
     newest: int,
     diagonal: Array,
 ) -> Array:
     """The two-loop recursion of L-BFGS for every task.
 
-    `gradient` and `diagonal` (the initial Hessian) are (T, q). The memory of task t lies in lane
+    `gradient` and `diagonal` (the initial Hessian) are (T, q). The pairs of task t lie in lane
     `lanes[t]` of `steps` and `changes` (lanes, m, q) and of `inverse_products` (lanes, m):
     1 / (step . change), zero for an empty or unusable pair. Pairs lie in a ring whose youngest
     is `newest`.
     """
     n_tasks, n_coordinates = gradient.shape
-    memory = steps.shape[1]
+    n_pairs = steps.shape[1]
     direction = np.empty_like(gradient)
-    share = np.empty(memory)
+    share = np.empty(n_pairs)
     for task in range(n_tasks):
         p = direction[task]
         lane = lanes[task]
         for q in range(n_coordinates):
             p[q] = -gradient[task, q]
-        for age in range(memory):
-            slot = (newest - age) % memory
+        for age in range(n_pairs):
+            slot = (newest - age) % n_pairs
             rho = inverse_products[lane, slot]
             if rho > 0.0:
                 dot = 0.0
@@ -224,8 +282,8 @@ def quasi_newton_direction(
                     p[q] -= share[slot] * changes[lane, slot, q]
         for q in range(n_coordinates):
             p[q] /= diagonal[task, q]
-        for age in range(memory - 1, -1, -1):
-            slot = (newest - age) % memory
+        for age in range(n_pairs - 1, -1, -1):
+            slot = (newest - age) % n_pairs
             rho = inverse_products[lane, slot]
             if rho > 0.0:
                 dot = 0.0

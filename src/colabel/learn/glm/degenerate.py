@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, Indices
 
 _ABSENT_SCORE = -1e6  # far below any score, and harmless in sums
 
@@ -31,6 +31,10 @@ class ClassSupport:
 
     smoothed: Array
     absent: NDArray[np.bool_]
+
+    def take(self, tasks: Indices) -> ClassSupport:
+        """Return the support of some tasks."""
+        return ClassSupport(self.smoothed[tasks], self.absent[tasks])
 
     @property
     def constant(self) -> NDArray[np.bool_]:

@@ -2,25 +2,234 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Flags
+from colabel.core.arrays import Array, Flags, Indices
 from colabel.learn.glm._kernels import quasi_newton_direction
-from colabel.learn.glm.batch import Batch, Memory, Solution
-from colabel.learn.glm.design import DesignBlock
-from colabel.learn.glm.losses import Loss, Terms
+from colabel.learn.glm.objective import Objective
 
 _SUFFICIENT_DECREASE = 1e-4
 _MOST_HALVINGS = 40
-# A quadratic model of the loss holds for changes of the scores of a few units.
-_LARGEST_CHANGE = 20.0
-# Where all rows are saturated the curvature says nothing; this share of the residual bounds it.
-_CURVATURE_PER_RESIDUAL = 0.1
 # Relative rounding error of a sum of losses: decreases below it cannot be told from none.
 _VALUE_NOISE = 1e-13
+# Tasks that have converged leave once they are this share of the batch: leaving copies the rest.
+_SHARE_TO_LEAVE = 0.25
+
+
+@dataclass(frozen=True)
+class Ridge:
+    r"""An L2 penalty :math:`\frac12 \sum_k \lambda_{tk} w_{tk}^2` of every task.
+
+    Attributes
+    ----------
+    strength : (T, 1 or K, q)
+        :math:`\lambda`; zero for coordinates that are not penalised.
+    free : (T, 1 or K, q) of 0 and 1, or None
+        Zero for coordinates that stay zero.
+    """
+
+    strength: Array
+    free: Array | None = None
+
+    def take(self, tasks: Flags | Indices) -> Ridge:
+        """Return the penalty of some tasks."""
+        return Ridge(self.strength[tasks], None if self.free is None else self.free[tasks])
+
+    def value(self, coef: Array) -> Array:
+        """Penalties (T,) of coefficients (T, K, q)."""
+        return 0.5 * _dot(self.strength * coef, coef)
+
+    def add_gradient(self, coef: Array, gradient: Array) -> Array:
+        """Add the penalty's gradient to that of the losses, (T, K, q)."""
+        gradient += self.strength * coef
+        if self.free is not None:
+            gradient *= self.free
+        return gradient
+
+
+@dataclass
+class CurvaturePairs:
+    """The last m steps and gradient changes of every task, in a ring.
+
+    A task keeps its lane for as long as the pairs live.
+    """
+
+    steps: Array  # (lanes, m, K q)
+    changes: Array  # (lanes, m, K q)
+    inverse_products: Array  # (lanes, m), zero where there is no usable pair
+    newest: int
+
+    @classmethod
+    def empty(cls, n_tasks: int, size: int, n_coordinates: int) -> CurvaturePairs:
+        """Room for `size` pairs of every task."""
+        pairs = (n_tasks, size, n_coordinates)
+        return cls(np.empty(pairs), np.empty(pairs), np.zeros((n_tasks, size)), -1)
+
+    def take(self, lanes: Indices) -> CurvaturePairs:
+        """Return a copy with the lanes asked for, in that order."""
+        parts = (self.steps[lanes], self.changes[lanes], self.inverse_products[lanes])
+        return CurvaturePairs(*parts, self.newest)
+
+    def penalised(self, added: Array) -> CurvaturePairs:
+        """Return what the pairs would be with `added` (T, 1 or K, q) on top of the penalty.
+
+        A penalty's share of a gradient change is known: its strength times the step.
+        """
+        n_lanes, n_pairs, _ = self.steps.shape
+        moved = self.changes.reshape(n_lanes, n_pairs, -1, added.shape[2])
+        steps = self.steps.reshape(moved.shape)
+        changes = self.changes.copy()
+        inverse = np.zeros_like(self.inverse_products)
+        for slot in np.flatnonzero(self.inverse_products.any(axis=0)):
+            changed = moved[:, slot] + added * steps[:, slot]
+            changes[:, slot] = changed.reshape(n_lanes, -1)
+            usable = self.inverse_products[:, slot] > 0
+            inverse[:, slot] = _inverse(self.steps[:, slot], changes[:, slot]) * usable
+        return CurvaturePairs(self.steps, changes, inverse, self.newest)
+
+    def remember(self, lanes: Indices, step: Array, change: Array) -> None:
+        """Overwrite the oldest pair of `lanes` by step and change (T, K q)."""
+        self.newest = (self.newest + 1) % self.steps.shape[1]
+        self.steps[lanes, self.newest] = step
+        self.changes[lanes, self.newest] = change
+        self.inverse_products[:, self.newest] = 0.0
+        self.inverse_products[lanes, self.newest] = _inverse(step, change)
+
+
+def _inverse(step: Array, change: Array) -> Array:
+    product = np.einsum("tq,tq->t", step, change)
+    usable = product > np.finfo(float).tiny
+    return np.asarray(usable / np.where(usable, product, 1.0))
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where a solver ended.
+
+    Attributes
+    ----------
+    coef : (T, K, q)
+    decrement : (T,)
+        Newton decrement at the last look, see `LBFGS`.
+    n_iter : (T,)
+        Iterations of every task.
+    converged : (T,) of bool
+    pairs : CurvaturePairs
+        What was learned of each task's curvature.
+    """
+
+    coef: Array
+    decrement: Array
+    n_iter: Indices
+    converged: Flags
+    pairs: CurvaturePairs
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    r"""Limited-memory BFGS over all tasks of an objective in lockstep.
+
+    Minimises :math:`F_t = f_t + \frac12 \|w\|^2_{\lambda_t}` for every task t, until its Newton
+    decrement
+
+    .. math:: \delta_t = \bigl(g^\top H^{-1} g\bigr)^{1/2} \le \mathrm{tol}
+
+    with g the gradient of :math:`F_t` and H its Hessian as the quasi-Newton matrix knows it.
+    About :math:`\delta^2 / 2` nats separate the objective from its minimum, and the estimate is
+    :math:`\delta` of its own standard errors away: the same for a frequent label and a rare one,
+    for few rows and many, in whatever units the features are. (A bound on the gradient of the mean
+    loss, as scikit-learn has it, is loose for rare labels, whose gradient is small everywhere.)
+
+    The initial Hessian is diagonal in the objective's coordinates. One forward and one transposed
+    product serve all tasks in an iteration: a trial step changes the scores linearly, so line
+    searches need no product.
+
+    Parameters
+    ----------
+    tol : float
+        Bound on the Newton decrement.
+    max_iter : int
+        Bound on the number of iterations.
+    n_pairs : int
+        Number of steps remembered.
+    """
+
+    tol: float = 1e-3
+    max_iter: int = 1000
+    n_pairs: int = 15
+
+    def solve(
+        self,
+        objective: Objective,
+        ridge: Ridge,
+        start: Array,
+        pairs: CurvaturePairs | None = None,
+    ) -> Solution:
+        """Fit every task from `start` (T, K, q), which the objective begins at too.
+
+        `pairs`, if given, tell the curvature of these tasks near by; they are used up.
+        """
+        n_tasks, n_scores, n_coordinates = objective.shape
+        pairs = pairs or CurvaturePairs.empty(n_tasks, self.n_pairs, n_scores * n_coordinates)
+        state = _State(np.arange(n_tasks), start, ridge)
+        found = _Found(start)
+        done = stalled = np.zeros(n_tasks, dtype=bool)
+        value = objective.value() + ridge.value(start)
+        gradient = ridge.add_gradient(start, objective.gradient())
+        for iteration in range(self.max_iter + 1):
+            direction = _direction(objective, state, gradient, pairs)
+            slope = _dot(gradient, direction)
+            decrement = np.sqrt(np.maximum(-slope, 0.0))
+            ready = (decrement <= self.tol) | stalled | (iteration == self.max_iter)
+            found.store(state, ready & ~done, decrement, iteration)
+            done = done | ready
+            if done.all():
+                break
+            if done.sum() >= _SHARE_TO_LEAVE * len(done):
+                active = ~done
+                objective.keep(active)
+                state, value, gradient = state.keep(active), value[active], gradient[active]
+                direction, slope, done = direction[active], slope[active], done[active]
+            length, value = _search_line(objective, state, direction, slope, value, done)
+            stalled = length == 0.0
+            step = length[:, None, None] * direction
+            state = _State(state.task, state.coef + step, state.ridge)
+            previous = gradient
+            gradient = state.ridge.add_gradient(state.coef, objective.gradient())
+            pairs.remember(state.task, _flat(step), _flat(gradient - previous))
+        return found.solution(self.tol, pairs)
+
+
+@dataclass(frozen=True)
+class _State:
+    """The tasks still at work: their positions (T,), coefficients (T, K, q) and penalties."""
+
+    task: Indices
+    coef: Array
+    ridge: Ridge
+
+    def keep(self, active: Flags) -> _State:
+        return _State(self.task[active], self.coef[active], self.ridge.take(active))
+
+
+class _Found:
+    """Collects the tasks as they leave."""
+
+    def __init__(self, start: Array) -> None:
+        self.coef = np.empty_like(start)
+        self.decrement = np.empty(len(start))
+        self.n_iter = np.empty(len(start), dtype=np.intp)
+
+    def store(self, state: _State, done: Flags, decrement: Array, iteration: int) -> None:
+        task = state.task[done]
+        self.coef[task] = state.coef[done]
+        self.decrement[task] = decrement[done]
+        self.n_iter[task] = iteration
+
+    def solution(self, tol: float, pairs: CurvaturePairs) -> Solution:
+        return Solution(self.coef, self.decrement, self.n_iter, self.decrement <= tol, pairs)
 
 
 def _flat(array: Array) -> Array:
@@ -29,198 +238,51 @@ def _flat(array: Array) -> Array:
 
 def _dot(left: Array, right: Array) -> Array:
     """Inner product of every task: (T, K, q), (T, K, q) -> (T,)."""
-    product: Array = np.einsum("tq,tq->t", _flat(left), _flat(right))
-    return product
+    return np.asarray(np.einsum("tq,tq->t", _flat(left), _flat(right)))
 
 
-@dataclass
-class _State:
-    """The tasks still in the batch."""
-
-    task: NDArray[np.intp]  # positions in the caller's batch
-    targets: NDArray[np.int16]
-    penalty: Array  # (T, 1, q): zero for the intercept
-    free: Array | None  # (T, 1 or K, q): zero for coordinates that stay zero
-    total: Array  # (T,) sum of row weights
-    coef: Array  # (T, K, q)
-    terms: Terms  # the loss at the task's scores
-    value: Array  # (T,) objective
-
-    def keep(self, active: Flags) -> _State:
-        return _State(
-            self.task[active],
-            self.targets[active],
-            self.penalty[active],
-            None if self.free is None else self.free[active],
-            self.total[active],
-            self.coef[active],
-            Terms(*(part[active] for part in self.terms)),
-            self.value[active],
-        )
-
-    def undone(self, before: _State, tasks: Flags) -> _State:
-        """Take some tasks back to where they were."""
-        for part, old in zip(self.terms, before.terms, strict=True):
-            part[tasks] = old[tasks]
-        self.coef[tasks], self.value[tasks] = before.coef[tasks], before.value[tasks]
-        return self
-
-
-@dataclass(frozen=True)
-class LBFGS:
-    r"""Limited-memory BFGS over all tasks of a batch in lockstep.
-
-    Minimises, for every task t with penalty :math:`\lambda_t`,
-
-    .. math:: f_t(w, b) = \sum_i \omega_{i} \ell(w \cdot x_i + b, y_{ti})
-              + \tfrac{\lambda_t}{2} \|w\|^2
-
-    until no entry of the gradient of :math:`f_t / \sum_i \omega_i` is larger than `tol`: the
-    objective and the stopping rule of scikit-learn's `LogisticRegression`.
-
-    The initial Hessian is diagonal in the design's coordinates. One forward and one transposed
-    product serve all the tasks in an iteration: a trial step changes the scores linearly, so
-    line searches need no product. Tasks that have converged leave the batch.
-
-    Parameters
-    ----------
-    tol : float
-        Bound on the entries of the gradient.
-    max_iter : int
-        Bound on the number of iterations.
-    memory : int
-        Number of steps remembered.
-    """
-
-    tol: float = 1e-4
-    max_iter: int = 1000
-    memory: int = 15
-
-    def solve(self, block: DesignBlock, loss: Loss, batch: Batch) -> Solution:
-        """Fit every task of `batch` on the rows of `block`."""
-        state = _start(block, loss, batch)
-        n_tasks, n_scores, n_coordinates = state.coef.shape
-        memory = batch.memory or Memory.empty(n_tasks, self.memory, n_scores * n_coordinates)
-        solution = _Unfinished(state)
-        stalled = np.zeros(n_tasks, dtype=bool)
-        gradient = _gradient(block, state)
-        for iteration in range(self.max_iter + 1):
-            residual = block.largest(gradient) / state.total
-            active = (residual > self.tol) & ~stalled & (iteration < self.max_iter)
-            if not active.all():
-                solution.store(state, ~active, residual, iteration)
-                state, gradient = state.keep(active), gradient[active]
-                if not active.any():
-                    break
-            moved, stalled = _step(block, loss, batch, state, memory, gradient)
-            previous, gradient = gradient, _gradient(block, moved)
-            memory.remember(state.task, _flat(moved.coef - state.coef), _flat(gradient - previous))
-            state = moved
-        return solution.finish(block, self.tol, memory)
-
-
-class _Unfinished:
-    """Collects the tasks as they leave the batch."""
-
-    def __init__(self, state: _State) -> None:
-        self.coef = np.empty_like(state.coef)
-        self.scores = np.empty_like(state.terms.scores)
-        self.residual = np.empty(len(state.task))
-        self.n_iter = np.empty(len(state.task), dtype=np.intp)
-
-    def store(self, state: _State, done: Flags, residual: Array, iteration: int) -> None:
-        task = state.task[done]
-        self.coef[task] = state.coef[done]
-        self.scores[task] = state.terms.scores[done]
-        self.residual[task] = residual[done]
-        self.n_iter[task] = iteration
-
-    def finish(self, block: DesignBlock, tol: float, memory: Memory) -> Solution:
-        coef = block.from_coordinates(self.coef)
-        converged = self.residual <= tol
-        return Solution(coef, self.scores, self.residual, self.n_iter, converged, memory)
-
-
-def _start(block: DesignBlock, loss: Loss, batch: Batch) -> _State:
-    coef: Array
-    if batch.start is None:
-        coef = np.zeros((batch.n_tasks, loss.n_scores, block.n_coordinates))
-    else:
-        coef = block.to_coordinates(batch.start)
-    penalty = np.repeat(batch.penalty[:, None, None], block.n_coordinates, axis=2)
-    penalty[:, :, -1] = 0.0
-    free = _free_coordinates(batch, block.n_coordinates)
-    if free is not None:
-        coef = coef * free
-    scores = block.scores(coef)
-    if batch.offset is not None:
-        scores += batch.offset
-    at_start = np.zeros(batch.n_tasks)
-    terms = loss.terms(scores, scores, at_start, batch.targets, batch.weight)
-    value = terms.value + 0.5 * _dot(penalty * coef, coef)
-    total = np.maximum(batch.total_weight(), np.finfo(float).tiny)
-    task = np.arange(batch.n_tasks)
-    return _State(task, batch.targets, penalty, free, total, coef, terms, value)
-
-
-def _free_coordinates(batch: Batch, n_coordinates: int) -> Array | None:
-    if batch.allowed is None and batch.absent is None:
-        return None
-    n_scores = 1 if batch.absent is None else batch.absent.shape[1]
-    free = np.ones((batch.n_tasks, n_scores, n_coordinates))
-    if batch.allowed is not None:
-        n_extra = batch.allowed.shape[1]
-        free[:, :, n_coordinates - 1 - n_extra : -1] = batch.allowed[:, None, :]
-    if batch.absent is not None:
-        free[batch.absent] = 0.0
-    return free
-
-
-def _gradient(block: DesignBlock, state: _State) -> Array:
-    gradient = block.pullback(state.terms.residual)
-    gradient += state.penalty * state.coef
-    if state.free is not None:
-        gradient *= state.free
-    return gradient
-
-
-def _step(
-    block: DesignBlock, loss: Loss, batch: Batch, state: _State, memory: Memory, gradient: Array
-) -> tuple[_State, Flags]:
-    """Move every task along its quasi-Newton direction; flag those that cannot move."""
-    diagonal = _mean_curvature(state.terms)[:, :, None] * block.scale + state.penalty
+def _direction(
+    objective: Objective, state: _State, gradient: Array, pairs: CurvaturePairs
+) -> Array:
+    diagonal = objective.diagonal()
+    diagonal += state.ridge.strength
     np.maximum(diagonal, 1e-10 * diagonal.max(axis=2, keepdims=True) + 1e-300, out=diagonal)
-    direction = quasi_newton_direction(
+    return quasi_newton_direction(
         _flat(gradient),
-        memory.steps,
-        memory.changes,
-        memory.inverse_products,
+        pairs.steps,
+        pairs.changes,
+        pairs.inverse_products,
         state.task,
-        memory.newest,
+        pairs.newest,
         _flat(diagonal),
     ).reshape(gradient.shape)
-    change = block.scores(direction)
-    slope = _dot(gradient, direction)
-    bend = loss.bend(state.terms.curvature, change)
-    bend += _dot(state.penalty * direction, direction)
+
+
+def _search_line(
+    objective: Objective,
+    state: _State,
+    direction: Array,
+    slope: Array,
+    value: Array,
+    done: Flags,
+) -> tuple[Array, Array]:
+    """Lengths (T,) and values (T,) where the objective has decreased.
+
+    The length is zero for tasks that are done and for those that cannot move.
+    """
+    line = objective.along(direction)
+    curvature = line.curvature + _dot(state.ridge.strength * direction, direction)
     # Where the objective is nearly quadratic this is the exact minimum along the line.
-    farthest = _LARGEST_CHANGE / np.maximum(np.abs(_flat(change)).max(axis=1), 1e-300)
-    length = np.minimum(-slope / np.maximum(bend, 1e-300), farthest)
+    length = np.minimum(-slope / np.maximum(curvature, 1e-300), line.farthest)
+    length[done] = 0.0
     for _ in range(_MOST_HALVINGS):
-        coef = state.coef + length[:, None, None] * direction
-        terms = loss.terms(state.terms.scores, change, length, state.targets, batch.weight)
-        value = terms.value + 0.5 * _dot(state.penalty * coef, coef)
-        allowed = state.value + _SUFFICIENT_DECREASE * length * slope
-        enough = value <= allowed + _VALUE_NOISE * np.abs(state.value)
+        losses = objective.move(length)
+        new = losses + state.ridge.value(state.coef + length[:, None, None] * direction)
+        allowed = value + _SUFFICIENT_DECREASE * length * slope
+        enough = done | (new <= allowed + _VALUE_NOISE * np.abs(value))
         if enough.all():
-            break
+            return length, np.asarray(np.where(done, value, new))
         length = np.where(enough, length, 0.5 * length)
-    moved = replace(state, coef=coef, terms=terms, value=value)
-    return (moved if enough.all() else moved.undone(state, ~enough)), ~enough
-
-
-def _mean_curvature(terms: Terms) -> Array:
-    n_rows = terms.residual.shape[2]
-    floor = _CURVATURE_PER_RESIDUAL * np.abs(terms.residual).sum(axis=2) / max(1, n_rows)
-    curvature: Array = np.maximum(terms.mean_curvature, floor)
-    return curvature
+    length = np.where(enough, length, 0.0)
+    objective.move(length)
+    return length, np.asarray(np.where(enough & ~done, new, value))

@@ -7,49 +7,53 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from colabel.core.arrays import Array, Targets
-from colabel.learn.glm._kernels import logistic_bend, logistic_terms
+from colabel.learn.glm._kernels import (
+    logistic_along,
+    logistic_move,
+    softmax_along,
+    softmax_move,
+)
 
 
-class Terms(NamedTuple):
-    """A loss at given scores.
+class Sums(NamedTuple):
+    """What a pass over the rows adds up.
 
     Attributes
     ----------
-    scores : (T, K, n)
-        The scores.
     value : (T,)
         Weighted sum of the loss over the task's rows.
-    residual : (T, K, n)
-        Derivative of the loss with respect to the scores.
-    curvature : (T, K, n, ...)
-        What `Loss.bend` needs of the second derivative.
-    mean_curvature : (T, K)
-        Diagonal second derivative per unit of row weight.
+    curvature : (T, K)
+        Weighted sum of its diagonal second derivative by the scores.
     """
 
-    scores: Array
     value: Array
-    residual: Array
     curvature: Array
-    mean_curvature: Array
 
 
 class Loss(Protocol):
-    """What a solver asks of a loss. K is the number of scores a task has for each row."""
+    """What an objective asks of a loss. K is the number of scores a task has for each row."""
 
     n_scores: int
 
-    def terms(
-        self, scores: Array, change: Array, length: Array, targets: Targets, weight: Array | None
-    ) -> Terms:
-        """The loss at `scores + length * change`.
+    def move(
+        self,
+        scores: Array,
+        change: Array,
+        steps: Array,
+        targets: Targets,
+        weight: Array | None,
+        residual: Array,
+    ) -> Sums:
+        """Set scores (T, K, n) += steps (T,) * change, and `residual` to the derivative there.
 
-        Shapes are (T, K, n), (T, K, n), (T,), (T, n) and (n,).
+        Targets are (T, n), negative for rows that do not belong to the task; weights are (n,).
         """
         ...
 
-    def bend(self, curvature: Array, change: Array) -> Array:
-        """Second derivative (T,) of the value along a change of the scores (T, K, n)."""
+    def along(
+        self, residual: Array, change: Array, targets: Targets, weight: Array | None
+    ) -> tuple[Array, Array]:
+        """Second derivative (T,) along a change (T, K, n) of the scores; its sup-norm (T,)."""
         ...
 
     def log_prob(self, scores: Array) -> Array:
@@ -65,44 +69,38 @@ class Logistic:
     r"""Two classes, one score: the log-odds of class 1.
 
     .. math:: \ell(s, y) = \log(1 + e^s) - y s, \quad y \in \{0, 1\}
-
-    Rows whose target is negative do not belong to the task and contribute nothing.
     """
 
     n_scores = 1
 
-    def terms(
-        self, scores: Array, change: Array, length: Array, targets: Targets, weight: Array | None
-    ) -> Terms:
-        """See `Loss.terms`."""
-        shape = scores.shape
-        moved, residual, curvature = (np.empty((shape[0], shape[2])) for _ in range(3))
-        value, mean_curvature = logistic_terms(
-            scores.reshape(moved.shape),
-            change.reshape(moved.shape),
-            length,
+    def move(
+        self,
+        scores: Array,
+        change: Array,
+        steps: Array,
+        targets: Targets,
+        weight: Array | None,
+        residual: Array,
+    ) -> Sums:
+        value, curvature = logistic_move(
+            scores[:, 0],
+            change[:, 0],
+            steps,
             targets,
             _row_weight(targets, weight),
             weight is None,
-            moved,
-            residual,
-            curvature,
+            residual[:, 0],
         )
-        return Terms(
-            moved.reshape(shape),
-            value,
-            residual.reshape(shape),
-            curvature.reshape(shape),
-            mean_curvature[:, None],
-        )
+        return Sums(value, curvature[:, None])
 
-    def bend(self, curvature: Array, change: Array) -> Array:
-        """See `Loss.bend`."""
-        n_tasks = change.shape[0]
-        return logistic_bend(curvature.reshape(n_tasks, -1), change.reshape(n_tasks, -1))
+    def along(
+        self, residual: Array, change: Array, targets: Targets, weight: Array | None
+    ) -> tuple[Array, Array]:
+        row_weight = _row_weight(targets, weight)
+        inverse = np.divide(1.0, row_weight, out=np.zeros_like(row_weight), where=row_weight > 0)
+        return logistic_along(residual[:, 0], change[:, 0], inverse)
 
     def log_prob(self, scores: Array) -> Array:
-        """See `Loss.log_prob`."""
         return np.concatenate([-np.logaddexp(0, scores), -np.logaddexp(0, -scores)], axis=1)
 
 
@@ -118,38 +116,27 @@ class Softmax:
     def __init__(self, n_classes: int) -> None:
         self.n_scores = n_classes
 
-    def terms(
-        self, scores: Array, change: Array, length: Array, targets: Targets, weight: Array | None
-    ) -> Terms:
-        """See `Loss.terms`."""
-        moved = scores + length[:, None, None] * change
-        total_weight = _row_weight(targets, weight).sum()
-        row_weight = _row_weight(targets, weight) * (targets >= 0)  # (T, n)
-        log_prob = self.log_prob(moved)
-        classes = np.arange(self.n_scores, dtype=targets.dtype)[:, None]
-        is_target = targets[:, None, :] == classes
-        value = -np.einsum("tn,tkn->t", row_weight, np.where(is_target, log_prob, 0.0))
-        prob = np.exp(log_prob)
-        every_weight = np.broadcast_to(row_weight[:, None, :], prob.shape)
-        residual = (prob - is_target) * every_weight
-        mean_curvature = (every_weight * prob * (1 - prob)).sum(axis=2) / total_weight
-        # A row's second derivative w (diag(p) - p p') is rebuilt from p and w: K numbers, not K^2.
-        curvature = np.stack([prob, every_weight], axis=-1)
-        return Terms(moved, value, residual, curvature, mean_curvature)
+    def move(
+        self,
+        scores: Array,
+        change: Array,
+        steps: Array,
+        targets: Targets,
+        weight: Array | None,
+        residual: Array,
+    ) -> Sums:
+        row_weight = _row_weight(targets, weight)
+        return Sums(*softmax_move(scores, change, steps, targets, row_weight, residual))
 
-    def bend(self, curvature: Array, change: Array) -> Array:
-        """See `Loss.bend`."""
-        prob, weight = curvature[..., 0], curvature[..., 1]
-        mean = np.sum(prob * change, axis=1, keepdims=True)
-        bend: Array = np.einsum("tkn,tkn->t", weight * prob, (change - mean) ** 2)
-        return bend
+    def along(
+        self, residual: Array, change: Array, targets: Targets, weight: Array | None
+    ) -> tuple[Array, Array]:
+        return softmax_along(residual, change, targets, _row_weight(targets, weight))
 
     def log_prob(self, scores: Array) -> Array:
-        """See `Loss.log_prob`."""
         shifted = scores - scores.max(axis=1, keepdims=True)
         log_sum = np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-        result: Array = shifted - log_sum
-        return result
+        return np.asarray(shifted - log_sum)
 
 
 def loss_for(n_classes: int) -> Loss:

@@ -1,0 +1,394 @@
+"""Designs: how the rows x are stored, and the products that learning needs of them.
+
+Learning works in the *coordinates* of a design, not in the user's features. Dense rows are
+centred and rotated to their principal axes: an L2 penalty, of single coefficients or of groups, is
+blind to rotations, and along principal axes a diagonal preconditioner comes close to the true
+curvature. Sparse rows keep those of their columns that are not empty. The last coordinate is
+constant.
+
+Everything is computed when a design is made: designs are values that threads may share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+
+from colabel.core.arrays import Array, Flags, Indices, is_sparse
+from colabel.core.used_columns import UsedColumns
+from colabel.learn._products import csr_times
+
+# Above this many coordinates, the cubic cost of finding principal axes outweighs their use.
+_LARGEST_ROTATION = 1500
+# Below this many rows a design is solved in the span of its rows, where that is the smaller space.
+_LARGEST_ROW_SPACE = 400
+# Principal axes of features whose energies differ by more would drown the weakest in rounding.
+_WIDEST_ENERGY_RANGE = 1e8
+# Directions whose variance is below this share of the largest are numerically absent.
+_RANK_TOLERANCE = 1e-12
+_ROWS_AT_ONCE = 1 << 13
+
+
+class Coordinates(Protocol):
+    """Linear map between coefficients of features and of coordinates, the constant last."""
+
+    def enter(self, coef: Array) -> Array:
+        """Coefficients (..., p + 1) of features as coordinates (..., q)."""
+        ...
+
+    def leave(self, coef: Array) -> Array:
+        """Inverse of `enter` for a solution: (..., q) -> (..., p + 1)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Axes:
+    """z = (x - mean) @ basis; the last `n_plain` features are centred but not rotated."""
+
+    mean: Array  # (p,)
+    basis: Array | None  # (p - n_plain, r) orthonormal columns, None for the identity
+    n_plain: int = 0
+
+    def rotate(self, features: Array) -> Array:
+        """Turn features (..., p) to the axes."""
+        if self.basis is None:
+            return features
+        cut = features.shape[-1] - self.n_plain
+        turned = features[..., :cut] @ self.basis
+        if not self.n_plain:
+            return np.asarray(turned)
+        return np.concatenate([turned, features[..., cut:]], axis=-1)
+
+    def enter(self, coef: Array) -> Array:
+        weights, constant = coef[..., :-1], coef[..., -1:]
+        constant = constant + (weights @ self.mean)[..., None]
+        return np.concatenate([self.rotate(weights), constant], axis=-1)
+
+    def leave(self, coef: Array) -> Array:
+        turned, constant = coef[..., :-1], coef[..., -1:]
+        if self.basis is None:
+            weights = turned
+        else:
+            cut = self.basis.shape[1]
+            parts = [turned[..., :cut] @ self.basis.T, turned[..., cut:]]
+            weights = np.concatenate(parts, axis=-1)
+        constant = constant - (weights @ self.mean)[..., None]
+        return np.concatenate([weights, constant], axis=-1)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Coordinates are features: those in use, or all (None)."""
+
+    used: UsedColumns | None
+
+    def enter(self, coef: Array) -> Array:
+        return np.array(coef) if self.used is None else coef[..., self.used.positions]
+
+    def leave(self, coef: Array) -> Array:
+        return coef if self.used is None else self.used.spread(coef)
+
+
+@dataclass(frozen=True)
+class RowSpace:
+    """Coordinates in the span of the rows: an L2-regularised solution lies in it.
+
+    With rows R = U S V', the coordinates of w are V'w = S^-1 U' R w, and w = R' U S^-1 a.
+    """
+
+    outer: Coordinates
+    rows: Any  # (n, q - 1) dense or CSR, in outer coordinates
+    scaled_left: Array  # U S^-1, (n, r)
+
+    def enter(self, coef: Array) -> Array:
+        outer = self.outer.enter(coef)
+        flat = outer[..., :-1].reshape(-1, outer.shape[-1] - 1)
+        inner = np.asarray(self.rows @ flat.T).T @ self.scaled_left
+        return np.concatenate([inner.reshape(*coef.shape[:-1], -1), outer[..., -1:]], axis=-1)
+
+    def leave(self, coef: Array) -> Array:
+        inner = coef[..., :-1].reshape(-1, coef.shape[-1] - 1)
+        flat = np.asarray(self.rows.T @ (self.scaled_left @ inner.T)).T
+        outer = np.concatenate([flat.reshape(*coef.shape[:-1], -1), coef[..., -1:]], axis=-1)
+        return self.outer.leave(outer)
+
+
+@dataclass(frozen=True)
+class Design:
+    """Rows in coordinates, with a constant column at the end.
+
+    Attributes
+    ----------
+    rows : (n, q) array or CSR
+        Coordinates of the rows; the last column is `level`.
+    columns : (q, n) CSR or None
+        The transposed rows where they are sparse: gathering from it is faster than scattering.
+    weight : (n,) or None
+        Weights of the rows, which count in `energy`.
+    coordinates : Coordinates
+    level : float
+        Value of the constant coordinate.
+    n_extra : int
+        Number of coordinates before the constant that are extra features as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> design = Design.of(np.array([[0.0], [2.0]]))
+    >>> abs(design.times(np.array([[1.0], [0.0]]))).ravel()  # centred
+    array([1., 1.])
+    """
+
+    rows: Any
+    columns: Any
+    weight: Array | None
+    coordinates: Coordinates
+    level: float = 1.0
+    n_extra: int = 0
+
+    @classmethod
+    def of(cls, X: Any, weight: Array | None = None, extra: Array | None = None) -> Design:
+        """Wrap a dense array or SciPy sparse matrix of shape (n, p).
+
+        Row weights (n,) shape the coordinates, so that a row of weight 2 counts like two rows.
+        Further features `extra` (n, e), such as the labels in a chain, come after those of X and
+        are coordinates of their own, so that a task may leave some of them out or penalise them
+        differently.
+        """
+        n_extra = 0 if extra is None else extra.shape[1]
+        if is_sparse(X):
+            ones = np.ones((X.shape[0], 1))
+            added = ones if extra is None else np.hstack([extra, ones])
+            whole = sp.hstack([sp.csr_array(X, dtype=np.float64), sp.csr_array(added)], "csr")
+            whole.sort_indices()
+            return _sparse(sp.csr_array(whole), weight, Columns(None), n_extra)
+        X = np.asarray(X, dtype=np.float64)
+        axes = _principal_axes(X, weight)
+        if extra is not None:
+            mean = np.average(extra, axis=0, weights=weight)
+            axes = Axes(np.concatenate([axes.mean, mean]), axes.basis, n_extra)
+        rank = X.shape[1] if axes.basis is None else axes.basis.shape[1]
+        rows = np.ones((X.shape[0], rank + n_extra + 1))
+        for part in _parts(len(X)):  # no second array as large as X
+            joined = X[part] if extra is None else np.hstack([X[part], extra[part]])
+            rows[part, :-1] = axes.rotate(joined - axes.mean)
+        return cls(rows, None, weight, axes, n_extra=n_extra)
+
+    @classmethod
+    def constant(cls, n_features: int, weight: Array | None = None) -> Design:
+        """No features at all: one row of one constant, shared by all rows, of weights (n,)."""
+        axes = Axes(np.zeros(n_features), np.zeros((n_features, 0)))
+        return cls(np.ones((1, 1)), None, weight, axes)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return int(self.rows.shape[0])
+
+    @property
+    def n_coordinates(self) -> int:
+        """Number of coordinates q, the constant included."""
+        return int(self.rows.shape[1])
+
+    @property
+    def shared(self) -> bool:
+        """Whether all rows of the data share one row of features."""
+        return self.n_rows == 1
+
+    def times(self, coef: Array) -> Array:
+        """(n, q) @ (q, c)."""
+        if is_sparse(self.rows):
+            return _csr_product(self.rows, coef)
+        return np.asarray(self.rows @ coef)
+
+    def pullback(self, slope: Array) -> Array:
+        """(q, n) @ (n, c), the transposed product."""
+        if is_sparse(self.rows):
+            return _csr_product(self.columns, slope)
+        return np.asarray(self.rows.T @ slope)
+
+    def scores(self, coef: Array) -> Array:
+        """Scores (c, n) of coefficients (c, q), one row of them for each task."""
+        if is_sparse(self.rows):
+            return np.ascontiguousarray(_csr_product(self.rows, coef.T).T)
+        return np.asarray(coef @ self.rows.T)
+
+    def pulled(self, residual: Array) -> Array:
+        """Residuals (c, n) pulled back to coordinates (c, q), the transposed product."""
+        if is_sparse(self.rows):
+            return np.ascontiguousarray(_csr_product(self.columns, residual.T).T)
+        return np.asarray(residual @ self.rows)
+
+    def of_tasks(self, scores: Flags) -> Design:
+        """Return the rows for some of the scores: they serve all alike."""
+        return self
+
+    def energy(self) -> Array:
+        """Weighted sum of squares (q,) of every coordinate."""
+        weight = np.ones(self.n_rows) if self.weight is None else self.weight
+        if self.shared:
+            return np.asarray(self.rows[0] ** 2 * weight.sum())
+        if is_sparse(self.rows):
+            return np.asarray(self.rows.power(2).T @ weight)
+        return np.asarray(np.einsum("nq,n,nq->q", self.rows, weight, self.rows, optimize=False))
+
+    def scale(self) -> Array:
+        """Curvature (q,) of every coordinate if each row had curvature one, roughly.
+
+        Sparse columns are far from principal axes: half way (geometrically) between the columns'
+        own scales and a common one takes fewer iterations than either.
+        """
+        energy = self.energy()
+        if is_sparse(self.rows) and len(energy) > 1:
+            energy[:-1] = np.sqrt(energy[:-1] * energy.mean())
+        return energy
+
+    def take(self, rows: Indices) -> Design:
+        """Return some of the rows, in the same coordinates."""
+        weight = None if self.weight is None else self.weight[rows]
+        if self.shared:
+            return replace(self, weight=weight)
+        gathered = self.rows[rows]
+        columns = None if self.columns is None else sp.csr_array(gathered.T)
+        return replace(self, rows=gathered, columns=columns, weight=weight)
+
+    def block(self, rows: Indices | None = None) -> Design:
+        """Return some rows (all by default) in as few coordinates as they need.
+
+        A solution found in these coordinates is one for these rows alone.
+        """
+        weight = self.weight if self.weight is None or rows is None else self.weight[rows]
+        gathered = self.rows if rows is None else self.rows[rows]
+        if self.columns is None:
+            dense = replace(self, rows=gathered, weight=weight)
+            return _in_row_space(dense) if _prefers_row_space(dense) else dense
+        sparse = _sparse(gathered, weight, self.coordinates, self.n_extra)
+        return _in_row_space(sparse) if _prefers_row_space(sparse) else sparse
+
+    def balanced(self) -> Design:
+        """Return the same rows with a constant of their root mean square length.
+
+        Where the constant is penalised like the features: with p features of unit variance a
+        constant of one would be shrunk as if it were one feature among p.
+        """
+        weight = self.n_rows if self.weight is None else self.weight.sum()
+        length = float(np.sqrt(self.energy()[:-1].sum() / weight))
+        return self if self.shared or length == 0.0 else self._with_level(length)
+
+    def _with_level(self, level: float) -> Design:
+        if is_sparse(self.rows):
+            constant = sp.csr_array(np.full((self.n_rows, 1), level))
+            rows = sp.csr_array(sp.hstack([self.rows[:, :-1], constant], format="csr"))
+            return replace(self, rows=rows, columns=sp.csr_array(rows.T), level=level)
+        rows = self.rows.copy()
+        rows[:, -1] = level
+        return replace(self, rows=rows, level=level)
+
+    def enter(self, coef: Array) -> Array:
+        """Coefficients (..., p + 1) of features and a constant of one as coordinates (..., q)."""
+        entered = self.coordinates.enter(coef)
+        if self.level != 1.0:
+            entered[..., -1] /= self.level
+        return entered
+
+    def leave(self, coef: Array) -> Array:
+        """Inverse of `enter` for a solution."""
+        if self.level != 1.0:
+            coef = coef.copy()
+            coef[..., -1] *= self.level
+        return self.coordinates.leave(coef)
+
+
+def linear_scores(X: Any, coef: Array, extra: Array | None = None) -> Array:
+    """Scores (T, K, n) of coefficients (T, K, p + e + 1) for rows X (n, p) and extra (n, e)."""
+    flat = coef.reshape(-1, coef.shape[2])
+    of_features = flat[:, : X.shape[1]]
+    product = np.asarray((X @ of_features.T).T if is_sparse(X) else of_features @ X.T)
+    scores = np.ascontiguousarray(product + flat[:, -1:])
+    if extra is not None:
+        scores += flat[:, X.shape[1] : -1] @ extra.T
+    return scores.reshape(*coef.shape[:2], -1)
+
+
+def _parts(n_rows: int) -> list[slice]:
+    return [slice(start, start + _ROWS_AT_ONCE) for start in range(0, n_rows, _ROWS_AT_ONCE)]
+
+
+def _sparse(rows: sp.csr_array, weight: Array | None, outer: Coordinates, n_extra: int) -> Design:
+    """Wrap sparse rows without their empty columns; the extra ones and the constant always stay."""
+    used = UsedColumns.of(rows, n_extra + 1)
+    coordinates = outer if used is None else _Chosen(outer, used)
+    kept = rows if used is None else used.gather(rows)
+    return Design(kept, sp.csr_array(kept.T), weight, coordinates, n_extra=n_extra)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Some of the coordinates of another map."""
+
+    outer: Coordinates
+    used: UsedColumns
+
+    def enter(self, coef: Array) -> Array:
+        return self.outer.enter(coef)[..., self.used.positions]
+
+    def leave(self, coef: Array) -> Array:
+        return self.outer.leave(self.used.spread(coef))
+
+
+def _principal_axes(X: Array, weight: Array | None) -> Axes:
+    n_rows, n_features = X.shape
+    mean = np.average(X, axis=0, weights=weight)
+    if min(n_rows, n_features) > _LARGEST_ROTATION:
+        return Axes(mean, None)
+    root = None if weight is None else np.sqrt(weight)[:, None]
+
+    def centred(part: slice) -> Array:
+        rows = X[part] - mean
+        return rows if root is None else rows * root[part]
+
+    energy = np.zeros(n_features)
+    for part in _parts(n_rows):
+        rows = centred(part)
+        energy += np.einsum("np,np->p", rows, rows)
+    rounding = n_rows * (1e-14 * np.abs(X).max(axis=0, initial=0.0)) ** 2
+    varied = energy[energy > rounding]
+    if len(varied) and varied.max() > _WIDEST_ENERGY_RANGE * varied.min():
+        return Axes(mean, None)
+    if n_features <= n_rows:
+        gram = np.zeros((n_features, n_features))
+        for part in _parts(n_rows):
+            rows = centred(part)
+            gram += rows.T @ rows
+        energy, basis = sla.eigh(gram)
+        return Axes(mean, basis[:, energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)])
+    rows = centred(slice(None))
+    energy, left = sla.eigh(rows @ rows.T)
+    kept = energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)
+    return Axes(mean, (rows.T @ left[:, kept]) / np.sqrt(energy[kept]))
+
+
+def _prefers_row_space(design: Design) -> bool:
+    small = 0 < design.n_rows <= min(_LARGEST_ROW_SPACE, design.n_coordinates // 2)
+    return small and not design.n_extra
+
+
+def _in_row_space(design: Design) -> Design:
+    rows = design.rows[:, :-1]
+    outer = rows @ rows.T
+    energy, left = sla.eigh(outer.toarray() if is_sparse(outer) else outer)
+    kept = energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)
+    length = np.sqrt(energy[kept])
+    inner = np.hstack([left[:, kept] * length, np.ones((design.n_rows, 1))])
+    space = RowSpace(design.coordinates, rows, left[:, kept] / length)
+    return Design(inner, None, design.weight, space)
+
+
+def _csr_product(matrix: Any, dense: Array) -> Array:
+    out = np.empty((matrix.shape[0], dense.shape[1]))
+    csr_times(matrix.indptr, matrix.indices, matrix.data, np.ascontiguousarray(dense), out)
+    return out

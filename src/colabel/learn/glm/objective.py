@@ -1,0 +1,225 @@
+"""What a solver may ask of the rows: sums per task, never anything as long as the rows.
+
+Wherever the rows live, in memory, on a device or on a cluster, an objective keeps them and all that
+is as long as they are (targets, scores, residuals) to itself. A solver sees coefficients (T, K, q)
+and numbers per task (T,).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from colabel.core.arrays import Array, Flags, Targets
+from colabel.learn.glm.losses import Loss
+
+# Where all rows are saturated the curvature says nothing; this share of the residual bounds it.
+_CURVATURE_PER_RESIDUAL = 0.1
+# A quadratic model of the loss holds for changes of the scores of a few units.
+_LARGEST_CHANGE = 20.0
+
+
+class Line(NamedTuple):
+    """The losses along a direction.
+
+    Attributes
+    ----------
+    curvature : (T,)
+        Second derivative at the present point.
+    farthest : (T,)
+        Longest step for which a quadratic model can be trusted.
+    """
+
+    curvature: Array
+    farthest: Array
+
+
+class Objective(Protocol):
+    r"""Losses of T tasks at their present points.
+
+    .. math:: f_t(W) = \sum_i \omega_i \, \ell(W x_i + o_{ti}, y_{ti})
+
+    with W of shape (K, q) in the coordinates of the rows. Penalties are the solver's business.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Numbers of tasks T, scores K and coordinates q."""
+        ...
+
+    def value(self) -> Array:
+        """Losses (T,) at the present point."""
+        ...
+
+    def gradient(self) -> Array:
+        """Gradients (T, K, q) at the present point."""
+        ...
+
+    def diagonal(self) -> Array:
+        """About the diagonal of the Hessians, (T, K, q)."""
+        ...
+
+    def along(self, direction: Array) -> Line:
+        """Look along a direction (T, K, q) from the present point."""
+        ...
+
+    def move(self, length: Array) -> Array:
+        """Go to the point where `along` looked from plus lengths (T,) times the direction.
+
+        It may be called again with other lengths. Returns the losses (T,) there.
+        """
+        ...
+
+    def keep(self, tasks: Flags) -> None:
+        """Drop all tasks but some (T,); only between `move` and `along`."""
+        ...
+
+
+class Products(Protocol):
+    """Rows of a design, as far as an objective needs them; one row of (c, ...) is one score."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        ...
+
+    @property
+    def n_coordinates(self) -> int:
+        """Number of coordinates q."""
+        ...
+
+    @property
+    def weight(self) -> Array | None:
+        """Weights (n,) of the rows."""
+        ...
+
+    def scores(self, coef: Array) -> Array:
+        """(c, q) -> (c, n)."""
+        ...
+
+    def pulled(self, residual: Array) -> Array:
+        """(c, n) -> (c, q), the transposed product."""
+        ...
+
+    def scale(self) -> Array:
+        """Curvature (q,) or (c, q) of every coordinate if each row had curvature one, roughly."""
+        ...
+
+    def of_tasks(self, scores: Flags) -> Products:
+        """Return what is left when only some scores (c,) remain."""
+        ...
+
+
+@dataclass(frozen=True)
+class OwnScores:
+    """A design in which each score has one feature of its own, and a constant.
+
+    Attributes
+    ----------
+    feature : (c, n)
+    weight : (n,) or None
+    """
+
+    feature: Array
+    weight: Array | None
+    n_coordinates: int = 2
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.feature.shape[1])
+
+    def scores(self, coef: Array) -> Array:
+        return np.asarray(coef[:, :1] * self.feature + coef[:, 1:])
+
+    def pulled(self, residual: Array) -> Array:
+        return np.stack(
+            [np.einsum("cn,cn->c", residual, self.feature), residual.sum(axis=1)], axis=1
+        )
+
+    def scale(self) -> Array:
+        weight = np.ones(self.n_rows) if self.weight is None else self.weight
+        energy = np.einsum("cn,n,cn->c", self.feature, weight, self.feature)
+        return np.stack([energy, np.full(len(energy), weight.sum())], axis=1)
+
+    def of_tasks(self, scores: Flags) -> OwnScores:
+        return OwnScores(self.feature[scores], self.weight)
+
+
+class RowsObjective:
+    """An objective over rows in memory, dense or sparse.
+
+    Parameters
+    ----------
+    design : Design or OwnScores
+    loss : Loss
+    targets : (T, n)
+        Classes, negative where a row does not belong to the task.
+    scores : (T, K, n)
+        Scores to begin with, a fixed part of them included; they are overwritten.
+    """
+
+    def __init__(self, design: Products, loss: Loss, targets: Targets, scores: Array) -> None:
+        self._design = design
+        self._loss = loss
+        self._targets = np.ascontiguousarray(targets)
+        self._scores = np.ascontiguousarray(scores)
+        self._residual = np.empty_like(self._scores)
+        self._change = self._scores  # not moved along
+        self._length = np.zeros(len(scores))
+        self._scale = design.scale()  # (q,), or (T K, q)
+        weight = np.ones(design.n_rows) if design.weight is None else design.weight
+        self._total_weight = max(float(weight.sum()), np.finfo(float).tiny)
+        self._evaluate(self._length)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        n_tasks, n_scores, _ = self._scores.shape
+        return n_tasks, n_scores, self._design.n_coordinates
+
+    def _times(self, coef: Array) -> Array:
+        flat = self._design.scores(coef.reshape(-1, coef.shape[2]))
+        return flat.reshape(*coef.shape[:2], self._design.n_rows)
+
+    def _evaluate(self, steps: Array) -> None:
+        self._sums = self._loss.move(
+            self._scores, self._change, steps, self._targets, self._design.weight, self._residual
+        )
+
+    def value(self) -> Array:
+        return self._sums.value
+
+    def gradient(self) -> Array:
+        flat = self._residual.reshape(-1, self._design.n_rows)
+        return self._design.pulled(flat).reshape(self.shape)
+
+    def diagonal(self) -> Array:
+        n_rows = max(1, self._design.n_rows)
+        floor = np.abs(self._residual).sum(axis=2) * (_CURVATURE_PER_RESIDUAL / n_rows)
+        mean = np.maximum(self._sums.curvature / self._total_weight, floor)
+        shaped = self._scale if self._scale.ndim == 1 else self._scale.reshape(self.shape)
+        return np.asarray(mean[:, :, None] * shaped)
+
+    def along(self, direction: Array) -> Line:
+        self._change = self._times(direction)
+        self._length = np.zeros(len(direction))
+        curvature, largest = self._loss.along(
+            self._residual, self._change, self._targets, self._design.weight
+        )
+        return Line(curvature, _LARGEST_CHANGE / np.maximum(largest, 1e-300))
+
+    def move(self, length: Array) -> Array:
+        self._evaluate(length - self._length)
+        self._length = length
+        return self._sums.value
+
+    def keep(self, tasks: Flags) -> None:
+        scores = np.repeat(tasks, self._scores.shape[1])
+        self._design = self._design.of_tasks(scores)
+        if self._scale.ndim > 1:
+            self._scale = self._scale[scores]
+        self._targets, self._scores = self._targets[tasks], self._scores[tasks]
+        self._residual = self._residual[tasks]
+        self._change = np.zeros((0, *self._scores.shape[1:]))
+        self._sums = type(self._sums)(*(part[tasks] for part in self._sums))
