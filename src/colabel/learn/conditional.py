@@ -119,26 +119,18 @@ class HeldOutScores(NamedTuple):
         that are never held out and for missing values.
     choice : (m,)
         Position of the chosen hyperparameter in the learner's grid.
-    base : Base or None
-        The models without each fold's rows, if they were asked for: what models of the same
-        targets on other rows may deviate from.
+    scores : tuple of m arrays (K_i, n_group), or None
+        Scores of every row by the model that did not see it, if they were asked for: log-odds, or
+        log-probabilities of more than two values.
+    path : tuple of m arrays (G, F, K_i, p + 1), or None
+        Coefficients without each fold's rows along the grid, likewise: where models of the same
+        targets on other rows may start.
     """
 
     log_prob: Array
     choice: Indices
-    base: Base | None = None
-
-
-class Base(NamedTuple):
-    """Linear models of all targets from which others deviate.
-
-    Attributes
-    ----------
-    folds : tuple of d arrays (F, K_i, p + 1)
-        Coefficients without each fold's rows, at the chosen hyperparameter.
-    """
-
-    folds: tuple[Array, ...]
+    scores: tuple[Array, ...] | None = None
+    path: tuple[Array, ...] | None = None
 
 
 class Folds(NamedTuple):

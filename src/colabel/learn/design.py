@@ -108,12 +108,16 @@ class RowSpace:
         outer = self.outer.enter(coef)
         flat = outer[..., :-1].reshape(-1, outer.shape[-1] - 1)
         inner = np.asarray(self.rows @ flat.T).T @ self.scaled_left
-        return np.concatenate([inner.reshape(*coef.shape[:-1], -1), outer[..., -1:]], axis=-1)
+        return np.concatenate(
+            [inner.reshape(*coef.shape[:-1], inner.shape[1]), outer[..., -1:]], axis=-1
+        )
 
     def leave(self, coef: Array) -> Array:
         inner = coef[..., :-1].reshape(-1, coef.shape[-1] - 1)
         flat = np.asarray(self.rows.T @ (self.scaled_left @ inner.T)).T
-        outer = np.concatenate([flat.reshape(*coef.shape[:-1], -1), coef[..., -1:]], axis=-1)
+        outer = np.concatenate(
+            [flat.reshape(*coef.shape[:-1], flat.shape[1]), coef[..., -1:]], axis=-1
+        )
         return self.outer.leave(outer)
 
 
@@ -134,6 +138,8 @@ class Design:
         Value of the constant coordinate.
     n_extra : int
         Number of coordinates before the constant that are extra features as they are.
+    shared : bool
+        Whether all rows of the data share one row of features.
 
     Examples
     --------
@@ -149,6 +155,7 @@ class Design:
     coordinates: Coordinates
     level: float = 1.0
     n_extra: int = 0
+    shared: bool = False
 
     @classmethod
     def of(cls, X: Any, weight: Array | None = None, extra: Array | None = None) -> Design:
@@ -182,7 +189,7 @@ class Design:
     def constant(cls, n_features: int, weight: Array | None = None) -> Design:
         """No features at all: one row of one constant, shared by all rows, of weights (n,)."""
         axes = Axes(np.zeros(n_features), np.zeros((n_features, 0)))
-        return cls(np.ones((1, 1)), None, weight, axes)
+        return cls(np.ones((1, 1)), None, weight, axes, shared=True)
 
     @property
     def n_rows(self) -> int:
@@ -193,11 +200,6 @@ class Design:
     def n_coordinates(self) -> int:
         """Number of coordinates q, the constant included."""
         return int(self.rows.shape[1])
-
-    @property
-    def shared(self) -> bool:
-        """Whether all rows of the data share one row of features."""
-        return self.n_rows == 1
 
     def times(self, coef: Array) -> Array:
         """(n, q) @ (q, c)."""
@@ -268,6 +270,11 @@ class Design:
             return _in_row_space(dense) if _prefers_row_space(dense) else dense
         sparse = _sparse(gathered, weight, self.coordinates, self.n_extra)
         return _in_row_space(sparse) if _prefers_row_space(sparse) else sparse
+
+    def constants(self, rows: Indices) -> Design:
+        """Return some rows with nothing but their constant."""
+        weight = None if self.weight is None else self.weight[rows]
+        return Design(np.ones((len(rows), 1)), None, weight, Axes(np.zeros(0), None))
 
     def balanced(self) -> Design:
         """Return the same rows with a constant of their root mean square length.

@@ -13,12 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
 from colabel.core.threads import map_threads
-from colabel.learn.conditional import Base, Folds, HeldOutScores, RowGroup, TrainingData
+from colabel.learn.conditional import Folds, HeldOutScores, RowGroup, TrainingData
 from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm import LBFGS, FittedTasks, Tasks, fit_tasks, held_out_path, loss_for
 from colabel.learn.glm.choice import best_points
 
 Result = TypeVar("Result")
+Offsets = Sequence[Array]
 
 # A batch of this many scores stays in the processor's cache; fewer tasks than the second
 # number would leave the products too narrow to be fast, as long as rows are few.
@@ -27,6 +28,8 @@ _NARROWEST_BATCH = 64
 _MOST_SCORES = 1 << 21
 # Points of a path without improvement after which a deviation is not weakened further.
 _PATIENCE = 2
+# Candidates on some of the rows, of which most are thrown away, are scored to a looser tolerance.
+_LOOSER = 5.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class LinearModels:
     @property
     def n_iter(self) -> int:
         """Most iterations any model took."""
-        return max(fitted.n_iter for _, _, fitted in self.parts)
+        return max((fitted.n_iter for _, _, fitted in self.parts), default=1)
 
     @property
     def coef(self) -> list[Array]:
@@ -59,6 +62,12 @@ class LinearModels:
             for position, coef in zip(positions, fitted.coef, strict=True):
                 result[position] = coef
         return result
+
+    def take(self, order: Indices) -> LinearModels:
+        """Return the models in another order: position i has the model `order[i]`."""
+        position = np.argsort(order)
+        parts = tuple((position[own], n_classes, fitted) for own, n_classes, fitted in self.parts)
+        return LinearModels(parts, self.n_models)
 
 
 def joined(models: Sequence[LinearModels]) -> LinearModels:
@@ -134,9 +143,8 @@ class LinearLearning:
         """See `Learning`."""
         return self.learner.needs_choice
 
-    @property
-    def _solver(self) -> LBFGS:
-        return LBFGS(tol=self.learner.tol, max_iter=self.learner.max_iter)
+    def _solver(self, looser: float = 1.0) -> LBFGS:
+        return LBFGS(tol=looser * self.learner.tol, max_iter=self.learner.max_iter)
 
     def cross_validate(
         self,
@@ -144,22 +152,28 @@ class LinearLearning:
         folds: Folds,
         reduce: Callable[[RowGroup, HeldOutScores], Result],
         description: str,
-        base: Base | None = None,
-        keep_base: bool = False,
+        offsets: Offsets | None = None,
+        constant: bool = False,
+        start: Offsets | None = None,
+        keep: bool = False,
     ) -> list[Result]:
         """See `Learning.cross_validate`.
 
         Parameters
         ----------
-        base : Base or None
-            Models of the labels to deviate from; choices are then positions in
-            `LinearLearner.deviations`.
-        keep_base : bool
-            Whether to hand such models on (`HeldOutScores.base`).
+        offsets : d arrays (K_i, n), or None
+            Scores of the labels to deviate from, by models that have not seen the row; choices are
+            then positions in `LinearLearner.deviations`.
+        constant : bool
+            Whether nothing but slope and intercept may deviate: no product with the rows is needed.
+        start : d arrays (G, F, K_i, p + 1), or None
+            Where to start from (`HeldOutScores.path`).
+        keep : bool
+            Whether to hand on scores and path.
         """
 
         def score(index: int) -> tuple[Result, int]:
-            scores, failed = self._score_group(groups[index], folds, base, keep_base)
+            scores, failed = self._score_group(groups[index], folds, offsets, constant, start, keep)
             return reduce(groups[index], scores), failed
 
         order = sorted(range(len(groups)), key=lambda i: -self._n_rows(groups[i]))
@@ -175,62 +189,78 @@ class LinearLearning:
         return [results[index] for index in range(len(groups))]
 
     def _score_group(
-        self, group: RowGroup, folds: Folds, base: Base | None, keep_base: bool
+        self,
+        group: RowGroup,
+        folds: Folds,
+        offsets: Offsets | None,
+        constant: bool,
+        start: Offsets | None,
+        keep: bool,
     ) -> tuple[HeldOutScores, int]:
         log_prob = np.zeros((len(group.targets), self._n_rows(group)))
         choice = np.zeros(len(group.targets), dtype=np.intp)
-        coef: list[Array] = [np.empty(0)] * len(group.targets)
-        design = self.design.block(group.rows)
+        scores: list[Array] = [np.empty(0)] * len(group.targets)
+        path: list[Array] = [np.empty(0)] * len(group.targets)
+        if constant and group.rows is not None:
+            design = self.design.constants(group.rows)
+        else:
+            design = self.design.block(group.rows)
         of_row = folds.of_row if group.rows is None else folds.of_row[group.rows]
-        grid = self.learner.grid if base is None else self.learner.deviations
+        grid = self.learner.grid if offsets is None else self.learner.deviations
+        grid = grid[:1] if constant else grid
 
         def score_chunk(chunk: _Chunk) -> int:
             targets = group.targets[chunk.positions]
-            offset = None if base is None else np.stack([base.folds[t] for t in targets], axis=1)
             found = held_out_path(
                 design,
-                self._tasks(group, chunk),
+                self._tasks(group, chunk, offsets),
                 grid,
                 of_row,
                 folds.n_folds,
-                self._solver,
-                offset=offset,
-                keep_coef=keep_base,
-                patience=None if base is None else _PATIENCE,
+                self._solver(1.0 if group.rows is None else _LOOSER),
+                start=None if start is None else np.stack([start[t] for t in targets], axis=2),
+                keep=keep,
+                patience=None if offsets is None else _PATIENCE,
             )
             best = best_points(found.total, grid)
             every = np.arange(len(best))
             log_prob[chunk.positions], choice[chunk.positions] = found.log_prob[best, every], best
-            if found.coef is not None:
+            if found.scores is not None and found.coef is not None:
                 for at, position in enumerate(chunk.positions):
-                    coef[position] = found.coef[best[at], :, at].copy()
+                    scores[position] = found.scores[best[at], at].copy()
+                    path[position] = found.coef[:, :, at]
             return found.n_failed
 
         chunks = list(self._chunks([group], folds.n_folds))
         threads = self.learner.n_jobs if group.rows is None else 1
         failed = sum(map_threads(score_chunk, chunks, threads, lambda: None))
-        kept = Base(tuple(coef)) if keep_base else None
-        return HeldOutScores(log_prob, choice, kept), failed
+        kept = (tuple(scores), tuple(path)) if keep else (None, None)
+        return HeldOutScores(log_prob, choice, *kept), failed
 
     def fit(
         self,
         groups: Sequence[RowGroup],
         choices: Sequence[Indices],
+        offsets: Offsets | None = None,
         base: Mapping[int, Array] | None = None,
     ) -> LinearModels:
-        """See `Learning.fit`; `base` has coefficients (K_i, p + 1) of labels to deviate from."""
+        """See `Learning.fit`.
+
+        With `offsets` as in `cross_validate`, the targets deviate from models of the labels with
+        the coefficients `base` (K_i, p + 1).
+        """
         first = np.cumsum([0, *(len(group.targets) for group in groups)])
-        grid = self.learner.grid if base is None else self.learner.deviations
+        grid = self.learner.grid if offsets is None else self.learner.deviations
 
         def fit_chunk(chunk: _Chunk) -> FittedTasks:
             group = groups[chunk.group]
             targets = group.targets[chunk.positions]
             return fit_tasks(
                 self.design.block(group.rows),
-                self._tasks(group, chunk),
+                self._tasks(group, chunk, offsets),
                 grid[choices[chunk.group][chunk.positions]],
-                self._solver,
-                offset=None if base is None else np.stack([base[int(t)] for t in targets]),
+                self._solver(),
+                None if base is None else np.stack([base[int(t)] for t in targets]),
             )
 
         chunks = list(self._chunks(groups, 1))
@@ -245,15 +275,21 @@ class LinearLearning:
     def _n_rows(self, group: RowGroup) -> int:
         return self.data.n_rows if group.rows is None else len(group.rows)
 
-    def _tasks(self, group: RowGroup, chunk: _Chunk) -> Tasks:
+    def _tasks(self, group: RowGroup, chunk: _Chunk, offsets: Offsets | None) -> Tasks:
         own = group.take(chunk.positions)
         codes = self.data.codes if group.rows is None else self.data.codes[group.rows]
+        rows = slice(None) if group.rows is None else group.rows
+        offset = None
+        if offsets is not None:
+            offset = np.stack([offsets[target][:, rows] for target in own.targets])
         return Tasks(
             np.ascontiguousarray(codes[:, own.targets].T, dtype=np.int16),
             chunk.n_classes,
             np.stack([self.frequencies[target] for target in own.targets]),
             own.allowed,
             own.extra_scale,
+            offset,
+            None if offset is None else np.arange(len(offset)),
         )
 
     def _chunks(self, groups: Sequence[RowGroup], fits_per_target: int) -> Iterator[_Chunk]:

@@ -24,7 +24,7 @@ from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearner
 
 DEFAULT_GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
-DEFAULT_TOLERANCE = 1e-3
+DEFAULT_TOLERANCE = 1e-2
 
 
 def make_learner(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from colabel.core.arrays import Array, Indices
+from colabel.core.arrays import Array, Flags, Indices
 from colabel.decide import Decision
 from colabel.joint import Joint, Tree
 from colabel.learn.conditional import (
@@ -34,6 +35,8 @@ from colabel.models._learning import (
 from colabel.models.base import JointClassifier
 
 ROOT = -1
+# Parents of a label for which more than slope and intercept is tried.
+_CANDIDATES = 5
 
 
 class CTBN(JointClassifier):
@@ -42,9 +45,10 @@ class CTBN(JointClassifier):
     .. math:: P(y_1, \dots, y_d \mid x) = \prod_i P(y_i \mid x, y_{\pi(i)})
 
     Every label has at most one parent :math:`\pi(i)` among the labels, and one classifier for
-    each value of its parent (see `pairs`). An arc j -> i is worth what it adds to the log-likelihood of label i
-    on rows the classifiers have not seen; the best tree is the branching of largest worth, found
-    exactly in O(d^2). All answers of its `Joint` are exact and linear in the number of labels.
+    each value of its parent (see `pairs`). An arc j -> i is worth what it adds to the
+    log-likelihood of label i on rows the classifiers have not seen; the best tree is the branching
+    of largest worth, found exactly in O(d^2). All answers of its `Joint` are exact and linear in
+    the number of labels.
 
     A parent value with fewer than `min_rows` rows shares the classifier without parent. A child
     that never varies among the rows of a parent value gets a constant probability, smoothed
@@ -151,11 +155,12 @@ class CTBN(JointClassifier):
         learning = learner.on(data)
         shared = self.pairs == "shared" and isinstance(learning, LinearLearning)
         search = _search(learning, folds, self.min_rows, shared)
-        self.tree_ = maximum_branching(search.gains, np.zeros(data.n_labels))
+        error = np.sqrt(search.noise) if shared else 0.0
+        self.tree_ = maximum_branching(search.gains - error, np.zeros(data.n_labels))
         self.edge_scores_ = search.gains + search.alone
         np.fill_diagonal(self.edge_scores_, search.alone)
         self.edge_gains_ = search.gains / data.total_weight
-        self.models_, self._slots = _fit_tree(learning, self.tree_, search, shared)
+        self.models_, self._slots = _fit_tree(learning, self.tree_, search)
         if isinstance(self.models_, LinearModels):
             self.n_iter_ = self.models_.n_iter
 
@@ -171,6 +176,7 @@ class CTBN(JointClassifier):
         return Tree(self.label_space_, self.tree_, tables)
 
 
+@dataclass
 class _Search:
     """What the structure search found.
 
@@ -180,24 +186,44 @@ class _Search:
         Held-out log-likelihood of every label without parent.
     gains : (d, d)
         Entry [j, i]: what the arc j -> i adds to it.
+    noise : (d, d)
+        Its variance.
     choice_alone : (d,)
         Chosen hyperparameter of every label without parent.
     choices : {(parent, value): (d,)}
         Chosen hyperparameters of the children of a parent value; absent where the value is too
-        rare for classifiers of its own.
+        rare for classifiers of its own. Negative for classifiers that deviate from the one without
+        parent: the complement of a position among the deviations.
+    offsets : d arrays (K_i, n), or None
+        Scores without parent, by models that have not seen the row.
     """
 
-    def __init__(self, n_labels: int) -> None:
-        self.alone = np.zeros(n_labels)
-        self.gains = np.zeros((n_labels, n_labels))
-        self.choice_alone = np.zeros(n_labels, dtype=np.intp)
-        self.choices: dict[tuple[int, int], Indices] = {}
+    alone: Array
+    gains: Array
+    noise: Array
+    choice_alone: Indices
+    choices: dict[tuple[int, int], Indices] = field(default_factory=dict)
+    offsets: tuple[Array, ...] | None = None
+
+    @classmethod
+    def empty(cls, n_labels: int) -> _Search:
+        square = (n_labels, n_labels)
+        zeros = np.zeros(n_labels, dtype=np.intp)
+        return cls(np.zeros(n_labels), np.zeros(square), np.zeros(square), zeros)
+
+
+class _Arcs(NamedTuple):
+    """Held-out gains of one parent value's classifiers, (m,) each, and their choices."""
+
+    gains: Array
+    noise: Array
+    choice: Indices
 
 
 def _search(learning: Learning, folds: Folds, min_rows: int, shared: bool) -> _Search:
     """Score every label alone and with every parent, on rows held out."""
     data = learning.data
-    search = _Search(data.n_labels)
+    search = _Search.empty(data.n_labels)
     if data.n_labels == 1 or not can_hold_out(folds):
         search.choice_alone = choose(learning, folds)
         return search
@@ -205,29 +231,83 @@ def _search(learning: Learning, folds: Folds, min_rows: int, shared: bool) -> _S
     def keep_all(_: RowGroup, scores: HeldOutScores) -> HeldOutScores:
         return scores
 
-    # Pair models deviate from the models without parent, of the same fold.
-    handing_on: dict[str, Any] = {"keep_base": True} if shared else {}
+    linear = isinstance(learning, LinearLearning)
+    handing_on: dict[str, Any] = {"keep": True} if linear else {}
     alone = learning.cross_validate(
         [everything(data)], folds, keep_all, "labels alone", **handing_on
     )[0]
+    starting: dict[str, Any] = {"start": alone.path} if linear else {}
     weight = np.ones(data.n_rows) if data.weight is None else data.weight
     # Missing labels and rows never held out have log-probability zero in both.
     search.alone = alone.log_prob @ weight
     search.choice_alone = alone.choice
 
-    def gain(group: RowGroup, scores: HeldOutScores) -> tuple[Array, Indices]:
-        without = alone.log_prob[np.ix_(group.targets, _rows_of(group))]
-        return (scores.log_prob - without) @ weight[group.rows], scores.choice
+    def gain(group: RowGroup, scores: HeldOutScores) -> _Arcs:
+        more = scores.log_prob - alone.log_prob[np.ix_(group.targets, _rows_of(group))]
+        own = weight[group.rows]
+        return _Arcs(more @ own, more**2 @ own**2, scores.choice)
 
     values = _parent_values(data, min_rows)
     groups = [_children(data, parent, value) for parent, value in values]
-    base: dict[str, Any] = {"base": alone.base} if shared else {}
-    found = learning.cross_validate(groups, folds, gain, "label pairs", **base)
-    for (parent, value), group, (gains, choice) in zip(values, groups, found, strict=True):
-        search.gains[parent, group.targets] += gains
-        search.choices[parent, value] = np.zeros(data.n_labels, dtype=np.intp)
-        search.choices[parent, value][group.targets] = choice
+    if not shared:
+        found = learning.cross_validate(groups, folds, gain, "label pairs", **starting)
+        _record(search, values, groups, found)
+        return search
+    assert isinstance(learning, LinearLearning)
+    search.offsets = alone.scores
+    found = learning.cross_validate(
+        groups, folds, gain, "label pairs", offsets=alone.scores, constant=True
+    )
+    found = [arcs._replace(choice=~arcs.choice) for arcs in found]
+    _record(search, values, groups, found)
+    promising = _best_parents(search.gains, _CANDIDATES)
+    narrowed = [
+        group.take(np.flatnonzero(promising[parent, group.targets]))
+        for (parent, _), group in zip(values, groups, strict=True)
+    ]
+    near = learning.cross_validate(narrowed, folds, gain, "promising pairs", offsets=alone.scores)
+    near = [arcs._replace(choice=~arcs.choice) for arcs in near]
+    apart = learning.cross_validate(
+        narrowed, folds, gain, "promising pairs apart", start=alone.path
+    )
+    search.gains[:], search.noise[:] = 0.0, 0.0
+    for other in (near, apart):
+        found = [_better(*four) for four in zip(groups, found, narrowed, other, strict=True)]
+    _record(search, values, groups, found)
     return search
+
+
+def _record(
+    search: _Search, values: list[tuple[int, int]], groups: list[RowGroup], found: list[_Arcs]
+) -> None:
+    for (parent, value), group, arcs in zip(values, groups, found, strict=True):
+        search.gains[parent, group.targets] += arcs.gains
+        search.noise[parent, group.targets] += arcs.noise
+        search.choices[parent, value] = np.zeros(len(search.alone), dtype=np.intp)
+        search.choices[parent, value][group.targets] = arcs.choice
+
+
+def _best_parents(gains: Array, most: int) -> Flags:
+    """Which arcs [j, i] are among the best of their child."""
+    worth = gains.copy()
+    np.fill_diagonal(worth, -np.inf)
+    order = np.argsort(-worth, axis=0, kind="stable")[:most]
+    best = np.zeros(gains.shape, dtype=bool)
+    np.put_along_axis(best, order, True, axis=0)
+    return best
+
+
+def _better(group: RowGroup, first: _Arcs, part: RowGroup, second: _Arcs) -> _Arcs:
+    """Of each target's two classifiers that with the higher held-out score.
+
+    The second ones are there for a part of the targets only.
+    """
+    place = np.searchsorted(group.targets, part.targets)
+    wins = second.gains > first.gains[place]
+    gains, noise, choice = first.gains.copy(), first.noise.copy(), first.choice.copy()
+    gains[place[wins]], noise[place[wins]] = second.gains[wins], second.noise[wins]
+    choice[place[wins]] = second.choice[wins]
+    return _Arcs(gains, noise, choice)
 
 
 def _check_min_rows(min_rows: Any) -> None:
@@ -260,7 +340,7 @@ def _children(
 
 
 def _fit_tree(
-    learning: Learning, tree: Indices, search: _Search, shared: bool
+    learning: Learning, tree: Indices, search: _Search
 ) -> tuple[ConditionalModels, list[list[int]]]:
     """Fit the classifiers of a tree; say where those of each table are.
 
@@ -276,14 +356,16 @@ def _fit_tree(
     rare = [children for arc, children in pairs.items() if arc not in search.choices]
     own = {arc: children for arc, children in pairs.items() if arc in search.choices}
     # Deviations are measured from the models without parent: their children need those too.
-    needed = [np.flatnonzero(tree == ROOT), *rare, *(own.values() if shared else [])]
+    near = [] if search.offsets is None else list(own.values())
+    needed = [np.flatnonzero(tree == ROOT), *rare, *near]
     alone = np.unique(np.concatenate(needed)).astype(np.intp)
     groups = [_children(data, *arc, children) for arc, children in own.items()]
     choices = [search.choices[arc][children] for arc, children in own.items()]
     parentless, chosen = RowGroup(None, alone), search.choice_alone[alone]
-    if shared:
-        assert isinstance(learning, LinearLearning)
-        models: ConditionalModels = _fit_deviations(learning, parentless, chosen, groups, choices)
+    if isinstance(learning, LinearLearning) and search.offsets is not None:
+        models: ConditionalModels = _fit_both(
+            learning, parentless, chosen, groups, choices, search.offsets
+        )
     else:
         models = learning.fit([parentless, *groups], [chosen, *choices])
     keys = [(ROOT, 0, int(label)) for label in alone]
@@ -299,14 +381,26 @@ def _fit_tree(
     return models, slots
 
 
-def _fit_deviations(
+def _fit_both(
     learning: LinearLearning,
     parentless: RowGroup,
     chosen: Indices,
     groups: list[RowGroup],
     choices: list[Indices],
+    offsets: tuple[Array, ...],
 ) -> LinearModels:
-    """Fit models without parent, then what those of the groups deviate from them."""
+    """Fit models without parent, those that deviate from them, and those of rows of their own."""
     first = learning.fit([parentless], [chosen])
     coef = dict(zip(parentless.targets.tolist(), first.coef, strict=True))
-    return joined([first, learning.fit(groups, choices, base=coef)])
+    deviating = [choice < 0 for choice in choices]
+    near = [group.take(np.flatnonzero(own)) for group, own in zip(groups, deviating, strict=True)]
+    apart = [group.take(np.flatnonzero(~own)) for group, own in zip(groups, deviating, strict=True)]
+    shared = learning.fit(
+        near, [~c[own] for c, own in zip(choices, deviating, strict=True)], offsets, coef
+    )
+    separate = learning.fit(apart, [c[~own] for c, own in zip(choices, deviating, strict=True)])
+    both = np.concatenate([np.zeros(0, dtype=bool), *deviating])
+    position = np.empty(len(both), dtype=np.intp)
+    position[both], position[~both] = np.arange(both.sum()), np.arange((~both).sum())
+    order = np.where(both, position, shared.n_models + position)
+    return joined([first, joined([shared, separate]).take(order)])

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Indices, Targets
 
@@ -67,11 +68,15 @@ def _move_and_decay(scores: Array, change: Array, step: float, decay: Array) -> 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
 def _logistic_rows(
     scores: Array, decay: Array, targets: Targets, weight: Array, residual: Array
-) -> tuple[float, float, float]:
-    """One task, at most _FACTORS rows: linear part of the loss, product of 1 + e, curvature."""
+) -> tuple[float, float, float, float]:
+    """One task, at most _FACTORS rows: sums of the loss's linear part, of curvature, of |residual|.
+
+    The product of the factors 1 + e comes second.
+    """
     linear = 0.0
     product = 1.0
     total = 0.0
+    wrong = 0.0
     for i in range(scores.size):
         s = scores[i]
         e = decay[i]
@@ -80,11 +85,13 @@ def _logistic_rows(
         w = weight[i] * belongs
         odds = 1.0 / (1.0 + e)
         positive = odds if s > 0.0 else e * odds
-        residual[i] = w * (positive - y)
+        r = w * (positive - y)
+        residual[i] = r
+        wrong += abs(r)
         total += w * (e * odds * odds)
         linear += w * (max(s, 0.0) - y * s)
         product *= 1.0 + belongs * e
-    return linear, product, total
+    return linear, product, total, wrong
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -96,34 +103,35 @@ def logistic_move(
     weight: Array,
     unit_weight: bool,
     residual: Array,
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array, Array]:
     """Set scores += step * change; find residuals, losses and curvatures there, in one pass.
 
     With s the moved score, e = exp(-|s|), w the row's weight (0 where the target is negative):
     loss = w (max(s, 0) - y s + log(1 + e)), residual = w (sigmoid(s) - y),
     curvature = w e / (1 + e)^2. Arrays are (T, n) but for `steps` (T,) and `weight` (n,).
-    Returns the sums (T,) of loss and curvature.
+    Returns the sums (T,) of loss, curvature and absolute residual.
     """
     n_tasks, n_rows = scores.shape
-    value, curvature = np.zeros(n_tasks), np.zeros(n_tasks)
+    value, curvature, absolute = np.zeros(n_tasks), np.zeros(n_tasks), np.zeros(n_tasks)
     decay = np.empty(_FACTORS)
     for task in range(n_tasks):
         for start in range(0, n_rows, _FACTORS):
             rows = slice(start, min(start + _FACTORS, n_rows))
             e = decay[: rows.stop - start]
             _move_and_decay(scores[task, rows], change[task, rows], steps[task], e)
-            linear, product, curved = _logistic_rows(
+            linear, product, curved, wrong = _logistic_rows(
                 scores[task, rows], e, targets[task, rows], weight[rows], residual[task, rows]
             )
             value[task] += linear
             curvature[task] += curved
+            absolute[task] += wrong
             if unit_weight:
                 value[task] += math.log(product)
             else:
                 for i in range(e.size):
                     if targets[task, start + i] >= 0:
                         value[task] += weight[start + i] * math.log1p(e[i])
-    return value, curvature
+    return value, curvature, absolute
 
 
 @njit(nogil=True, cache=True, fastmath=_MAXIMA)
@@ -174,15 +182,17 @@ def softmax_move(
     targets: Targets,
     weight: Array,
     residual: Array,
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array, Array]:
     """Set scores += step * change; find residuals, losses and curvatures there, in one pass.
 
     Scores, changes and residuals are (T, K, n), `steps` is (T,). With p = softmax(s) and w the
     row's weight (0 where the target is negative): loss = -w log p_y, residual = w (p - [y]),
-    curvature (diagonal) = w p (1 - p). Returns the sums of loss (T,) and curvature (T, K).
+    curvature (diagonal) = w p (1 - p). Returns the sums of loss (T,), curvature (T, K) and absolute
+    residual (T, K).
     """
     n_tasks, size, n_rows = scores.shape
     value, curvature = np.zeros(n_tasks), np.zeros((n_tasks, size))
+    absolute = np.zeros((n_tasks, size))
     highest, total = np.empty(_FACTORS), np.empty(_FACTORS)
     for task in range(n_tasks):
         for start in range(0, n_rows, _FACTORS):
@@ -207,14 +217,16 @@ def softmax_move(
                     value[task] += weight[start + i] * (math.log(below[i]) + top[i] - own)
             for k in range(size):
                 p = residual[task, k, start:stop]
-                curved = 0.0
+                curved, wrong = 0.0, 0.0
                 for i in range(p.size):
                     w = weight[start + i] if y[i] >= 0 else 0.0
                     prob = p[i] / below[i]
                     curved += w * prob * (1.0 - prob)
                     p[i] = w * (prob - (1.0 if y[i] == k else 0.0))
+                    wrong += abs(p[i])
                 curvature[task, k] += curved
-    return value, curvature
+                absolute[task, k] += wrong
+    return value, curvature, absolute
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
@@ -247,8 +259,8 @@ def softmax_along(
 @njit(nogil=True, cache=True, fastmath=_SUMS)
 def quasi_newton_direction(
     gradient: Array,
-    steps: Array,
-    changes: Array,
+    steps: NDArray[np.float32],
+    changes: NDArray[np.float32],
     inverse_products: Array,
     lanes: Indices,
     newest: int,

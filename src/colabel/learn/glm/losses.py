@@ -24,10 +24,13 @@ class Sums(NamedTuple):
         Weighted sum of the loss over the task's rows.
     curvature : (T, K)
         Weighted sum of its diagonal second derivative by the scores.
+    absolute : (T, K)
+        Sum of the absolute residuals.
     """
 
     value: Array
     curvature: Array
+    absolute: Array
 
 
 class Loss(Protocol):
@@ -82,7 +85,7 @@ class Logistic:
         weight: Array | None,
         residual: Array,
     ) -> Sums:
-        value, curvature = logistic_move(
+        value, curvature, absolute = logistic_move(
             scores[:, 0],
             change[:, 0],
             steps,
@@ -91,7 +94,7 @@ class Logistic:
             weight is None,
             residual[:, 0],
         )
-        return Sums(value, curvature[:, None])
+        return Sums(value, curvature[:, None], absolute[:, None])
 
     def along(
         self, residual: Array, change: Array, targets: Targets, weight: Array | None

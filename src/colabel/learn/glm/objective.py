@@ -196,7 +196,7 @@ class RowsObjective:
 
     def diagonal(self) -> Array:
         n_rows = max(1, self._design.n_rows)
-        floor = np.abs(self._residual).sum(axis=2) * (_CURVATURE_PER_RESIDUAL / n_rows)
+        floor = self._sums.absolute * (_CURVATURE_PER_RESIDUAL / n_rows)
         mean = np.maximum(self._sums.curvature / self._total_weight, floor)
         shaped = self._scale if self._scale.ndim == 1 else self._scale.reshape(self.shape)
         return np.asarray(mean[:, :, None] * shaped)

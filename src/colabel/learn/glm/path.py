@@ -8,6 +8,7 @@ So however early a fit stops, it cannot know what it will be scored on.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ class Point(NamedTuple):
     Attributes
     ----------
     coef : (T, K, q)
-        In coordinates of the design; what was given as offset is not in it.
+        In coordinates of the design; offsets are not in it.
     strength : (T, 1, q)
         The penalty.
     pairs : CurvaturePairs or None
@@ -58,30 +59,33 @@ class Block:
     ----------
     design : Design
     tasks : Tasks
+        With an offset, they learn a *deviation* from `slope` times it, and even their intercepts
+        are penalised, by as much as the curvature of one row a class, so that a value that never
+        occurs does not send them to infinity.
     support : ClassSupport
         Which classes occur in each task.
-    offset : (T, K, q) or None
-        Coefficients of a fixed part of the scores. The tasks then learn a *deviation* from it, and
-        even their intercepts are penalised, by as much as the curvature of one row a class, so that
-        a value that never occurs does not send them to infinity.
+    slope : (T, K)
     """
 
     design: Design
     tasks: Tasks
     support: ClassSupport
-    offset: Array | None = None
+    slope: Array
 
     @classmethod
-    def of(cls, design: Design, tasks: Tasks, offset: Array | None = None) -> Block:
+    def of(cls, design: Design, tasks: Tasks) -> Block:
         """Count the classes of the tasks."""
         support = class_support(tasks.targets, tasks.n_classes, design.weight, tasks.prior)
-        return cls(design, tasks, support, offset)
+        slope = np.ones((tasks.n_tasks, loss_for(tasks.n_classes).n_scores))
+        return cls(design, tasks, support, slope)
 
     def take(self, tasks: Indices) -> Block:
         """Return some of the tasks."""
-        offset = None if self.offset is None else self.offset[tasks]
         return replace(
-            self, tasks=self.tasks.take(tasks), support=self.support.take(tasks), offset=offset
+            self,
+            tasks=self.tasks.take(tasks),
+            support=self.support.take(tasks),
+            slope=self.slope[tasks],
         )
 
     @property
@@ -90,23 +94,26 @@ class Block:
         return loss_for(self.tasks.n_classes)
 
     @property
+    def deviates(self) -> bool:
+        """Whether the tasks learn a deviation."""
+        return self.tasks.offset is not None
+
+    @property
     def floor(self) -> Array:
         """Probability kept for absent classes, (T, n_classes)."""
         floor = self.support.floor
-        return floor if self.offset is None else np.zeros_like(floor)
+        return np.zeros_like(floor) if self.deviates else floor
 
     @property
     def solved(self) -> Indices:
         """Tasks that need a solver: without an offset, constant ones have a closed form."""
-        n_tasks = self.tasks.n_tasks
         constant = self.support.constant
-        return np.arange(n_tasks) if self.offset is not None else np.flatnonzero(~constant)
+        return np.arange(len(constant)) if self.deviates else np.flatnonzero(~constant)
 
     def start(self) -> Array:
         """Coefficients (T, K, q) of the best constants, or of no deviation."""
-        shape = (self.tasks.n_tasks, self.loss.n_scores, self.design.n_coordinates)
-        coef = np.zeros(shape)
-        if self.offset is None:
+        coef = np.zeros((*self.slope.shape, self.design.n_coordinates))
+        if not self.deviates:
             coef[..., -1] = self.support.constant_intercepts()
         return coef
 
@@ -118,7 +125,7 @@ class Block:
         if tasks.extra_scale is not None:
             extra = slice(q - 1 - self.design.n_extra, q - 1)
             strength[:, :, extra] /= (tasks.extra_scale**2)[:, None, None]
-        strength[:, :, -1] = 0.0 if self.offset is None else self._constant_strength()[:, None]
+        strength[:, :, -1] = self._constant_strength()[:, None] if self.deviates else 0.0
         return strength
 
     def _constant_strength(self) -> Array:
@@ -142,75 +149,90 @@ class Block:
         pairs = None
         if isinstance(last, Point) and last.pairs is not None:
             pairs = last.pairs.penalised((strength - last.strength)[solved])
-        free = self._free(solved)
+        part = self.take(solved)
+        free = part._free()
         first = coef[solved] if free is None else coef[solved] * free
-        objective = RowsObjective(
-            self.design, self.loss, self.tasks.targets[solved], self._scores(solved, first)
-        )
+        scores = part._with_offset(part._scores(self.design, first))
+        objective = RowsObjective(self.design, self.loss, part.tasks.targets, scores)
         solution = solver.solve(objective, Ridge(strength[solved], free), first, pairs)
         coef[solved], converged[solved] = solution.coef, solution.converged
         n_iter = max(1, int(solution.n_iter.max()))
         return Point(coef, strength, solution.pairs, converged, n_iter)
 
-    def calibrated(self, solver: LBFGS) -> tuple[Block, Flags]:
-        """Fit slope and intercept of every offset; return the block that deviates from that.
+    def calibrated(self, solver: LBFGS) -> tuple[Block, Point]:
+        """Fit the slope of every offset and an intercept; return block and point of both.
 
         Where another label is known, x often says less of a label than it does alone: the label's
-        own scores are right up to a factor. Both are held near one and zero by as much as the
-        curvature of one row a class. No product with the rows is needed.
+        own scores are right up to a factor. Slope and intercept are held near one and zero by as
+        much as the curvature of one row a class. No product with the rows is needed.
         """
-        assert self.offset is not None
-        offset = self.offset
-        scores = self._scores(self.solved, np.zeros_like(offset))
+        scores = self._with_offset(np.zeros((*self.slope.shape, self.design.n_rows)))
         own = OwnScores(scores.reshape(-1, self.design.n_rows).copy(), self.design.weight)
-        strength = np.repeat(self._constant_strength()[:, None, None], 2, axis=2)
-        strength = np.repeat(strength, offset.shape[1], axis=1)
-        strength[..., 0] *= (own.feature**2).mean(axis=1).reshape(offset.shape[:2])
+        strength = np.empty((*self.slope.shape, 2))
+        strength[:] = self._constant_strength()[:, None, None]
+        strength[..., 0] *= (own.feature**2).mean(axis=1).reshape(self.slope.shape)
         objective = RowsObjective(own, self.loss, self.tasks.targets, scores)
-        start = np.zeros((*offset.shape[:2], 2))
-        found = solver.solve(objective, Ridge(strength), start)
-        offset = (1.0 + found.coef[..., :1]) * offset
-        offset[..., -1] += found.coef[..., 1]
-        return replace(self, offset=offset), found.converged
+        found = solver.solve(objective, Ridge(strength), np.zeros_like(strength))
+        point = Point.at(self.start())._replace(converged=found.converged)
+        point.coef[..., -1] = found.coef[..., 1]
+        return replace(self, slope=self.slope + found.coef[..., 0]), point
 
-    def _scores(self, tasks: Indices, coef: Array) -> Array:
-        """Scores (m, K, n) of some tasks at coefficients (m, K, q), offsets included."""
-        total = coef if self.offset is None else coef + self.offset[tasks]
-        flat = self.design.scores(total.reshape(-1, total.shape[2]))
-        scores = flat.reshape(*total.shape[:2], self.design.n_rows)
-        absent = self._absent(tasks)
+    def _scores(self, design: Design, coef: Array) -> Array:
+        """Scores (T, K, n) of rows at coefficients (T, K, q), without offsets."""
+        flat = design.scores(coef.reshape(-1, coef.shape[2]))
+        scores = flat.reshape(*coef.shape[:2], design.n_rows)
+        absent = self._absent()
         return scores if absent is None else shut_scores(scores, absent)
 
-    def _absent(self, tasks: Indices) -> Flags | None:
-        """Classes (m, K) to be shut out of the softmax, where there are any."""
-        absent = self.support.absent[tasks]
-        shut = self.offset is None and self.loss.n_scores > 1 and bool(absent.any())
-        return absent if shut else None
+    def _with_offset(self, scores: Array, rows: Indices | slice = slice(None)) -> Array:
+        """Add the offsets of rows to their scores (T, K, n), in place."""
+        if self.tasks.offset is not None:
+            assert self.tasks.base is not None
+            part = self.tasks.offset[:, :, rows]
+            for task, base in enumerate(self.tasks.base):
+                scores[task] += self.slope[task][:, None] * part[base]
+        return scores
 
-    def _free(self, tasks: Indices) -> Array | None:
-        """Which coordinates are not held at zero, (m, 1 or K, q)."""
-        absent, allowed = self._absent(tasks), self.tasks.allowed
+    def _absent(self) -> Flags | None:
+        """Classes (T, K) to be shut out of the softmax, where there are any."""
+        shut = not self.deviates and self.loss.n_scores > 1 and bool(self.support.absent.any())
+        return self.support.absent if shut else None
+
+    def _free(self) -> Array | None:
+        """Which coordinates are not held at zero, (T, 1 or K, q)."""
+        absent, allowed = self._absent(), self.tasks.allowed
         if absent is None and allowed is None:
             return None
         q = self.design.n_coordinates
-        free = np.ones((len(tasks), 1 if absent is None else absent.shape[1], q))
+        free = np.ones((self.tasks.n_tasks, 1 if absent is None else absent.shape[1], q))
         if allowed is not None:
-            free[:, :, q - 1 - self.design.n_extra : -1] = allowed[tasks][:, None, :]
+            free[:, :, q - 1 - self.design.n_extra : -1] = allowed[:, None, :]
         if absent is not None:
             free[absent] = 0.0
         return free
 
+    def entered(self, coef: Array) -> Array:
+        """Coefficients (..., K, p + 1) of features as coordinates (T, K, q).
+
+        Tasks without a solver have their constants.
+        """
+        start, solved = self.start(), self.solved
+        start[solved] = self.design.enter(coef.reshape(-1, *coef.shape[-2:])[solved])
+        return start
+
     def features(self, point: Point) -> Array:
-        """Coefficients (T, K, p + 1) of the features, the offset's included."""
-        coef = self.design.leave(self.total(point))
-        if self.offset is None:
+        """Coefficients (T, K, p + 1) of features, without offsets."""
+        coef = self.design.leave(point.coef)
+        if not self.deviates:  # constants are not those at the mean, but everywhere
             constant = self.support.constant
-            coef[constant, :, -1] = point.coef[constant, :, -1]  # not at the mean: everywhere
+            coef[constant, :, -1] = point.coef[constant, :, -1]
         return coef
 
-    def total(self, point: Point) -> Array:
-        """Coefficients (T, K, q), the offset's included."""
-        return point.coef if self.offset is None else point.coef + self.offset
+    def log_prob(self, design: Design, rows: Indices, coef: Array) -> Array:
+        """Log-probabilities (T, n_classes, m) of other rows of the block."""
+        flat = design.scores(coef.reshape(-1, coef.shape[2]))
+        scores = self._with_offset(flat.reshape(*coef.shape[:2], len(rows)), rows)
+        return log_probabilities(self.loss, scores, self.floor)
 
 
 def fit_tasks(
@@ -218,35 +240,28 @@ def fit_tasks(
     tasks: Tasks,
     C: Array,
     solver: LBFGS,
-    offset: Array | None = None,
-    start: Array | None = None,
+    base: Array | None = None,
 ) -> FittedTasks:
     """Fit every task with its own C (T,).
 
-    `offset` and `start` are coefficients (T, K, p + 1) of features: a fixed part of the scores,
-    and where to start from. With an offset, a C of zero fits its slope and the intercept alone.
+    Where the tasks have an offset, `base` (T, K, p + 1) are the coefficients of the models it came
+    from, to which the deviations are added; a C of zero then fits slope and intercept alone.
     """
-    block = Block.of(design, tasks, None if offset is None else design.enter(offset))
-    point = Point.at(block.start() if start is None else _entered(block, start))
-    if offset is not None:
-        block, converged = block.calibrated(solver)
-        point = point._replace(converged=converged)
+    block = Block.of(design, tasks)
+    point = Point.at(block.start())
+    if base is not None:
+        block, point = block.calibrated(solver)
     rest = np.flatnonzero(C > 0)
     if len(rest):
         found = block.take(rest).solve(1.0 / C[rest], solver, point.coef[rest])
         point.coef[rest], point.converged[rest] = found.coef, found.converged
         point = point._replace(n_iter=found.n_iter)
     coef = block.features(point)
+    if base is not None:
+        coef += block.slope[:, :, None] * base
     if block.loss.n_scores > 1:
         coef[..., -1] -= coef[..., -1].mean(axis=1, keepdims=True)
     return FittedTasks(coef, block.floor, point.converged, point.n_iter)
-
-
-def _entered(block: Block, coef: Array) -> Array:
-    """Enter coefficients of features; tasks without a solver keep their constants."""
-    start = block.start()
-    start[block.solved] = block.design.enter(coef[block.solved])
-    return start
 
 
 @dataclass(frozen=True)
@@ -260,14 +275,17 @@ class HeldOut:
         rows that are in no fold or outside the task.
     total : (G, T)
         Its weighted sum over the rows; -inf for points that were not looked at.
+    scores : (G, T, K, n) or None
+        Scores of every row by the model that did not see it, if they were asked for.
     coef : (G, F, T, K, p + 1) or None
-        Coefficients without each fold's rows, if they were asked for.
+        Coefficients without each fold's rows, likewise.
     n_failed : int
         Number of regressions that did not converge.
     """
 
     log_prob: Array
     total: Array
+    scores: Array | None
     coef: Array | None
     n_failed: int
 
@@ -279,9 +297,8 @@ def held_out_path(
     folds: Indices,
     n_folds: int,
     solver: LBFGS,
-    offset: Array | None = None,
     start: Array | None = None,
-    keep_coef: bool = False,
+    keep: bool = False,
     patience: int | None = None,
 ) -> HeldOut:
     """Score every task on held-out rows over a grid of C.
@@ -292,42 +309,46 @@ def held_out_path(
     Parameters
     ----------
     grid : (G,)
-        Values of C; with an offset zero may be among them: its slope and the intercept alone.
+        Values of C; for deviations zero may be among them: slope and intercept alone.
     folds : (n,)
         Fold of every row of the design; negative for rows that are never held out.
-    offset : (F, T, K, p + 1) or None
-        A fixed part of the scores, which must not know the fold's rows either.
-    start : (F, T, K, p + 1) or None
-        Where the first point starts from; the same holds.
-    keep_coef : bool
-        Whether to return the coefficients.
+    start : (G, F, T, K, p + 1) or None
+        The same tasks on other rows, at the same penalties and without the same folds.
+    keep : bool
+        Whether to return scores and coefficients.
     patience : int or None
         Number of points in a row without improvement after which a task leaves the path.
     """
     n_tasks, n_rows = tasks.targets.shape
     weight = np.ones(n_rows) if design.weight is None else design.weight
-    block = Block.of(
-        design,
-        tasks.without_folds(folds, n_folds),
-        None if offset is None else design.enter(_joined(offset)),
-    )
-    held_out = _HeldOutRows.of(design, folds, n_folds)
+    block = Block.of(design, tasks.without_folds(folds, n_folds))
+    point = Point.at(block.start())
     n_failed = 0
-    if offset is not None:
-        block, converged = block.calibrated(solver)
-        n_failed += int((~converged).sum())
-    point = Point.at(block.start() if start is None else _entered(block, _joined(start)))
+    if block.deviates:
+        block, point = block.calibrated(solver)
+        n_failed += int((~point.converged).sum())
+    held_out = _HeldOutRows.of(design, folds, n_folds)
     log_prob, total = np.zeros((len(grid), n_tasks, n_rows)), np.full((len(grid), n_tasks), -np.inf)
+    scores = np.zeros((len(grid), n_tasks, block.loss.n_scores, n_rows)) if keep else None
     coef: list[Array] = [np.empty(0)] * len(grid)
+    like = None
     alive, idle, best = np.arange(n_tasks), np.zeros(n_tasks, dtype=np.intp), total[0].copy()
     for position in np.argsort(grid, kind="stable"):
+        if start is not None:
+            last, like = like, block.entered(start[position])
+            point = point._replace(coef=like if last is None else point.coef + (like - last))
         if grid[position] > 0:
             point = block.solve(1.0 / float(grid[position]), solver, point)
-        n_failed += int((~point.converged).sum())
-        scored = held_out.log_prob(block, point, tasks.targets[alive])
-        log_prob[position, alive], total[position, alive] = scored, scored @ weight
-        if keep_coef:
+            n_failed += int((~point.converged).sum())
+        for rows, prob in held_out.log_prob(block, point):
+            picked = _picked(prob, tasks.targets[np.ix_(alive, rows)])
+            log_prob[position, alive[:, None], rows] = picked
+            if scores is not None:
+                own = prob[:, 1:] - prob[:, :1] if tasks.n_classes == 2 else prob
+                scores[position, alive[:, None], :, rows] = own.transpose(0, 2, 1)
+        if keep:
             coef[position] = block.features(point)
+        total[position, alive] = log_prob[position, alive] @ weight
         idle = np.where(total[position] > best, 0, idle + 1)
         best = np.maximum(best, total[position])
         if patience is not None:
@@ -335,15 +356,16 @@ def held_out_path(
             if not len(alive):
                 break
     kept = None
-    if keep_coef:
+    if keep:
         stacked = np.stack(coef)
         kept = stacked.reshape(len(grid), n_folds, n_tasks, *stacked.shape[2:])
-    return HeldOut(log_prob, total, kept, n_failed)
+    return HeldOut(log_prob, total, scores, kept, n_failed)
 
 
-def _joined(coef: Array) -> Array:
-    """(F, T, ...) as (F T, ...), the order of `Tasks.without_folds`."""
-    return coef.reshape(-1, *coef.shape[2:])
+def _picked(log_prob: Array, targets: Targets) -> Array:
+    """Log-probabilities (T, m) of the true classes; zero where there is none."""
+    own = np.take_along_axis(log_prob, np.maximum(targets, 0)[:, None, :], axis=1)[:, 0]
+    return np.asarray(np.where(targets >= 0, own, 0.0))
 
 
 def _still_improving(
@@ -377,17 +399,9 @@ class _HeldOutRows:
         rows = tuple(np.flatnonzero(folds == fold) for fold in range(n_folds))
         return cls(rows, tuple(design.take(part) for part in rows))
 
-    def log_prob(self, block: Block, point: Point, targets: Targets) -> Array:
-        """Log-probabilities (T, n) of the true classes; zero where there is none."""
-        result = np.zeros(targets.shape)
-        total, n_tasks = block.total(point), len(targets)
+    def log_prob(self, block: Block, point: Point) -> Iterator[tuple[Indices, Array]]:
+        """Rows of each fold and log-probabilities (T, n_classes, m) of their classes."""
+        n_tasks = block.tasks.n_tasks // max(1, len(self.rows))
         for fold, (rows, part) in enumerate(zip(self.rows, self.parts, strict=True)):
-            own = slice(fold * n_tasks, (fold + 1) * n_tasks)
-            coef = total[own]
-            scores = part.scores(coef.reshape(-1, coef.shape[2]))
-            scores = scores.reshape(*coef.shape[:2], len(rows))
-            prob = log_probabilities(block.loss, scores, block.floor[own])
-            wanted = targets[:, rows]
-            picked = np.take_along_axis(prob, np.maximum(wanted, 0)[:, None, :], axis=1)[:, 0]
-            result[:, rows] = np.where(wanted >= 0, picked, 0.0)
-        return result
+            own = np.arange(fold * n_tasks, (fold + 1) * n_tasks)
+            yield rows, block.take(own).log_prob(part, rows, point.coef[own])

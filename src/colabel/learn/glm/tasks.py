@@ -29,6 +29,9 @@ class Tasks:
     extra_scale : (T,) or None
         How many times as large the coefficients of extra features may grow at the same cost:
         their penalty is divided by its square.
+    offset : (B, K, n) or None
+        Fixed parts of the scores, from which the tasks deviate; task t has that of `base[t]`.
+    base : (T,) or None
     """
 
     targets: Targets
@@ -36,6 +39,8 @@ class Tasks:
     prior: Array | None = None
     allowed: Flags | None = None
     extra_scale: Array | None = None
+    offset: Array | None = None
+    base: Indices | None = None
 
     @property
     def n_tasks(self) -> int:
@@ -50,6 +55,7 @@ class Tasks:
             prior=None if self.prior is None else self.prior[tasks],
             allowed=None if self.allowed is None else self.allowed[tasks],
             extra_scale=None if self.extra_scale is None else self.extra_scale[tasks],
+            base=None if self.base is None else self.base[tasks],
         )
 
     def without_folds(self, folds: Indices, n_folds: int) -> Tasks:
@@ -61,6 +67,7 @@ class Tasks:
             prior=_tiled(self.prior, n_folds),
             allowed=_tiled(self.allowed, n_folds),
             extra_scale=_tiled(self.extra_scale, n_folds),
+            base=_tiled(self.base, n_folds),
         )
 
 
