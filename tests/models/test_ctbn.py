@@ -67,7 +67,7 @@ def test_binary_labels_equal_the_paper(rng, make_splits):
     X, codes = binary_data(rng)
     splits = make_splits(200)
     oracle = PaperCTBN([regression()], splits, (2, 2, 2, 2)).fit(X, codes)
-    model = CTBN(C=1.0, cv=splits, **TIGHT).fit(X, codes)
+    model = CTBN(pairs="separate", C=1.0, cv=splits, **TIGHT).fit(X, codes)
     assert_equals_oracle(model, oracle, rng.normal(size=(40, 3)))
     assert (model.tree_ >= 0).sum() >= 2
 
@@ -81,7 +81,7 @@ def test_every_classifier_chooses_its_own_c(rng):
     grid, splits = [3.0, 0.001], k_fold(200)
     oracle = PaperCTBN([regression(C) for C in grid], splits, (2, 2, 2, 2)).fit(X, codes)
     assert len({id(make) for make in oracle.best.values()}) == 2
-    model = CTBN(C=grid, cv=splits, **TIGHT).fit(X, codes)
+    model = CTBN(pairs="separate", C=grid, cv=splits, **TIGHT).fit(X, codes)
     assert_equals_oracle(model, oracle, X[:40])
 
 
@@ -91,7 +91,7 @@ def test_class_variables_equal_the_paper(rng, make_splits):
     X, codes = draw(rng, 600, sizes, {0: None, 1: 0, 2: 1}, strength=1.0)
     splits = make_splits(600)
     oracle = PaperCTBN([regression()], splits, sizes).fit(X, codes)
-    model = CTBN(C=1.0, cv=splits, **TIGHT).fit(X, codes)
+    model = CTBN(pairs="separate", C=1.0, cv=splits, **TIGHT).fit(X, codes)
     assert_equals_oracle(model, oracle, X[:40])
     for table, size in zip(model.predict_proba(X), sizes, strict=True):
         assert table.shape == (600, size)
@@ -132,7 +132,7 @@ def test_missing_labels_equal_the_oracle_without_those_rows(rng):
     splits = k_fold(300)
     observed = np.where(np.isnan(Y), -1, codes)
     oracle = PaperCTBN([regression()], splits, (2,) * 4).fit(X, observed)
-    model = CTBN(C=1.0, cv=splits, **TIGHT).fit(X, Y)
+    model = CTBN(pairs="separate", C=1.0, cv=splits, **TIGHT).fit(X, Y)
     assert_equals_oracle(model, oracle, X[:40])
 
 
@@ -209,7 +209,7 @@ def test_the_rarest_values_may_have_classifiers_of_their_own(rng, min_rows):
     X, codes = binary_data(rng, 60)
     codes[:, 1] = 0  # value 1 has no row at all
     codes[:, 3] = np.arange(60) == 7
-    model = CTBN(C=1.0, min_rows=min_rows, random_state=0).fit(X, codes)
+    model = CTBN(pairs="separate", C=1.0, min_rows=min_rows, random_state=0).fit(X, codes)
     prob = model.predict_proba(X)
     assert np.isfinite(prob).all()
     assert np.isfinite(model.edge_scores_).all()

@@ -119,17 +119,13 @@ class HeldOutScores(NamedTuple):
         that are never held out and for missing values.
     choice : (m,)
         Position of the chosen hyperparameter in the learner's grid.
-    scores : tuple of m arrays (K_i, n_group), or None
-        Scores of every row by the model that did not see it, if they were asked for: log-odds, or
-        log-probabilities of more than two values.
     path : tuple of m arrays (G, F, K_i, p + 1), or None
-        Coefficients without each fold's rows along the grid, likewise: where models of the same
-        targets on other rows may start.
+        Coefficients without each fold's rows along the grid, if they were asked for: where models
+        of the same targets on other rows may start.
     """
 
     log_prob: Array
     choice: Indices
-    scores: tuple[Array, ...] | None = None
     path: tuple[Array, ...] | None = None
 
 

@@ -64,10 +64,15 @@ class LinearModels:
         return result
 
     def take(self, order: Indices) -> LinearModels:
-        """Return the models in another order: position i has the model `order[i]`."""
-        position = np.argsort(order)
-        parts = tuple((position[own], n_classes, fitted) for own, n_classes, fitted in self.parts)
-        return LinearModels(parts, self.n_models)
+        """Return some of the models in another order: position i has the model `order[i]`."""
+        position = np.full(self.n_models, -1)
+        position[order] = np.arange(len(order))
+        parts = []
+        for own, n_classes, fitted in self.parts:
+            kept = np.flatnonzero(position[own] >= 0)
+            if len(kept):
+                parts.append((position[own[kept]], n_classes, fitted.take(kept)))
+        return LinearModels(tuple(parts), len(order))
 
 
 def joined(models: Sequence[LinearModels]) -> LinearModels:
@@ -169,7 +174,7 @@ class LinearLearning:
         start : d arrays (G, F, K_i, p + 1), or None
             Where to start from (`HeldOutScores.path`).
         keep : bool
-            Whether to hand on scores and path.
+            Whether to hand on the path.
         """
 
         def score(index: int) -> tuple[Result, int]:
@@ -199,7 +204,6 @@ class LinearLearning:
     ) -> tuple[HeldOutScores, int]:
         log_prob = np.zeros((len(group.targets), self._n_rows(group)))
         choice = np.zeros(len(group.targets), dtype=np.intp)
-        scores: list[Array] = [np.empty(0)] * len(group.targets)
         path: list[Array] = [np.empty(0)] * len(group.targets)
         if constant and group.rows is not None:
             design = self.design.constants(group.rows)
@@ -225,17 +229,33 @@ class LinearLearning:
             best = best_points(found.total, grid)
             every = np.arange(len(best))
             log_prob[chunk.positions], choice[chunk.positions] = found.log_prob[best, every], best
-            if found.scores is not None and found.coef is not None:
+            if found.coef is not None:
                 for at, position in enumerate(chunk.positions):
-                    scores[position] = found.scores[best[at], at].copy()
                     path[position] = found.coef[:, :, at]
             return found.n_failed
 
         chunks = list(self._chunks([group], folds.n_folds))
         threads = self.learner.n_jobs if group.rows is None else 1
         failed = sum(map_threads(score_chunk, chunks, threads, lambda: None))
-        kept = (tuple(scores), tuple(path)) if keep else (None, None)
-        return HeldOutScores(log_prob, choice, *kept), failed
+        return HeldOutScores(log_prob, choice, tuple(path) if keep else None), failed
+
+    def cross_fitted_scores(self, folds: Folds, choice: Indices) -> tuple[Array, ...]:
+        """Scores of all labels, d arrays (K_i, n), by models that have not seen the row.
+
+        Log-odds, or log-probabilities of more than two values. The folds must cover all rows.
+        """
+        data = self.data
+        every = np.arange(data.n_labels)
+        kept = [np.flatnonzero(folds.of_row != fold) for fold in range(folds.n_folds)]
+        models = self.fit([RowGroup(rows, every) for rows in kept], [choice] * len(kept))
+        shapes = [1 if size == 2 else size for size in data.cardinalities]
+        scores = tuple(np.zeros((size, data.n_rows)) for size in shapes)
+        for fold in range(folds.n_folds):
+            rows = np.flatnonzero(folds.of_row == fold)
+            part = models.take(np.arange(fold * data.n_labels, (fold + 1) * data.n_labels))
+            for own, table in zip(scores, part.log_prob(data.X[rows]), strict=True):
+                own[:, rows] = (np.diff(table, axis=1) if table.shape[1] == 2 else table).T
+        return scores
 
     def fit(
         self,

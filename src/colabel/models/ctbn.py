@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from colabel.core.arrays import Array, Flags, Indices
 from colabel.decide import Decision
 from colabel.joint import Joint, Tree
+from colabel.labels import MISSING
 from colabel.learn.conditional import (
     ConditionalModels,
     Folds,
@@ -20,6 +21,7 @@ from colabel.learn.conditional import (
     Learning,
     RowGroup,
     TrainingData,
+    random_folds,
 )
 from colabel.learn.linear import LinearLearning, LinearModels, joined
 from colabel.learn.structure import maximum_branching
@@ -37,6 +39,8 @@ from colabel.models.base import JointClassifier
 ROOT = -1
 # Parents of a label for which more than slope and intercept is tried.
 _CANDIDATES = 5
+# Folds of the scores without parent where the folds of `cv` leave some rows in training always.
+_OFFSET_FOLDS = 5
 
 
 class CTBN(JointClassifier):
@@ -249,14 +253,20 @@ def _search(learning: Learning, folds: Folds, min_rows: int, shared: bool) -> _S
 
     values = _parent_values(data, min_rows)
     groups = [_children(data, parent, value) for parent, value in values]
+    if shared:  # there is nothing to learn of a label that never varies
+        varied = np.array([_n_values(data, label) > 1 for label in range(data.n_labels)])
+        groups = [group.take(np.flatnonzero(varied[group.targets])) for group in groups]
     if not shared:
         found = learning.cross_validate(groups, folds, gain, "label pairs", **starting)
         _record(search, values, groups, found)
         return search
     assert isinstance(learning, LinearLearning)
-    search.offsets = alone.scores
+    covered = bool((folds.of_row >= 0).all())
+    search.offsets = learning.cross_fitted_scores(
+        folds if covered else random_folds(data, _OFFSET_FOLDS, 0), alone.choice
+    )
     found = learning.cross_validate(
-        groups, folds, gain, "label pairs", offsets=alone.scores, constant=True
+        groups, folds, gain, "label pairs", offsets=search.offsets, constant=True
     )
     found = [arcs._replace(choice=~arcs.choice) for arcs in found]
     _record(search, values, groups, found)
@@ -265,7 +275,7 @@ def _search(learning: Learning, folds: Folds, min_rows: int, shared: bool) -> _S
         group.take(np.flatnonzero(promising[parent, group.targets]))
         for (parent, _), group in zip(values, groups, strict=True)
     ]
-    near = learning.cross_validate(narrowed, folds, gain, "promising pairs", offsets=alone.scores)
+    near = learning.cross_validate(narrowed, folds, gain, "promising pairs", offsets=search.offsets)
     near = [arcs._replace(choice=~arcs.choice) for arcs in near]
     apart = learning.cross_validate(
         narrowed, folds, gain, "promising pairs apart", start=alone.path
@@ -313,6 +323,11 @@ def _better(group: RowGroup, first: _Arcs, part: RowGroup, second: _Arcs) -> _Ar
 def _check_min_rows(min_rows: Any) -> None:
     if not (isinstance(min_rows, Real) and float(min_rows) >= 0):
         raise ValueError(f"min_rows={min_rows!r} must be a number of rows, 0 or more.")
+
+
+def _n_values(data: TrainingData, label: int) -> int:
+    counted = data.codes[:, label] if data.weight is None else data.codes[data.weight > 0, label]
+    return len(np.unique(counted[counted != MISSING]))
 
 
 def _rows_of(group: RowGroup) -> Indices:

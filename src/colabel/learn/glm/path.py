@@ -22,6 +22,10 @@ from colabel.learn.glm.losses import Loss, loss_for
 from colabel.learn.glm.objective import OwnScores, RowsObjective
 from colabel.learn.glm.tasks import FittedTasks, Tasks, log_probabilities
 
+# A deviation of the log-odds by 2.5 costs half a nat: about the weakly informative prior of Gelman,
+# Jakulin, Pittau & Su (2008).
+_WEAK = 1.0 / 2.5**2
+
 
 class Point(NamedTuple):
     """Models of all tasks of a block at one penalty.
@@ -59,9 +63,7 @@ class Block:
     ----------
     design : Design
     tasks : Tasks
-        With an offset, they learn a *deviation* from `slope` times it, and even their intercepts
-        are penalised, by as much as the curvature of one row a class, so that a value that never
-        occurs does not send them to infinity.
+        With an offset, they learn a *deviation* from `slope` times it.
     support : ClassSupport
         Which classes occur in each task.
     slope : (T, K)
@@ -106,9 +108,13 @@ class Block:
 
     @property
     def solved(self) -> Indices:
-        """Tasks that need a solver: without an offset, constant ones have a closed form."""
-        constant = self.support.constant
-        return np.arange(len(constant)) if self.deviates else np.flatnonzero(~constant)
+        """Tasks that need a solver.
+
+        Constant ones have a closed form; those that lack a class do not deviate from their offset
+        by more than slope and intercept.
+        """
+        absent = self.support.absent.any(axis=1)
+        return np.flatnonzero(~absent if self.deviates else ~self.support.constant)
 
     def start(self) -> Array:
         """Coefficients (T, K, q) of the best constants, or of no deviation."""
@@ -125,15 +131,8 @@ class Block:
         if tasks.extra_scale is not None:
             extra = slice(q - 1 - self.design.n_extra, q - 1)
             strength[:, :, extra] /= (tasks.extra_scale**2)[:, None, None]
-        strength[:, :, -1] = self._constant_strength()[:, None] if self.deviates else 0.0
+        strength[:, :, -1] = 0.0
         return strength
-
-    def _constant_strength(self) -> Array:
-        """Penalty (T,) of the intercept of a deviation: the curvature of n_classes rows."""
-        frequency = self.support.smoothed
-        n_scores = self.loss.n_scores
-        spread = (frequency * (1.0 - frequency)).sum(axis=1) / n_scores
-        return np.asarray(spread * self.tasks.n_classes / (2 if n_scores == 1 else 1))
 
     def solve(self, penalty: float | Array, solver: LBFGS, last: Point | Array) -> Point:
         """Fit every task with its own penalty (T,).
@@ -163,14 +162,15 @@ class Block:
         """Fit the slope of every offset and an intercept; return block and point of both.
 
         Where another label is known, x often says less of a label than it does alone: the label's
-        own scores are right up to a factor. Slope and intercept are held near one and zero by as
-        much as the curvature of one row a class. No product with the rows is needed.
+        own scores are right up to a factor. A weak penalty holds slope and intercept near one and
+        zero, so that a class that never occurs does not send them to infinity. No product with the
+        rows is needed.
         """
         scores = self._with_offset(np.zeros((*self.slope.shape, self.design.n_rows)))
         own = OwnScores(scores.reshape(-1, self.design.n_rows).copy(), self.design.weight)
-        strength = np.empty((*self.slope.shape, 2))
-        strength[:] = self._constant_strength()[:, None, None]
-        strength[..., 0] *= (own.feature**2).mean(axis=1).reshape(self.slope.shape)
+        strength = np.full((*self.slope.shape, 2), _WEAK)
+        energy, total = own.scale().T
+        strength[..., 0] *= (energy / np.maximum(total, 1e-300)).reshape(self.slope.shape)
         objective = RowsObjective(own, self.loss, self.tasks.targets, scores)
         found = solver.solve(objective, Ridge(strength), np.zeros_like(strength))
         point = Point.at(self.start())._replace(converged=found.converged)
@@ -275,17 +275,14 @@ class HeldOut:
         rows that are in no fold or outside the task.
     total : (G, T)
         Its weighted sum over the rows; -inf for points that were not looked at.
-    scores : (G, T, K, n) or None
-        Scores of every row by the model that did not see it, if they were asked for.
     coef : (G, F, T, K, p + 1) or None
-        Coefficients without each fold's rows, likewise.
+        Coefficients without each fold's rows, if they were asked for.
     n_failed : int
         Number of regressions that did not converge.
     """
 
     log_prob: Array
     total: Array
-    scores: Array | None
     coef: Array | None
     n_failed: int
 
@@ -315,7 +312,7 @@ def held_out_path(
     start : (G, F, T, K, p + 1) or None
         The same tasks on other rows, at the same penalties and without the same folds.
     keep : bool
-        Whether to return scores and coefficients.
+        Whether to return the coefficients.
     patience : int or None
         Number of points in a row without improvement after which a task leaves the path.
     """
@@ -329,7 +326,6 @@ def held_out_path(
         n_failed += int((~point.converged).sum())
     held_out = _HeldOutRows.of(design, folds, n_folds)
     log_prob, total = np.zeros((len(grid), n_tasks, n_rows)), np.full((len(grid), n_tasks), -np.inf)
-    scores = np.zeros((len(grid), n_tasks, block.loss.n_scores, n_rows)) if keep else None
     coef: list[Array] = [np.empty(0)] * len(grid)
     like = None
     alive, idle, best = np.arange(n_tasks), np.zeros(n_tasks, dtype=np.intp), total[0].copy()
@@ -343,9 +339,6 @@ def held_out_path(
         for rows, prob in held_out.log_prob(block, point):
             picked = _picked(prob, tasks.targets[np.ix_(alive, rows)])
             log_prob[position, alive[:, None], rows] = picked
-            if scores is not None:
-                own = prob[:, 1:] - prob[:, :1] if tasks.n_classes == 2 else prob
-                scores[position, alive[:, None], :, rows] = own.transpose(0, 2, 1)
         if keep:
             coef[position] = block.features(point)
         total[position, alive] = log_prob[position, alive] @ weight
@@ -359,7 +352,7 @@ def held_out_path(
     if keep:
         stacked = np.stack(coef)
         kept = stacked.reshape(len(grid), n_folds, n_tasks, *stacked.shape[2:])
-    return HeldOut(log_prob, total, scores, kept, n_failed)
+    return HeldOut(log_prob, total, kept, n_failed)
 
 
 def _picked(log_prob: Array, targets: Targets) -> Array:

@@ -95,6 +95,10 @@ class FittedTasks:
     converged: Flags
     n_iter: int
 
+    def take(self, tasks: Indices) -> FittedTasks:
+        """Return some of the models."""
+        return FittedTasks(self.coef[tasks], self.floor[tasks], self.converged[tasks], self.n_iter)
+
     def log_prob(self, loss: Loss, scores: Array) -> Array:
         """Log-probabilities (T, n_classes, n) from the models' scores (T, K, n)."""
         return log_probabilities(loss, scores, self.floor)
