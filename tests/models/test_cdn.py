@@ -15,10 +15,10 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 from colabel import CDN, BinaryRelevance
+from colabel.core.hashing import row_keys
 from colabel.core.label_features import column_owner
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork
 from colabel.metrics import exact_match
-from colabel.models._cdn_conditionals import row_keys
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes
-from colabel.joint._gibbs_random import FIRST_FACTOR, GAMMA, SECOND_FACTOR
+from colabel.core.hashing import FIRST_FACTOR, SECOND_FACTOR
+from colabel.joint._gibbs_random import GAMMA
 
 _GAMMA = np.uint64(GAMMA)
 _FIRST = np.uint64(FIRST_FACTOR)

@@ -11,30 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Keys
+from colabel.core.hashing import mix
 
 # An odd number close to 2^64 / golden ratio: its multiples spread evenly.
 GAMMA = 0x9E3779B97F4A7C15
-FIRST_FACTOR = 0xBF58476D1CE4E5B9
-SECOND_FACTOR = 0x94D049BB133111EB
 # Streams for other purposes than the sweeps start from keys of their own.
 _FOR_ORDER = 0x6F72646572
 _FOR_START = 0x7374617274
 _WORD = 1 << 64
-
-
-def mix(words: Keys) -> Keys:
-    """Scramble words of 64 bits; a bijection, so different words stay different.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> mix(np.array([0, 1], dtype=np.uint64))
-    array([                   0, 6238072747940578789], dtype=uint64)
-    """
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(FIRST_FACTOR)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(SECOND_FACTOR)
-    scrambled: Keys = words ^ (words >> np.uint64(31))
-    return scrambled
 
 
 def uniforms(keys: Keys, position: int) -> Array:

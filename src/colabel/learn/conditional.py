@@ -8,16 +8,15 @@ is a learner's business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.arrays import Array, Codes, Flags, Indices, Keys
+from colabel.core.hashing import mix, row_keys
 from colabel.labels import MISSING
 
 Result = TypeVar("Result")
@@ -207,18 +206,16 @@ def random_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
     return Folds((rank % n_folds).astype(np.intp), n_folds)
 
 
-def row_digests(data: TrainingData, seed: int, units: Array | None = None) -> NDArray[np.bytes_]:
+def row_digests(data: TrainingData, seed: int, units: Array | None = None) -> Keys:
     """Digests (n,) of the rows' features and labels: equal for equal rows, else random.
 
     With `units` (p,) features count as equal when they round to the same multiple of their
     column's unit.
     """
-    key = int(seed).to_bytes(8, "little", signed=False)
-    contents = [
-        blake2b(row, digest_size=8, key=key).digest()
-        for row in _row_bytes(data.X, data.codes, units)
-    ]
-    return np.array(contents, dtype="S8")
+    # A missing label has the code -1; an observed one must not hash to zero.
+    of_labels = row_keys(data.codes.astype(np.float64) + 2.0)
+    start = mix(np.array([seed], dtype=np.uint64) + np.uint64(1))
+    return mix(mix(row_keys(data.X, units) ^ start) + of_labels)
 
 
 def rounding_units(data: TrainingData, counted: Flags) -> Array:
@@ -282,22 +279,3 @@ def given_folds(n_rows: int, splits: Iterable[tuple[Any, Any]]) -> Folds:
 def _as_index(rows: Any, n_rows: int) -> Indices:
     rows = np.asarray(rows)
     return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.intp)
-
-
-def _row_bytes(X: Any, codes: Codes, units: Array | None) -> Iterator[bytes]:
-    """The content of each row, the same for dense and sparse storage."""
-    codes = np.ascontiguousarray(codes)
-    for start in range(0, X.shape[0], _ROWS_AT_ONCE):
-        part = sp.csr_array(X[start : start + _ROWS_AT_ONCE], copy=True)
-        part.sum_duplicates()
-        if units is not None:
-            part.data = np.rint(part.data / units[part.indices])
-        part.eliminate_zeros()
-        columns, values = part.indices.astype(np.int64), part.data.astype(np.float64)
-        for row in range(part.shape[0]):
-            entries = slice(part.indptr[row], part.indptr[row + 1])
-            yield (
-                columns[entries].tobytes()
-                + values[entries].tobytes()
-                + codes[start + row].tobytes()
-            )

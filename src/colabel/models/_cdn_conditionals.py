@@ -11,15 +11,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from colabel.core.arrays import Array, Codes, Keys, Rows, is_sparse
+from colabel.core.arrays import Array, Codes, Rows, is_sparse
 from colabel.core.label_features import column_owner, label_columns
 from colabel.joint import LinearConditionals
-from colabel.joint._gibbs_random import mix
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 
 _NEVER = -1e6  # a score far below any other
-_NUMBERS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -123,34 +121,6 @@ class HardDecisions(ClassifierMixin, BaseEstimator):
         """Return 1 for the predicted class and 0 for the others, (n, K)."""
         certain: Array = (self.predict(X)[:, None] == self.classes_).astype(np.float64)
         return certain
-
-
-def row_keys(X: Any) -> Keys:
-    """Return a number of 64 bits for each row of X (n, p) that depends on its content alone.
-
-    Chance is drawn from it: so a row gets the same answer whatever rows stand beside it and in
-    whatever order, and whether X is dense or sparse. It is the sum, over the entries that are
-    not zero, of a hash of position and value.
-    """
-    n_rows, n_columns = X.shape
-    places = mix(np.arange(1, n_columns + 1, dtype=np.uint64))
-    if not is_sparse(X):
-        step = max(1, _NUMBERS_AT_ONCE // max(1, n_columns))
-        parts = [_entry_hashes(X[s : s + step], places) for s in range(0, n_rows, step)]
-        return np.concatenate([part.sum(axis=1, dtype=np.uint64) for part in parts])
-    csr = sp.csr_array(X, copy=True)
-    csr.sum_duplicates()
-    hashes = _entry_hashes(csr.data, places[csr.indices])
-    # Sums of 64 bits wrap around, so differences of running sums are exact.
-    running = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(hashes, dtype=np.uint64)])
-    keys: Keys = running[csr.indptr[1:]] - running[csr.indptr[:-1]]
-    return keys
-
-
-def _entry_hashes(values: Any, places: Keys) -> Keys:
-    values = np.ascontiguousarray(values, dtype=np.float64)
-    hashes = mix(mix(values.view(np.uint64) ^ places))
-    return np.where(values == 0, np.uint64(0), hashes)
 
 
 def allowed_columns(cardinalities: Sequence[int]) -> NDArray[np.bool_]:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
+from colabel.core.hashing import row_keys
 from colabel.core.label_features import label_columns
 from colabel.decide import Decision
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint
@@ -24,7 +25,6 @@ from colabel.models._cdn_conditionals import (
     HardDecisions,
     LinearNetwork,
     allowed_columns,
-    row_keys,
 )
 from colabel.models._learning import (
     DEFAULT_GRID,

@@ -2,17 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg as sla
 import scipy.sparse as sp
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
-from colabel.learn.glm import LBFGS
+from colabel.learn.design import Design
+from colabel.learn.glm import LBFGS, Loss, Ridge, RowsObjective, Solution
 
-TIGHT = LBFGS(tol=1e-10, max_iter=3000)
+TIGHT = LBFGS(tol=1e-9, max_iter=3000)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Regressions as a user would state them: no coordinates, no blocks.
+
+    Attributes
+    ----------
+    targets : (T, n)
+    penalty : (T,)
+    offset : (T, K, n) or None
+    start : (T, K, p + 1) or None
+    allowed : (T, p) of bool, or None
+        Features each task may use.
+    """
+
+    targets: np.ndarray
+    penalty: np.ndarray
+    offset: np.ndarray | None = None
+    start: np.ndarray | None = None
+    allowed: np.ndarray | None = None
+
+
+class Solved(NamedTuple):
+    """Solutions in the user's features: coef (T, K, p + 1) and scores (T, K, n)."""
+
+    coef: np.ndarray
+    scores: np.ndarray
+    solution: Solution
+
+
+def solve(design: Any, loss: Loss, problem: Problem, solver: LBFGS = TIGHT) -> Solved:
+    """Solve every task of a problem, straight through objective and solver."""
+    n_tasks, q = len(problem.targets), design.n_coordinates
+    start = np.zeros((n_tasks, loss.n_scores, q))
+    if problem.start is not None:
+        start = design.enter(problem.start)
+    strength = np.repeat(problem.penalty[:, None, None], q, axis=2)
+    strength[..., -1] = 0.0
+    free = None
+    if problem.allowed is not None:
+        free = np.ones((n_tasks, 1, q))
+        free[:, 0, q - 1 - problem.allowed.shape[1] : q - 1] = problem.allowed
+        start = start * free
+    objective = RowsObjective(
+        design, loss, problem.targets, scores_at(design, start, problem.offset)
+    )
+    solution = solver.solve(objective, Ridge(strength, free), start)
+    scores = scores_at(design, solution.coef, problem.offset)
+    return Solved(design.leave(solution.coef), scores, solution)
+
+
+def scores_at(design: Any, coef: np.ndarray, offset: np.ndarray | None = None) -> np.ndarray:
+    """Scores (T, K, n) of coefficients (T, K, q) in a design's coordinates."""
+    flat = design.scores(coef.reshape(-1, coef.shape[2]))
+    scores = flat.reshape(*coef.shape[:2], design.n_rows)
+    return scores if offset is None else scores + offset
 
 
 def logistic_targets(rng: np.random.Generator, X: Any, n_tasks: int) -> np.ndarray:
@@ -54,22 +113,58 @@ def gradient(
     coef: np.ndarray,
     C: float,
     weight: np.ndarray | None = None,
-    offset: np.ndarray | float = 0.0,
+    offset: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Gradient (K, p + 1) of the mean objective of one task in the user's features."""
+    """Gradient (K, p + 1) of the penalised loss of one task, in the user's features."""
+    return _derivatives(X, y, coef, C, weight, offset)[0]
+
+
+def newton_decrement(
+    X: Any,
+    y: np.ndarray,
+    coef: np.ndarray,
+    C: float,
+    weight: np.ndarray | None = None,
+    offset: np.ndarray | None = None,
+) -> float:
+    """sqrt(g' H^-1 g) of one task with the exact dense Hessian H.
+
+    Along directions without curvature (the common shift of softmax intercepts) the gradient is zero
+    too, and they do not count.
+    """
+    slope, hessian = _derivatives(X, y, coef, C, weight, offset)
+    g, H = slope.ravel(), hessian.reshape(slope.size, slope.size)
+    scale = np.sqrt(np.maximum(np.diag(H), 1e-300))  # features of any units
+    values, vectors = sla.eigh(H / np.outer(scale, scale))
+    kept = values > 1e-13 * values[-1]
+    return float(np.linalg.norm((g / scale) @ vectors[:, kept] / np.sqrt(values[kept])))
+
+
+def _derivatives(
+    X: Any,
+    y: np.ndarray,
+    coef: np.ndarray,
+    C: float,
+    weight: np.ndarray | None,
+    offset: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gradient (K, p + 1) and Hessian (K, p + 1, K, p + 1) of one task."""
     rows = np.flatnonzero(y >= 0)
-    X, y = X[rows], y[rows]
+    dense = np.asarray((X.toarray() if sp.issparse(X) else X)[rows], dtype=np.float64)
+    Z = np.column_stack([dense, np.ones(len(rows))])
     w = np.ones(len(rows)) if weight is None else weight[rows]
-    offset = offset if np.isscalar(offset) else np.asarray(offset)[:, rows]
-    prob = probabilities(scores_of(X, coef) + offset)
-    wrong = (prob - (y == np.arange(len(prob))[:, None]))[-len(coef) :] * w
-    features = np.asarray(X.T @ wrong.T).T + coef[:, :-1] / C
-    return np.concatenate([features, wrong.sum(axis=1, keepdims=True)], axis=1) / w.sum()
-
-
-def residual(*args: Any, **kwargs: Any) -> float:
-    """Largest entry of the gradient of the mean objective of one task."""
-    return float(np.abs(gradient(*args, **kwargs)).max())
+    scores = coef @ Z.T + (0.0 if offset is None else offset[:, rows])
+    prob = probabilities(scores)
+    wrong = (prob - (y[rows] == np.arange(len(prob))[:, None]))[-len(coef) :] * w
+    own = prob[-len(coef) :]
+    ridge = np.append(np.full(dense.shape[1], 1.0 / C), 0.0)
+    slope = wrong @ Z + ridge * coef
+    same = np.eye(len(coef))[:, :, None]
+    bend = w * (same * own[:, None] - own[:, None] * own[None])  # (K, K, n)
+    hessian = np.einsum("kln,np,nq->kplq", bend, Z, Z, optimize=True)
+    for k in range(len(coef)):
+        hessian[k, :, k, :] += np.diag(ridge)
+    return slope, hessian
 
 
 def sklearn_model(
@@ -88,24 +183,27 @@ def sklearn_coef(X: Any, y: np.ndarray, C: float, weight: np.ndarray | None = No
     return np.column_stack([model.coef_, model.intercept_])
 
 
-class CountingBlock:
-    """A block that writes down how many tasks each product served."""
+class CountingDesign:
+    """A design that writes down how many scores each product served."""
 
-    def __init__(self, block: Any) -> None:
-        self._block = block
+    def __init__(self, design: Design) -> None:
+        self._design = design
         self.scores_calls: list[int] = []
-        self.pullback_calls: list[int] = []
+        self.pulled_calls: list[int] = []
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._block, name)
+        return getattr(self._design, name)
 
     def scores(self, coef: np.ndarray) -> np.ndarray:
         self.scores_calls.append(len(coef))
-        return self._block.scores(coef)
+        return self._design.scores(coef)
 
-    def pullback(self, residual: np.ndarray) -> np.ndarray:
-        self.pullback_calls.append(len(residual))
-        return self._block.pullback(residual)
+    def pulled(self, residual: np.ndarray) -> np.ndarray:
+        self.pulled_calls.append(len(residual))
+        return self._design.pulled(residual)
+
+    def of_tasks(self, _: np.ndarray) -> CountingDesign:
+        return self
 
 
 class CountingLoss:
@@ -114,10 +212,11 @@ class CountingLoss:
     def __init__(self, loss: Any) -> None:
         self._loss = loss
         self.n_scores = loss.n_scores
-        self.n_terms = 0
-        self.bend: Callable[..., Any] = loss.bend
-        self.log_prob: Callable[..., Any] = loss.log_prob
+        self.n_moves = 0
 
-    def terms(self, *args: Any) -> Any:
-        self.n_terms += 1
-        return self._loss.terms(*args)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loss, name)
+
+    def move(self, *args: Any) -> Any:
+        self.n_moves += 1
+        return self._loss.move(*args)
