@@ -19,9 +19,8 @@ from colabel.models import JointClassifier
 
 ESTIMATORS = [
     value
-    for name, value in sorted(vars(colabel).items())
-    if name in colabel.__all__
-    and inspect.isclass(value)
+    for value in (getattr(colabel, name) for name in sorted(colabel.__all__))
+    if inspect.isclass(value)
     and issubclass(value, ClassifierMixin)
     and not issubclass(value, MetaEstimatorMixin)  # tests/models/test_thresholds.py checks it
     and not inspect.isabstract(value)

@@ -252,7 +252,7 @@ def test_internal_faults_are_sentences_too(folder, monkeypatch):
     def broken(*_, **__):
         raise TypeError("not as it should be")
 
-    monkeypatch.setattr(sys.modules["colabel.cli.explain"], "label_graph", broken)
+    monkeypatch.setattr("colabel.report.label_graph", broken)
     result = run("explain", folder / "m.colabel", code=1)
     assert result.stderr.startswith(
         "Error: colabel failed by a fault of its own (TypeError: not as"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 from rich import box
 from rich.console import Console
@@ -19,19 +19,10 @@ from colabel.cli._console import output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._summary import show_summary
 from colabel.core.progress import progress_bar
-from colabel.report import write_comparison_html
-from colabel.tables import TableRequest, load_table, summarise
-from colabel.tables.comparing import (
-    BASELINE,
-    DEFAULT_MODELS,
-    Comparison,
-    ComparisonPlan,
-)
-from colabel.tables.comparing import (
-    compare as run_comparison,
-)
-from colabel.tables.measures import MEASURES
-from colabel.tables.model_names import MODEL_NAMES
+
+if TYPE_CHECKING:
+    from colabel.tables import TableRequest
+    from colabel.tables.comparing import Comparison
 
 _WIDE = 105  # columns of a screen that has room for every error
 
@@ -42,10 +33,8 @@ def compare(
     labels: given.LabelColumns,
     models: Annotated[
         str,
-        typer.Option(
-            "--models", "-m", metavar="NAMES", help=f"all, or some of {','.join(MODEL_NAMES)}."
-        ),
-    ] = ",".join(DEFAULT_MODELS),
+        typer.Option("--models", "-m", metavar="NAMES", help="all, or some of {models}."),
+    ] = "br,ctbn,pcc,cdn,mlknn,iblr",
     folds: Annotated[
         int, typer.Option(min=2, metavar="N", help="Folds of the cross-validation.")
     ] = 5,
@@ -87,6 +76,11 @@ def compare(
 
       [cyan]colabel compare posts.csv --labels tags --separator ';' --text body[/cyan]
     """
+    from colabel.report import write_comparison_html
+    from colabel.tables import MODEL_NAMES, TableRequest, load_table, summarise
+    from colabel.tables.comparing import ComparisonPlan
+    from colabel.tables.comparing import compare as run_comparison
+
     names = list(MODEL_NAMES) if models == "all" else [m.strip() for m in models.split(",")]
     plan = ComparisonPlan([m for m in names if m], folds, seed, measure, decision)
     options = given.reading_options(delimiter, encoding, missing)
@@ -119,6 +113,9 @@ def compare(
 
 
 def _show_table(console: Console, comparison: Comparison) -> None:
+    from colabel.tables.comparing import BASELINE
+    from colabel.tables.measures import MEASURES
+
     console.print(
         f"\n[bold]Cross-validation[/bold] on {comparison.n_folds} folds: mean ± standard error "
         "over folds\n"
@@ -143,7 +140,7 @@ def _show_table(console: Console, comparison: Comparison) -> None:
         for measure in MEASURES:
             mean, error = result.mean(measure.name), result.standard_error(measure.name)
             written = f"{mean:.{measure.digits}f}"
-            if measure.name in with_error and np.isfinite(error):
+            if measure.name in with_error and math.isfinite(error):
                 written += f"{plus_minus}{error:.{measure.digits}f}"
             cells.append(f"[bold]{written}[/bold]" if mean == best[measure.name] else written)
         style = "dim" if name == BASELINE else None

@@ -5,24 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from colabel.cli._console import WRONG_USE, fail, output, stderr_is_terminal
-from colabel.cli._cross_validation import Folds, Result, cross_validate, fit, scaled
-from colabel.cli._one_row import show_one_row
 from colabel.core.progress import progress_bar
-from colabel.datasets import Dataset, DatasetError, kfold, load_digit_traits
-from colabel.models import CTBN, BinaryRelevance
-from colabel.models.base import JointClassifier
-from colabel.report import plot_label_tree, tree_text
-from colabel.tables.measures import MEASURES
+
+if TYPE_CHECKING:
+    from colabel.cli._cross_validation import Folds, Result
+    from colabel.core.arrays import Array
+    from colabel.datasets import Dataset
+    from colabel.models import CTBN, JointClassifier
 
 _QUICK_ROWS = 600
 _WARM_UP_ROWS = 100
@@ -45,6 +42,9 @@ def demo(
     traits of the digit: even, prime, square, above four, drawn with a loop,
     triangular, Fibonacci.
     """
+    from colabel.cli._one_row import show_one_row
+    from colabel.datasets import DatasetError, kfold, load_digit_traits
+
     data = load_digit_traits()
     if quick:
         data = replace(data, X=data.X[:_QUICK_ROWS], Y=data.Y[:_QUICK_ROWS])
@@ -66,6 +66,8 @@ def demo(
 
 
 def _models(seed: int) -> dict[str, JointClassifier]:
+    from colabel.models import CTBN, BinaryRelevance
+
     return {
         "BinaryRelevance": BinaryRelevance(random_state=seed),
         "CTBN": CTBN(random_state=seed),
@@ -84,6 +86,8 @@ def _make_folder(folder: Path) -> None:
 
 
 def _compare(data: Dataset, splits: Folds, seed: int) -> dict[str, Result]:
+    from colabel.cli._cross_validation import cross_validate, fit, scaled
+
     models = _models(seed)
     n_steps = len(models) * (len(splits) + 1)
     with progress_bar("cross-validation", n_steps, shown=stderr_is_terminal()) as advance:
@@ -95,6 +99,8 @@ def _compare(data: Dataset, splits: Folds, seed: int) -> dict[str, Result]:
 
 
 def _show_table(console: Console, results: dict[str, Result], n_folds: int, n_labels: int) -> None:
+    from colabel.tables.measures import MEASURES
+
     console.print(
         f"\n[bold]Cross-validation[/bold] on {n_folds} folds: mean ± standard error over folds\n"
     )
@@ -135,6 +141,9 @@ def _in_words(results: dict[str, Result], n_labels: int) -> str:
 
 
 def _show_tree(console: Console, data: Dataset, seed: int, picture: Path) -> None:
+    from colabel.cli._cross_validation import fit, scaled
+    from colabel.report import tree_text
+
     model: CTBN = fit(scaled(_models(seed)["CTBN"]), data.X, data.Y, data)[-1]
     gains = _arc_gains(model)
     console.print("\n[bold]The label tree learned from all rows[/bold]")
@@ -157,18 +166,22 @@ def _show_tree(console: Console, data: Dataset, seed: int, picture: Path) -> Non
         console.print(f"\nThe picture is in {picture}.", markup=False, soft_wrap=True)
 
 
-def _arc_gains(model: CTBN) -> NDArray[np.float64]:
+def _arc_gains(model: CTBN) -> Array:
     """What the arc into each label adds, in nats per row; NaN for roots."""
+    import numpy as np
+
     parents = model.tree_
     gains = model.edge_gains_[parents, np.arange(len(parents))]
     return np.where(parents >= 0, gains, np.nan)
 
 
-def _save_picture(model: CTBN, gains: NDArray[np.float64], picture: Path) -> None:
+def _save_picture(model: CTBN, gains: Array, picture: Path) -> None:
     import matplotlib
 
     matplotlib.use("agg")  # a file is wanted, not a window
     from matplotlib import pyplot as plt
+
+    from colabel.report import plot_label_tree
 
     plot_label_tree(  # in a new figure, which becomes the current one
         model.tree_,
