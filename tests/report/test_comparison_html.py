@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from colabel.experiments.comparing import ComparisonRequest, compare
 from colabel.report import comparison_html
 from colabel.tables import TableRequest, load_table, summarise
-from colabel.tables.comparing import ComparisonPlan, compare
 from tests.report.browser import find_browser
 
 VOID = {"meta", "br"}
@@ -26,8 +26,8 @@ def report(tmp_path_factory):
     lines = [f"{u:.3f},{v:.3f},{a},{b}" for (u, v), (a, b) in zip(X, Y, strict=True)]
     file.write_text("u,<script>alert(1)</script>,<b>a</b>,b\n" + "\n".join(lines) + "\n")
     data = load_table(TableRequest(file, ["<b>a</b>", "b"]))
-    found = compare(data, ComparisonPlan(["br", "ctbn"], 3))
-    return comparison_html(data, summarise(data), found)
+    found = compare(data, ComparisonRequest(["br", "ctbn"], 3))
+    return comparison_html(summarise(data), found)
 
 
 class Checker(HTMLParser):

@@ -70,17 +70,21 @@ def reading_options(delimiter: str, encoding: str, missing: Sequence[str]) -> Re
 
 
 class NamesModels(TyperCommand):
-    """A command whose help says ``{models}``: their names are looked up when help is asked for.
+    """A command whose help has ``{models}`` and ``{defaults}``, looked up when it is asked for.
 
     So no command has to import a model before it knows that its options are right.
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the names in, then the help."""
+        from colabel.experiments.comparing import DEFAULT_MODELS
         from colabel.tables import MODEL_NAMES
 
+        names = {"models": ", ".join(MODEL_NAMES), "defaults": ",".join(DEFAULT_MODELS)}
+        parameter: Any
         for parameter in self.params:
-            text = getattr(parameter, "help", None)
-            if text:
-                parameter.help = text.replace("{models}", ", ".join(MODEL_NAMES))  # type: ignore[attr-defined]
+            for attribute in ("help", "show_default"):
+                text = getattr(parameter, attribute, None)
+                if isinstance(text, str):
+                    setattr(parameter, attribute, text.format(**names))
         super().format_help(ctx, formatter)

@@ -77,7 +77,7 @@ def explain(
 
 
 def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet: bool) -> None:
-    from colabel.report import label_graph
+    from colabel.report import graph_text, label_graph
 
     graph = label_graph(model)
     if as_json:
@@ -95,7 +95,7 @@ def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet:
         console.print(graph.meaning, style="dim", markup=False)
         console.print()
     if len(graph.ends) or graph.parents is not None:
-        console.print(graph.text(), markup=False, soft_wrap=True)
+        console.print(graph_text(graph), markup=False, soft_wrap=True)
 
 
 def _joint_of_row(predictor: Predictor, row: int) -> Joint:

@@ -1,20 +1,19 @@
-"""The label graph a model has learned, as plain data that can be stored and drawn."""
+"""The label graph of a model with what its joints say of every edge, as plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from colabel.models._label_arcs import label_arcs
+from colabel.models.label_graph import LabelGraph
 
 # Rows over which the probabilities of pairs are averaged.
 _ROWS = 500
 
 
-def label_graph(model: Any, X: Any, names: Sequence[str]) -> dict[str, Any] | None:
-    """Describe the labels (`names`) and edges of a fitted model; None where it has no graph.
+def averaged_graph(model: Any, X: Any) -> dict[str, Any] | None:
+    """Describe the labels and edges of a fitted model; None where it learns no graph.
 
     Returns
     -------
@@ -25,13 +24,14 @@ def label_graph(model: Any, X: Any, names: Sequence[str]) -> dict[str, Any] | No
         averaged over the joint distributions of up to 500 rows, and "back_on", "back_off", the
         same the other way round.
     """
-    arcs = label_arcs(model)
-    if arcs is None or set(model.label_space_.cardinalities) != {2}:
+    graph: LabelGraph = model.label_graph()
+    learns_none = not len(graph.ends) and graph.strengths is None
+    if learns_none or set(model.label_space_.cardinalities) != {2}:
         return None
     rows = np.linspace(0, X.shape[0] - 1, min(_ROWS, X.shape[0])).astype(int)
     joint = model.joint(X[rows])
     edges = []
-    for i, j in arcs.ends:
+    for i, j in graph.ends:
         table = np.asarray(joint.pair_table(i, j)).mean(axis=0)  # P(y_i, y_j)
         edges.append(
             {
@@ -44,9 +44,9 @@ def label_graph(model: Any, X: Any, names: Sequence[str]) -> dict[str, Any] | No
             }
         )
     return {
-        "labels": [str(name) for name in names],
+        "labels": list(graph.names),
         "probability": [float(p) for p in np.asarray(joint.marginals()).mean(axis=0)],
-        "directed": arcs.directed,
+        "directed": graph.directed,
         "edges": edges,
     }
 

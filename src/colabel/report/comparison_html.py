@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from colabel._version import __version__
 from colabel.core.files import written_whole
+from colabel.experiments.comparing import BASELINE, ModelResult, TableComparison
+from colabel.experiments.measures import COMPARED
 from colabel.labels import MISSING
 from colabel.metrics import f1_score
+from colabel.models.label_graph import LabelGraph
 from colabel.report import _html
-from colabel.report.learned_graph import LabelGraph, label_graph
 from colabel.report.reliability import Reliability, reliability
 from colabel.report.tree_shape import Forest, strength_note
-from colabel.tables import TableData, TableModel, TableSummary, make_model
-from colabel.tables.comparing import BASELINE, Comparison, ModelResult
-from colabel.tables.measures import MEASURES, Measure
+from colabel.tables import TableSummary
 
 _MOST_LABELS = 40
 _MOST_EDGES = 15
@@ -27,36 +27,23 @@ _SIDE, _MARGIN = 280, 42  # of a reliability diagram
 
 
 def write_comparison_html(
-    path: Path,
-    data: TableData,
-    summary: TableSummary,
-    comparison: Comparison,
-    seed: int = 0,
-    fit_command: str = "",
+    path: Path, summary: TableSummary, comparison: TableComparison, fit_command: str = ""
 ) -> None:
     """Write the report; it appears under its name when it is complete."""
-    content = comparison_html(data, summary, comparison, seed, fit_command)
+    content = comparison_html(summary, comparison, fit_command)
     with written_whole(path) as part:
         part.write_text(content, encoding="utf-8")
 
 
 def comparison_html(
-    data: TableData,
-    summary: TableSummary,
-    comparison: Comparison,
-    seed: int = 0,
-    fit_command: str = "",
+    summary: TableSummary, comparison: TableComparison, fit_command: str = ""
 ) -> str:
     """Return the report as HTML that needs nothing else.
 
     Parameters
     ----------
-    data : TableData
-        What was compared on; the recommended model is fitted to all of it for the label graph.
     summary : TableSummary
-    comparison : Comparison
-    seed : int
-        Seed of the model that is fitted.
+    comparison : TableComparison
     fit_command : str
         How the recommended model is fitted on the command line.
     """
@@ -72,7 +59,7 @@ def comparison_html(
         _scores(comparison),
         _seen(summary),
         _labels(summary, comparison, chosen),
-        _graph(data, comparison, seed),
+        _graph(comparison),
         _calibration(comparison, chosen),
         _on(name, comparison, fit_command),
     ]
@@ -82,18 +69,22 @@ def comparison_html(
 # ------------------------------------------------------------------------------------- scores
 
 
-def _scores(comparison: Comparison) -> str:
-    measure = next(m for m in MEASURES if m.name == comparison.measure)
+def _scores(comparison: TableComparison) -> str:
+    key, measure = comparison.measure, COMPARED[comparison.measure]
     results = comparison.results
-    ordered = sorted(results, key=lambda n: -measure.sign * _or_worst(results[n], measure))
-    values = [results[n].mean(measure.name) for n in ordered]
-    errors = [np.nan_to_num(results[n].standard_error(measure.name)) for n in ordered]
+    means = {name: result.mean(key) for name, result in results.items()}
+    worst = -measure.sign * np.inf
+    ordered = sorted(
+        means, key=lambda n: -measure.sign * (means[n] if np.isfinite(means[n]) else worst)
+    )
+    values = [means[n] for n in ordered]
+    errors = [np.nan_to_num(results[n].standard_error(key)) for n in ordered]
     finite = [(v, e) for v, e in zip(values, errors, strict=True) if np.isfinite(v)]
     low = min(v - e for v, e in finite)
     high = max(v + e for v, e in finite)
     pad = 0.05 * max(high - low, 1e-3)
     points = [
-        (results[n].title, v, float(e), _written(v, measure), n == comparison.recommended)
+        (results[n].title, v, float(e), measure.written(v), n == comparison.recommended)
         for n, v, e in zip(ordered, values, errors, strict=True)
         if np.isfinite(v)
     ]
@@ -101,40 +92,31 @@ def _scores(comparison: Comparison) -> str:
     top = min(1.0, high + pad) if measure.sign > 0 else high + pad
     plot = _html.dots(points, max(0.0, low - pad), top, measure.digits)
     return (
-        f"<h2>{escape(measure.name[0].upper() + measure.name[1:])}</h2>"
+        f"<h2>{escape(measure.title[0].upper() + measure.title[1:])}</h2>"
         f'<p class="quiet">{escape(measure.meaning)}; {better} is better. Dot: mean over folds; '
         f"line: one standard error either way.</p>{plot}"
         f"<h2>All measures</h2>{_score_table(comparison, ordered)}{_failed(comparison.failed)}"
     )
 
 
-def _or_worst(result: ModelResult, measure: Measure) -> float:
-    mean = result.mean(measure.name)
-    return mean if np.isfinite(mean) else -measure.sign * np.inf
-
-
-def _written(value: float, measure: Measure) -> str:
-    return f"{value:.{measure.digits}f}" if np.isfinite(value) else "∞"
-
-
-def _score_table(comparison: Comparison, ordered: list[str]) -> str:
+def _score_table(comparison: TableComparison, ordered: list[str]) -> str:
     rows = []
     models = [r for n, r in comparison.results.items() if n != BASELINE]
-    best = {m.name: m.best([r.mean(m.name) for r in models]) for m in MEASURES}
+    best = {key: m.best([r.mean(key) for r in models]) for key, m in COMPARED.items()}
     for name in ordered:
         result = comparison.results[name]
         cells = [escape(result.title)]
-        for measure in MEASURES:
-            mean, error = result.mean(measure.name), result.standard_error(measure.name)
-            written = _written(mean, measure)
-            if mean == best[measure.name] and name != BASELINE:
+        for key, measure in COMPARED.items():
+            mean, error = result.mean(key), result.standard_error(key)
+            written = measure.written(mean)
+            if mean == best[key] and name != BASELINE:
                 written = f"<b>{written}</b>"
-            if measure.name != "seconds" and np.isfinite(error):
+            if key != "seconds" and np.isfinite(error):
                 written += f" <small>± {error:.{measure.digits}f}</small>"
             cells.append(written)
         kind = "best" if name == comparison.recommended else "base" if name == BASELINE else ""
         rows.append((kind, cells))
-    return _html.table(["model", *(m.name for m in MEASURES)], rows)
+    return _html.table(["model", *(m.title for m in COMPARED.values())], rows)
 
 
 def _failed(failed: Mapping[str, str]) -> str:
@@ -173,13 +155,13 @@ def _few(names: list[str], most: int = 8) -> str:
 # ------------------------------------------------------------------------------------- labels
 
 
-def _labels(summary: TableSummary, comparison: Comparison, chosen: ModelResult) -> str:
+def _labels(summary: TableSummary, comparison: TableComparison, chosen: ModelResult) -> str:
     rows = []
-    codes, predicted = comparison.codes, chosen.held_out.codes
+    codes, predicted = comparison.task.codes, chosen.held_out.codes
     for i, label in enumerate(summary.labels[:_MOST_LABELS]):
         known = codes[:, i] != MISSING
         right = float((codes[known, i] == predicted[known, i]).mean()) if known.any() else np.nan
-        if comparison.space.is_indicator:
+        if comparison.task.space.is_indicator:
             f1 = f1_score(codes[known, i : i + 1], predicted[known, i : i + 1], average="macro")
             share = float((codes[known, i] == 1).mean())
             cells = [f"{100 * share:.1f} %", f"{100 * right:.1f} %", f"{f1:.3f}"]
@@ -189,7 +171,7 @@ def _labels(summary: TableSummary, comparison: Comparison, chosen: ModelResult) 
             cells = [escape(values + more), f"{100 * right:.1f} %"]
         rows.append(("", [escape(label.name), *cells]))
     header = ["label", "in rows", "right", "F1"]
-    if not comparison.space.is_indicator:
+    if not comparison.task.space.is_indicator:
         header = ["label", "values", "right"]
     more_labels = len(summary.labels) - _MOST_LABELS
     more_line = f"<p>and {more_labels:,} more labels</p>" if more_labels > 0 else ""
@@ -199,17 +181,10 @@ def _labels(summary: TableSummary, comparison: Comparison, chosen: ModelResult) 
     )
 
 
-def _graph(data: TableData, comparison: Comparison, seed: int) -> str:
-    """Draw the label graph of the recommended model, or of a tree where that learns none."""
-    model = TableModel.fit(
-        make_model(comparison.recommended, seed), data.features, data.choice, data.labels
-    )
-    graph, title = label_graph(model), comparison.results[comparison.recommended].title
-    if not len(graph.ends) and "ctbn" in comparison.results:
-        model = TableModel.fit(make_model("ctbn", seed), data.features, data.choice, data.labels)
-        graph, title = label_graph(model), f"CTBN, since {title} learns no graph"
-    if not len(graph.ends):
+def _graph(comparison: TableComparison) -> str:
+    if comparison.graph is None:
         return ""
+    title, graph = comparison.graph
     drawn = _tree(graph) if graph.parents is not None else _edges(graph)
     return (
         f"<h2>Which label depends on which</h2><p class='quiet'>By {escape(title)}. "
@@ -258,10 +233,12 @@ def _edges(graph: LabelGraph) -> str:
 # -------------------------------------------------------------------------------- calibration
 
 
-def _calibration(comparison: Comparison, chosen: ModelResult) -> str:
-    codes, answers = comparison.codes, chosen.held_out
+def _calibration(comparison: TableComparison, chosen: ModelResult) -> str:
+    codes, answers = comparison.task.codes, chosen.held_out
+    assert answers.marginals is not None
+    assert answers.confidence is not None
     known = codes != MISSING
-    if comparison.space.is_indicator:
+    if comparison.task.space.is_indicator:
         came_true = np.where(known, codes == 1, np.nan)
     else:
         came_true = np.where(known, codes == answers.codes, np.nan)
@@ -319,7 +296,7 @@ def _radii(counts: NDArray[np.intp]) -> list[float]:
     return [float(2.5 + 5.5 * np.sqrt(n / most)) for n in counts.tolist()]
 
 
-def _on(name: str, comparison: Comparison, fit_command: str) -> str:
+def _on(name: str, comparison: TableComparison, fit_command: str) -> str:
     first = fit_command or (
         f"colabel fit {name} --labels … --model {comparison.recommended} -o model.colabel"
     )

@@ -123,6 +123,9 @@ class Frame:
         texts = {name: column[index] for name, column in self.texts.items()}
         return Frame(self.numbers[index], self.number_names, texts)
 
+    def __getitem__(self, index: NDArray[Any] | slice) -> Frame:
+        return self.rows(index)
+
     def without(self, names: Sequence[str]) -> Frame:
         """Return the frame without some of its columns."""
         gone = set(names)

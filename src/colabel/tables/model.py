@@ -18,6 +18,7 @@ from colabel.tables.preprocessing import Preprocessor
 if TYPE_CHECKING:
     from colabel.joint import Joint
     from colabel.labels import LabelSpace
+    from colabel.models.label_graph import LabelGraph
 
 
 @dataclass(eq=False, repr=False)
@@ -94,6 +95,11 @@ class TableModel:
     def predict_proba(self, frame: Any) -> Any:
         """Probability of each label alone."""
         return self.model.predict_proba(self.preprocessor.transform(Frame.of(frame)))
+
+    def label_graph(self) -> LabelGraph:
+        """Return which label depends on which."""
+        graph: LabelGraph = self.model.label_graph()
+        return graph
 
     def __repr__(self) -> str:
         def counted(n: int, what: str) -> str:

@@ -9,49 +9,18 @@ from types import MappingProxyType
 from typing import Any
 
 from colabel import models
-from colabel.models import (
-    CDN,
-    CTBN,
-    IBLR,
-    BinaryRelevance,
-    ClassifierChain,
-    CollectiveCRF,
-    EnsembleOfChains,
-    JointClassifier,
-    MLkNN,
-    PairwiseCRF,
-    ProbabilisticClassifierChain,
-    StackedBinaryRelevance,
-)
+from colabel.models import JointClassifier
 from colabel.tables.frame import TableError
 
-_SHORT: Mapping[str, type[JointClassifier]] = {
-    "br": BinaryRelevance,
-    "ctbn": CTBN,
-    "cc": ClassifierChain,
-    "pcc": ProbabilisticClassifierChain,
-    "ecc": EnsembleOfChains,
-    "stacked": StackedBinaryRelevance,
-    "pairwise": PairwiseCRF,
-    "collective": CollectiveCRF,
-    "cdn": CDN,
-    "mlknn": MLkNN,
-    "iblr": IBLR,
-}
-
-
-def _with_others() -> dict[str, type[JointClassifier]]:
-    """Add models without a short name under their class names in lower case."""
-    named = dict(_SHORT)
-    for name in models.__all__:
-        kind = getattr(models, name)
-        known = {JointClassifier, *named.values()}
-        if issubclass(kind, JointClassifier) and kind not in known:
-            named[name.lower()] = kind
-    return named
-
-
-MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(_with_others())
+MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(
+    {
+        kind.short_name or name.lower(): kind
+        for name in models.__all__
+        if issubclass(kind := getattr(models, name), JointClassifier)
+        and kind is not JointClassifier
+    }
+)
+"""Every probabilistic model under its short name, or its class name in lower case."""
 
 
 def make_model(

@@ -82,6 +82,10 @@ class Preprocessor(BaseEstimator):
         self.is_sparse_ = frame.is_sparse or (wide and any(map(sparse.issparse, parts)))
         return self
 
+    def fit_transform(self, frame: Frame, y: Any = None) -> Features:
+        """Learn from the rows of a frame, and return their features."""
+        return self.fit(frame).transform(frame)
+
     def transform(self, frame: Frame) -> Features:
         """Return the features (n, n_features_out_), dense or CSR."""
         parts = self._parts(frame)
