@@ -11,7 +11,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from colabel.experiments import Figure, Results
+from colabel.experiments import Figure, Results, edge_profiles
 from colabel.experiments.plan import Claim, DataPlan, MethodPlan, Protocol
 from colabel.report import (
     StudyFigure,
@@ -20,7 +20,7 @@ from colabel.report import (
     study_report_html,
     write_study_report,
 )
-from colabel.report._study.markup import Html, tag
+from colabel.report._html.markup import Html, tag
 from colabel.report._study.ranks import TOO_FEW
 from tests.report.html_page import Page
 from tests.report.studies import (
@@ -270,13 +270,13 @@ def test_profiles_of_the_synthetic_problems():
     synthetic = [DataPlan(name, Protocol("draws", 1)) for name in ("SD1", "SD2")]
     chains = MethodPlan("CC", {"model": "ClassifierChain"})
     plan = replace(plan, datasets=(*plan.datasets, *synthetic), methods=(chains, crf))
-    figures = profile_figures(plan)
+    figures = profile_figures(edge_profiles(plan))
     assert [figure.title[:3] for figure in figures] == ["SD1", "SD2"]
     assert {figure.study for figure in figures} == {"synthetic"}
     assert [figure.svg.count('class="kept') for figure in figures] == [0, 1]
     assert "y1 – y2" in figures[1].svg
     assert "In truth there is no edge." in figures[0].caption
-    assert profile_figures(replace(plan, methods=(chains,))) == []
+    assert edge_profiles(replace(plan, methods=(chains,))) == []
 
 
 # --------------------------------------------------------------------------------------- colours
@@ -293,7 +293,7 @@ def luminance(colour: str) -> float:
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_text_has_enough_contrast(scheme):
     """At least 4.5 : 1, the level AA of the Web Content Accessibility Guidelines."""
-    css = resources.files("colabel.report").joinpath("assets/study.css").read_text("utf-8")
+    css = resources.files("colabel.report").joinpath("assets/report.css").read_text("utf-8")
     block = re.findall(r":root \{(.*?)\}", css, re.DOTALL)[scheme]
     colours = dict(re.findall(r"--(\w+): (#[0-9a-f]+)", block))
     assert len(colours) >= 13

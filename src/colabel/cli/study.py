@@ -165,9 +165,8 @@ def report(
       [cyan]colabel study report ctbn mlcrf -o RESULTS.md[/cyan]
     """
     from colabel.core.files import written_whole
-    from colabel.experiments import load_plan
-    from colabel.report.profile_figures import profile_figures
-    from colabel.report.study_html import write_study_report
+    from colabel.experiments import edge_profiles, load_plan
+    from colabel.report import profile_figures, write_study_report
     from colabel.report.study_text import results_markdown
 
     results = [_results(load_plan(plan, quick=quick), store) for plan in plans]
@@ -178,8 +177,8 @@ def report(
         with written_whole(output_file) as part:
             part.write_text(results_markdown(results), encoding="utf-8")
     elif output_file.suffix in (".html", ".htm"):
-        figures = [figure for study in results for figure in profile_figures(study.plan)]
-        write_study_report(results, output_file, figures=figures)
+        profiles = [profile for study in results for profile in edge_profiles(study.plan)]
+        write_study_report(results, output_file, figures=profile_figures(profiles))
     else:
         fail(f"{output_file} is neither .html nor .md: name one of these.", 2)
     output().print(f"Report written to {output_file}.", soft_wrap=True)

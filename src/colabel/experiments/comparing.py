@@ -13,6 +13,7 @@ from colabel.core.arrays import Array
 from colabel.datasets import iterative_stratification, kfold
 from colabel.decide import resolve_decision
 from colabel.experiments.baseline import LabelFrequencies
+from colabel.experiments.graphs import averaged_graph
 from colabel.experiments.held_out import HeldOut, Method, Task, cross_validate, learn
 from colabel.experiments.measures import COMPARED
 from colabel.models import JointClassifier
@@ -121,10 +122,14 @@ def _finite(value: float) -> float | None:
 
 
 class LearnedGraph(NamedTuple):
-    """A label graph, and of which model it is."""
+    """A label graph, of which model it is, and what its joints say of the edges.
+
+    `averaged` is as described in `averaged_graph`; None for class variables.
+    """
 
     title: str
     graph: LabelGraph
+    averaged: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -235,11 +240,14 @@ def _graph(methods: Mapping[str, Method], recommended: str, task: Task) -> Learn
     """Learn the label graph of the recommended model from all rows, or of a tree instead."""
     every = np.arange(len(task.codes))
     title = type(methods[recommended].model).__name__
-    graph = learn(methods[recommended], task, every).label_graph
-    if (graph is None or not len(graph.ends)) and "ctbn" in methods:
-        graph = learn(methods["ctbn"], task, every).label_graph
+    fitted = learn(methods[recommended], task, every)
+    if not len(fitted.model.label_graph().ends) and "ctbn" in methods:
+        fitted = learn(methods["ctbn"], task, every)
         title = f"CTBN, since {title} learns no graph"
-    return LearnedGraph(title, graph) if graph is not None and len(graph.ends) else None
+    graph = fitted.model.label_graph()
+    if not len(graph.ends):
+        return None
+    return LearnedGraph(title, graph, averaged_graph(fitted.model, fitted.prepared(task.X)))
 
 
 def recommend(results: Mapping[str, ModelResult], measure: str) -> tuple[str, str]:

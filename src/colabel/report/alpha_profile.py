@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array
-from colabel.report._study.markup import Html, cut, join, tag, text_width
-from colabel.report._study.numbers import fixed
+from colabel.report._html.markup import Html, cut, join, tag, text_width
+from colabel.report._html.numbers import fixed
 
 __all__ = ["alpha_profile_svg"]
 
