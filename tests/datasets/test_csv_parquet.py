@@ -32,7 +32,7 @@ class TestCsv:
         assert data.X.tolist() == [[1.5], [2]]
 
     def test_text_that_turns_up_late(self, write, monkeypatch):
-        monkeypatch.setattr("colabel.datasets.readers.csv_files._CHUNK_VALUES", 4)
+        monkeypatch.setattr("colabel.datasets.readers.table._CHUNK_VALUES", 4)
         path = write("x,y\n" + "1,0\n2,1\n" * 3 + "b,0\n1,1\n", "t.csv")
         data = read_csv(path, labels=1)
         assert data.feature_names == ("x=1", "x=2", "x=b")
@@ -96,7 +96,7 @@ class TestParquet:
         def missing(name, *rest):
             raise ImportError(name)
 
-        monkeypatch.setattr(importlib, "import_module", missing)
+        monkeypatch.setattr("colabel.core.optional.import_module", missing)
         with pytest.raises(ImportError, match=r"pip install 'colabel\[data\]'"):
             read_parquet(tmp_path / "t.parquet", labels=1)
 

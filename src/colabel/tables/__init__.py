@@ -1,8 +1,8 @@
 """A user's own table: reading it, choosing its labels, preparing its columns, predicting it."""
 
+from colabel.datasets.frame import Frame, TableError
 from colabel.tables.checking import TableSummary, summarise
 from colabel.tables.columns import Column, ColumnChoice, choose_columns
-from colabel.tables.frame import Frame, TableError
 from colabel.tables.label_columns import Labels, LabelSource, match_columns, read_labels
 from colabel.tables.loading import TableData, TableRequest, load_table
 from colabel.tables.model import TableModel

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from colabel.datasets.frame import Frame
 from colabel.tables.columns import Column, ColumnChoice, storage_of
-from colabel.tables.frame import Frame
 from colabel.tables.label_columns import Labels, LabelSource
 from colabel.tables.preprocessing import Preprocessor
 

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from colabel import models
+from colabel.datasets.frame import TableError
 from colabel.models import JointClassifier
-from colabel.tables.frame import TableError
 
 MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(
     {

@@ -13,8 +13,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
+from colabel.datasets.frame import Frame, TableError
 from colabel.tables.columns import Column
-from colabel.tables.frame import Frame, TableError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from colabel.datasets.dataset import Dataset, DatasetError
-from colabel.datasets.readers._encode import to_dataset
-from colabel.datasets.readers._table import find_columns, label_columns
-from colabel.datasets.readers._text import FilePath
 from colabel.datasets.readers.arff import read_arff_table
+from colabel.datasets.readers.encode import to_dataset
+from colabel.datasets.readers.table import find_columns, label_columns
+from colabel.datasets.readers.text import FilePath
 
 _COUNT = re.compile(r"(?:^|[\s:])-[Cc]\s+(-?\d{1,9})(?!\S)")
 
