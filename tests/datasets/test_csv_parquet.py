@@ -96,7 +96,7 @@ class TestParquet:
         def missing(name, *rest):
             raise ImportError(name)
 
-        monkeypatch.setattr("colabel.core.optional.import_module", missing)
+        monkeypatch.setattr(builtins, "__import__", missing)
         with pytest.raises(ImportError, match=r"pip install 'colabel\[data\]'"):
             read_parquet(tmp_path / "t.parquet", labels=1)
 

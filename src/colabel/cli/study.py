@@ -178,7 +178,12 @@ def report(
             part.write_text(results_markdown(results), encoding="utf-8")
     elif output_file.suffix in (".html", ".htm"):
         profiles = [profile for study in results for profile in edge_profiles(study.plan)]
-        write_study_report(results, output_file, figures=profile_figures(profiles))
+        try:
+            figures = profile_figures(profiles)
+        except ImportError as error:
+            note(f"{error} The report goes without the profiles.")
+            figures = []
+        write_study_report(results, output_file, figures=figures)
     else:
         fail(f"{output_file} is neither .html nor .md: name one of these.", 2)
     output().print(f"Report written to {output_file}.", soft_wrap=True)

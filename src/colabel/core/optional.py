@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 _EXTRA = {"pandas": "data", "pyarrow": "data", "matplotlib": "plot"}
 
 
@@ -23,7 +21,7 @@ def require(package: str, what: str, instead: str = "") -> None:
     >>> require("pandas", "A data frame")
     """
     try:
-        import_module(package)
+        __import__(package)
     except ImportError:
         raise ImportError(
             f"{what} needs {package}, which is not installed: run pip install "

@@ -1,4 +1,4 @@
-"""The learned label graph and the profile of its edges as figures."""
+"""The learned label graph as a figure."""
 
 from __future__ import annotations
 
@@ -9,25 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Indices
+from colabel.report._axes import INK, QUIET, SIGN_COLOURS, axes_or_new
+from colabel.report._html.graph_layout import circle_order
+from colabel.report._html.markup import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_alpha_profile", "plot_label_graph"]
+__all__ = ["plot_label_graph"]
 
 
-_INK = "#1b2430"
-_QUIET = "#5c6773"
-_FAINT = "#c3cad3"
-# Okabe and Ito's blue and vermilion, which differ for every kind of colour vision; repelling edges
-# are dashed as well, so that a print without colour still tells them apart.
-_COLOURS = {1: "#0072b2", -1: "#d55e00", 0: _QUIET}
 _MEANING = {1: "attract", -1: "repel", 0: "depend"}
-# For the lines of a profile, in this order.
-_LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+_DASHED = (0, (2.5, 1.2))
 _WIDEST, _NARROWEST = 6.0, 0.5  # edges, in points
 _MOST_NUMBERS = 15  # edges that are labelled with their strength
-_MOST_NAMES = 12  # lines of a profile that are named
 _LONGEST_NAME = 24
 
 
@@ -85,11 +80,10 @@ def plot_label_graph(
     >>> ax = plot_label_graph([(0, 1), (0, 2)], names, strengths=[1.2, 0.8], signs=[1, -1])
     >>> ax.figure.savefig("graph.png")  # doctest: +SKIP
     """
-    edges = _checked_edges(graph, len(names), strengths, signs)
-    _require_matplotlib("Drawing a label graph")
-    if ax is None:
-        ax = _new_axes(6.5, 4.8)
-    order = _circle_order(edges, len(names))
+    edges = checked_edges(graph, len(names), strengths, signs)
+    ax = axes_or_new(ax, "a label graph", 6.5, 4.8)
+    weights = np.ones(len(edges.ends)) if edges.strengths is None else edges.strengths
+    order = circle_order(len(names), edges.ends.tolist(), np.nan_to_num(weights).tolist())
     angle = np.empty(len(names))
     angle[order] = np.pi / 2 - 2 * np.pi * np.arange(len(names)) / max(1, len(names))
     place = np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -102,90 +96,11 @@ def plot_label_graph(
     ax.set_aspect("equal")
     ax.set_axis_off()
     if title:
-        ax.set_title(title, color=_INK, parse_math=False)
+        ax.set_title(title, color=INK, parse_math=False)
     return ax
 
 
-def plot_alpha_profile(
-    profile: ArrayLike,
-    edges: ArrayLike,
-    names: Sequence[str],
-    ax: Axes | None = None,
-    *,
-    title: str | None = None,
-) -> Axes:
-    r"""Draw how structure learning kept and dropped edges, as in Figure 2 of the MLCRF paper.
-
-    One line per candidate edge: its slack :math:`\alpha_e` (or norm) after each iteration.
-    Edges that end at zero are absent from the graph and drawn grey; the strongest of the others
-    are named.
-
-    Parameters
-    ----------
-    profile : array of shape (iterations + 1, E)
-        Such as `PairwiseCRF.alpha_profile_`.
-    edges : int array of shape (E, 2)
-        Pairs of labels, such as `PairwiseCRF.candidates_`.
-    names : sequence of d str
-        Names of the labels.
-    ax : matplotlib Axes, optional
-        Where to draw; by default a new figure.
-    title : str, optional
-
-    Returns
-    -------
-    ax : matplotlib Axes
-        Its figure is ``ax.figure``.
-
-    Examples
-    --------
-    >>> from colabel.report import plot_alpha_profile
-    >>> ax = plot_alpha_profile([[0.5, 0.4], [0.7, 0.1], [0.8, 0.0]], [(0, 1), (1, 2)], "abc")
-    >>> len(ax.lines)
-    2
-    """
-    values = np.asarray(profile, dtype=np.float64)
-    pairs = _checked_edges(edges, len(names), None, None).ends
-    if values.ndim != 2 or values.shape[1] != len(pairs):
-        raise ValueError(
-            f"The profile has shape {values.shape}, but there are {len(pairs)} edges: give one"
-            " column for each edge."
-        )
-    _require_matplotlib("Drawing a profile")
-    from matplotlib.ticker import MaxNLocator
-
-    if ax is None:
-        ax = _new_axes(7.5, 4.2)
-    final = values[-1] if len(values) else np.zeros(len(pairs))
-    _draw_lines(ax, values, pairs, names, final)
-    ax.set_xlim(0, max(1, len(values) - 1))
-    ax.set_ylim(0, 1.05 * max(float(values.max(initial=0.0)), 1e-3))
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_xlabel("iteration", color=_INK)
-    ax.set_ylabel(r"$\alpha$ of the edge", color=_INK)
-    ax.spines[["top", "right"]].set_visible(False)
-    if title:
-        ax.set_title(title, color=_INK, parse_math=False)
-    return ax
-
-
-def _require_matplotlib(what: str) -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            f"{what} needs matplotlib, which is not installed: run pip install 'colabel[plot]'."
-        ) from None
-
-
-def _new_axes(width: float, height: float) -> Axes:
-    from matplotlib import pyplot as plt
-
-    figure = plt.figure(figsize=(width, height), facecolor="white", layout="constrained")
-    return figure.add_subplot()
-
-
-def _checked_edges(
+def checked_edges(
     graph: ArrayLike, n_labels: int, strengths: ArrayLike | None, signs: ArrayLike | None
 ) -> _Edges:
     ends = np.asarray(graph, dtype=np.intp).reshape(-1, 2)
@@ -207,24 +122,6 @@ def _one_each(values: ArrayLike, n_edges: int, name: str) -> Array:
     return array
 
 
-def _circle_order(edges: _Edges, n_labels: int) -> list[int]:
-    """Put strongly connected labels beside each other: merge chains along the strongest edges."""
-    weight = np.ones(len(edges.ends)) if edges.strengths is None else edges.strengths
-    chains = [[label] for label in range(n_labels)]
-    for e in np.argsort(-np.nan_to_num(weight), kind="stable"):
-        left, right = edges.ends[e].tolist()
-        one = next(chain for chain in chains if left in chain)
-        two = next(chain for chain in chains if right in chain)
-        if one is two or left not in (one[0], one[-1]) or right not in (two[0], two[-1]):
-            continue
-        chains.remove(two)
-        if left == one[0]:
-            one.reverse()
-        one.extend(two if right == two[0] else two[::-1])
-    chains.sort(key=len, reverse=True)
-    return [label for chain in chains for label in chain]
-
-
 def _draw_edges(ax: Axes, edges: _Edges, place: Array) -> None:
     share = _shares(edges)
     numbered = edges.strengths is not None and len(edges.ends) <= _MOST_NUMBERS
@@ -234,10 +131,10 @@ def _draw_edges(ax: Axes, edges: _Edges, place: Array) -> None:
         ax.plot(
             [x0, x1],
             [y0, y1],
-            color=_COLOURS[sign],
+            color=SIGN_COLOURS[sign],
             linewidth=_NARROWEST + (_WIDEST - _NARROWEST) * share[e],
             alpha=0.25 + 0.65 * share[e],
-            linestyle=(0, (2.5, 1.2)) if sign < 0 else "solid",
+            linestyle=_DASHED if sign < 0 else "solid",
             solid_capstyle="round",
             dash_capstyle="butt",
             zorder=1 + share[e],
@@ -249,7 +146,7 @@ def _draw_edges(ax: Axes, edges: _Edges, place: Array) -> None:
                 x,
                 y,
                 _number(float(edges.strengths[e])),
-                color=_COLOURS[sign],
+                color=SIGN_COLOURS[sign],
                 fontsize=8,
                 ha="center",
                 va="center",
@@ -290,8 +187,8 @@ def _draw_labels(
         ax.text(
             1.1 * x,
             1.1 * y,
-            _cut(name),
-            color=_QUIET if lone else _INK,
+            cut(name, _LONGEST_NAME),
+            color=QUIET if lone else INK,
             fontsize=9,
             ha="center" if abs(side) < 0.15 else "left" if side > 0 else "right",
             va="center" if abs(side) >= 0.15 else "bottom" if y > 0 else "top",
@@ -307,57 +204,10 @@ def _draw_legend(ax: Axes, edges: _Edges) -> None:
     if not len(edges.ends) or found == [0]:
         return
     lines = [
-        Line2D([], [], color=_COLOURS[s], linewidth=3, linestyle=(0, (2.5, 1.2)) if s < 0 else "-")
+        Line2D(
+            [], [], color=SIGN_COLOURS[s], linewidth=3, linestyle=(0, (2.5, 1.2)) if s < 0 else "-"
+        )
         for s in found
     ]
     labels = [_MEANING[sign] for sign in found]
     ax.legend(lines, labels, loc="lower center", ncols=len(found), frameon=False, fontsize=9)
-
-
-def _draw_lines(
-    ax: Axes, values: Array, pairs: Indices, names: Sequence[str], final: Array
-) -> None:
-    kept = np.flatnonzero(final > 0)
-    for e in np.flatnonzero(final <= 0):
-        ax.plot(values[:, e], color=_FAINT, linewidth=1.2, zorder=1)
-    strongest = kept[np.argsort(-final[kept], kind="stable")]
-    for rank, e in enumerate(strongest):
-        named = rank < _MOST_NAMES
-        style = ("-", "--", ":")[(rank // len(_LINES)) % 3]
-        ax.plot(
-            values[:, e],
-            color=_LINES[rank % len(_LINES)] if named else _QUIET,
-            linestyle=style if named else "-",
-            linewidth=1.8 if named else 0.8,
-            label=_escaped(f"{_cut(names[pairs[e, 0]])} – {_cut(names[pairs[e, 1]])}")
-            if named
-            else None,
-            zorder=3 if named else 2,
-        )
-    n_absent, n_unnamed = len(pairs) - len(kept), max(0, len(kept) - _MOST_NAMES)
-    _profile_legend(ax, n_absent, n_unnamed)
-
-
-def _profile_legend(ax: Axes, n_absent: int, n_unnamed: int) -> None:
-    from matplotlib.lines import Line2D
-
-    lines, labels = ax.get_legend_handles_labels()
-    if n_unnamed:
-        lines.append(Line2D([], [], color=_QUIET, linewidth=0.8))
-        labels.append(f"{n_unnamed} more")
-    if n_absent:
-        lines.append(Line2D([], [], color=_FAINT, linewidth=1.2))
-        labels.append(f"{n_absent} absent")
-    if lines:
-        ax.legend(
-            lines, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8
-        )
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-
-
-def _escaped(text: str) -> str:
-    """Keep dollar signs from being read as mathematics."""
-    return text.replace("$", r"\$")

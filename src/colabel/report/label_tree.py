@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from colabel.core.optional import require
+from colabel.report._axes import INK, QUIET, SIGN_COLOURS
 from colabel.report._tree_plan import LINE, NAME_SIZE, Arc, Box, Plan, make_plan
 from colabel.report.tree_shape import Forest, arc_values, checked_names, tree_layout, tree_text
 
@@ -21,17 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["plot_label_tree", "tree_layout", "tree_text"]
 
 _BACKGROUND = "white"
-_INK = "#1b2430"
-_QUIET = "#5c6773"
 # Fill, edge and text of the boxes.
 _BOX_COLOURS = {
     "root": ("#2f3e52", "#2f3e52", "white"),
-    "child": ("#f3f5f8", "#8a97a6", _INK),
-    "lone": (_BACKGROUND, "#2f3e52", _INK),
+    "child": ("#f3f5f8", "#8a97a6", INK),
+    "lone": (_BACKGROUND, "#2f3e52", INK),
 }
-# Okabe and Ito's blue and vermilion, which differ for every kind of colour vision; repelling arcs
-# are dashed as well, so that a print without colour still tells them apart.
-_ARC_COLOURS = {1: "#0072b2", -1: "#d55e00", 0: _QUIET}
 
 
 def plot_label_tree(
@@ -82,22 +79,12 @@ def plot_label_tree(
     labels = checked_names(names, len(forest.parents))
     gains = arc_values(strengths, forest, "strengths")
     directions = np.sign(np.nan_to_num(arc_values(signs, forest, "signs"))).astype(int)
-    _require_matplotlib()
+    require("matplotlib", "Drawing a label tree", ", or print colabel.report.tree_text instead")
     plan = make_plan(forest, labels, gains, directions, title)
     if ax is None:
         ax = _new_axes(plan)
     _draw(ax, plan)
     return ax
-
-
-def _require_matplotlib() -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            "Drawing a label tree needs matplotlib, which is not installed: run "
-            "pip install 'colabel[plot]', or print colabel.report.tree_text instead."
-        ) from None
 
 
 def _new_axes(plan: Plan) -> Axes:
@@ -127,7 +114,7 @@ def _draw(ax: Axes, plan: Plan) -> None:
             text.text,
             fontsize=text.size * scale,
             fontweight="bold" if text.bold else "normal",
-            color=_INK if text.bold else _QUIET,
+            color=INK if text.bold else QUIET,
             ha=text.align,
             va="center",
             parse_math=False,
@@ -139,7 +126,7 @@ def _draw_arc(ax: Axes, arc: Arc, scale: float) -> None:
     from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path
 
-    colour = _ARC_COLOURS[arc.sign]
+    colour = SIGN_COLOURS[arc.sign]
     length, half = 0.08 + 0.014 * arc.width, 0.03 + 0.011 * arc.width  # of the arrow's head
     (x0, y0), (x1, y1) = arc.start, arc.end
     middle = (x0 + arc.lane) / 2.0

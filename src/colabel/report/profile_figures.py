@@ -48,5 +48,5 @@ def _caption(own: EdgeProfile) -> str:
     return (
         f"α of every candidate edge while {own.method} learns one draw of {own.dataset} with the "
         f"group penalty γ = {own.group:.3g}, the smallest that held-out rows choose on any of "
-        f"these problems. Dashed: edges that end at zero and leave the graph. {truth}"
+        f"these problems. Grey: edges that end at zero and leave the graph. {truth}"
     )
