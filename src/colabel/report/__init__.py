@@ -9,8 +9,8 @@ from colabel.report.displays import (
     LabelGraphDisplay,
 )
 from colabel.report.feature_drivers import plot_feature_drivers
+from colabel.report.graph_plot import plot_label_graph
 from colabel.report.graph_text import graph_text, label_graph
-from colabel.report.label_graph import plot_label_graph
 from colabel.report.label_tree import plot_label_tree
 from colabel.report.profile_figures import profile_figures
 from colabel.report.reliability import Reliability, reliability

@@ -13,7 +13,7 @@ from colabel.core.arrays import Array, Indices
 from colabel.core.optional import require
 from colabel.report._axes import FAINT, INK, PALETTE, QUIET, axes_or_new
 from colabel.report._html.markup import cut
-from colabel.report.label_graph import checked_edges
+from colabel.report.graph_plot import checked_edges
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,6 +1,6 @@
 """The learned label tree as a figure.
 
-A figure is planned first and drawn second. The plan is in inches, from the top left corner: the
+A figure is laid out first and drawn second. The drawing is in inches, from the top left corner: the
 trees grow from left to right, because names are wide and flat, so that many rows fit one page.
 """
 
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from colabel.core.optional import require
 from colabel.report._axes import INK, QUIET, SIGN_COLOURS
-from colabel.report._tree_plan import LINE, NAME_SIZE, Arc, Box, Plan, make_plan
+from colabel.report._tree_drawing import LINE, NAME_SIZE, Arc, Box, Drawing, make_drawing
 from colabel.report.tree_shape import Forest, arc_values, checked_names, tree_layout, tree_text
 
 if TYPE_CHECKING:
@@ -80,34 +80,34 @@ def plot_label_tree(
     gains = arc_values(strengths, forest, "strengths")
     directions = np.sign(np.nan_to_num(arc_values(signs, forest, "signs"))).astype(int)
     require("matplotlib", "Drawing a label tree", ", or print colabel.report.tree_text instead")
-    plan = make_plan(forest, labels, gains, directions, title)
+    drawing = make_drawing(forest, labels, gains, directions, title)
     if ax is None:
-        ax = _new_axes(plan)
-    _draw(ax, plan)
+        ax = _new_axes(drawing)
+    _draw(ax, drawing)
     return ax
 
 
-def _new_axes(plan: Plan) -> Axes:
+def _new_axes(drawing: Drawing) -> Axes:
     from matplotlib import pyplot as plt
 
-    figure = plt.figure(figsize=(plan.width, plan.height), facecolor=_BACKGROUND)
+    figure = plt.figure(figsize=(drawing.width, drawing.height), facecolor=_BACKGROUND)
     return figure.add_axes((0.0, 0.0, 1.0, 1.0))
 
 
-def _draw(ax: Axes, plan: Plan) -> None:
+def _draw(ax: Axes, drawing: Drawing) -> None:
     """Draw in inches; all sizes in points shrink with the axes if these are too small."""
     window = ax.get_window_extent()
     inches = window.width / ax.figure.dpi, window.height / ax.figure.dpi
-    scale = min(1.0, inches[0] / plan.width, inches[1] / plan.height)
-    ax.set_xlim(0.0, plan.width)
-    ax.set_ylim(plan.height, 0.0)
+    scale = min(1.0, inches[0] / drawing.width, inches[1] / drawing.height)
+    ax.set_xlim(0.0, drawing.width)
+    ax.set_ylim(drawing.height, 0.0)
     ax.set_aspect("equal", adjustable="box")
     ax.set_axis_off()
-    for arc in plan.arcs:
+    for arc in drawing.arcs:
         _draw_arc(ax, arc, scale)
-    for box in plan.boxes:
+    for box in drawing.boxes:
         _draw_box(ax, box, scale)
-    for text in plan.texts:
+    for text in drawing.texts:
         ax.text(
             text.x,
             text.y,

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from colabel.datasets.frame import Frame
 from colabel.tables.columns import Column, ColumnChoice, storage_of
-from colabel.tables.label_columns import Labels, LabelSource
 from colabel.tables.preprocessing import Preprocessor
+from colabel.tables.table_labels import Labels, LabelSource
 
 if TYPE_CHECKING:
     from colabel.joint import Joint

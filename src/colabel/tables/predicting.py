@@ -16,9 +16,9 @@ from colabel.joint._views import named_set
 from colabel.labels import MISSING, LabelSpace
 from colabel.tables.columns import storage_of
 from colabel.tables.known_labels import KnownColumn, evidence_codes, find_known
-from colabel.tables.label_columns import match_columns
 from colabel.tables.model import TableModel
 from colabel.tables.reading import read_chunks
+from colabel.tables.table_labels import match_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

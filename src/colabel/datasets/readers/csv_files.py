@@ -9,7 +9,7 @@ from typing import Literal
 from colabel.datasets.dataset import Dataset
 from colabel.datasets.readers.csv_source import CsvSource
 from colabel.datasets.readers.encode import to_dataset
-from colabel.datasets.readers.table import Table, find_columns, label_columns, whole_table
+from colabel.datasets.readers.table import Table, find_columns, label_positions, whole_table
 from colabel.datasets.readers.text import FilePath
 
 
@@ -63,7 +63,7 @@ def read_csv(
     table = read_csv_table(path, drop=drop, delimiter=delimiter, encoding=encoding)
     return to_dataset(
         table,
-        label_columns(table.names, labels, label_position, path),
+        label_positions(table.names, labels, label_position, path),
         name=name or Path(path).name.split(".")[0],
         dropped=find_columns(table.names, drop, path),
     )

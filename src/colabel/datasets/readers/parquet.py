@@ -9,7 +9,7 @@ from typing import Literal
 from colabel.datasets.dataset import Dataset, DatasetError
 from colabel.datasets.readers.encode import to_dataset
 from colabel.datasets.readers.parquet_source import ParquetSource
-from colabel.datasets.readers.table import find_columns, label_columns, whole_table
+from colabel.datasets.readers.table import find_columns, label_positions, whole_table
 from colabel.datasets.readers.text import FilePath
 
 
@@ -60,7 +60,7 @@ def read_parquet(
             )
     return to_dataset(
         whole_table(source, storage, names),
-        label_columns(names, labels, label_position, path),
+        label_positions(names, labels, label_position, path),
         name=name or Path(path).name.split(".")[0],
         dropped=dropped,
     )

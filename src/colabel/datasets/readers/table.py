@@ -114,7 +114,7 @@ def find_columns(names: Sequence[str], wanted: Sequence[str], path: FilePath) ->
     return sorted(position[name] for name in wanted)
 
 
-def label_columns(
+def label_positions(
     names: Sequence[str],
     labels: Sequence[str] | int,
     position: Literal["first", "last"],

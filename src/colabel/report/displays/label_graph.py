@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from colabel.models.label_graph import LabelGraph
+from colabel.report.graph_plot import plot_label_graph
 from colabel.report.graph_text import label_graph
-from colabel.report.label_graph import plot_label_graph
 from colabel.report.label_tree import plot_label_tree
 
 if TYPE_CHECKING:
