@@ -149,8 +149,12 @@ def test_predict_compressed(folder):
 
     out = folder / "out.csv.gz"
     run("predict", folder / "m.colabel", folder / "some.csv", "-o", out, "-q")
-    with gzip.open(out, "rt") as text:
-        assert len(text.readlines()) == 241
+    plain = folder / "plain.csv"
+    run("predict", folder / "m.colabel", folder / "some.csv", "-o", plain, "-q")
+    with gzip.open(out, "rt", encoding="utf-8") as text:
+        lines = text.read().splitlines()
+    assert lines == plain.read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 241
 
 
 def test_predict_given_labels_and_by_another_loss(folder):
