@@ -6,9 +6,19 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from colabel import CDN, CTBN, BinaryRelevance, RankSVM, ThresholdedClassifier, metrics
+from colabel import (
+    CDN,
+    CTBN,
+    BayesNetEnsemble,
+    BinaryRelevance,
+    RankSVM,
+    StackedBinaryRelevance,
+    ThresholdedClassifier,
+    metrics,
+)
 from colabel.datasets import kfold, load_digit_traits
 from colabel.experiments import held_out
 from colabel.experiments.held_out import Ask, Method, Task, answer, cross_validate, learn
@@ -68,6 +78,8 @@ def test_values_of_class_variables_are_not_taken_for_labels(rng):
     "model",
     [
         RankSVM(C=1.0),
+        StackedBinaryRelevance(estimator=LinearSVC(random_state=0), cv=2, random_state=0),
+        BayesNetEnsemble(smoothing=1.0, decision="pooled"),
         ThresholdedClassifier(BinaryRelevance(C=1.0), cv=2, random_state=0),
         GridSearchCV(BinaryRelevance(), {"C": [0.1, 1.0]}, cv=2),
         DecisionTreeClassifier(random_state=0),
@@ -78,7 +90,7 @@ def test_models_that_decide_without_a_joint_or_behind_a_search(model, task):
     fitted = learn(Method(model), task, TRAIN)
     found = answer(fitted, task, TEST)
     np.testing.assert_array_equal(found.codes, fitted.model.predict(task.X[TEST]))
-    has_joint = not isinstance(model, RankSVM | DecisionTreeClassifier)
+    has_joint = not isinstance(model, RankSVM | StackedBinaryRelevance | DecisionTreeClassifier)
     assert (found.log_prob is not None) == has_joint
     assert np.isnan(MEASURES["joint_log_loss"].take(found)) != has_joint
 

@@ -275,7 +275,7 @@ def _inside_search(model: Any) -> Any:
 def _decided(model: Any, X: Any) -> tuple[Any, Joint | None]:
     """Codes in the model's own space, or labels where it has none, and the joint behind them."""
     inner = _inside_search(model)
-    if isinstance(inner, JointClassifier):
+    if isinstance(inner, JointClassifier) and inner.decides_by_joint():
         joint = inner.joint(X)
         return decide(joint, inner.decision_rule()), joint
     predicted = model.predict(X)
@@ -307,8 +307,8 @@ def _answers(model: Any, X: Any, rows: Indices, task: Task, ask: Ask) -> tuple[H
     if ask.marginals:
         marginals = own.marginals(joint.marginal_tables(), decided)
     if ask.confidence:
-        subset = isinstance(inner, JointClassifier) and isinstance(inner.decision_rule(), Subset)
-        best = decided if subset else joint.mode_codes()
+        by_mode = isinstance(inner, JointClassifier) and isinstance(inner.decision_rule(), Subset)
+        best = decided if by_mode else joint.mode_codes()
         confidence = np.exp(joint.log_prob_codes(best))
     kept = joint if ask.joint else None
     found = HeldOut(rows, task.space, true, codes, log_prob, marginals, confidence, kept)

@@ -190,6 +190,10 @@ class JointClassifier(LabelClassifier):
         """Return how `predict` chooses the labels of a joint."""
         return resolve_decision(self.decision)
 
+    def decides_by_joint(self) -> bool:
+        """Whether `predict` is ``decide(joint, rule)``, so that one joint serves both."""
+        return hasattr(self, "joint")
+
     def _codes(self, X: Any) -> Codes:
         return decide(self._joint(X), self.decision_rule())
 

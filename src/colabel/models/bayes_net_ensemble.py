@@ -270,6 +270,10 @@ class BayesNetEnsemble(JointClassifier):
             n_jobs=self.n_jobs,
         )
 
+    def decides_by_joint(self) -> bool:
+        """Whether `predict` asks the joint: pooled marginals are those of the members."""
+        return self.decision != "pooled"
+
     def label_graph(self) -> LabelGraph:
         """Return no edges: every network has a root of its own."""
         names = self.label_names_
