@@ -78,8 +78,9 @@ def _reading(path: Path) -> Iterator[Any]:
             yield file
     except FileNotFoundError as error:
         raise TableError(f"There is no file {path}: check the path.") from error
-    except (OSError, arrow.ArrowException) as error:
-        reason = " ".join(str(error).split())
+    except (OSError, arrow.ArrowException, UnicodeDecodeError, OverflowError) as error:
+        is_text = isinstance(error, UnicodeDecodeError)
+        reason = "a text in it is not UTF-8" if is_text else " ".join(str(error).split())
         raise TableError(
             f"{path} cannot be read as Parquet ({reason}): fetch the file again."
         ) from error
