@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.decide import Subset, decide
@@ -26,7 +27,7 @@ Folds = Iterable[tuple[Indices, Indices]]
 """Training and test rows of every fold."""
 
 # What a model is shown before its time is taken.
-_WARM_UP_ROWS, _WARM_UP_LABELS = 60, 30
+_WARM_UP_ROWS, _WARM_UP_LABELS = 60, 12
 # Rows whose joint is held at once: it may be many times larger than they are.
 _ROWS_AT_ONCE = 1 << 14
 
@@ -253,7 +254,8 @@ _warm: set[str] = set()
 
 def _warm_up(method: Method, task: Task, train: Indices) -> None:
     """Let a method learn a few rows once a process: its kernels are compiled at their first use."""
-    known = repr((method.model, method.steps, sparse.issparse(task.X)))
+    model = method.model.estimator if isinstance(method.model, GridSearchCV) else method.model
+    known = repr((model, method.steps, sparse.issparse(task.X)))
     if known in _warm:
         return
     _warm.add(known)
@@ -262,7 +264,7 @@ def _warm_up(method: Method, task: Task, train: Indices) -> None:
     # What goes wrong with so few rows and labels says nothing of all of them.
     with warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")
-        fitted = _fit(method, X, Y, names)
+        fitted = _fit(Method(model, method.steps), X, Y, names)
         _decided(fitted.model, fitted.prepared(X))
 
 
