@@ -14,6 +14,7 @@ from colabel import (
     CTBN,
     BayesNetEnsemble,
     BinaryRelevance,
+    ClassifierChain,
     RankSVM,
     StackedBinaryRelevance,
     ThresholdedClassifier,
@@ -21,6 +22,7 @@ from colabel import (
 )
 from colabel.datasets import kfold, load_digit_traits
 from colabel.experiments import held_out
+from colabel.experiments.graphs import averaged_graph
 from colabel.experiments.held_out import Ask, Method, Task, answer, cross_validate, learn
 from colabel.experiments.measures import COMPARED, MEASURES
 
@@ -164,3 +166,23 @@ def test_the_loop_goes_through_methods_and_folds(task):
     np.testing.assert_array_equal(together.true, task.codes)
     for (_, test), part in zip(folds, found["br"], strict=True):
         np.testing.assert_array_equal(together.codes[test], part.codes)
+
+
+def test_graphs_of_searched_drawn_and_other_models(task):
+    """Averaged over joints, or counted in one sample where a joint would draw for every pair."""
+    every = np.arange(300)
+    searched = GridSearchCV(CTBN(random_state=0), {"C": [0.1, 1.0]}, cv=2)
+    models = [searched, CDN(C=0.1, random_state=0), ClassifierChain(C=0.1, random_state=0)]
+    for model in models:
+        fitted = learn(Method(model), task, every)
+        graph = averaged_graph(fitted.chosen, task.X)
+        assert graph["labels"] == list(task.space.names)
+        assert len(graph["edges"]) == len(fitted.label_graph.ends) > 0
+        shares = task.codes.mean(axis=0)
+        np.testing.assert_allclose(graph["probability"], shares, atol=0.1)
+        for edge in graph["edges"]:
+            one, other = graph["probability"][edge["from"]], graph["probability"][edge["to"]]
+            total = edge["given_on"] * one + edge["given_off"] * (1 - one)
+            assert total == pytest.approx(other, abs=1e-9)  # the law of total probability
+    for model in (BinaryRelevance(C=1.0), DecisionTreeClassifier(random_state=0)):
+        assert averaged_graph(learn(Method(model), task, every).chosen, task.X) is None

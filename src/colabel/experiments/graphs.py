@@ -27,6 +27,8 @@ def averaged_graph(model: Any, X: Any) -> dict[str, Any] | None:
         averaged over the joint distributions of up to 500 rows, and "back_on", "back_off", the
         same the other way round.
     """
+    if not hasattr(model, "label_graph"):
+        return None
     graph: LabelGraph = model.label_graph()
     learns_none = not len(graph.ends) and graph.strengths is None
     if learns_none or set(model.label_space_.cardinalities) != {2}:

@@ -87,10 +87,14 @@ class Fitted:
         return X
 
     @property
+    def chosen(self) -> Any:
+        """The model, or the best one of a search."""
+        return _inside_search(self.model)
+
+    @property
     def label_graph(self) -> LabelGraph | None:
         """Which label depends on which, where the model says so."""
-        inner = _inside_search(self.model)
-        return inner.label_graph() if hasattr(inner, "label_graph") else None
+        return self.chosen.label_graph() if hasattr(self.chosen, "label_graph") else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +247,7 @@ def _fit(method: Method, X: Any, Y: Any, names: Sequence[str]) -> Fitted:
     for step in steps:
         X = step.fit_transform(X, Y)
     prepared = time.perf_counter()
-    named = {"label_names": list(names)} if isinstance(method.model, LabelClassifier) else {}
+    named = {"label_names": list(names)} if isinstance(_searched(method), LabelClassifier) else {}
     model = clone(method.model).fit(X, Y, **named)
     learned = time.perf_counter()
     return Fitted(model, steps, prepared - started, learned - prepared, len(Y))
@@ -254,7 +258,7 @@ _warm: set[str] = set()
 
 def _warm_up(method: Method, task: Task, train: Indices) -> None:
     """Let a method learn a few rows once a process: its kernels are compiled at their first use."""
-    model = method.model.estimator if isinstance(method.model, GridSearchCV) else method.model
+    model = _searched(method)
     known = repr((model, method.steps, sparse.issparse(task.X)))
     if known in _warm:
         return
@@ -266,6 +270,11 @@ def _warm_up(method: Method, task: Task, train: Indices) -> None:
         warnings.simplefilter("ignore")
         fitted = _fit(Method(model, method.steps), X, Y, names)
         _decided(fitted.model, fitted.prepared(X))
+
+
+def _searched(method: Method) -> Any:
+    """Return the model that a search fits, or the model itself."""
+    return method.model.estimator if isinstance(method.model, GridSearchCV) else method.model
 
 
 def _inside_search(model: Any) -> Any:
