@@ -80,11 +80,12 @@ class NamesModels(TyperCommand):
         from colabel.experiments.comparing import DEFAULT_MODELS
         from colabel.tables import MODEL_NAMES
 
-        names = {"models": ", ".join(MODEL_NAMES), "defaults": ",".join(DEFAULT_MODELS)}
+        models, defaults = ", ".join(MODEL_NAMES), ",".join(DEFAULT_MODELS)
         parameter: Any
         for parameter in self.params:
             for attribute in ("help", "show_default"):
                 text = getattr(parameter, attribute, None)
                 if isinstance(text, str):
-                    setattr(parameter, attribute, text.format(**names))
+                    text = text.replace("{models}", models).replace("{defaults}", defaults)
+                    setattr(parameter, attribute, text)
         super().format_help(ctx, formatter)

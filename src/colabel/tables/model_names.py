@@ -12,13 +12,15 @@ from colabel import models
 from colabel.datasets.frame import TableError
 from colabel.models import JointClassifier
 
+_KINDS = [getattr(models, name) for name in models.__all__]
 MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(
-    {
-        kind.short_name or name.lower(): kind
-        for name in models.__all__
-        if issubclass(kind := getattr(models, name), JointClassifier)
-        and kind is not JointClassifier
-    }
+    dict(
+        sorted(
+            (kind.short_name or kind.__name__.lower(), kind)
+            for kind in _KINDS
+            if issubclass(kind, JointClassifier) and kind is not JointClassifier
+        )
+    )
 )
 """Every probabilistic model under its short name, or its class name in lower case."""
 
