@@ -31,6 +31,7 @@ pytest: $(READY) ## tests and doctests, with coverage
 	$(BIN)/pytest -n 2 --cov --cov-report=term:skip-covered
 
 bench: $(READY)  ## speed against peers, as ratios in one run
+	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.stream --rows 100000 200000

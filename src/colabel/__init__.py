@@ -1,68 +1,82 @@
 """colabel learns P(y | x) for many labels at once, and answers any question about it."""
 
-from colabel._version import __version__
-from colabel.decide import decide
-from colabel.joint import (
-    BayesNetwork,
-    Chain,
-    Independent,
-    Joint,
-    Mixture,
-    PairwiseField,
-    TopK,
-    Tree,
-)
-from colabel.labels import LabelSpace
-from colabel.models import (
-    CDN,
-    CTBN,
-    IBLR,
-    BayesNetEnsemble,
-    BinaryRelevance,
-    ClassifierChain,
-    CollectiveCRF,
-    EnsembleOfChains,
-    LDSMixture,
-    MaxMarginOutputCoding,
-    MLkNN,
-    PairwiseCRF,
-    ProbabilisticClassifierChain,
-    RankSVM,
-    StackedBinaryRelevance,
-    ThresholdedClassifier,
-)
-from colabel.models.wrapped import joint_of
-from colabel.saving import load, save
+from typing import TYPE_CHECKING
 
+from colabel._version import __version__
+from colabel.core.lazy import export_lazily
+
+if TYPE_CHECKING:
+    from colabel.decide import decide as decide
+    from colabel.joint import BayesNetwork as BayesNetwork
+    from colabel.joint import Chain as Chain
+    from colabel.joint import Independent as Independent
+    from colabel.joint import Joint as Joint
+    from colabel.joint import Mixture as Mixture
+    from colabel.joint import PairwiseField as PairwiseField
+    from colabel.joint import TopK as TopK
+    from colabel.joint import Tree as Tree
+    from colabel.labels import LabelSpace as LabelSpace
+    from colabel.models import CDN as CDN
+    from colabel.models import CTBN as CTBN
+    from colabel.models import IBLR as IBLR
+    from colabel.models import BayesNetEnsemble as BayesNetEnsemble
+    from colabel.models import BinaryRelevance as BinaryRelevance
+    from colabel.models import ClassifierChain as ClassifierChain
+    from colabel.models import CollectiveCRF as CollectiveCRF
+    from colabel.models import EnsembleOfChains as EnsembleOfChains
+    from colabel.models import LDSMixture as LDSMixture
+    from colabel.models import MaxMarginOutputCoding as MaxMarginOutputCoding
+    from colabel.models import MLkNN as MLkNN
+    from colabel.models import PairwiseCRF as PairwiseCRF
+    from colabel.models import ProbabilisticClassifierChain as ProbabilisticClassifierChain
+    from colabel.models import RankSVM as RankSVM
+    from colabel.models import StackedBinaryRelevance as StackedBinaryRelevance
+    from colabel.models import ThresholdedClassifier as ThresholdedClassifier
+    from colabel.models.wrapped import joint_of as joint_of
+    from colabel.saving import load as load
+    from colabel.saving import save as save
+
+# scikit-learn and numba take a second to import: nobody waits for them before asking for a model.
 __all__ = [
-    "CDN",
-    "CTBN",
-    "IBLR",
-    "BayesNetEnsemble",
-    "BayesNetwork",
-    "BinaryRelevance",
-    "Chain",
-    "ClassifierChain",
-    "CollectiveCRF",
-    "EnsembleOfChains",
-    "Independent",
-    "Joint",
-    "LDSMixture",
-    "LabelSpace",
-    "MLkNN",
-    "MaxMarginOutputCoding",
-    "Mixture",
-    "PairwiseCRF",
-    "PairwiseField",
-    "ProbabilisticClassifierChain",
-    "RankSVM",
-    "StackedBinaryRelevance",
-    "ThresholdedClassifier",
-    "TopK",
-    "Tree",
     "__version__",
-    "decide",
-    "joint_of",
-    "load",
-    "save",
+    *export_lazily(
+        __name__,
+        {
+            "colabel.decide": ["decide"],
+            "colabel.joint": [
+                "BayesNetwork",
+                "Chain",
+                "Independent",
+                "Joint",
+                "Mixture",
+                "PairwiseField",
+                "TopK",
+                "Tree",
+            ],
+            "colabel.labels": ["LabelSpace"],
+            "colabel.models": [
+                "CDN",
+                "CTBN",
+                "IBLR",
+                "BayesNetEnsemble",
+                "BinaryRelevance",
+                "ClassifierChain",
+                "CollectiveCRF",
+                "EnsembleOfChains",
+                "LDSMixture",
+                "MaxMarginOutputCoding",
+                "MLkNN",
+                "PairwiseCRF",
+                "ProbabilisticClassifierChain",
+                "RankSVM",
+                "StackedBinaryRelevance",
+                "ThresholdedClassifier",
+            ],
+            "colabel.models.wrapped": ["joint_of"],
+            "colabel.saving": [
+                "load",
+                "save",
+            ],
+        },
+    ),
 ]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from typer.testing import CliRunner
 
 from colabel import __version__
 from colabel.cli import app
 from colabel.datasets import describe, list_datasets
+from colabel.tables import MODEL_NAMES
 
 runner = CliRunner()
 
@@ -99,3 +101,49 @@ def test_errors_go_to_standard_error(tmp_path):
     assert finished.stderr == (
         "Error: Cannot cut 1797 rows into 1 folds: choose between 2 and 1797.\n"
     )
+
+
+NUMERIC = ("numpy", "scipy", "sklearn", "numba", "pandas")
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        ["import colabel"],
+        ["import colabel.cli"],
+        ["from colabel.cli import main; main()", "--help"],
+        ["from colabel.cli import main; main()", "compare", "--fodls", "3"],
+        ["from colabel.cli import main; main()", "fit", "data.csv"],
+        ["from colabel.cli import main; main()", "study", "--help"],
+    ],
+)
+def test_nothing_numeric_is_imported_before_it_is_needed(start):
+    code, *arguments = start
+    code = f"import atexit, sys; atexit.register(lambda: print('!', *sys.modules)); {code}"
+    finished = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    imported = finished.stdout.rpartition("!")[2].split()
+    assert "colabel" in imported
+    assert not set(NUMERIC) & set(imported)
+
+
+def test_help_names_every_model():
+    for command in ("fit", "compare"):
+        text = runner.invoke(app, [command, "--help"]).output
+        words = set(text.replace(",", " ").replace(".", " ").split())
+        assert set(MODEL_NAMES) <= words
+
+
+def test_the_public_names_and_rooms_are_there_without_an_import():
+    code = (
+        "import colabel\n"
+        "import colabel.models\n"  # binds the module colabel.decide, which is also a function
+        "assert callable(colabel.decide)\n"
+        "assert colabel.datasets.load and colabel.metrics.exact_match\n"
+        "assert all(getattr(colabel, name) for name in colabel.__all__)\n"
+        "assert set(colabel.__all__) <= set(dir(colabel))\n"
+        "assert not hasattr(colabel, 'no_such_name')\n"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert finished.returncode == 0, finished.stderr

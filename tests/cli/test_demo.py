@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from colabel.cli import app
-from colabel.cli._cross_validation import HeldOut
 from colabel.cli._one_row import show_one_row
 from colabel.datasets import load_digit_traits
+from colabel.experiments.held_out import HeldOut
 from colabel.joint import Independent
 from colabel.labels import LabelSpace
 
@@ -173,7 +173,9 @@ def test_without_a_row_where_the_answers_differ_the_least_certain_is_shown(capsy
     sure = np.array([0.9, 0.6, 0.8])  # independent labels: the mode is made of the marginals
     log_prob = np.log(np.stack([1 - sure, sure], axis=1))
     joint = Independent(space, [log_prob] * data.n_labels)
-    show_one_row(Console(width=100), data, [HeldOut(np.array([4, 7, 9]), joint)])
+    rows, codes = np.array([4, 7, 9]), joint.mode_codes()
+    held_out = HeldOut(rows, space, data.Y[rows], codes, joint=joint)
+    show_one_row(Console(width=100), data, [held_out])
     text = capsys.readouterr().out
     assert "(row 7, a 7)" in text
     assert "the image the model is least sure about" in text

@@ -149,8 +149,12 @@ def test_predict_compressed(folder):
 
     out = folder / "out.csv.gz"
     run("predict", folder / "m.colabel", folder / "some.csv", "-o", out, "-q")
-    with gzip.open(out, "rt") as text:
-        assert len(text.readlines()) == 241
+    plain = folder / "plain.csv"
+    run("predict", folder / "m.colabel", folder / "some.csv", "-o", plain, "-q")
+    with gzip.open(out, "rt", encoding="utf-8") as text:
+        lines = text.read().splitlines()
+    assert lines == plain.read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 241
 
 
 def test_predict_given_labels_and_by_another_loss(folder):
@@ -252,7 +256,7 @@ def test_internal_faults_are_sentences_too(folder, monkeypatch):
     def broken(*_, **__):
         raise TypeError("not as it should be")
 
-    monkeypatch.setattr(sys.modules["colabel.cli.explain"], "label_graph", broken)
+    monkeypatch.setattr("colabel.report.label_graph", broken)
     result = run("explain", folder / "m.colabel", code=1)
     assert result.stderr.startswith(
         "Error: colabel failed by a fault of its own (TypeError: not as"

@@ -202,7 +202,7 @@ def test_other_refusals(write, tmp_path):
 
 
 def test_one_hot_bomb_is_refused(write, monkeypatch):
-    monkeypatch.setattr("colabel.datasets.readers._encode._MOST_CELLS", 1000)
+    monkeypatch.setattr("colabel.datasets.readers.encode._MOST_CELLS", 1000)
     head = "@relation r\n" + "".join(f"@attribute a{i} {{u,v,w}}\n" for i in range(50))
     path = write(head + "@attribute y {0,1}\n@data\n" + "{}\n" * 10)
     with pytest.raises(DatasetError, match=r"1500 numbers.*list such columns in drop"):

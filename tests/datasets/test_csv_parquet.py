@@ -8,7 +8,8 @@ import importlib
 import numpy as np
 import pytest
 
-from colabel.datasets import DatasetError, read_csv, read_parquet
+from colabel.datasets import DatasetError, read_arff, read_csv, read_parquet
+from colabel.tables import read_frame
 
 CSV = """\ufeffsize,colour,big,kind
 1,red,0,a
@@ -32,7 +33,7 @@ class TestCsv:
         assert data.X.tolist() == [[1.5], [2]]
 
     def test_text_that_turns_up_late(self, write, monkeypatch):
-        monkeypatch.setattr("colabel.datasets.readers.csv_files._CHUNK_VALUES", 4)
+        monkeypatch.setattr("colabel.datasets.readers.table._CHUNK_VALUES", 4)
         path = write("x,y\n" + "1,0\n2,1\n" * 3 + "b,0\n1,1\n", "t.csv")
         data = read_csv(path, labels=1)
         assert data.feature_names == ("x=1", "x=2", "x=b")
@@ -96,7 +97,7 @@ class TestParquet:
         def missing(name, *rest):
             raise ImportError(name)
 
-        monkeypatch.setattr(importlib, "import_module", missing)
+        monkeypatch.setattr(builtins, "__import__", missing)
         with pytest.raises(ImportError, match=r"pip install 'colabel\[data\]'"):
             read_parquet(tmp_path / "t.parquet", labels=1)
 
@@ -111,3 +112,31 @@ def test_csv_needs_no_extra(write, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", guarded)
     assert read_csv(write("a,b\n1,0\n2,1\n", "t.csv"), labels=1).n_rows == 2
+
+
+def test_the_same_table_in_three_formats(tmp_path, write):
+    """One stack of readers: a data set and a user's own table see the same values."""
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = importlib.import_module("pyarrow.parquet")
+    sizes, colours, big = [1.5, None, 3.0], ["red", "blue", None], [0, 1, 1]
+    columns = {"size": sizes, "colour": colours, "big": big}
+    parquet.write_table(arrow.table(columns), tmp_path / "t.parquet")
+    rows = [
+        ["?" if v is None else str(v) for v in row] for row in zip(*columns.values(), strict=True)
+    ]
+    lines = [",".join(row) for row in rows]
+    arff = "@relation t\n@attribute size numeric\n@attribute colour {blue,red}\n"
+    files = {
+        tmp_path / "t.parquet": read_parquet,
+        write("\n".join(["size,colour,big", *lines]) + "\n", "t.csv"): read_csv,
+        write(arff + "@attribute big {0,1}\n@data\n" + "\n".join(lines), "t.arff"): read_arff,
+    }
+    for file, read in files.items():
+        data = read(file, labels=["big"])
+        assert data.feature_names == ("size", "colour=blue", "colour=red")
+        nan = np.nan
+        np.testing.assert_array_equal(data.X, [[1.5, 0, 1], [nan, 1, 0], [3, nan, nan]])
+        assert data.Y.ravel().tolist() == big
+        frame = read_frame(file)
+        np.testing.assert_array_equal(frame.column("size"), [1.5, nan, 3])
+        assert frame.column("colour").tolist() == colours

@@ -164,8 +164,11 @@ def test_a_splitter_equals_its_splits(rng):
 
 def test_a_stratified_splitter_serves_a_single_label(rng):
     X, codes = binary_data(rng)
-    model = CTBN(cv=StratifiedKFold(3)).fit(X, codes[:, 0])
-    assert model.predict(X).shape == (200,)
+    split = CTBN(cv=StratifiedKFold(3)).fit(X, codes[:, 0])
+    # without chance in the folds there is none in the answer, and a vector comes back as a vector
+    listed = CTBN(cv=list(StratifiedKFold(3).split(X, codes[:, 0]))).fit(X, codes[:, 0])
+    np.testing.assert_array_equal(split.predict_proba(X), listed.predict_proba(X))
+    np.testing.assert_array_equal(split.predict(X), split.predict_proba(X).argmax(axis=1))
 
 
 # ------------------------------------------------------------------------ special cases

@@ -189,8 +189,11 @@ def test_a_class_variable_of_one_value(kind, data):
 def test_one_label(kind, data):
     X, Y = data
     model = kind(C=1.0, random_state=0).fit(X, Y[:, :1])
-    assert model.predict(X).shape == (120, 1)
-    assert model.predict_proba(X).shape == (120, 1)
+    vector = kind(C=1.0, random_state=0).fit(X, Y[:, 0])
+    # a column of labels is answered with columns, a vector of classes with a vector
+    np.testing.assert_allclose(model.predict_proba(X), vector.predict_proba(X)[:, 1:])
+    np.testing.assert_array_equal(model.predict(X), vector.predict(X)[:, None])
+    np.testing.assert_array_equal(model.predict(X), model.predict_proba(X) > 0.5)
 
 
 def test_one_row(kind):

@@ -20,6 +20,7 @@ from colabel.report import (
     CalibrationDisplay,
     JointProbabilityDisplay,
     LabelGraphDisplay,
+    graph_text,
     label_graph,
     reliability,
 )
@@ -79,7 +80,7 @@ def test_other_graphs(model, rows):
     graph = label_graph(model.fit(*rows, label_names=NAMES))
     assert graph.names == tuple(NAMES)
     assert graph.meaning.endswith(".")
-    assert isinstance(graph.text(), str)
+    assert isinstance(graph_text(graph), str)
     assert graph.to_dict()["directed"] == graph.directed
     LabelGraphDisplay(graph).plot()
     if isinstance(model, LDSMixture):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from colabel.report import plot_label_tree, tree_layout, tree_text
-from colabel.report._tree_plan import wrapped
+from colabel.report._tree_drawing import wrapped
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")

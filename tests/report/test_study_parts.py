@@ -14,8 +14,8 @@ import pytest
 from colabel.experiments import Figure, Results
 from colabel.experiments.plan import Claim, DataPlan, Protocol
 from colabel.report import study_report_html
+from colabel.report._html.graph_layout import circle_order, lay_out
 from colabel.report._study.claims import claims_section, disagreements_section
-from colabel.report._study.graph_layout import circle_order, lay_out
 from colabel.report._study.measures import measure_table, measures_legend
 from colabel.report._study.protocol import protocol_section, state_section
 from colabel.report._study.ranks import TOO_FEW, diagram, ranks_section

@@ -25,11 +25,8 @@ from colabel.tables import Frame, TableModel, choose_columns, read_labels
 
 ESTIMATORS = [
     value
-    for name, value in sorted(vars(colabel).items())
-    if name in colabel.__all__
-    and inspect.isclass(value)
-    and hasattr(value, "fit")
-    and not inspect.isabstract(value)
+    for value in (getattr(colabel, name) for name in sorted(colabel.__all__))
+    if inspect.isclass(value) and hasattr(value, "fit") and not inspect.isabstract(value)
 ]
 LABELS = {
     "matrix": lambda Y: Y,

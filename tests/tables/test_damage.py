@@ -105,9 +105,7 @@ def test_damaged_models(tmp_path):
 def test_every_model_has_a_name():
     exported = {
         value
-        for name, value in vars(colabel).items()
-        if name in colabel.__all__
-        and isinstance(value, type)
-        and issubclass(value, colabel.models.JointClassifier)
+        for value in (getattr(colabel, name) for name in colabel.__all__)
+        if isinstance(value, type) and issubclass(value, colabel.models.JointClassifier)
     }
     assert exported == set(MODEL_NAMES.values())

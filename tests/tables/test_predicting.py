@@ -119,7 +119,7 @@ def test_class_variables(file):
 
 def test_rows_are_read_as_they_are_needed(model, tmp_path, monkeypatch):
     """The first answers are there before the rest of the table has been read."""
-    from colabel.tables import _csv_source
+    from colabel.datasets.readers import csv_source
 
     read = []
 
@@ -128,11 +128,11 @@ def test_rows_are_read_as_they_are_needed(model, tmp_path, monkeypatch):
             read.append(1)
             yield line
 
-    lines_of = _csv_source.lines_of
+    lines_of = csv_source.lines_of
     long = tmp_path / "long.csv"
     long.write_text("u,v,colour\n" + "0.5,1,red\n" * 5000)
     source = open_table(long)
-    monkeypatch.setattr(_csv_source, "lines_of", counting)
+    monkeypatch.setattr(csv_source, "lines_of", counting)
     chunks = Predictor(model, source, PredictionRequest()).chunks(n_rows=10)
     assert len(next(chunks)) == 10
     assert len(read) == 11

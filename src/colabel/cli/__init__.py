@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from colabel._version import __version__
+from colabel.cli._options import NamesModels
 from colabel.cli.compare import compare
 from colabel.cli.datasets import datasets
 from colabel.cli.demo import demo
@@ -49,8 +50,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
-app.command()(compare)
-app.command()(fit)
+app.command(cls=NamesModels)(compare)
+app.command(cls=NamesModels)(fit)
 app.command()(predict)
 app.command()(explain)
 app.add_typer(datasets)

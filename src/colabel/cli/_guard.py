@@ -20,7 +20,6 @@ from colabel.cli._console import (
     note,
     silence,
 )
-from colabel.saving import ModelFileError
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -44,6 +43,8 @@ def guarded(command: Command) -> Command:
 
 
 def _run(command: Callable[..., None], arguments: Any, options: Any) -> None:
+    from colabel.saving import ModelFileError
+
     try:
         command(*arguments, **options)
     except (typer.Exit, typer.Abort):

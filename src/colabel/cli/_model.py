@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from colabel.saving import ModelFileError, load
-from colabel.tables import TableModel
+if TYPE_CHECKING:
+    from colabel.tables import TableModel
 
 
 def load_table_model(path: Path) -> TableModel:
     """Load a model that `colabel fit` has saved."""
+    from colabel.saving import ModelFileError, load
+    from colabel.tables import TableModel
+
     model = load(path)
     if not isinstance(model, TableModel):
         raise ModelFileError(

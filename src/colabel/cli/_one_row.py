@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from colabel.cli._cross_validation import HeldOut
 from colabel.datasets import Dataset
 from colabel.datasets.digit_traits import TRAITS
 from colabel.decide import decide
+from colabel.experiments.held_out import HeldOut
 from colabel.joint import Joint
 
 _SHADES = " ░▒▓█"
@@ -79,18 +79,20 @@ def show_one_row(console: Console, data: Dataset, held_out: Sequence[HeldOut]) -
 
 def _pick(data: Dataset, held_out: Sequence[HeldOut]) -> _Case:
     """Pick the row where choosing labels one by one goes wrong most clearly."""
-    parts = [(part, decide(part.joint), decide(part.joint, "hamming")) for part in held_out]
-    unlike = np.concatenate([(mode != single).any(axis=1) for _, mode, single in parts])
-    right = np.concatenate([(mode == data.Y[part.rows]).all(axis=1) for part, mode, _ in parts])
-    log_prob = np.concatenate([part.joint.log_prob_codes(single) for part, _, single in parts])
-    # a row where the joint is right, if there is one; where none is unlike, the least certain row
-    wanted = next(mask for mask in (unlike & right, unlike, ~unlike) if mask.any())
-    place = int(np.where(wanted, log_prob, np.inf).argmin())
-    rows = np.concatenate([part.rows for part, _, _ in parts])
-    fold = int(np.repeat(np.arange(len(parts)), [len(part.rows) for part, _, _ in parts])[place])
-    part, _, single = parts[fold]
-    within = int(np.flatnonzero(part.rows == rows[place])[0])
-    return _Case(int(rows[place]), part.joint[within], single[within], int(unlike.sum()))
+    cases = []
+    for part in held_out:
+        assert part.joint is not None
+        single = decide(part.joint, "hamming")
+        unlike = (part.codes != single).any(axis=1)
+        right = (part.codes == part.true).all(axis=1)
+        log_prob = part.joint.log_prob_codes(single)
+        # a row where the joint is right, if there is one; else one that is unlike, else any
+        rank = np.where(unlike & right, 0, np.where(unlike, 1, 2))
+        place = int(np.lexsort((log_prob, rank))[0])
+        case = _Case(int(part.rows[place]), part.joint[place], single[place], int(unlike.sum()))
+        cases.append((int(rank[place]), float(log_prob[place]), case))
+    best = min(cases, key=lambda found: found[:2])[2]
+    return replace(best, n_unlike=sum(case.n_unlike for *_, case in cases))
 
 
 def _best_hint(joint: Joint, names: Sequence[str]) -> _Hint:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from colabel.tables import ReadingOptions
+if TYPE_CHECKING:
+    from colabel.tables import ReadingOptions
 
 _COLUMNS = "A name, a glob ('tag_*'), a list file (@names.txt, @mulan.xml), or a,b,c"
 
@@ -62,4 +64,28 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results a
 
 def reading_options(delimiter: str, encoding: str, missing: Sequence[str]) -> ReadingOptions:
     """Gather how a file is read; a tab may be written as a backslash and a t."""
+    from colabel.tables import ReadingOptions
+
     return ReadingOptions(delimiter.replace("\\t", "\t"), encoding, tuple(missing))
+
+
+class NamesModels(TyperCommand):
+    """A command whose help has ``{models}`` and ``{defaults}``, looked up when it is asked for.
+
+    So no command has to import a model before it knows that its options are right.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the names in, then the help."""
+        from colabel.experiments.comparing import DEFAULT_MODELS
+        from colabel.tables import MODEL_NAMES
+
+        models, defaults = ", ".join(MODEL_NAMES), ",".join(DEFAULT_MODELS)
+        parameter: Any
+        for parameter in self.params:
+            for attribute in ("help", "show_default"):
+                text = getattr(parameter, attribute, None)
+                if isinstance(text, str):
+                    text = text.replace("{models}", models).replace("{defaults}", defaults)
+                    setattr(parameter, attribute, text)
+        super().format_help(ctx, formatter)

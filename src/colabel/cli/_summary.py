@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.console import Console
 from rich.markup import escape
 
-from colabel.tables import TableSummary
+if TYPE_CHECKING:
+    from colabel.tables import TableSummary
 
 _MOST_LABELS = 12
 _NAMED = 6

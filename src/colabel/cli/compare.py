@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 from rich import box
 from rich.console import Console
@@ -19,19 +19,10 @@ from colabel.cli._console import output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._summary import show_summary
 from colabel.core.progress import progress_bar
-from colabel.report import write_comparison_html
-from colabel.tables import TableRequest, load_table, summarise
-from colabel.tables.comparing import (
-    BASELINE,
-    DEFAULT_MODELS,
-    Comparison,
-    ComparisonPlan,
-)
-from colabel.tables.comparing import (
-    compare as run_comparison,
-)
-from colabel.tables.measures import MEASURES
-from colabel.tables.model_names import MODEL_NAMES
+
+if TYPE_CHECKING:
+    from colabel.experiments.comparing import TableComparison
+    from colabel.tables import TableRequest
 
 _WIDE = 105  # columns of a screen that has room for every error
 
@@ -43,9 +34,13 @@ def compare(
     models: Annotated[
         str,
         typer.Option(
-            "--models", "-m", metavar="NAMES", help=f"all, or some of {','.join(MODEL_NAMES)}."
+            "--models",
+            "-m",
+            metavar="NAMES",
+            help="all, or some of {models}.",
+            show_default="{defaults}",
         ),
-    ] = ",".join(DEFAULT_MODELS),
+    ] = "",
     folds: Annotated[
         int, typer.Option(min=2, metavar="N", help="Folds of the cross-validation.")
     ] = 5,
@@ -87,8 +82,20 @@ def compare(
 
       [cyan]colabel compare posts.csv --labels tags --separator ';' --text body[/cyan]
     """
-    names = list(MODEL_NAMES) if models == "all" else [m.strip() for m in models.split(",")]
-    plan = ComparisonPlan([m for m in names if m], folds, seed, measure, decision)
+    from colabel.experiments.comparing import DEFAULT_MODELS, ComparisonRequest
+    from colabel.experiments.comparing import compare as run_comparison
+    from colabel.report import write_comparison_html
+    from colabel.tables import MODEL_NAMES, TableRequest, load_table, summarise
+
+    names = [name.strip() for name in models.split(",")] if models else list(DEFAULT_MODELS)
+    wanted = ComparisonRequest(
+        list(MODEL_NAMES) if models == "all" else [name for name in names if name],
+        folds,
+        seed,
+        measure,
+        decision,
+        graph=not no_report,
+    )
     options = given.reading_options(delimiter, encoding, missing)
     request = TableRequest(table, labels, separator, drop, category, text, options)
     data = load_table(request)
@@ -97,55 +104,51 @@ def compare(
     shown = not (quiet or as_json)
     if shown:
         show_summary(console, summary)
-    n_steps = (len(plan.short_names) + 1) * folds
+    n_steps = (len(wanted.short_names) + 1) * folds
     with progress_bar(
         "cross-validation", n_steps, shown=stderr_is_terminal() and not quiet
     ) as advance:
-        comparison = run_comparison(data, plan, lambda _: advance())
+        comparison = run_comparison(data, wanted, lambda _: advance())
 
     report = None if no_report else report_file
-
-    def command(found: Comparison) -> str:
-        return _fit_command(request, found.recommended)
-
+    command = _fit_command(request, comparison.recommended)
     if report is not None:
-        write_comparison_html(report, data, summary, comparison, seed, command(comparison))
+        write_comparison_html(report, summary, comparison, command)
     if as_json:
         found = {"table": summary.to_dict(), **comparison.to_dict()}
         console.print_json(json.dumps({**found, "report": str(report) if report else None}))
         return
     _show_table(console, comparison)
-    _show_end(console, comparison, report, command(comparison), quiet=quiet)
+    _show_end(console, comparison, report, command, quiet=quiet)
 
 
-def _show_table(console: Console, comparison: Comparison) -> None:
+def _show_table(console: Console, comparison: TableComparison) -> None:
+    from colabel.experiments.comparing import BASELINE
+    from colabel.experiments.measures import COMPARED
+
     console.print(
         f"\n[bold]Cross-validation[/bold] on {comparison.n_folds} folds: mean ± standard error "
         "over folds\n"
     )
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("model", no_wrap=True)
-    for measure in MEASURES:
-        table.add_column(measure.name, justify="right")
+    for measure in COMPARED.values():
+        table.add_column(measure.title, justify="right")
     # a narrow screen has room for the errors of the measures that decide
-    with_error = {m.name for m in MEASURES if m.name != "seconds"}
+    with_error = {*COMPARED} - {"seconds"}
     plus_minus = "\u00a0±\u00a0"
     if console.width < _WIDE:
-        with_error, plus_minus = {comparison.measure, "joint log-loss"}, "±"
-    best = {
-        measure.name: measure.best(
-            [r.mean(measure.name) for n, r in comparison.results.items() if n != BASELINE]
-        )
-        for measure in MEASURES
-    }
+        with_error, plus_minus = {comparison.measure, "joint_log_loss"}, "±"
+    models = [result for name, result in comparison.results.items() if name != BASELINE]
+    best = {key: m.best([own.mean(key) for own in models]) for key, m in COMPARED.items()}
     for name, result in comparison.results.items():
         cells = []
-        for measure in MEASURES:
-            mean, error = result.mean(measure.name), result.standard_error(measure.name)
-            written = f"{mean:.{measure.digits}f}"
-            if measure.name in with_error and np.isfinite(error):
+        for key, measure in COMPARED.items():
+            mean, error = result.mean(key), result.standard_error(key)
+            written = measure.written(mean)
+            if key in with_error and math.isfinite(error):
                 written += f"{plus_minus}{error:.{measure.digits}f}"
-            cells.append(f"[bold]{written}[/bold]" if mean == best[measure.name] else written)
+            cells.append(f"[bold]{written}[/bold]" if mean == best[key] else written)
         style = "dim" if name == BASELINE else None
         table.add_row(name, *cells, style=style)
     console.print(table)
@@ -154,7 +157,12 @@ def _show_table(console: Console, comparison: Comparison) -> None:
 
 
 def _show_end(
-    console: Console, comparison: Comparison, report: Path | None, fit_command: str, *, quiet: bool
+    console: Console,
+    comparison: TableComparison,
+    report: Path | None,
+    fit_command: str,
+    *,
+    quiet: bool,
 ) -> None:
     console.print(f"\n[bold]Take {comparison.recommended}.[/bold] {escape(comparison.reason)}")
     if quiet:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -14,9 +14,10 @@ from rich.table import Table
 from colabel.cli._console import output
 from colabel.cli._guard import guarded
 from colabel.core.files import written_whole
-from colabel.datasets import Dataset, DatasetError, list_datasets, load, load_digit_traits
-from colabel.datasets.catalogue import CATALOGUE, CatalogueEntry
-from colabel.datasets.loading import default_cache
+
+if TYPE_CHECKING:
+    from colabel.datasets import Dataset
+    from colabel.datasets.catalogue import CatalogueEntry
 
 BUNDLED = "digit-traits"
 _MOST_CELLS = 50_000_000
@@ -48,6 +49,8 @@ def export(
 
       [cyan]colabel datasets export digit-traits -o digits.csv[/cyan]
     """
+    from colabel.datasets import DatasetError, list_datasets, load, load_digit_traits
+
     name = BUNDLED if name.replace("_", "-") == BUNDLED else name
     if name not in (BUNDLED, *list_datasets()):
         raise DatasetError(f"There is no data set {name!r}: {BUNDLED}, or see colabel datasets.")
@@ -86,6 +89,10 @@ def listed(context: typer.Context) -> None:
     """
     if context.invoked_subcommand is not None:
         return
+    from colabel.datasets import load_digit_traits
+    from colabel.datasets.catalogue import CATALOGUE
+    from colabel.datasets.loading import default_cache
+
     home = os.environ.get("COLABEL_DATA")
     cache = Path(os.environ.get("COLABEL_CACHE") or default_cache())
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
@@ -110,6 +117,8 @@ def listed(context: typer.Context) -> None:
 
 def _where(entry: CatalogueEntry, home: Path | None, cache: Path) -> str:
     """Say where the files of an entry are, without reading them."""
+    from colabel.datasets.catalogue import CATALOGUE
+
     stored = CATALOGUE[entry.derived_from] if entry.derived_from else entry
     files = [file for file, _ in stored.files]
     if home is not None and files and all((home / stored.name / file).is_file() for file in files):

@@ -5,27 +5,23 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from colabel.cli._console import WRONG_USE, fail, output, stderr_is_terminal
-from colabel.cli._cross_validation import Folds, Result, cross_validate, fit, scaled
-from colabel.cli._one_row import show_one_row
+from colabel.core.files import written_whole
 from colabel.core.progress import progress_bar
-from colabel.datasets import Dataset, DatasetError, kfold, load_digit_traits
-from colabel.models import CTBN, BinaryRelevance
-from colabel.models.base import JointClassifier
-from colabel.report import plot_label_tree, tree_text
-from colabel.tables.measures import MEASURES
+
+if TYPE_CHECKING:
+    from colabel.experiments.comparing import ModelResult
+    from colabel.experiments.held_out import Method
+    from colabel.models.label_graph import LabelGraph
 
 _QUICK_ROWS = 600
-_WARM_UP_ROWS = 100
 _PICTURE = "label_tree.png"
 
 
@@ -45,6 +41,13 @@ def demo(
     traits of the digit: even, prime, square, above four, drawn with a loop,
     triangular, Fibonacci.
     """
+    import numpy as np
+
+    from colabel.cli._one_row import show_one_row
+    from colabel.datasets import DatasetError, kfold, load_digit_traits
+    from colabel.experiments.comparing import ModelResult
+    from colabel.experiments.held_out import Ask, Task, cross_validate, learn
+
     data = load_digit_traits()
     if quick:
         data = replace(data, X=data.X[:_QUICK_ROWS], Y=data.Y[:_QUICK_ROWS])
@@ -59,17 +62,32 @@ def demo(
         f"{data.n_rows} images of handwritten digits, {data.n_features} pixels each, "
         f"{data.n_labels} labels: {', '.join(data.label_names)}."
     )
-    results = _compare(data, splits, seed)
+    task = Task.of(data.X, data.Y, data.label_names)
+    methods = _methods(seed)
+    n_steps = len(methods) * folds
+    with progress_bar("cross-validation", n_steps, shown=stderr_is_terminal()) as advance:
+        loop = cross_validate(methods, task, splits, Ask(joint=True), lambda _: advance())
+        answers = {}
+        for name, found in loop:
+            if isinstance(found, Exception):
+                raise found
+            answers[name] = found
+    results = {name: ModelResult.of(name, found) for name, found in answers.items()}
     _show_table(console, results, folds, data.n_labels)
-    _show_tree(console, data, seed, output_dir / _PICTURE)
-    show_one_row(console, data, results["CTBN"].held_out)
+    graph = learn(methods["CTBN"], task, np.arange(data.n_rows)).label_graph
+    assert graph is not None
+    _show_tree(console, graph, output_dir / _PICTURE)
+    show_one_row(console, data, answers["CTBN"])
 
 
-def _models(seed: int) -> dict[str, JointClassifier]:
-    return {
-        "BinaryRelevance": BinaryRelevance(random_state=seed),
-        "CTBN": CTBN(random_state=seed),
-    }
+def _methods(seed: int) -> dict[str, Method]:
+    from sklearn.preprocessing import StandardScaler
+
+    from colabel.experiments.held_out import Method
+    from colabel.models import CTBN, BinaryRelevance
+
+    models = (BinaryRelevance(random_state=seed), CTBN(random_state=seed))
+    return {type(model).__name__: Method(model, (StandardScaler(),)) for model in models}
 
 
 def _make_folder(folder: Path) -> None:
@@ -83,18 +101,11 @@ def _make_folder(folder: Path) -> None:
         fail(f"The folder {folder} cannot be written to: choose another one with --output.")
 
 
-def _compare(data: Dataset, splits: Folds, seed: int) -> dict[str, Result]:
-    models = _models(seed)
-    n_steps = len(models) * (len(splits) + 1)
-    with progress_bar("cross-validation", n_steps, shown=stderr_is_terminal()) as advance:
-        # Numba compiles at first use; that is not what the column of seconds is about.
-        for model in models.values():
-            fit(scaled(model), data.X[:_WARM_UP_ROWS], data.Y[:_WARM_UP_ROWS], data)
-            advance()
-        return cross_validate(models, data, splits, advance)
+def _show_table(
+    console: Console, results: dict[str, ModelResult], n_folds: int, n_labels: int
+) -> None:
+    from colabel.experiments.measures import COMPARED
 
-
-def _show_table(console: Console, results: dict[str, Result], n_folds: int, n_labels: int) -> None:
     console.print(
         f"\n[bold]Cross-validation[/bold] on {n_folds} folds: mean ± standard error over folds\n"
     )
@@ -103,27 +114,23 @@ def _show_table(console: Console, results: dict[str, Result], n_folds: int, n_la
     for name in results:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", style="dim")
-    for measure in MEASURES:
-        best = measure.best([result.mean(measure.name) for result in results.values()])
-        cells = [
-            f"[bold]{text}[/bold]" if result.mean(measure.name) == best else text
-            for result in results.values()
-            for text in [_mean_and_error(result, measure.name, measure.digits)]
-        ]
-        table.add_row(measure.name, *cells, measure.meaning)
+    for key, measure in COMPARED.items():
+        best = measure.best([result.mean(key) for result in results.values()])
+        cells = []
+        for result in results.values():
+            mean, error = result.mean(key), result.standard_error(key)
+            written = f"{measure.written(mean)} ± {measure.written(error)}"
+            cells.append(f"[bold]{written}[/bold]" if mean == best else written)
+        table.add_row(measure.title, *cells, measure.meaning)
     console.print(table)
     console.print()
     console.print(_in_words(results, n_labels))
 
 
-def _mean_and_error(result: Result, measure: str, digits: int) -> str:
-    return f"{result.mean(measure):.{digits}f} ± {result.standard_error(measure):.{digits}f}"
-
-
-def _in_words(results: dict[str, Result], n_labels: int) -> str:
+def _in_words(results: dict[str, ModelResult], n_labels: int) -> str:
     alone, tree = results["BinaryRelevance"], results["CTBN"]
-    exact = [100 * result.mean("exact match") for result in (tree, alone)]
-    single = [100 * result.mean("Hamming accuracy") for result in (tree, alone)]
+    exact = [100 * result.mean("exact_match") for result in (tree, alone)]
+    single = [100 * result.mean("hamming_accuracy") for result in (tree, alone)]
     counts = (
         f"Of 100 images it has not seen, CTBN gets all {n_labels} labels right in {exact[0]:.0f}, "
         f"BinaryRelevance in {exact[1]:.0f}, while single labels are right in {single[0]:.0f} % "
@@ -134,18 +141,14 @@ def _in_words(results: dict[str, Result], n_labels: int) -> str:
     return f"{counts}: on so few rows, knowing which labels go together does not pay."
 
 
-def _show_tree(console: Console, data: Dataset, seed: int, picture: Path) -> None:
-    model: CTBN = fit(scaled(_models(seed)["CTBN"]), data.X, data.Y, data)[-1]
-    gains = _arc_gains(model)
+def _show_tree(console: Console, graph: LabelGraph, picture: Path) -> None:
+    from colabel.report import graph_text
+
     console.print("\n[bold]The label tree learned from all rows[/bold]")
-    console.print(
-        "The number beside a label says what knowing the label above it adds: nats of "
-        "log-likelihood per row, on rows held out.\n",
-        style="dim",
-    )
-    console.print(tree_text(model.tree_, model.label_names_, gains), markup=False)
+    console.print(f"{graph.meaning}\n", style="dim")
+    console.print(graph_text(graph), markup=False)
     try:
-        _save_picture(model, gains, picture)
+        _save_picture(graph, picture)
     except ImportError:
         console.print(
             "\nNo picture: drawing needs matplotlib, which comes with pip install 'colabel[plot]'.",
@@ -157,26 +160,16 @@ def _show_tree(console: Console, data: Dataset, seed: int, picture: Path) -> Non
         console.print(f"\nThe picture is in {picture}.", markup=False, soft_wrap=True)
 
 
-def _arc_gains(model: CTBN) -> NDArray[np.float64]:
-    """What the arc into each label adds, in nats per row; NaN for roots."""
-    parents = model.tree_
-    gains = model.edge_gains_[parents, np.arange(len(parents))]
-    return np.where(parents >= 0, gains, np.nan)
-
-
-def _save_picture(model: CTBN, gains: NDArray[np.float64], picture: Path) -> None:
+def _save_picture(graph: LabelGraph, picture: Path) -> None:
     import matplotlib
 
     matplotlib.use("agg")  # a file is wanted, not a window
     from matplotlib import pyplot as plt
 
-    plot_label_tree(  # in a new figure, which becomes the current one
-        model.tree_,
-        model.label_names_,
-        strengths=gains,
-        title="Traits of handwritten digits: which label helps to predict which",
-    )
-    part = picture.with_name(f"{picture.name}.part")
-    plt.savefig(part, format="png", dpi=150)
-    plt.close()
-    part.replace(picture)
+    from colabel.report import LabelGraphDisplay
+
+    title = "Traits of handwritten digits: which label helps to predict which"
+    display = LabelGraphDisplay(graph).plot(title=title)
+    with written_whole(picture) as part:
+        display.figure_.savefig(part, format="png", dpi=150)
+    plt.close(display.figure_)

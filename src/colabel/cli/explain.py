@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -16,9 +16,11 @@ from colabel.cli import _options as given
 from colabel.cli._console import output
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
-from colabel.joint import Joint
-from colabel.report import RowExplanation, explain_row, label_graph
-from colabel.tables import PredictionRequest, Predictor, TableError, TableModel, open_table
+
+if TYPE_CHECKING:
+    from colabel.joint import Joint
+    from colabel.report import RowExplanation
+    from colabel.tables import Predictor, TableModel
 
 _PULLS, _SWITCHES = 5, 5
 
@@ -57,6 +59,9 @@ def explain(
 
       [cyan]colabel explain model.colabel new.csv --row 17[/cyan]
     """
+    from colabel.report import explain_row
+    from colabel.tables import PredictionRequest, Predictor, open_table
+
     fitted = load_table_model(model)
     console = output()
     if table is None:
@@ -72,6 +77,8 @@ def explain(
 
 
 def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet: bool) -> None:
+    from colabel.report import graph_text, label_graph
+
     graph = label_graph(model)
     if as_json:
         console.print_json(json.dumps({"model": type(model.model).__name__, **graph.to_dict()}))
@@ -88,10 +95,12 @@ def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet:
         console.print(graph.meaning, style="dim", markup=False)
         console.print()
     if len(graph.ends) or graph.parents is not None:
-        console.print(graph.text(), markup=False, soft_wrap=True)
+        console.print(graph_text(graph), markup=False, soft_wrap=True)
 
 
 def _joint_of_row(predictor: Predictor, row: int) -> Joint:
+    from colabel.tables import TableError
+
     start = 1
     for frame in predictor.frames():
         if row < start + frame.n_rows:

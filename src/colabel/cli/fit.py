@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,25 +15,16 @@ from colabel.cli import _options as given
 from colabel.cli._console import output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._summary import show_summary
-from colabel.saving import save
-from colabel.tables import (
-    MODEL_NAMES,
-    TableModel,
-    TableRequest,
-    load_table,
-    make_model,
-    summarise,
-)
-from colabel.tables.model_names import parse_setting
+
+if TYPE_CHECKING:
+    from colabel.tables import TableModel
 
 
 @guarded
 def fit(
     table: given.TableFile,
     labels: given.LabelColumns,
-    model: Annotated[
-        str, typer.Option("--model", "-m", help=f"One of {', '.join(MODEL_NAMES)}.")
-    ] = "ctbn",
+    model: Annotated[str, typer.Option("--model", "-m", help="One of {models}.")] = "ctbn",
     output_file: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where the model goes.")
     ] = Path("model.colabel"),
@@ -65,6 +56,10 @@ def fit(
 
       [cyan]colabel fit data.csv --labels tags --separator ';' --set C=0.1[/cyan]
     """
+    from colabel.saving import save
+    from colabel.tables import TableModel, TableRequest, load_table, make_model, summarise
+    from colabel.tables.model_names import parse_setting
+
     options = given.reading_options(delimiter, encoding, missing)
     request = TableRequest(table, labels, separator, drop, category, text, options)
     estimator = make_model(model, seed, dict(map(parse_setting, settings)))

@@ -21,7 +21,6 @@ from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
 from colabel.core.files import written_whole
 from colabel.core.progress import row_counter
-from colabel.tables import PredictionRequest, Predictor, TableError, open_table
 
 
 @guarded
@@ -83,6 +82,8 @@ def predict(
 
       [cyan]colabel predict model.colabel new.csv --given known_tags --decision f1[/cyan]
     """
+    from colabel.tables import PredictionRequest, Predictor, TableError, open_table
+
     if as_json and output_file is None:
         raise TableError("--json prints a summary: say with -o where the predictions go.")
     _check_ending(output_file)
@@ -122,6 +123,8 @@ def predict(
 
 
 def _check_ending(file: Path | None) -> None:
+    from colabel.tables import TableError
+
     if file is not None and str(file) != "-" and not file.name.endswith((".csv", ".csv.gz")):
         raise TableError(
             f"{file} is neither .csv nor .csv.gz, which is what is written: rename it."

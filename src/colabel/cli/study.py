@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -11,17 +11,9 @@ from rich.markup import escape
 from colabel.cli import _options as given
 from colabel.cli._console import INTERRUPTED, fail, note, output, stderr_is_terminal
 from colabel.cli._guard import guarded
-from colabel.cli._study_progress import watch_cells
-from colabel.experiments import Plan, Results, Runner, Store, load_plan
-from colabel.report.profile_figures import profile_figures
-from colabel.report.study_html import write_study_report
-from colabel.report.study_text import (
-    claim_sentence,
-    failures_text,
-    legend,
-    results_markdown,
-    study_tables,
-)
+
+if TYPE_CHECKING:
+    from colabel.experiments import Plan, Results
 
 study = typer.Typer(
     name="study",
@@ -74,6 +66,10 @@ def run(
 
       [cyan]colabel study run mlcrf --data emotions --method MLCRF --method BR[/cyan]
     """
+    from colabel.cli._study_progress import watch_cells
+    from colabel.experiments import Results, Runner, Store, load_plan
+    from colabel.report.study_text import failures_text
+
     chosen = load_plan(plan, quick=quick).only(data, method)
     with Store(store) as results:
         runner = Runner(results, n_jobs, None if data_home is None else str(data_home), retry)
@@ -109,6 +105,9 @@ def show(
 
       [cyan]colabel study show demo --quick[/cyan]
     """
+    from colabel.experiments import load_plan
+    from colabel.report.study_text import claim_sentence, failures_text, legend, study_tables
+
     results = _results(load_plan(plan, quick=quick).only(data, method), store)
     console = output()
     console.print(f"[bold]{escape(results.plan.title)}[/bold]\n")
@@ -139,6 +138,7 @@ def export(
 
       [cyan]colabel study export mlcrf -o mlcrf.parquet[/cyan]
     """
+    from colabel.experiments import load_plan
     from colabel.experiments.export import write_rows
 
     results = _results(load_plan(plan, quick=quick), store)
@@ -165,6 +165,9 @@ def report(
       [cyan]colabel study report ctbn mlcrf -o RESULTS.md[/cyan]
     """
     from colabel.core.files import written_whole
+    from colabel.experiments import edge_profiles, load_plan
+    from colabel.report import profile_figures, write_study_report
+    from colabel.report.study_text import results_markdown
 
     results = [_results(load_plan(plan, quick=quick), store) for plan in plans]
     for found in results:
@@ -174,7 +177,12 @@ def report(
         with written_whole(output_file) as part:
             part.write_text(results_markdown(results), encoding="utf-8")
     elif output_file.suffix in (".html", ".htm"):
-        figures = [figure for study in results for figure in profile_figures(study.plan)]
+        profiles = [profile for study in results for profile in edge_profiles(study.plan)]
+        try:
+            figures = profile_figures(profiles)
+        except ImportError as error:
+            note(f"{error} The report goes without the profiles.")
+            figures = []
         write_study_report(results, output_file, figures=figures)
     else:
         fail(f"{output_file} is neither .html nor .md: name one of these.", 2)
@@ -182,6 +190,8 @@ def report(
 
 
 def _results(plan: Plan, store: Path) -> Results:
+    from colabel.experiments import Results, Store
+
     if not store.is_file():
         fail(f"There are no results in {store} yet: colabel study run {plan.name}.", 2)
     with Store(store) as opened:

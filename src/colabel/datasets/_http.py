@@ -1,4 +1,9 @@
-"""Fetching over HTTP: time limits, repeated attempts, and errors that say what to do."""
+"""Fetching over HTTP: time limits, repeated attempts, and errors that say what to do.
+
+Written with the standard library: a downloader such as pooch writes files whole and checks their
+digests too, but leaves redirects that drop the encryption, answers without end and answers cut
+short to its caller, and brings three packages more.
+"""
 
 from __future__ import annotations
 

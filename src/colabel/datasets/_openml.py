@@ -22,11 +22,11 @@ from typing import Any
 from colabel.datasets._http import Report, check_address, fetch_file, fetch_json
 from colabel.datasets.catalogue import CatalogueEntry
 from colabel.datasets.dataset import Dataset, DatasetError
-from colabel.datasets.readers._arff_header import Attribute, read_header
-from colabel.datasets.readers._encode import to_dataset
-from colabel.datasets.readers._table import find_columns
-from colabel.datasets.readers._text import open_text
 from colabel.datasets.readers.arff import read_arff_table
+from colabel.datasets.readers.arff_header import Attribute, read_header
+from colabel.datasets.readers.encode import to_dataset
+from colabel.datasets.readers.table import find_columns
+from colabel.datasets.readers.text import open_text
 
 OPENML = "https://www.openml.org"
 

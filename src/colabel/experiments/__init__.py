@@ -1,9 +1,12 @@
 """Studies: a plan becomes cells, cells become rows in a store, rows become statistics."""
 
 from colabel.experiments.cells import Cell, expand
+from colabel.experiments.comparing import ComparisonRequest, TableComparison, compare
 from colabel.experiments.evaluate import Outcome, evaluate
+from colabel.experiments.held_out import HeldOut, Method, Task, cross_validate
 from colabel.experiments.measures import MEASURES
 from colabel.experiments.plan import Plan, PlanError, load_plan
+from colabel.experiments.profiles import EdgeProfile, edge_profiles
 from colabel.experiments.published import Figure
 from colabel.experiments.results import Comparison, Results
 from colabel.experiments.runner import Runner, Summary
@@ -14,7 +17,11 @@ __all__ = [
     "MEASURES",
     "Cell",
     "Comparison",
+    "ComparisonRequest",
+    "EdgeProfile",
     "Figure",
+    "HeldOut",
+    "Method",
     "Outcome",
     "Plan",
     "PlanError",
@@ -25,7 +32,12 @@ __all__ = [
     "Store",
     "StoreError",
     "Summary",
+    "TableComparison",
+    "Task",
+    "compare",
     "corrected_t",
+    "cross_validate",
+    "edge_profiles",
     "evaluate",
     "expand",
     "load_plan",

@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, KFold
 
 _OTHERS = {
+    "colabel.models.cdn": ("HardDecisions",),
     "sklearn.ensemble": ("RandomForestClassifier",),
     "sklearn.linear_model": ("LogisticRegression", "LogisticRegressionCV", "SGDClassifier"),
     "sklearn.naive_bayes": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),
@@ -27,7 +28,7 @@ _OTHERS = {
     "sklearn.svm": ("LinearSVC", "SVC"),
     "sklearn.tree": ("DecisionTreeClassifier",),
 }
-_OWN = ("colabel", "colabel.models", "colabel.preprocess", "colabel.models._cdn_conditionals")
+_OWN = ("colabel", "colabel.models", "colabel.preprocess")
 _SEARCH_FOLDS = 3
 
 
@@ -42,8 +43,9 @@ def known_classes() -> Mapping[str, Callable[..., Any]]:
     for module, names in _OTHERS.items():
         found.update({name: getattr(import_module(module), name) for name in names})
     for module in _OWN:
-        exported = vars(import_module(module))
-        for name, value in exported.items():
+        home = import_module(module)
+        for name in home.__all__:
+            value = getattr(home, name)
             if isclass(value) and issubclass(value, BaseEstimator) and value is not BaseEstimator:
                 found[name] = value
     return found

@@ -1,8 +1,7 @@
-"""Working out one cell: divide the rows, preprocess, learn, predict, measure."""
+"""Working out one cell: divide the rows, learn, ask about the rows held out, measure."""
 
 from __future__ import annotations
 
-import time
 import traceback
 import warnings
 from dataclasses import dataclass, field
@@ -24,8 +23,9 @@ from colabel.datasets import (
 from colabel.experiments._memory import peak_memory
 from colabel.experiments.build import build, build_steps
 from colabel.experiments.cells import Cell
-from colabel.experiments.graphs import label_graph
-from colabel.experiments.measures import MEASURES, Tested
+from colabel.experiments.graphs import averaged_graph
+from colabel.experiments.held_out import Ask, Method, Task, answer, learn
+from colabel.experiments.measures import MEASURES
 from colabel.experiments.plan import Protocol
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Outcome:
     warnings : tuple of str
         Distinct warnings, first lines.
     graph : dict or None
-        The learned label graph, for cells on all rows; see `label_graph`.
+        The learned label graph, for cells on all rows; see `averaged_graph`.
     """
 
     status: str
@@ -86,25 +86,20 @@ def _work_out(cell: Cell, data_home: str | None) -> dict[str, Any]:
     else:
         data = load_data(cell.dataset, data_home)
         train, test = _splits(cell.dataset, cell.protocol, data_home)[cell.split]
-    model = build(cell.model)
-    X_train, X_test, Y_train, Y_test = data.X[train], data.X[test], data.Y[train], data.Y[test]
-    for step in build_steps(cell.steps):
-        X_train = step.fit_transform(X_train, Y_train)
-        X_test = step.transform(X_test)
-    start = time.perf_counter()
-    model.fit(X_train, Y_train)
-    learned = time.perf_counter()
-    predicted = model.predict(X_test) if cell.measures else None
-    done = time.perf_counter()
-    tested = Tested(model, X_test, Y_test, predicted, cell.dataset)
-    whole = cell.protocol.kind == "whole"
+    method = Method(build(cell.model), tuple(build_steps(cell.steps)))
+    task = Task.of(data.X, data.Y, data.label_names, cell.dataset)
+    fitted = learn(method, task, train)
+    found: dict[str, Any] = {"learn_seconds": fitted.learn_seconds, "n_train": len(train)}
+    if cell.protocol.kind == "whole":
+        return {**found, "graph": averaged_graph(fitted.chosen, fitted.prepared(data.X))}
+    measures = {name: MEASURES[name] for name in cell.measures}
+    log_prob = any(measure.needs_log_prob for measure in measures.values())
+    held_out = answer(fitted, task, test, Ask(log_prob, marginals=False, confidence=False))
     return {
-        "values": {name: MEASURES[name].take(tested) for name in cell.measures},
-        "learn_seconds": learned - start,
-        "predict_seconds": done - learned,
-        "n_train": len(train),
-        "n_test": 0 if whole else len(test),
-        "graph": label_graph(model, X_train, data.label_names) if whole else None,
+        **found,
+        "values": {name: measure.take(held_out) for name, measure in measures.items()},
+        "predict_seconds": held_out.seconds[2],
+        "n_test": len(test),
     }
 
 

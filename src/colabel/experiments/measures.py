@@ -1,76 +1,129 @@
-"""What is measured on test rows, by name."""
+"""What is measured on rows held out: one table for the demo, comparisons and studies."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from colabel import metrics
 from colabel.datasets import SYNTHETIC_GRAPHS
+from colabel.experiments.held_out import HeldOut
 
 
-class Tested(NamedTuple):
-    """A fitted model and its answers on test rows.
+@dataclass(frozen=True)
+class Measure:
+    """A measure of held-out answers.
 
     Attributes
     ----------
-    model : estimator
-    X : (n, p)
-        Test rows, preprocessed.
-    Y_true, Y_pred : (n, d)
-    dataset : str
+    title : str
+        Its name for people.
+    take : callable
+        From a `HeldOut` to a number; NaN where the method does not define it.
+    higher_is_better : bool
+    meaning : str
+        What it says, in a few words.
+    digits : int
+        How many are shown after the point.
+    needs_log_prob : bool
     """
 
-    model: Any
-    X: Any
-    Y_true: Any
-    Y_pred: Any
-    dataset: str
-
-
-class Measure(NamedTuple):
-    """A measure: its name for people, how it is taken, and whether more of it is better."""
-
     title: str
-    take: Callable[[Tested], float]
+    take: Callable[[HeldOut], float]
     higher_is_better: bool = True
+    meaning: str = ""
+    digits: int = 3
+    needs_log_prob: bool = False
+
+    @property
+    def sign(self) -> int:
+        """1 if more is better, -1 if less is."""
+        return 1 if self.higher_is_better else -1
+
+    def best(self, values: Sequence[float]) -> float:
+        """Return the best of some values."""
+        return max(values) if self.higher_is_better else min(values)
+
+    def written(self, value: float) -> str:
+        """Write a value with its digits."""
+        return f"{value:.{self.digits}f}" if math.isfinite(value) else "∞"
 
 
-def _log_loss_sum(tested: Tested) -> float:
-    """Sum of -log P(y | x); NaN for methods without probabilities."""
-    if not hasattr(tested.model, "joint"):
-        return math.nan
-    return -float(np.sum(tested.model.joint(tested.X).log_prob(tested.Y_true)))
+def _of_labels(function: Callable[..., float], **options: Any) -> Callable[[HeldOut], float]:
+    """Take a metric of whole label vectors; NaN without a row whose labels are all known."""
+
+    def take(held_out: HeldOut) -> float:
+        true, predicted = held_out.complete
+        return float(function(true, predicted, **options)) if len(true) else math.nan
+
+    return take
 
 
-def _true_graph(tested: Tested) -> float:
+def _joint_log_loss(held_out: HeldOut) -> float:
+    return math.nan if held_out.log_prob is None else metrics.joint_log_loss(held_out.log_prob)
+
+
+def _log_loss_sum(held_out: HeldOut) -> float:
+    """Sum of -log P(y | x)."""
+    return math.nan if held_out.log_prob is None else -float(np.sum(held_out.log_prob))
+
+
+def _seconds(held_out: HeldOut) -> float:
+    return sum(held_out.seconds)
+
+
+def _true_graph(held_out: HeldOut) -> float:
     """1 where the learned graph of a synthetic problem is the true one.
 
     In SD3 an edge y1 - y2 may join: y1 and y2 are dependent once y3 is known.
     """
-    edges = {(f"y{i + 1}", f"y{j + 1}") for i, j in tested.model.graph_}
-    truth = set(SYNTHETIC_GRAPHS[tested.dataset])
-    allowed = {("y1", "y2")} if tested.dataset == "SD3" else set()
+    graph = held_out.graph
+    if graph is None or held_out.dataset not in SYNTHETIC_GRAPHS:
+        return math.nan
+    edges = {(f"y{i + 1}", f"y{j + 1}") for i, j in graph.ends}
+    truth = set(SYNTHETIC_GRAPHS[held_out.dataset])
+    allowed = {("y1", "y2")} if held_out.dataset == "SD3" else set()
     return float(truth <= edges <= truth | allowed)
 
 
-def _of_labels(function: Callable[..., float], **options: Any) -> Callable[[Tested], float]:
-    return lambda tested: float(function(tested.Y_true, tested.Y_pred, **options))
-
-
 MEASURES: dict[str, Measure] = {
-    "exact_match": Measure("exact match", _of_labels(metrics.exact_match)),
-    "hamming_accuracy": Measure("Hamming accuracy", _of_labels(metrics.hamming_accuracy)),
+    "exact_match": Measure(
+        "exact match", _of_labels(metrics.exact_match), meaning="all labels of a row right"
+    ),
+    "joint_log_loss": Measure(
+        "joint log-loss", _joint_log_loss, False, "per row; lower is better", needs_log_prob=True
+    ),
+    "hamming_accuracy": Measure(
+        "Hamming accuracy", _of_labels(metrics.hamming_accuracy), meaning="single labels right"
+    ),
     "multilabel_accuracy": Measure("multi-label accuracy", _of_labels(metrics.multilabel_accuracy)),
-    "micro_f1": Measure("micro F1", _of_labels(metrics.f1_score, average="micro")),
-    "macro_f1": Measure("macro F1", _of_labels(metrics.f1_score, average="macro")),
+    "micro_f1": Measure(
+        "micro F1",
+        _of_labels(metrics.f1_score, average="micro"),
+        meaning="over all labels together",
+    ),
+    "macro_f1": Measure(
+        "macro F1",
+        _of_labels(metrics.f1_score, average="macro"),
+        meaning="label by label, averaged",
+    ),
     "f1_of_means": Measure("F1 of mean precision and recall", _of_labels(metrics.f1_of_means)),
     "samples_f1": Measure("F1 of rows", _of_labels(metrics.f1_score, average="samples")),
     "f1_label": Measure("F1-label", _of_labels(metrics.f1_label)),
-    "log_loss_sum_per_fold": Measure("log-loss a fold", _log_loss_sum, higher_is_better=False),
+    "log_loss_sum_per_fold": Measure("log-loss a fold", _log_loss_sum, False, needs_log_prob=True),
     "true_graph": Measure("true graph found", _true_graph),
 }
-"""Measures that a plan may name."""
+"""Measures by the names that plans use."""
+
+COMPARED: dict[str, Measure] = {
+    **{
+        name: MEASURES[name]
+        for name in ("exact_match", "joint_log_loss", "hamming_accuracy", "micro_f1", "macro_f1")
+    },
+    "seconds": Measure("seconds", _seconds, False, "per fold, fit and answer", digits=2),
+}
+"""The measures of the demo and of comparisons, in the order of their tables."""

@@ -27,6 +27,7 @@ from colabel.models._chain_order import resolve_order
 from colabel.models._chain_scales import resolve_scales
 from colabel.models._learning import make_folds, make_learner
 from colabel.models.base import JointClassifier
+from colabel.models.label_graph import LabelGraph
 
 _TEACHERS: Mapping[str, Callable[..., LearnedChain]] = MappingProxyType(
     {"true": learn_chain, "predicted": learn_chain_on_predictions}
@@ -102,6 +103,15 @@ class ChainModel(JointClassifier):
         if self.label_space_.is_binary:
             return np.stack([table[:, 1] for table in tables], axis=1)
         return tables
+
+    def label_graph(self) -> LabelGraph:
+        """Return the chain: an arrow from each label to the next."""
+        names, order = self.label_names_, np.asarray(self.order_, dtype=np.intp)
+        meaning = (
+            "A chain: each label is predicted from the features and all labels before it, in this "
+            "order: " + ", ".join(names[i] for i in order) + "."
+        )
+        return LabelGraph(names, np.stack([order[:-1], order[1:]], axis=1), meaning, directed=True)
 
 
 def _path_tables(joint: Any) -> list[Array]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -23,6 +23,7 @@ from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.metrics import exact_match
 from colabel.models._labels_html import labels_html
+from colabel.models.label_graph import LabelGraph
 
 # Rows whose joints are held at once while predicting.
 _ROWS_AT_ONCE = 1 << 14
@@ -31,7 +32,8 @@ _ROWS_AT_ONCE = 1 << 14
 class LabelClassifier(ClassifierMixin, BaseEstimator):
     """Base of all estimators, probabilistic or not: any labels in, the same kind of labels out.
 
-    A subclass implements `_learn(data)`, which sets the fitted attributes, and `_codes(X)`.
+    A subclass implements `_learn(data)`, which sets the fitted attributes, and `_codes(X)`. It may
+    say by what short name the command line knows it, and which label depends on which.
 
     Attributes
     ----------
@@ -44,6 +46,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
     feature_names_in_ : array of str
         Only where X had string column names.
     """
+
+    short_name: ClassVar[str] = ""
+    """What a user may type instead of the name of the class."""
 
     random_state: Any
 
@@ -113,6 +118,11 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
         """Exact match: the share of rows whose labels are all predicted right."""
         return exact_match(y, self.predict(X), sample_weight=sample_weight)
 
+    def label_graph(self) -> LabelGraph:
+        """Return which label depends on which, as the fitted model has learned it."""
+        meaning = f"{type(self).__name__} learns no graph of the labels."
+        return LabelGraph.without_edges(self.label_names_, meaning)
+
     def _checked(self, X: Any, *, reset: bool) -> Any:
         return validate_data(
             self,
@@ -179,6 +189,10 @@ class JointClassifier(LabelClassifier):
     def decision_rule(self) -> Callable[[Joint], Codes]:
         """Return how `predict` chooses the labels of a joint."""
         return resolve_decision(self.decision)
+
+    def decides_by_joint(self) -> bool:
+        """Whether `predict` is ``decide(joint, rule)``, so that one joint serves both."""
+        return hasattr(self, "joint")
 
     def _codes(self, X: Any) -> Codes:
         return decide(self._joint(X), self.decision_rule())

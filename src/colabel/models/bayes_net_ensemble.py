@@ -33,6 +33,7 @@ from colabel.models._parameters import (
     checked_grid,
 )
 from colabel.models.base import JointClassifier
+from colabel.models.label_graph import LabelGraph
 
 
 class BayesNetEnsemble(JointClassifier):
@@ -268,6 +269,16 @@ class BayesNetEnsemble(JointClassifier):
             random_state=self._field_seed,
             n_jobs=self.n_jobs,
         )
+
+    def decides_by_joint(self) -> bool:
+        """Whether `predict` asks the joint: pooled marginals are those of the members."""
+        return self.decision != "pooled"
+
+    def label_graph(self) -> LabelGraph:
+        """Return no edges: every network has a root of its own."""
+        names = self.label_names_
+        meaning = f"{len(names)} networks, each with another label as root: it has no one graph."
+        return LabelGraph.without_edges(names, meaning)
 
 
 def _geometric_mean(tables: list[Array]) -> Array:

@@ -111,3 +111,5 @@ class BinaryRelevance(JointClassifier):
 
     def _joint(self, X: Any) -> Joint:
         return Independent(self.label_space_, self.models_.log_prob(X))
+
+    short_name = "br"

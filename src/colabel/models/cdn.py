@@ -34,6 +34,7 @@ from colabel.models._learning import (
     make_learner,
 )
 from colabel.models.base import JointClassifier
+from colabel.models.label_graph import LabelGraph
 
 
 def _has_probabilities(model: CDN) -> bool:
@@ -263,3 +264,19 @@ class CDN(JointClassifier):
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithm of `predict_proba`."""
         return super().predict_log_proba(X)
+
+    def label_graph(self) -> LabelGraph:
+        """Return pairs of labels with the mean of the weights in both directions."""
+        weights = getattr(self, "label_weights_", None)
+        if weights is None or len(weights) != len(self.label_names_):
+            return super().label_graph()
+        mean = (weights + weights.T) / 2.0
+        ends = np.argwhere(np.triu(np.abs(mean) > 0, k=1)).astype(np.intp)
+        values = mean[ends[:, 0], ends[:, 1]]
+        meaning = (
+            "Every label is predicted from all others; the number is the mean of the two weights "
+            "between two labels, in log-odds."
+        )
+        return LabelGraph(
+            self.label_names_, ends, meaning, strengths=np.abs(values), signs=np.sign(values)
+        )

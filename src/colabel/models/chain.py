@@ -140,3 +140,5 @@ class ClassifierChain(ChainModel):
 
     def _search(self, seed: int) -> ChainSearch:
         return BeamSearch(1)
+
+    short_name = "cc"

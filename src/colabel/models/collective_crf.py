@@ -39,6 +39,7 @@ from colabel.models._learning import (
     make_folds,
 )
 from colabel.models.base import JointClassifier
+from colabel.models.label_graph import LabelGraph
 
 _TRAININGS = ("auto", "enumeration", "supported", "pseudo")
 # "auto" enumerates up to this many label vectors; a request for enumeration may go further.
@@ -240,6 +241,14 @@ class CollectiveCRF(JointClassifier):
         weights = np.exp(scores - np.max(scores, axis=1, keepdims=True))
         members = [_point(self.label_space_, vector, len(weights)) for vector in self.vectors_]
         return Mixture(members, weights)
+
+    short_name = "collective"
+
+    def label_graph(self) -> LabelGraph:
+        """Return the edges of the field and how strong they are."""
+        return LabelGraph.of_field(
+            self.label_names_, self.graph_, self.edge_strengths_, self.edge_signs_
+        )
 
 
 def _resolved(training: str, cardinalities: tuple[int, ...]) -> str:

@@ -35,6 +35,7 @@ from colabel.models._learning import (
     make_learner,
 )
 from colabel.models.base import JointClassifier
+from colabel.models.label_graph import LabelGraph
 
 ROOT = -1
 # Parents of a label for which more than slope and intercept is tried.
@@ -178,6 +179,10 @@ class CTBN(JointClassifier):
         log_prob = self.models_.log_prob(X)
         tables = [np.stack([log_prob[s] for s in slots], axis=1) for slots in self._slots]
         return Tree(self.label_space_, self.tree_, tables)
+
+    def label_graph(self) -> LabelGraph:
+        """Return the tree, and what each arc adds on rows held out."""
+        return LabelGraph.of_tree(self.label_names_, self.tree_, self.edge_gains_)
 
 
 @dataclass

@@ -27,6 +27,7 @@ from colabel.models._chain_learning import (
 from colabel.models._chain_scales import resolve_scales
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE, make_folds, make_learner
 from colabel.models.base import JointClassifier
+from colabel.models.label_graph import LabelGraph
 
 
 class EnsembleOfChains(JointClassifier):
@@ -196,6 +197,13 @@ class EnsembleOfChains(JointClassifier):
                 for chain in self.chains_
             ]
         )
+
+    short_name = "ecc"
+
+    def label_graph(self) -> LabelGraph:
+        """Return no edges: every chain has an order of its own."""
+        meaning = f"A mixture of {len(self.orders_)} chains in random orders: it has no one graph."
+        return LabelGraph.without_edges(self.label_names_, meaning)
 
 
 def resampled(

@@ -44,6 +44,7 @@ from colabel.models._parameters import (
     checked_grid,
 )
 from colabel.models.base import JointClassifier
+from colabel.models.label_graph import LabelGraph
 
 # Up to this many labels the best network is found by dynamic programming, beyond by a search.
 _MOST_PROVEN = 20
@@ -329,6 +330,13 @@ class LDSMixture(JointClassifier):
             inference=self.inference,
             n_jobs=self.n_jobs,
         )
+
+    def label_graph(self) -> LabelGraph:
+        """Return the arrows of the network over the labels."""
+        arcs = [(parent, child) for child, own in enumerate(self.network_) for parent in own]
+        ends = np.array(arcs, dtype=np.intp).reshape(-1, 2)
+        meaning = "An arrow points to a label from a label that it depends on."
+        return LabelGraph(self.label_names_, ends, meaning, directed=True)
 
 
 def _refuse_too_many_weights(data: TrainingData) -> None:

@@ -34,6 +34,7 @@ from colabel.models._learning import (
     make_folds,
 )
 from colabel.models.base import JointClassifier
+from colabel.models.label_graph import LabelGraph
 
 
 class PairwiseCRF(JointClassifier):
@@ -252,4 +253,12 @@ class PairwiseCRF(JointClassifier):
             self.field_.edge_tables(X),
             engine=self.engine,
             n_jobs=self.n_jobs,
+        )
+
+    short_name = "pairwise"
+
+    def label_graph(self) -> LabelGraph:
+        """Return the edges of the field and how strong they are."""
+        return LabelGraph.of_field(
+            self.label_names_, self.graph_, self.edge_strengths_, self.edge_signs_
         )

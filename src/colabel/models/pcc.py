@@ -149,3 +149,5 @@ class ProbabilisticClassifierChain(ChainModel):
                 return MonteCarlo(self.n_samples, seed)
             case other:
                 return as_search(other)
+
+    short_name = "pcc"

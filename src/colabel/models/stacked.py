@@ -257,6 +257,8 @@ class StackedBinaryRelevance(JointClassifier):
                 f"{self.estimator!r} does not have. Set decision='subset'."
             )
 
+    short_name = "stacked"
+
 
 def _scores(log_table: NDArray[Any]) -> Array:
     """Log-odds (n, 1) of two values, or log-probabilities (n, K) less their mean."""

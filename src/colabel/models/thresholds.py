@@ -26,6 +26,7 @@ from colabel.learn.conditional import Folds, TrainingData
 from colabel.metrics import exact_match
 from colabel.models._learning import make_folds
 from colabel.models.base import JointClassifier
+from colabel.models.label_graph import LabelGraph
 
 
 def _has_joint(model: ThresholdedClassifier) -> bool:
@@ -175,6 +176,13 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Exact match: the share of rows whose labels are all predicted right."""
         return exact_match(y, self.predict(X), sample_weight=sample_weight)
+
+    def label_graph(self) -> LabelGraph:
+        """Return which label depends on which, where the estimator says so."""
+        if hasattr(self.estimator_, "label_graph"):
+            graph: LabelGraph = self.estimator_.label_graph()
+            return graph
+        return LabelGraph.without_edges(self.label_names_, "It learns no graph of the labels.")
 
     @property
     def _n_labels(self) -> int:

@@ -1,6 +1,7 @@
 """Results and fitted models as text and figures."""
 
-from colabel.report.alpha_profile import alpha_profile_svg
+from colabel.models.label_graph import LabelGraph
+from colabel.report.alpha_profile import alpha_profile_svg, plot_alpha_profile
 from colabel.report.comparison_html import comparison_html, write_comparison_html
 from colabel.report.displays import (
     CalibrationDisplay,
@@ -8,9 +9,9 @@ from colabel.report.displays import (
     LabelGraphDisplay,
 )
 from colabel.report.feature_drivers import plot_feature_drivers
-from colabel.report.label_graph import plot_alpha_profile, plot_label_graph
+from colabel.report.graph_plot import plot_label_graph
+from colabel.report.graph_text import graph_text, label_graph
 from colabel.report.label_tree import plot_label_tree
-from colabel.report.learned_graph import LabelGraph, label_graph
 from colabel.report.profile_figures import profile_figures
 from colabel.report.reliability import Reliability, reliability
 from colabel.report.row_explanation import RowExplanation, explain_row
@@ -28,6 +29,7 @@ __all__ = [
     "alpha_profile_svg",
     "comparison_html",
     "explain_row",
+    "graph_text",
     "label_graph",
     "plot_alpha_profile",
     "plot_feature_drivers",

@@ -1,31 +1,64 @@
-"""How structure learning keeps and drops candidate edges, as SVG for reports."""
+"""How structure learning keeps and drops candidate edges, as a figure and as SVG for reports."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import StringIO
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from colabel.core.arrays import Array
-from colabel.report._study.markup import Html, cut, join, tag, text_width
-from colabel.report._study.numbers import fixed
+from colabel.core.arrays import Array, Indices
+from colabel.core.optional import require
+from colabel.report._axes import FAINT, INK, PALETTE, QUIET, axes_or_new
+from colabel.report._html.markup import cut
+from colabel.report.graph_plot import checked_edges
 
-__all__ = ["alpha_profile_svg"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
+__all__ = ["alpha_profile_svg", "plot_alpha_profile"]
 
-_WIDTH, _HEIGHT = 460.0, 260.0
-_LEFT, _TOP, _BOTTOM = 44.0, 12.0, 38.0
-_FONT = 12.0
-_MOST_NAMES = 12
-_COLOURS = 6  # of lines, in the style sheet
+_MOST_NAMES, _LONGEST_NAME = 12, 24  # lines that are named, and how long names may be
 
 
 def alpha_profile_svg(profile: ArrayLike, edges: ArrayLike, names: Sequence[str]) -> str:
-    r"""Draw one line for each candidate edge: its slack :math:`\alpha_e` after each iteration.
+    """Return the figure of `plot_alpha_profile` as SVG, for `StudyFigure`.
 
-    Edges that end above zero are in the graph and named at the end of their line, up to twelve;
-    the others are pale and dashed.
+    Examples
+    --------
+    >>> from colabel.report import alpha_profile_svg
+    >>> svg = alpha_profile_svg([[0.5, 0.4], [0.7, 0.1], [0.8, 0.0]], [(0, 1), (1, 2)], "abc")
+    >>> "a – b" in svg, "1 absent" in svg
+    (True, True)
+    """
+    require("matplotlib", "Drawing a profile")
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    # The same figure gives the same text, and names stay text.
+    with rc_context({"svg.hashsalt": "colabel", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(7.0, 3.4), layout="constrained")
+        plot_alpha_profile(profile, edges, names, figure.add_subplot())
+        written = StringIO()
+        figure.savefig(written, format="svg", metadata={"Date": None})
+    return written.getvalue()
+
+
+def plot_alpha_profile(
+    profile: ArrayLike,
+    edges: ArrayLike,
+    names: Sequence[str],
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+) -> Axes:
+    r"""Draw how structure learning kept and dropped edges, as in Figure 2 of the MLCRF paper.
+
+    One line per candidate edge: its slack :math:`\alpha_e` (or norm) after each iteration.
+    Edges that end at zero are absent from the graph and drawn grey; the strongest of the others
+    are named.
 
     Parameters
     ----------
@@ -35,99 +68,83 @@ def alpha_profile_svg(profile: ArrayLike, edges: ArrayLike, names: Sequence[str]
         Pairs of labels, such as `PairwiseCRF.candidates_`.
     names : sequence of d str
         Names of the labels.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+    title : str, optional
 
     Returns
     -------
-    svg : str
-        For `StudyFigure`.
+    ax : matplotlib Axes
+        Its figure is ``ax.figure``.
 
     Examples
     --------
-    >>> from colabel.report import alpha_profile_svg
-    >>> svg = alpha_profile_svg([[0.5, 0.4], [0.7, 0.1], [0.8, 0.0]], [(0, 1), (1, 2)], "abc")
-    >>> svg.count('class="kept'), svg.count('class="dropped"')
-    (1, 1)
+    >>> from colabel.report import plot_alpha_profile
+    >>> ax = plot_alpha_profile([[0.5, 0.4], [0.7, 0.1], [0.8, 0.0]], [(0, 1), (1, 2)], "abc")
+    >>> len(ax.lines)
+    2
     """
     values = np.asarray(profile, dtype=np.float64)
-    pairs = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
-    if values.ndim != 2 or values.shape[1] != len(pairs) or not len(values):
+    pairs = checked_edges(edges, len(names), None, None).ends
+    if values.ndim != 2 or values.shape[1] != len(pairs):
         raise ValueError(
-            f"The profile has shape {values.shape}, but there are {len(pairs)} edges: give one "
-            "column for each edge, and at least one row."
+            f"The profile has shape {values.shape}, but there are {len(pairs)} edges: give one"
+            " column for each edge."
         )
-    if len(pairs) and not (pairs.min() >= 0 and pairs.max() < len(names)):
-        raise ValueError(f"The edges name label {pairs.max()}, but there are {len(names)} names.")
-    final = values[-1]
-    order = np.argsort(-final, kind="stable")
-    named = [int(e) for e in order if final[e] > 0.0][:_MOST_NAMES]
-    said = [_edge_name(pairs[e], names) for e in named]
-    margin = 16.0 + max((text_width(text, _FONT) for text in said), default=40.0)
-    top = max(float(np.nanmax(values, initial=0.0)), 1e-3) * 1.05
-    kinds = {int(e): "kept" if final[e] > 0.0 else "dropped" for e in order}
-    kinds |= {e: f"kept c{place % _COLOURS}" for place, e in enumerate(named)}
-    lines = [_line(values[:, e], top, kinds[int(e)]) for e in order[::-1]]
-    return tag(
-        "svg",
-        tag("title", f"Profile of {len(pairs)} candidate edges over {len(values) - 1} iterations"),
-        _axes(len(values) - 1, top),
-        lines,
-        _end_names(said, [float(final[e]) for e in named], top),
-        xmlns="http://www.w3.org/2000/svg",
-        class_="chart profile",
-        viewBox=f"0 0 {_WIDTH + margin:.0f} {_HEIGHT:.0f}",
-        style=f"width:{(_WIDTH + margin) * 1.1:.0f}px",
-        role="img",
-    )
+    ax = axes_or_new(ax, "a profile", 7.5, 4.2)
+    from matplotlib.ticker import MaxNLocator
+
+    final = values[-1] if len(values) else np.zeros(len(pairs))
+    _draw_lines(ax, values, pairs, names, final)
+    ax.set_xlim(0, max(1, len(values) - 1))
+    ax.set_ylim(0, 1.05 * max(float(values.max(initial=0.0)), 1e-3))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xlabel("iteration", color=INK)
+    ax.set_ylabel(r"$\alpha$ of the edge", color=INK)
+    ax.spines[["top", "right"]].set_visible(False)
+    if title:
+        ax.set_title(title, color=INK, parse_math=False)
+    return ax
 
 
-def _edge_name(pair: NDArray[np.intp], names: Sequence[str]) -> str:
-    return f"{cut(str(names[pair[0]]), 16)} – {cut(str(names[pair[1]]), 16)}"
+def _draw_lines(
+    ax: Axes, values: Array, pairs: Indices, names: Sequence[str], final: Array
+) -> None:
+    kept = np.flatnonzero(final > 0)
+    for e in np.flatnonzero(final <= 0):
+        ax.plot(values[:, e], color=FAINT, linewidth=1.2, zorder=1)
+    strongest = kept[np.argsort(-final[kept], kind="stable")]
+    for rank, e in enumerate(strongest):
+        named = rank < _MOST_NAMES
+        style = ("-", "--", ":")[(rank // len(PALETTE)) % 3]
+        ax.plot(
+            values[:, e],
+            color=PALETTE[rank % len(PALETTE)] if named else QUIET,
+            linestyle=style if named else "-",
+            linewidth=1.8 if named else 0.8,
+            label=_edge_name(pairs[e], names) if named else None,
+            zorder=3 if named else 2,
+        )
+    n_absent, n_unnamed = len(pairs) - len(kept), max(0, len(kept) - _MOST_NAMES)
+    _profile_legend(ax, n_absent, n_unnamed)
 
 
-def _y(value: float, top: float) -> float:
-    floor = _HEIGHT - _BOTTOM
-    return floor - (floor - _TOP) * value / top
+def _profile_legend(ax: Axes, n_absent: int, n_unnamed: int) -> None:
+    from matplotlib.lines import Line2D
+
+    lines, labels = ax.get_legend_handles_labels()
+    if n_unnamed:
+        lines.append(Line2D([], [], color=QUIET, linewidth=0.8))
+        labels.append(f"{n_unnamed} more")
+    if n_absent:
+        lines.append(Line2D([], [], color=FAINT, linewidth=1.2))
+        labels.append(f"{n_absent} absent")
+    if lines:
+        ax.legend(
+            lines, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8
+        )
 
 
-def _line(values: Array, top: float, kind: str) -> Html:
-    last = max(len(values) - 1, 1)
-    points = [
-        f"{_LEFT + (_WIDTH - _LEFT) * i / last:.1f} {_y(float(v), top):.1f}"
-        for i, v in enumerate(values)
-        if np.isfinite(v)
-    ]
-    return tag("path", d="M" + "L".join(points), class_=kind)
-
-
-def _axes(last: int, top: float) -> Html:
-    floor = _HEIGHT - _BOTTOM
-    parts = [tag("path", d=f"M{_LEFT:.0f} {_TOP:.0f}V{floor:.0f}H{_WIDTH:.0f}", class_="frame")]
-    for share in (0.0, 0.5, 1.0):
-        value = top / 1.05 * share
-        y = _y(value, top)
-        text = fixed(value, 2)
-        parts.append(tag("text", text, x=_LEFT - 6.0, y=y + 4.0, text_anchor="end", class_="q"))
-    for step in sorted({0, last // 2, last}):
-        x = _LEFT + (_WIDTH - _LEFT) * step / max(last, 1)
-        parts.append(tag("text", str(step), x=x, y=floor + 16.0, text_anchor="middle", class_="q"))
-    middle = (_LEFT + _WIDTH) / 2.0
-    words = "iteration; upwards: α of the edge"
-    parts.append(tag("text", words, x=middle, y=_HEIGHT - 5.0, text_anchor="middle", class_="q"))
-    return join(parts)
-
-
-def _end_names(said: Sequence[str], values: Sequence[float], top: float) -> list[Html]:
-    """Write names at the ends of their lines, from top to bottom, moved apart where needed."""
-    wanted = [_y(value, top) for value in values]
-    places: list[float] = []
-    for y in wanted:
-        places.append(max(y, places[-1] + _FONT + 2.0) if places else y)
-    # Names that were pushed below the axis move up, and push those above them.
-    floor = _HEIGHT - _BOTTOM
-    for i in range(len(places) - 1, -1, -1):
-        below = places[i + 1] - _FONT - 2.0 if i + 1 < len(places) else floor
-        places[i] = min(places[i], below)
-    return [
-        tag("text", text, x=_WIDTH + 8.0, y=y + 4.0, class_=f"c{place % _COLOURS}")
-        for place, (text, y) in enumerate(zip(said, places, strict=True))
-    ]
+def _edge_name(pair: Indices, names: Sequence[str]) -> str:
+    one, two = (cut(names[label], _LONGEST_NAME) for label in pair)
+    return f"{one} – {two}".replace("$", r"\$")  # not to be read as mathematics

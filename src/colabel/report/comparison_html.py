@@ -2,149 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from html import escape
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel._version import __version__
-from colabel.core.files import written_whole
+from colabel.experiments.comparing import BASELINE, LearnedGraph, ModelResult, TableComparison
+from colabel.experiments.measures import COMPARED
 from colabel.labels import MISSING
 from colabel.metrics import f1_score
-from colabel.report import _html
-from colabel.report.learned_graph import LabelGraph, label_graph
-from colabel.report.reliability import Reliability, reliability
-from colabel.report.tree_shape import Forest, strength_note
-from colabel.tables import TableData, TableModel, TableSummary, make_model
-from colabel.tables.comparing import BASELINE, Comparison, ModelResult
-from colabel.tables.measures import MEASURES, Measure
+from colabel.report._html.charts import Mean, means_chart, reliability_chart, tiles
+from colabel.report._html.graphs import graph_figure
+from colabel.report._html.markup import Html, details, join, paragraph, tag
+from colabel.report._html.page import page, section, write_page
+from colabel.report._html.tables import Column, Field, table
+from colabel.report.graph_text import graph_text
+from colabel.report.reliability import reliability
+from colabel.tables import TableSummary
 
-_MOST_LABELS = 40
-_MOST_EDGES = 15
-_SIDE, _MARGIN = 280, 42  # of a reliability diagram
+_MOST_LABELS, _MOST_VALUES, _MOST_NAMES = 40, 4, 8
 
 
 def write_comparison_html(
-    path: Path,
-    data: TableData,
-    summary: TableSummary,
-    comparison: Comparison,
-    seed: int = 0,
-    fit_command: str = "",
+    path: Path, summary: TableSummary, comparison: TableComparison, fit_command: str = ""
 ) -> None:
     """Write the report; it appears under its name when it is complete."""
-    content = comparison_html(data, summary, comparison, seed, fit_command)
-    with written_whole(path) as part:
-        part.write_text(content, encoding="utf-8")
+    write_page(path, comparison_html(summary, comparison, fit_command))
 
 
 def comparison_html(
-    data: TableData,
-    summary: TableSummary,
-    comparison: Comparison,
-    seed: int = 0,
-    fit_command: str = "",
+    summary: TableSummary, comparison: TableComparison, fit_command: str = ""
 ) -> str:
     """Return the report as HTML that needs nothing else.
 
     Parameters
     ----------
-    data : TableData
-        What was compared on; the recommended model is fitted to all of it for the label graph.
     summary : TableSummary
-    comparison : Comparison
-    seed : int
-        Seed of the model that is fitted.
+    comparison : TableComparison
     fit_command : str
         How the recommended model is fitted on the command line.
     """
     name = Path(summary.path).name
     chosen = comparison.results[comparison.recommended]
+    about = (
+        f"{summary.n_rows:,} rows, {len(summary.labels):,} labels, {comparison.n_folds} folds of "
+        "cross-validation."
+    )
+    verdict = tag(
+        "div",
+        tag("b", f"Take {chosen.title}"),
+        Html(" "),
+        tag("code", f"--model {comparison.recommended}"),
+        paragraph(comparison.reason),
+        class_="verdict",
+    )
+    title = COMPARED[comparison.measure].title
     parts = [
-        f"<h1>{escape(name)}: which model?</h1>",
-        f'<p class="quiet">{summary.n_rows:,} rows, {len(summary.labels):,} labels, '
-        f"{comparison.n_folds} folds of cross-validation · colabel {__version__}</p>",
-        f'<div class="verdict"><b>Take {escape(chosen.title)}</b> '
-        f"<code>--model {comparison.recommended}</code>"
-        f"<p>{escape(comparison.reason)}</p></div>",
-        _scores(comparison),
-        _seen(summary),
-        _labels(summary, comparison, chosen),
-        _graph(data, comparison, seed),
-        _calibration(comparison, chosen),
-        _on(name, comparison, fit_command),
+        section(title[0].upper() + title[1:], "measure", _means(comparison)),
+        section("All measures", "measures", _scores(comparison)),
+        section("The table", "table", _seen(summary)),
+        section("Label by label", "labels", _labels(summary, comparison, chosen)),
     ]
-    return _html.page(f"{name}: colabel compare", "\n".join(parts))
+    if comparison.graph is not None:
+        content = _graph(comparison.graph)
+        parts.append(section("Which label depends on which", "graph", content))
+    parts += [
+        section("Can its probabilities be believed?", "calibration", _calibration(chosen)),
+        section("How to go on", "on", _on(name, comparison, fit_command)),
+    ]
+    return page(f"{name}: which model?", about, None, join(verdict, parts))
 
 
 # ------------------------------------------------------------------------------------- scores
 
 
-def _scores(comparison: Comparison) -> str:
-    measure = next(m for m in MEASURES if m.name == comparison.measure)
-    results = comparison.results
-    ordered = sorted(results, key=lambda n: -measure.sign * _or_worst(results[n], measure))
-    values = [results[n].mean(measure.name) for n in ordered]
-    errors = [np.nan_to_num(results[n].standard_error(measure.name)) for n in ordered]
-    finite = [(v, e) for v, e in zip(values, errors, strict=True) if np.isfinite(v)]
-    low = min(v - e for v, e in finite)
-    high = max(v + e for v, e in finite)
-    pad = 0.05 * max(high - low, 1e-3)
-    points = [
-        (results[n].title, v, float(e), _written(v, measure), n == comparison.recommended)
-        for n, v, e in zip(ordered, values, errors, strict=True)
-        if np.isfinite(v)
-    ]
-    better = "more" if measure.sign > 0 else "less"
-    top = min(1.0, high + pad) if measure.sign > 0 else high + pad
-    plot = _html.dots(points, max(0.0, low - pad), top, measure.digits)
-    return (
-        f"<h2>{escape(measure.name[0].upper() + measure.name[1:])}</h2>"
-        f'<p class="quiet">{escape(measure.meaning)}; {better} is better. Dot: mean over folds; '
-        f"line: one standard error either way.</p>{plot}"
-        f"<h2>All measures</h2>{_score_table(comparison, ordered)}{_failed(comparison.failed)}"
-    )
+def _ordered(comparison: TableComparison) -> list[str]:
+    """Names of the models, best first by the measure that decides."""
+    sign = COMPARED[comparison.measure].sign
+    means = {name: own.mean(comparison.measure) for name, own in comparison.results.items()}
+    return sorted(means, key=lambda n: -sign * means[n] if np.isfinite(means[n]) else np.inf)
 
 
-def _or_worst(result: ModelResult, measure: Measure) -> float:
-    mean = result.mean(measure.name)
-    return mean if np.isfinite(mean) else -measure.sign * np.inf
-
-
-def _written(value: float, measure: Measure) -> str:
-    return f"{value:.{measure.digits}f}" if np.isfinite(value) else "∞"
-
-
-def _score_table(comparison: Comparison, ordered: list[str]) -> str:
-    rows = []
-    models = [r for n, r in comparison.results.items() if n != BASELINE]
-    best = {m.name: m.best([r.mean(m.name) for r in models]) for m in MEASURES}
-    for name in ordered:
+def _means(comparison: TableComparison) -> Html:
+    key, measure = comparison.measure, COMPARED[comparison.measure]
+    means = []
+    for name in _ordered(comparison):
         result = comparison.results[name]
-        cells = [escape(result.title)]
-        for measure in MEASURES:
-            mean, error = result.mean(measure.name), result.standard_error(measure.name)
-            written = _written(mean, measure)
-            if mean == best[measure.name] and name != BASELINE:
-                written = f"<b>{written}</b>"
-            if measure.name != "seconds" and np.isfinite(error):
-                written += f" <small>± {error:.{measure.digits}f}</small>"
-            cells.append(written)
-        kind = "best" if name == comparison.recommended else "base" if name == BASELINE else ""
-        rows.append((kind, cells))
-    return _html.table(["model", *(m.name for m in MEASURES)], rows)
+        error = float(np.nan_to_num(result.standard_error(key)))
+        means.append(Mean(result.title, result.mean(key), error, name == comparison.recommended))
+    means = [mean for mean in means if np.isfinite(mean.value)]
+    low = min(mean.value - mean.error for mean in means)
+    high = max(mean.value + mean.error for mean in means)
+    pad = 0.05 * max(high - low, 1e-3)
+    top = min(1.0, high + pad) if measure.higher_is_better else high + pad
+    better = "more" if measure.higher_is_better else "less"
+    said = f"{measure.meaning}; {better} is better. Dot: mean over folds; line: one standard error."
+    chart = means_chart(means, max(0.0, low - pad), top, measure.digits)
+    return join(paragraph(said[0].upper() + said[1:], class_="legend"), chart)
 
 
-def _failed(failed: Mapping[str, str]) -> str:
-    return "".join(f"<p>{escape(name)} failed: {escape(why)}</p>" for name, why in failed.items())
+def _scores(comparison: TableComparison) -> Html:
+    models = [result for name, result in comparison.results.items() if name != BASELINE]
+    best = {key: m.best([own.mean(key) for own in models]) for key, m in COMPARED.items()}
+    rows = []
+    for name in _ordered(comparison):
+        result = comparison.results[name]
+        fields = [Field(result.title)]
+        for key, measure in COMPARED.items():
+            mean, error = result.mean(key), result.standard_error(key)
+            is_best = mean == best[key] and name != BASELINE
+            written = tag("b" if is_best else "span", measure.written(mean))
+            if key != "seconds" and np.isfinite(error):
+                spread = tag("span", f" ± {error:.{measure.digits}f}", class_="error")
+                written = join(written, spread)
+            fields.append(Field(written, mean, "none" if name == BASELINE else None))
+        rows.append(fields)
+    columns = [Column("model", is_text=True), *(Column(m.title) for m in COMPARED.values())]
+    failed = [paragraph(f"{name} failed: {why}") for name, why in comparison.failed.items()]
+    caption = "Mean ± standard error over folds; the best of each column is bold"
+    return join(table(caption, columns, rows), failed)
 
 
 # ------------------------------------------------------------------------------ what was seen
 
 
-def _seen(summary: TableSummary) -> str:
+def _seen(summary: TableSummary) -> Html:
     n_features = sum(map(len, summary.kinds.values()))
     entries = [
         (f"{summary.n_rows:,}", "rows"),
@@ -155,179 +137,92 @@ def _seen(summary: TableSummary) -> str:
     ]
     if summary.labels_per_row is not None:
         entries.insert(3, (f"{summary.labels_per_row:.2f}", "labels a row"))
-    lines = [
-        f"<li>{len(names):,} of kind {kind}: {escape(_few(names))}</li>"
-        for kind, names in summary.kinds.items()
-    ]
+    lines = [f"{len(n):,} of kind {kind}: {_few(n)}" for kind, n in summary.kinds.items()]
     if summary.left_out:
         reasons = [f"{name} ({reason})" for name, reason in summary.left_out.items()]
-        lines.append(f"<li>{len(reasons):,} left out: {escape(_few(reasons))}</li>")
-    lines += [f"<li><b>{escape(sentence)}</b></li>" for sentence in summary.warnings]
-    return f"<h2>The table</h2>{_html.tiles(entries)}<ul>{''.join(lines)}</ul>"
+        lines.append(f"{len(reasons):,} left out: {_few(reasons)}")
+    items = [tag("li", line) for line in lines]
+    items += [tag("li", tag("b", sentence)) for sentence in summary.warnings]
+    return join(tiles(entries), tag("ul", items))
 
 
-def _few(names: list[str], most: int = 8) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 # ------------------------------------------------------------------------------------- labels
 
 
-def _labels(summary: TableSummary, comparison: Comparison, chosen: ModelResult) -> str:
+def _labels(summary: TableSummary, comparison: TableComparison, chosen: ModelResult) -> Html:
+    indicator = comparison.task.space.is_indicator
+    true, predicted = chosen.held_out.true, chosen.held_out.codes
     rows = []
-    codes, predicted = comparison.codes, chosen.held_out.codes
     for i, label in enumerate(summary.labels[:_MOST_LABELS]):
-        known = codes[:, i] != MISSING
-        right = float((codes[known, i] == predicted[known, i]).mean()) if known.any() else np.nan
-        if comparison.space.is_indicator:
-            f1 = f1_score(codes[known, i : i + 1], predicted[known, i : i + 1], average="macro")
-            share = float((codes[known, i] == 1).mean())
-            cells = [f"{100 * share:.1f} %", f"{100 * right:.1f} %", f"{f1:.3f}"]
+        known = true[:, i] != MISSING
+        own, said = true[known, i : i + 1], predicted[known, i : i + 1]
+        right = float((own == said).mean()) if len(own) else np.nan
+        if indicator:
+            share = float(own.mean()) if len(own) else np.nan
+            f1 = f1_score(own, said, average="macro") if len(own) else np.nan
+            seen, last = Field(f"{100 * share:.1f} %", share), [Field(f"{f1:.3f}", f1)]
         else:
-            values = ", ".join(f"{v} {n:,}" for v, n in list(label.counts.items())[:4])
-            more = " …" if len(label.counts) > 4 else ""
-            cells = [escape(values + more), f"{100 * right:.1f} %"]
-        rows.append(("", [escape(label.name), *cells]))
-    header = ["label", "in rows", "right", "F1"]
-    if not comparison.space.is_indicator:
-        header = ["label", "values", "right"]
+            values = [f"{v} {n:,}" for v, n in [*label.counts.items()][:_MOST_VALUES]]
+            more = " …" if len(label.counts) > _MOST_VALUES else ""
+            seen, last = Field(", ".join(values) + more), []
+        rows.append([Field(label.name), seen, Field(f"{100 * right:.1f} %", right), *last])
+    columns = [Column("label", is_text=True), Column("in rows"), Column("right"), Column("F1")]
+    if not indicator:
+        columns = [columns[0], Column("values", is_text=True), columns[2]]
     more_labels = len(summary.labels) - _MOST_LABELS
-    more_line = f"<p>and {more_labels:,} more labels</p>" if more_labels > 0 else ""
-    return (
-        f"<h2>Label by label</h2><p class='quiet'>{escape(chosen.title)} on rows it had not seen."
-        f"</p>{_html.table(header, rows)}{more_line}"
-    )
+    rest = paragraph(f"and {more_labels:,} more labels") if more_labels > 0 else None
+    return join(table(f"{chosen.title} on rows it had not seen", columns, rows), rest)
 
 
-def _graph(data: TableData, comparison: Comparison, seed: int) -> str:
-    """Draw the label graph of the recommended model, or of a tree where that learns none."""
-    model = TableModel.fit(
-        make_model(comparison.recommended, seed), data.features, data.choice, data.labels
-    )
-    graph, title = label_graph(model), comparison.results[comparison.recommended].title
-    if not len(graph.ends) and "ctbn" in comparison.results:
-        model = TableModel.fit(make_model("ctbn", seed), data.features, data.choice, data.labels)
-        graph, title = label_graph(model), f"CTBN, since {title} learns no graph"
-    if not len(graph.ends):
-        return ""
-    drawn = _tree(graph) if graph.parents is not None else _edges(graph)
-    return (
-        f"<h2>Which label depends on which</h2><p class='quiet'>By {escape(title)}. "
-        f"{escape(graph.meaning)}</p>{drawn}"
-    )
-
-
-def _tree(graph: LabelGraph) -> str:
-    forest = Forest.from_parents(graph.parents if graph.parents is not None else [])
-    strengths = dict(
-        zip(
-            graph.ends[:, 1].tolist(),
-            (
-                graph.strengths if graph.strengths is not None else np.full(len(graph.ends), np.nan)
-            ).tolist(),
-            strict=True,
-        )
-    )
-
-    def item(label: int) -> str:
-        gain = strength_note(strengths.get(label, np.nan))
-        number = f'<span class="gain">{escape(gain)}</span>' if gain else ""
-        below = "".join(item(child) for child in forest.children[label])
-        inner = f"<ul>{below}</ul>" if below else ""
-        return f'<li><span class="node">{escape(graph.names[label])}</span>{number}{inner}</li>'
-
-    return f'<ul class="tree">{"".join(item(root) for root in forest.children[-1])}</ul>'
-
-
-def _edges(graph: LabelGraph) -> str:
-    strengths = np.ones(len(graph.ends)) if graph.strengths is None else np.abs(graph.strengths)
-    order = np.argsort(-strengths, kind="stable")[:_MOST_EDGES]
-    top = max(float(strengths.max(initial=0.0)), 1e-12)
-    arrow = "→" if graph.directed else "–"
-    rows = []
-    for e in order.tolist():
-        one, two = (graph.names[int(i)] for i in graph.ends[e])
-        note = "" if graph.strengths is None else f"{strengths[e]:.2f}"
-        if graph.signs is not None and graph.signs[e]:
-            note = f"{'+' if graph.signs[e] > 0 else '−'}{note}"
-        rows.append((f"{one} {arrow} {two}", float(strengths[e]) / top, note))
-    more = len(graph.ends) - len(order)
-    return _html.bars(rows) + (f"<p class='quiet'>and {more:,} more</p>" if more > 0 else "")
+def _graph(found: LearnedGraph) -> Html:
+    """Draw what the joints say of every edge, where labels are 0/1, and write the rest as text."""
+    lines = tag("div", tag("pre", graph_text(found.graph)), class_="scroll", tabindex="0")
+    text = join(paragraph(found.graph.meaning, class_="legend"), lines)
+    by = paragraph(f"By {found.title}, learned from all rows.", class_="legend")
+    if found.averaged is None:
+        return join(by, text)
+    drawing = graph_figure(found.averaged, found.title, "label-graph")
+    return join(by, drawing, details("What each edge is worth to the model", text))
 
 
 # -------------------------------------------------------------------------------- calibration
 
 
-def _calibration(comparison: Comparison, chosen: ModelResult) -> str:
-    codes, answers = comparison.codes, chosen.held_out
-    known = codes != MISSING
-    if comparison.space.is_indicator:
-        came_true = np.where(known, codes == 1, np.nan)
-    else:
-        came_true = np.where(known, codes == answers.codes, np.nan)
-    single = reliability(np.clip(answers.marginals, 0, 1), came_true)
-    right = np.where(known.all(axis=1), (codes == answers.codes).all(axis=1), np.nan)
-    joint = reliability(np.clip(answers.confidence, 0, 1), right)
-    return (
-        "<h2>Can its probabilities be believed?</h2>"
-        f"<p class='quiet'>{escape(chosen.title)} on rows it had not seen. On the diagonal, what "
-        "is said with probability p comes true in a share p of the cases; larger dots stand for "
-        "more cases.</p><div class='figures'>"
-        + _diagram(single, "single labels", f"off by {single.error:.3f} on average")
-        + _diagram(joint, "whole label sets", f"off by {joint.error:.3f} on average")
-        + "</div>"
+def _calibration(chosen: ModelResult) -> Html:
+    found = chosen.held_out
+    assert found.marginals is not None
+    assert found.confidence is not None
+    known = found.true != MISSING
+    came_true = found.true == (1 if found.space.is_indicator else found.codes)
+    single = reliability(np.clip(found.marginals, 0, 1), np.where(known, came_true, np.nan))
+    right = (found.true == found.codes).all(axis=1)
+    whole = np.where(known.all(axis=1), right, np.nan)
+    joint = reliability(np.clip(found.confidence, 0, 1), whole)
+    said = (
+        f"{chosen.title} on rows it had not seen. On the diagonal, what is said with probability p "
+        "comes true in a share p of the cases; larger dots stand for more cases."
     )
+    charts = [
+        reliability_chart(single, "single labels"),
+        reliability_chart(joint, "whole label sets"),
+    ]
+    return join(paragraph(said, class_="legend"), tag("div", charts, class_="charts"))
 
 
-def _diagram(found: Reliability, title: str, caption: str) -> str:
-    inner = _SIDE - _MARGIN - 10
-
-    def at(x: float, y: float) -> tuple[float, float]:
-        return _MARGIN + inner * x, 10 + inner * (1 - y)
-
-    (x0, y0), (x1, y1) = at(0, 0), at(1, 1)
-    grid = "".join(
-        f'<line x1="{x0}" x2="{x1}" y1="{at(0, t)[1]:.1f}" y2="{at(0, t)[1]:.1f}" '
-        'stroke="var(--line)"/>'
-        f'<text x="{x0 - 6}" y="{at(0, t)[1] + 4:.1f}" text-anchor="end">{t:g}</text>'
-        f'<text x="{at(t, 0)[0]:.1f}" y="{y0 + 17:.1f}" text-anchor="middle">{t:g}</text>'
-        for t in (0.0, 0.5, 1.0)
-    )
-    points = [at(p, o) for p, o in zip(found.predicted, found.observed, strict=True)]
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    sizes = _radii(found.counts)
-    dots = "".join(
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r:.1f}" fill="var(--accent)" fill-opacity=".75">'
-        f"<title>said {p:.2f}, came true {o:.2f}, {n:,} cases</title></circle>"
-        for (x, y), r, p, o, n in zip(
-            points, sizes, found.predicted, found.observed, found.counts.tolist(), strict=True
-        )
-    )
-    return (
-        f'<figure><svg viewBox="0 0 {_SIDE} {_SIDE - 8}" role="img" '
-        f'aria-label="Reliability of {escape(title)}">{grid}'
-        f'<line x1="{x0}" y1="{y0}" x2="{x1}" y2="{y1}" stroke="var(--quiet)" '
-        'stroke-dasharray="4 4"/>'
-        f'<polyline points="{path}" fill="none" stroke="var(--accent)" stroke-width="1.5"/>{dots}'
-        f"</svg><figcaption>{escape(title.capitalize())}: {escape(caption)}. Across: probability "
-        "said; up: share that came true.</figcaption></figure>"
-    )
-
-
-def _radii(counts: NDArray[np.intp]) -> list[float]:
-    most = max(1, int(counts.max(initial=1)))
-    return [float(2.5 + 5.5 * np.sqrt(n / most)) for n in counts.tolist()]
-
-
-def _on(name: str, comparison: Comparison, fit_command: str) -> str:
+def _on(name: str, comparison: TableComparison, fit_command: str) -> Html:
     first = fit_command or (
         f"colabel fit {name} --labels … --model {comparison.recommended} -o model.colabel"
     )
-    return (
-        "<h2>How to go on</h2>"
-        f"<p><code>{escape(first)}</code></p>"
-        "<p><code>colabel predict model.colabel new.csv -o out.csv --top-k 3</code></p>"
-        '<p class="quiet">Scaling, encoding and filling in were learned from the training folds '
-        "only. Folds keep every label about equally common. Standard errors are over folds, whose "
-        "training rows overlap: read small differences with care.</p>"
+    said = (
+        "Scaling, encoding and filling in were learned from the training folds only. Folds keep "
+        "every label about equally common. Standard errors are over folds, whose training rows "
+        "overlap: read small differences with care."
     )
+    then = "colabel predict model.colabel new.csv -o out.csv --top-k 3"
+    commands = [paragraph(tag("code", command)) for command in (first, then)]
+    return join(commands, paragraph(said, class_="legend"))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from colabel.core.optional import require
 from colabel.learn.lds.drivers import FeatureDrivers
-from colabel.report.label_graph import _require_matplotlib
+from colabel.report._axes import ACCENT, INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_feature_drivers"]
 
-_INK = "#1b2430"
-_BLUE = "#0072b2"
 _MOST_STATES = 16  # rows of the table
 
 
@@ -56,7 +55,7 @@ def plot_feature_drivers(drivers: FeatureDrivers, *, n_sets: int = 8) -> Figure:
     """
     if n_sets < 1:
         raise ValueError(f"n_sets={n_sets!r} must be at least 1.")
-    _require_matplotlib("Drawing what drives a feature")
+    require("matplotlib", "Drawing what drives a feature")
     from matplotlib.figure import Figure
 
     order = np.argsort(-drivers.strength, kind="stable")
@@ -67,7 +66,7 @@ def plot_feature_drivers(drivers: FeatureDrivers, *, n_sets: int = 8) -> Figure:
     left, right = figure.subplots(1, 2, width_ratios=[1.0, 1.4])
     _draw_strengths(left, drivers, order[:n_sets])
     _draw_table(right, drivers, strongest, shown)
-    figure.suptitle(f"What drives {drivers.feature}", color=_INK, parse_math=False)
+    figure.suptitle(f"What drives {drivers.feature}", color=INK, parse_math=False)
     return figure
 
 
@@ -81,7 +80,7 @@ def _draw_strengths(ax: Axes, drivers: FeatureDrivers, order: NDArray[np.intp]) 
     """Bars of weight times information, the largest on top."""
     names = [", ".join(drivers.sets[k]) for k in order]
     places = np.arange(len(order))
-    ax.barh(places, drivers.strength[order], color=_BLUE)
+    ax.barh(places, drivers.strength[order], color=ACCENT)
     ax.set_yticks(places, names, parse_math=False)
     ax.invert_yaxis()
     ax.set_xlabel("weight times information (nats)")
@@ -90,7 +89,7 @@ def _draw_strengths(ax: Axes, drivers: FeatureDrivers, order: NDArray[np.intp]) 
             f" {drivers.weights[k]:.0%}",
             (drivers.strength[k], place),
             va="center",
-            color=_INK,
+            color=INK,
             fontsize=8,
         )
     ax.margins(x=0.15)
@@ -110,6 +109,6 @@ def _draw_table(ax: Axes, drivers: FeatureDrivers, k: int, shown: NDArray[np.int
     values = [value.replace(" to ", " to\n").replace(" and ", "\nand ") for value in drivers.values]
     ax.set_xticks(np.arange(len(values)), values, parse_math=False, fontsize=8)
     for (row, column), prob in np.ndenumerate(table):
-        colour = "white" if prob > 0.6 else _INK
+        colour = "white" if prob > 0.6 else INK
         ax.annotate(f"{prob:.2f}", (column, row), ha="center", va="center", color=colour)
     ax.set_title(f"its values given {', '.join(drivers.sets[k])}", parse_math=False, fontsize=10)

@@ -1,6 +1,6 @@
 """The learned label tree as a figure.
 
-A figure is planned first and drawn second. The plan is in inches, from the top left corner: the
+A figure is laid out first and drawn second. The drawing is in inches, from the top left corner: the
 trees grow from left to right, because names are wide and flat, so that many rows fit one page.
 """
 
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from colabel.report._tree_plan import LINE, NAME_SIZE, Arc, Box, Plan, make_plan
+from colabel.core.optional import require
+from colabel.report._axes import INK, QUIET, SIGN_COLOURS
+from colabel.report._tree_drawing import LINE, NAME_SIZE, Arc, Box, Drawing, make_drawing
 from colabel.report.tree_shape import Forest, arc_values, checked_names, tree_layout, tree_text
 
 if TYPE_CHECKING:
@@ -21,17 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["plot_label_tree", "tree_layout", "tree_text"]
 
 _BACKGROUND = "white"
-_INK = "#1b2430"
-_QUIET = "#5c6773"
 # Fill, edge and text of the boxes.
 _BOX_COLOURS = {
     "root": ("#2f3e52", "#2f3e52", "white"),
-    "child": ("#f3f5f8", "#8a97a6", _INK),
-    "lone": (_BACKGROUND, "#2f3e52", _INK),
+    "child": ("#f3f5f8", "#8a97a6", INK),
+    "lone": (_BACKGROUND, "#2f3e52", INK),
 }
-# Okabe and Ito's blue and vermilion, which differ for every kind of colour vision; repelling arcs
-# are dashed as well, so that a print without colour still tells them apart.
-_ARC_COLOURS = {1: "#0072b2", -1: "#d55e00", 0: _QUIET}
 
 
 def plot_label_tree(
@@ -82,52 +79,42 @@ def plot_label_tree(
     labels = checked_names(names, len(forest.parents))
     gains = arc_values(strengths, forest, "strengths")
     directions = np.sign(np.nan_to_num(arc_values(signs, forest, "signs"))).astype(int)
-    _require_matplotlib()
-    plan = make_plan(forest, labels, gains, directions, title)
+    require("matplotlib", "Drawing a label tree", ", or print colabel.report.tree_text instead")
+    drawing = make_drawing(forest, labels, gains, directions, title)
     if ax is None:
-        ax = _new_axes(plan)
-    _draw(ax, plan)
+        ax = _new_axes(drawing)
+    _draw(ax, drawing)
     return ax
 
 
-def _require_matplotlib() -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            "Drawing a label tree needs matplotlib, which is not installed: run "
-            "pip install 'colabel[plot]', or print colabel.report.tree_text instead."
-        ) from None
-
-
-def _new_axes(plan: Plan) -> Axes:
+def _new_axes(drawing: Drawing) -> Axes:
     from matplotlib import pyplot as plt
 
-    figure = plt.figure(figsize=(plan.width, plan.height), facecolor=_BACKGROUND)
+    figure = plt.figure(figsize=(drawing.width, drawing.height), facecolor=_BACKGROUND)
     return figure.add_axes((0.0, 0.0, 1.0, 1.0))
 
 
-def _draw(ax: Axes, plan: Plan) -> None:
+def _draw(ax: Axes, drawing: Drawing) -> None:
     """Draw in inches; all sizes in points shrink with the axes if these are too small."""
     window = ax.get_window_extent()
     inches = window.width / ax.figure.dpi, window.height / ax.figure.dpi
-    scale = min(1.0, inches[0] / plan.width, inches[1] / plan.height)
-    ax.set_xlim(0.0, plan.width)
-    ax.set_ylim(plan.height, 0.0)
+    scale = min(1.0, inches[0] / drawing.width, inches[1] / drawing.height)
+    ax.set_xlim(0.0, drawing.width)
+    ax.set_ylim(drawing.height, 0.0)
     ax.set_aspect("equal", adjustable="box")
     ax.set_axis_off()
-    for arc in plan.arcs:
+    for arc in drawing.arcs:
         _draw_arc(ax, arc, scale)
-    for box in plan.boxes:
+    for box in drawing.boxes:
         _draw_box(ax, box, scale)
-    for text in plan.texts:
+    for text in drawing.texts:
         ax.text(
             text.x,
             text.y,
             text.text,
             fontsize=text.size * scale,
             fontweight="bold" if text.bold else "normal",
-            color=_INK if text.bold else _QUIET,
+            color=INK if text.bold else QUIET,
             ha=text.align,
             va="center",
             parse_math=False,
@@ -139,7 +126,7 @@ def _draw_arc(ax: Axes, arc: Arc, scale: float) -> None:
     from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path
 
-    colour = _ARC_COLOURS[arc.sign]
+    colour = SIGN_COLOURS[arc.sign]
     length, half = 0.08 + 0.014 * arc.width, 0.03 + 0.011 * arc.width  # of the arrow's head
     (x0, y0), (x1, y1) = arc.start, arc.end
     middle = (x0 + arc.lane) / 2.0

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array
-from colabel.joint._views import require_pandas
+from colabel.core.optional import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ class Reliability:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the bins as a data frame (needs pandas)."""
-        require_pandas()
+        require("pandas", "A data frame")
         import pandas as pd
 
         columns = {"predicted": self.predicted, "observed": self.observed, "count": self.counts}

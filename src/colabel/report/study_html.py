@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from colabel._version import __version__
-from colabel.core.files import written_whole
 from colabel.experiments import Results
 from colabel.experiments.measures import MEASURES
+from colabel.report._html.graphs import graph_figure
+from colabel.report._html.markup import Html, counted, join, paragraph, tag
+from colabel.report._html.page import page, section, write_page
 from colabel.report._study.claims import claims_section, disagreements_section
-from colabel.report._study.graphs import graph_figure
-from colabel.report._study.markup import Html, counted, join, paragraph, tag
 from colabel.report._study.measures import measure_table, measures_legend
 from colabel.report._study.protocol import protocol_section, state_section
 from colabel.report._study.ranks import TOO_FEW, ranks_section
@@ -80,10 +76,7 @@ def write_study_report(
     >>> with Store("results.sqlite") as store:                      # doctest: +SKIP
     ...     write_study_report([Results.read(plan, store)], "study.html")
     """
-    content = study_report_html(results, figures=figures, title=title)
-    with written_whole(Path(path)) as part:
-        # A lone surrogate in a name must not cost the report.
-        part.write_bytes(content.encode("utf-8", errors="replace"))
+    write_page(path, study_report_html(results, figures=figures, title=title))
 
 
 def study_report_html(
@@ -102,44 +95,8 @@ def study_report_html(
     parts = [_study(study, f"s{i}", drawn, 1 if alone else 2) for i, study in enumerate(results)]
     names = {study.plan.name for study in results}
     rest = [figure for figure in drawn if figure.study not in names]
-    extra = [_section("Figures", "figures", _figures(rest, 3), 2)] if rest else []
-    header = tag(
-        "header",
-        tag("h1", shown),
-        paragraph(f"Written by colabel {__version__}.", class_="q"),
-        _contents(results, drawn),
-    )
-    return _page(shown, join(header, tag("main", parts, extra, id="main", tabindex="-1")))
-
-
-# ------------------------------------------------------------------------------------- the page
-
-
-def _page(title: str, body: Html) -> str:
-    style, script = _asset("study.css"), _asset("study.js")
-    # No network at all; of scripts, only this very one. Drawings carry styles of their own.
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", title),
-        tag("style", Html(style)),
-    )
-    skip = tag("a", "Skip to the results", class_="skip", href="#main")
-    whole = tag("body", skip, body, tag("script", Html(script)))
-    return f"<!doctype html>\n{tag('html', head, whole, lang='en')}\n"
-
-
-def _asset(name: str) -> str:
-    folder = resources.files("colabel.report").joinpath("assets")
-    return folder.joinpath(name).read_text(encoding="utf-8")
+    extra = [section("Figures", "figures", _figures(rest, 3), 2)] if rest else []
+    return page(shown, "", _contents(results, drawn), join(parts, extra))
 
 
 def _contents(results: Sequence[Results], figures: Sequence[StudyFigure]) -> Html:
@@ -156,10 +113,6 @@ def _contents(results: Sequence[Results], figures: Sequence[StudyFigure]) -> Htm
     if any(figure.study not in names for figure in figures):
         items.append(tag("li", tag("a", "Figures", href="#figures")))
     return tag("nav", tag("ul", items), aria_label="Contents")
-
-
-def _section(title: str, key: str, content: Html, level: int) -> Html:
-    return join(tag("section", tag(f"h{level}", title), content, id=key), Html("\n"))
 
 
 # ------------------------------------------------------------------------------------ one study
@@ -194,12 +147,12 @@ def _study(results: Results, key: str, figures: Sequence[StudyFigure], level: in
         "state": lambda: state_section(results),
     }
     sections = [
-        _section(title, f"{key}-{part}", write[part](), level + 1)
+        section(title, f"{key}-{part}", write[part](), level + 1)
         for part, title in _parts(results, figures)
     ]
     about = paragraph(plan.description, class_="about") if plan.description else None
     content = join(about, protocol_section(results), sections)
-    return tag("section", content, id=key) if level == 1 else _section(plan.title, key, content, 2)
+    return tag("section", content, id=key) if level == 1 else section(plan.title, key, content, 2)
 
 
 def _measures(results: Results, key: str, level: int) -> Html:
@@ -212,7 +165,7 @@ def _measures(results: Results, key: str, level: int) -> Html:
         ranks = ranks_section(results, measure) if ranked else None
         content = join(measure_table(results, measure), ranks)
         name = f"{title[0].upper()}{title[1:]}"
-        parts.append(_section(name, f"{key}-{measure}", content, level))
+        parts.append(section(name, f"{key}-{measure}", content, level))
     return join(measures_legend(results), parts)
 
 
@@ -226,7 +179,7 @@ def _graphs(results: Results, key: str, level: int) -> Html:
         name = f"{cell.dataset}, {cell.method}"
         about = f"{counted(len(graph['labels']), 'label')}, {counted(len(graph['edges']), 'edge')}."
         content = join(paragraph(about), graph_figure(graph, name, f"{key}-graph{place}"))
-        parts.append(_section(name, f"{key}-graph{place}-part", content, level))
+        parts.append(section(name, f"{key}-graph{place}-part", content, level))
     return join(parts)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from colabel.core.arrays import Array
 from colabel.joint._wiring import ROOT, Wiring
 
-__all__ = ["Forest", "tree_layout", "tree_text"]
+__all__ = ["ROOT", "Forest", "tree_layout", "tree_text"]
 
 
 @dataclass(frozen=True)

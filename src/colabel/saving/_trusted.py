@@ -45,9 +45,9 @@ from colabel.models._discrete_features import DiscreteFeatures
 from colabel.models._neighbours import Neighbours
 from colabel.models._scores import ScoresAsLogOdds
 from colabel.tables.columns import Column
-from colabel.tables.label_columns import LabelSource
 from colabel.tables.model import TableModel
 from colabel.tables.preprocessing import Preprocessor
+from colabel.tables.table_labels import LabelSource
 
 TRUSTED_TYPES: tuple[type, ...] = (
     # models

@@ -23,10 +23,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from colabel._version import __version__
 from colabel.core.files import written_whole
+from colabel.datasets.frame import Frame
 from colabel.labels import LabelSpace
 from colabel.models import LabelClassifier, ThresholdedClassifier
 from colabel.saving._trusted import trusted_names
-from colabel.tables.frame import Frame
 from colabel.tables.model import TableModel
 
 if TYPE_CHECKING:

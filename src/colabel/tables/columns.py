@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from colabel.tables.frame import Frame, TableError
+from colabel.datasets.frame import Frame, TableError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

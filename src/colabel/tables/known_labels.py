@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from colabel.core.arrays import Codes
+from colabel.datasets.frame import Frame, TableError
 from colabel.labels import MISSING, LabelSpace
-from colabel.tables.frame import Frame, TableError
-from colabel.tables.label_columns import WORDS, expanded, match_columns, split_tags
+from colabel.tables.table_labels import WORDS, expanded, match_columns, split_tags
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from colabel.datasets.frame import Frame, TableError
 from colabel.tables.columns import ColumnChoice, Kind, choose_columns
-from colabel.tables.frame import Frame, TableError
-from colabel.tables.label_columns import Labels, match_columns, read_labels
 from colabel.tables.reading import ReadingOptions, open_table, read_frame
+from colabel.tables.table_labels import Labels, match_columns, read_labels
 
 
 @dataclass(frozen=True)

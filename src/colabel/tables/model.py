@@ -10,14 +10,15 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from colabel.datasets.frame import Frame
 from colabel.tables.columns import Column, ColumnChoice, storage_of
-from colabel.tables.frame import Frame
-from colabel.tables.label_columns import Labels, LabelSource
 from colabel.tables.preprocessing import Preprocessor
+from colabel.tables.table_labels import Labels, LabelSource
 
 if TYPE_CHECKING:
     from colabel.joint import Joint
     from colabel.labels import LabelSpace
+    from colabel.models.label_graph import LabelGraph
 
 
 @dataclass(eq=False, repr=False)
@@ -94,6 +95,11 @@ class TableModel:
     def predict_proba(self, frame: Any) -> Any:
         """Probability of each label alone."""
         return self.model.predict_proba(self.preprocessor.transform(Frame.of(frame)))
+
+    def label_graph(self) -> LabelGraph:
+        """Return which label depends on which."""
+        graph: LabelGraph = self.model.label_graph()
+        return graph
 
     def __repr__(self) -> str:
         def counted(n: int, what: str) -> str:

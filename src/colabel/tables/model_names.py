@@ -9,49 +9,20 @@ from types import MappingProxyType
 from typing import Any
 
 from colabel import models
-from colabel.models import (
-    CDN,
-    CTBN,
-    IBLR,
-    BinaryRelevance,
-    ClassifierChain,
-    CollectiveCRF,
-    EnsembleOfChains,
-    JointClassifier,
-    MLkNN,
-    PairwiseCRF,
-    ProbabilisticClassifierChain,
-    StackedBinaryRelevance,
+from colabel.datasets.frame import TableError
+from colabel.models import JointClassifier
+
+_KINDS = [getattr(models, name) for name in models.__all__]
+MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(
+    dict(
+        sorted(
+            (kind.short_name or kind.__name__.lower(), kind)
+            for kind in _KINDS
+            if issubclass(kind, JointClassifier) and kind is not JointClassifier
+        )
+    )
 )
-from colabel.tables.frame import TableError
-
-_SHORT: Mapping[str, type[JointClassifier]] = {
-    "br": BinaryRelevance,
-    "ctbn": CTBN,
-    "cc": ClassifierChain,
-    "pcc": ProbabilisticClassifierChain,
-    "ecc": EnsembleOfChains,
-    "stacked": StackedBinaryRelevance,
-    "pairwise": PairwiseCRF,
-    "collective": CollectiveCRF,
-    "cdn": CDN,
-    "mlknn": MLkNN,
-    "iblr": IBLR,
-}
-
-
-def _with_others() -> dict[str, type[JointClassifier]]:
-    """Add models without a short name under their class names in lower case."""
-    named = dict(_SHORT)
-    for name in models.__all__:
-        kind = getattr(models, name)
-        known = {JointClassifier, *named.values()}
-        if issubclass(kind, JointClassifier) and kind not in known:
-            named[name.lower()] = kind
-    return named
-
-
-MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(_with_others())
+"""Every probabilistic model under its short name, or its class name in lower case."""
 
 
 def make_model(

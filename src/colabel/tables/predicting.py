@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from colabel.datasets.frame import Frame, Storage, TableError
+from colabel.datasets.readers.table import Source
 from colabel.decide import decide, resolve_decision
 from colabel.joint import Joint
 from colabel.joint._views import named_set
 from colabel.labels import MISSING, LabelSpace
 from colabel.tables.columns import storage_of
-from colabel.tables.frame import Frame, TableError
 from colabel.tables.known_labels import KnownColumn, evidence_codes, find_known
-from colabel.tables.label_columns import match_columns
 from colabel.tables.model import TableModel
-from colabel.tables.reading import Source, Storage, read_chunks
+from colabel.tables.reading import read_chunks
+from colabel.tables.table_labels import match_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

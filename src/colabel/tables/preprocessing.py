@@ -13,8 +13,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
+from colabel.datasets.frame import Frame, TableError
 from colabel.tables.columns import Column
-from colabel.tables.frame import Frame, TableError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,6 +81,10 @@ class Preprocessor(BaseEstimator):
         wide = self.n_features_out_ > _MOST_DENSE
         self.is_sparse_ = frame.is_sparse or (wide and any(map(sparse.issparse, parts)))
         return self
+
+    def fit_transform(self, frame: Frame, y: Any = None) -> Features:
+        """Learn from the rows of a frame, and return their features."""
+        return self.fit(frame).transform(frame)
 
     def transform(self, frame: Frame) -> Features:
         """Return the features (n, n_features_out_), dense or CSR."""

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from colabel.tables._arff_source import ArffSource
-from colabel.tables._csv_source import CsvSource
-from colabel.tables._parquet_source import ParquetSource
-from colabel.tables.frame import Frame, TableError
-
-if TYPE_CHECKING:
-    from colabel.datasets.readers._text import FilePath
-
-Storage = Literal["number", "text"]
+from colabel.datasets.frame import Frame, Storage, TableError
+from colabel.datasets.readers.arff_source import ArffSource
+from colabel.datasets.readers.csv_source import CsvSource
+from colabel.datasets.readers.parquet_source import ParquetSource
+from colabel.datasets.readers.table import Source
+from colabel.datasets.readers.text import FilePath, at
 
 # Values held at once while a table is streamed: about four megabytes of numbers.
 _CHUNK_VALUES = 1 << 19
@@ -49,9 +45,6 @@ class ReadingOptions:
     as_text: tuple[str, ...] = ()
 
 
-Source = CsvSource | ArffSource | ParquetSource
-
-
 def open_table(path: FilePath, options: ReadingOptions = ReadingOptions()) -> Source:  # noqa: B008
     """Look at a file's header; the format follows from the file's name."""
     file = Path(path)
@@ -63,7 +56,9 @@ def open_table(path: FilePath, options: ReadingOptions = ReadingOptions()) -> So
     ending = suffixes[-1] if suffixes else ""
     if ending in (".csv", ".tsv", ".txt"):
         delimiter = options.delimiter or ("\t" if ending == ".tsv" else "")
-        return CsvSource.open(file, delimiter, options.encoding, options.missing, options.as_text)
+        return _named(
+            CsvSource.open(file, delimiter, options.encoding, options.missing, options.as_text)
+        )
     if ending == ".arff":
         return ArffSource.open(file, options.encoding)
     if ending in (".parquet", ".pq"):
@@ -72,6 +67,14 @@ def open_table(path: FilePath, options: ReadingOptions = ReadingOptions()) -> So
         f"{file} ends in {ending or 'nothing'!r}: tables are read from .csv, .tsv, .txt, .arff "
         "(each also with .gz) and .parquet files."
     )
+
+
+def _named(source: CsvSource) -> CsvSource:
+    unnamed = [place for place, name in enumerate(source.names, start=1) if not name]
+    if unnamed:
+        n_names = len(source.names)
+        raise at(source.path, 1, f"column {unnamed[0]} of {n_names} has no name: name it.")
+    return source
 
 
 def read_frame(path: FilePath, options: ReadingOptions = ReadingOptions()) -> Frame:  # noqa: B008

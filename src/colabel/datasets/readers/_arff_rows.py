@@ -16,13 +16,13 @@ import numpy as np
 from scipy import sparse
 
 from colabel.datasets.dataset import DatasetError
-from colabel.datasets.readers._arff_header import (
+from colabel.datasets.readers.arff_header import (
     QUOTED,
     QUOTED_QUESTION_MARK,
     Attribute,
     split_values,
 )
-from colabel.datasets.readers._text import FilePath, at, shown
+from colabel.datasets.readers.text import FilePath, at, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from colabel.datasets.dataset import Dataset, DatasetError
-from colabel.datasets.readers._arff_header import Header, read_header
 from colabel.datasets.readers._arff_rows import Columns, read_rows
-from colabel.datasets.readers._encode import to_dataset
-from colabel.datasets.readers._table import Table, find_columns, label_columns
-from colabel.datasets.readers._text import FilePath, lines_of, open_text
+from colabel.datasets.readers.arff_header import Header, read_header
+from colabel.datasets.readers.encode import to_dataset
+from colabel.datasets.readers.table import Table, find_columns, label_positions
+from colabel.datasets.readers.text import FilePath, lines_of, open_text
 
 
 def read_arff_table(
@@ -99,7 +99,7 @@ def read_arff(
     _, table = read_arff_table(path, drop=drop, encoding=encoding)
     return to_dataset(
         table,
-        label_columns(table.names, labels, label_position, path),
+        label_positions(table.names, labels, label_position, path),
         name=name or Path(path).name.split(".")[0],
         dropped=find_columns(table.names, drop, path),
     )

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from colabel.datasets.dataset import Dataset, DatasetError
-from colabel.datasets.readers._encode import to_dataset
-from colabel.datasets.readers._table import find_columns, label_columns
-from colabel.datasets.readers._text import FilePath
 from colabel.datasets.readers.arff import read_arff_table
+from colabel.datasets.readers.encode import to_dataset
+from colabel.datasets.readers.table import find_columns, label_positions
+from colabel.datasets.readers.text import FilePath
 
 _COUNT = re.compile(r"(?:^|[\s:])-[Cc]\s+(-?\d{1,9})(?!\S)")
 
@@ -70,7 +70,7 @@ def read_meka(
             f"{len(table.attributes)} attributes are labels: write it as 'name: -C n', or use "
             "read_arff and name the labels.",
         )
-    labels = label_columns(table.names, abs(n_labels), "first" if n_labels > 0 else "last", path)
+    labels = label_positions(table.names, abs(n_labels), "first" if n_labels > 0 else "last", path)
     own_name = header.relation.partition(":")[0].strip()
     return to_dataset(
         table,

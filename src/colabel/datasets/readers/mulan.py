@@ -8,10 +8,10 @@ from typing import NoReturn
 from xml.parsers import expat
 
 from colabel.datasets.dataset import Dataset, DatasetError
-from colabel.datasets.readers._encode import to_dataset
-from colabel.datasets.readers._table import find_columns, first_repeat
-from colabel.datasets.readers._text import FilePath
 from colabel.datasets.readers.arff import read_arff_table
+from colabel.datasets.readers.encode import to_dataset
+from colabel.datasets.readers.table import find_columns, first_repeat
+from colabel.datasets.readers.text import FilePath
 
 _LARGEST_XML = 16 * 2**20  # bytes; the largest Mulan label file is far below one megabyte
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
+from typing import Literal
 
 from colabel.datasets.dataset import Dataset, DatasetError
-from colabel.datasets.readers._arff_header import Attribute
-from colabel.datasets.readers._encode import to_dataset
-from colabel.datasets.readers._table import Table, find_columns, label_columns
-from colabel.datasets.readers._text import FilePath
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from colabel.datasets.readers.encode import to_dataset
+from colabel.datasets.readers.parquet_source import ParquetSource
+from colabel.datasets.readers.table import find_columns, label_positions, whole_table
+from colabel.datasets.readers.text import FilePath
 
 
 def read_parquet(
@@ -53,58 +47,24 @@ def read_parquet(
     ImportError
         When pyarrow is not installed.
     """
-    parquet = import_pyarrow("pyarrow.parquet")
-    try:
-        file = parquet.ParquetFile(path)
-        names = list(file.schema_arrow.names)
-        if len(set(names)) != len(names):
-            raise DatasetError(f"{path} has two columns of one name: rename one.")
-        dropped = find_columns(names, drop, path)
-        label_at = label_columns(names, labels, label_position, path)
-        kept = [n for n in names if n not in set(drop)]
-        content = file.read(columns=kept)
-    except FileNotFoundError as error:
-        raise DatasetError(f"There is no file {path}: check the path.") from error
-    except (OSError, import_pyarrow("pyarrow").ArrowException) as error:
-        raise DatasetError(
-            f"{path} cannot be read as Parquet ({error}): fetch the file again."
-        ) from error
-    values = np.zeros((content.num_rows, len(names)))
-    attributes = [Attribute(n, "numeric") for n in names]
-    for j, column_name in enumerate(names):
-        if column_name in set(kept):
-            attributes[j], values[:, j] = _column(content.column(column_name), column_name, path)
-    table = Table(path, tuple(attributes), values)
-    return to_dataset(table, label_at, name=name or Path(path).name.split(".")[0], dropped=dropped)
+    source = ParquetSource.open(Path(path))
+    names = list(source.declared)
+    dropped = find_columns(names, drop, path)
+    storage = {name: how for name, how in source.columns.items() if name not in set(drop)}
+    for column, declared in source.declared.items():
+        # dates are text to a table of one's own, but no feature and no label of a data set
+        if column not in drop and (column not in storage or _is_date(declared)):
+            raise DatasetError(
+                f"{path}: the column {column!r} is of type {declared}, which is not a feature or a "
+                f"label; leave it out with drop=[{column!r}]."
+            )
+    return to_dataset(
+        whole_table(source, storage, names),
+        label_positions(names, labels, label_position, path),
+        name=name or Path(path).name.split(".")[0],
+        dropped=dropped,
+    )
 
 
-def import_pyarrow(module: str) -> Any:
-    """Import part of pyarrow, which carries no types."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            "Reading Parquet needs pyarrow: install it with pip install 'colabel[data]'."
-        ) from error
-
-
-def _column(column: Any, name: str, path: FilePath) -> tuple[Attribute, NDArray[np.float64]]:
-    """Turn an Arrow column into numbers, or into codes of its sorted values."""
-    types = import_pyarrow("pyarrow").types
-    kind = column.type
-    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        numbers = np.asarray(column.cast("float64").to_numpy(), dtype=np.float64)
-        return Attribute(name, "numeric"), numbers
-    if types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
-    if not (types.is_string(kind) or types.is_large_string(kind)):
-        raise DatasetError(
-            f"{path}: the column {name!r} is of type {kind}, which is not a feature or a label; "
-            f"leave it out with drop=[{name!r}]."
-        )
-    texts = column.to_pylist()
-    ordered = sorted({text for text in texts if text is not None})
-    code = {text: float(i) for i, text in enumerate(ordered)}
-    codes = np.array([np.nan if text is None else code[text] for text in texts])
-    return Attribute(name, "nominal", tuple(ordered), "nominal"), codes
+def _is_date(declared: str) -> bool:
+    return declared.startswith(("date", "time", "duration"))

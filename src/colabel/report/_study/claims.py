@@ -9,9 +9,9 @@ from colabel.experiments import Results
 from colabel.experiments.measures import MEASURES
 from colabel.experiments.plan import Claim
 from colabel.experiments.results import LEVEL, LIMIT, SPEED, Entry, Verdict
-from colabel.report._study.markup import Html, counted, hidden, join, listed, paragraph, tag
-from colabel.report._study.numbers import digits_for, fixed, p_value, signed
-from colabel.report._study.tables import EMPTY, Column, Field, table
+from colabel.report._html.markup import Html, counted, hidden, join, listed, paragraph, tag
+from colabel.report._html.numbers import digits_for, fixed, p_value, signed
+from colabel.report._html.tables import EMPTY, Column, Field, table
 
 # Verdict: (sign, words, place when sorted).
 _SHOWN = {

@@ -7,9 +7,9 @@ import math
 from colabel.experiments import Results
 from colabel.experiments.measures import MEASURES
 from colabel.experiments.results import LEVEL, Comparison, Entry
-from colabel.report._study.markup import Html, details, hidden, join, paragraph, tag
-from colabel.report._study.numbers import digits_for, fixed, p_value, signed
-from colabel.report._study.tables import EMPTY, Column, Field, table
+from colabel.report._html.markup import Html, details, hidden, join, paragraph, tag
+from colabel.report._html.numbers import digits_for, fixed, p_value, signed
+from colabel.report._html.tables import EMPTY, Column, Field, table
 
 _SAID = {
     "+": "the reference is significantly better",

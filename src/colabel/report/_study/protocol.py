@@ -9,8 +9,8 @@ from typing import Any
 
 from colabel.experiments import Plan, Results
 from colabel.experiments.plan import Protocol
-from colabel.report._study.markup import Html, counted, details, join, listed, paragraph, tag
-from colabel.report._study.tables import EMPTY, Column, Field, table
+from colabel.report._html.markup import Html, counted, details, join, listed, paragraph, tag
+from colabel.report._html.tables import EMPTY, Column, Field, table
 
 
 def protocol_section(results: Results) -> Html:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from colabel.experiments import Ranking, Results
 from colabel.experiments.measures import MEASURES
 from colabel.experiments.results import LEVEL
-from colabel.report._study.markup import Html, cut, details, join, paragraph, tag, text_width
-from colabel.report._study.numbers import fixed, p_value
-from colabel.report._study.tables import EMPTY, Column, Field, table
+from colabel.report._html.markup import Html, cut, details, join, paragraph, tag, text_width
+from colabel.report._html.numbers import fixed, p_value
+from colabel.report._html.tables import EMPTY, Column, Field, table
 
 _FONT = 13.0
 _AXIS = 42.0  # y of the axis

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from colabel.experiments import Results
 from colabel.experiments.measures import MEASURES
-from colabel.report._study.markup import Html, cut, join, paragraph, tag, text_width
-from colabel.report._study.numbers import digits_for, fixed, seconds
-from colabel.report._study.tables import EMPTY, Column, Field, table
+from colabel.report._html.markup import Html, cut, join, paragraph, tag, text_width
+from colabel.report._html.numbers import digits_for, fixed, seconds
+from colabel.report._html.tables import EMPTY, Column, Field, table
 
 _WIDTH, _HEIGHT = 340.0, 240.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 20.0, 12.0, 34.0

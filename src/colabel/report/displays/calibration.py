@@ -10,7 +10,7 @@ from colabel.joint import Joint
 from colabel.joint._user_terms import codes_of_labels
 from colabel.labels import MISSING
 from colabel.models.wrapped import joint_of
-from colabel.report.displays._axes import ACCENT, QUIET, axes_or_new
+from colabel.report._axes import ACCENT, QUIET, axes_or_new
 from colabel.report.reliability import Reliability, reliability
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from colabel.core.optional import require
 from colabel.joint import Joint
-from colabel.joint._views import label_set_text, require_pandas
+from colabel.joint._views import label_set_text
 from colabel.models.wrapped import joint_of
-from colabel.report.displays._axes import ACCENT, INK, QUIET, axes_or_new
+from colabel.report._axes import ACCENT, INK, QUIET, axes_or_new
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +78,7 @@ class JointProbabilityDisplay:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the numbers as a data frame (needs pandas)."""
-        require_pandas()
+        require("pandas", "A data frame")
         import pandas as pd
 
         return pd.DataFrame({"label set": self.label_sets, "probability": self.probabilities})

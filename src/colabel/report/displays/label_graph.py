@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from colabel.report.label_graph import plot_label_graph
+from colabel.models.label_graph import LabelGraph
+from colabel.report.graph_plot import plot_label_graph
+from colabel.report.graph_text import label_graph
 from colabel.report.label_tree import plot_label_tree
-from colabel.report.learned_graph import LabelGraph, label_graph
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +67,7 @@ class LabelGraphDisplay:
         graph = self.graph
         if graph.parents is not None:
             self.ax_ = plot_label_tree(
-                graph.parents, graph.names, strengths=graph._into_labels(), ax=ax, title=title
+                graph.parents, graph.names, strengths=graph.into_labels, ax=ax, title=title
             )
         else:
             self.ax_ = plot_label_graph(

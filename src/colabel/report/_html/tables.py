@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from colabel.report._study.markup import Html, join, tag
+from colabel.report._html.markup import Html, join, tag
 
 
 class Column(NamedTuple):

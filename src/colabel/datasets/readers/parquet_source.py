@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from colabel.datasets.readers._table import first_repeat
-from colabel.datasets.readers.parquet import import_pyarrow
-from colabel.tables.frame import Frame, TableError
+from colabel.core.optional import require
+from colabel.datasets.frame import Frame, Storage, TableError
+from colabel.datasets.readers.table import first_repeat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +24,8 @@ class ParquetSource:
     """A Parquet file; columns that are neither numbers nor text are not offered."""
 
     path: Path
-    columns: Mapping[str, Literal["number", "text"]]
+    columns: Mapping[str, Storage]
+    declared: Mapping[str, str]  # the type of every column, those not offered included
 
     @classmethod
     def open(cls, path: Path) -> ParquetSource:
@@ -34,20 +36,19 @@ class ParquetSource:
         if twice is not None:
             raise TableError(f"{path} has two columns named {twice!r}: rename one.")
         kinds = {field.name: _storage(field.type) for field in schema}
-        return cls(path, {name: kind for name, kind in kinds.items() if kind is not None})
+        offered = {name: kind for name, kind in kinds.items() if kind is not None}
+        return cls(path, offered, {field.name: str(field.type) for field in schema})
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
         return tuple(self.columns)
 
-    def storage(self) -> dict[str, Literal["number", "text"]]:
+    def storage(self) -> dict[str, Storage]:
         """Return what the schema declares."""
         return dict(self.columns)
 
-    def chunks(
-        self, storage: Mapping[str, Literal["number", "text"]], n_rows: int
-    ) -> Iterator[Frame]:
+    def chunks(self, storage: Mapping[str, Storage], n_rows: int) -> Iterator[Frame]:
         """Read the columns in `storage`, n_rows at a time."""
         for name, how in storage.items():
             if how == "number" and self.columns[name] != "number":
@@ -71,19 +72,28 @@ class ParquetSource:
 @contextmanager
 def _reading(path: Path) -> Iterator[Any]:
     """Open the file; what goes wrong while it is read becomes a sentence."""
-    parquet, arrow = import_pyarrow("pyarrow.parquet"), import_pyarrow("pyarrow")
+    parquet, arrow = _pyarrow("pyarrow.parquet"), _pyarrow("pyarrow")
     try:
         with parquet.ParquetFile(path) as file:
             yield file
-    except (OSError, arrow.ArrowException) as error:
-        reason = " ".join(str(error).split())
+    except FileNotFoundError as error:
+        raise TableError(f"There is no file {path}: check the path.") from error
+    except (OSError, arrow.ArrowException, UnicodeDecodeError, OverflowError) as error:
+        is_text = isinstance(error, UnicodeDecodeError)
+        reason = "a text in it is not UTF-8" if is_text else " ".join(str(error).split())
         raise TableError(
             f"{path} cannot be read as Parquet ({reason}): fetch the file again."
         ) from error
 
 
-def _storage(kind: Any) -> Literal["number", "text"] | None:
-    types = import_pyarrow("pyarrow").types
+def _pyarrow(module: str) -> Any:
+    """Import part of pyarrow, which carries no types."""
+    require("pyarrow", "Reading Parquet")
+    return importlib.import_module(module)
+
+
+def _storage(kind: Any) -> Storage | None:
+    types = _pyarrow("pyarrow").types
     if types.is_dictionary(kind):
         kind = kind.value_type
     if (
@@ -99,7 +109,7 @@ def _storage(kind: Any) -> Literal["number", "text"] | None:
 
 
 def _numbers(column: Any, name: str, path: Path) -> NDArray[np.float64]:
-    types = import_pyarrow("pyarrow").types
+    types = _pyarrow("pyarrow").types
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     cast = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from colabel.tables import TableError, TableRequest, load_table
-from colabel.tables.comparing import (
+from colabel.experiments.comparing import (
     BASELINE,
-    ComparisonPlan,
-    HeldOutAnswers,
+    ComparisonRequest,
     ModelResult,
     compare,
     recommend,
 )
-from colabel.tables.measures import MEASURES
+from colabel.experiments.held_out import HeldOut
+from colabel.experiments.measures import COMPARED
+from colabel.labels import LabelSpace
+from colabel.tables import TableError, TableRequest, load_table
 
 
 @pytest.fixture
@@ -35,50 +36,50 @@ def data(tmp_path, rng):
 
 def test_scores_and_answers(data):
     steps = []
-    found = compare(data(["a", "b"]), ComparisonPlan(["br", "CTBN"], n_folds=4), steps.append)
+    found = compare(data(["a", "b"]), ComparisonRequest(["br", "CTBN"], n_folds=4), steps.append)
     assert list(found.results) == ["br", "ctbn", BASELINE]
     assert steps == ["br"] * 4 + ["ctbn"] * 4 + [BASELINE] * 4
     assert not found.failed
     for result in found.results.values():
-        assert all(len(result.scores[m.name]) == 4 for m in MEASURES)
+        assert all(len(result.scores[name]) == 4 for name in COMPARED)
     br = found.results["br"]
-    complete = (found.codes >= 0).all(axis=1)
-    right = (br.held_out.codes == found.codes)[complete].all(axis=1)
+    complete = (found.task.codes >= 0).all(axis=1)
+    right = (br.held_out.codes == found.task.codes)[complete].all(axis=1)
     # folds are of about equal size, so their mean is about the share of all rows
-    assert br.mean("exact match") == pytest.approx(right.mean(), abs=0.02)
-    assert br.mean("exact match") > found.results[BASELINE].mean("exact match") + 0.1
+    assert br.mean("exact_match") == pytest.approx(right.mean(), abs=0.02)
+    assert br.mean("exact_match") > found.results[BASELINE].mean("exact_match") + 0.1
     assert ((br.held_out.marginals > 0.5) == br.held_out.codes).mean() > 0.9
-    assert found.to_dict()["models"]["br"]["exact match"]["mean"] == br.mean("exact match")
+    assert found.to_dict()["models"]["br"]["exact match"]["mean"] == br.mean("exact_match")
 
 
 def test_the_same_seed_gives_the_same_comparison(data):
-    one, two = (compare(data(["a", "b"]), ComparisonPlan(["ctbn"], 3, seed=4)) for _ in range(2))
+    one, two = (compare(data(["a", "b"]), ComparisonRequest(["ctbn"], 3, seed=4)) for _ in range(2))
     np.testing.assert_array_equal(
-        one.results["ctbn"].scores["joint log-loss"], two.results["ctbn"].scores["joint log-loss"]
+        one.results["ctbn"].scores["joint_log_loss"], two.results["ctbn"].scores["joint_log_loss"]
     )
 
 
 def test_a_value_that_a_training_fold_lacks(data):
-    found = compare(data(["a", "grade"]), ComparisonPlan(["br"], 4))
+    found = compare(data(["a", "grade"]), ComparisonRequest(["br"], 4))
     scores = found.results["br"].scores
-    assert np.isinf(scores["joint log-loss"]).sum() == 1  # the fold with the row of value 9
-    assert np.isfinite(scores["exact match"]).all()
+    assert np.isinf(scores["joint_log_loss"]).sum() == 1  # the fold with the row of value 9
+    assert np.isfinite(scores["exact_match"]).all()
     assert found.to_dict()["models"]["br"]["joint log-loss"]["mean"] is None
 
 
 def test_a_model_that_fails_is_named(data):
-    found = compare(data(["a", "grade"]), ComparisonPlan(["br"], 3, decision="hamming"))
+    found = compare(data(["a", "grade"]), ComparisonRequest(["br"], 3, decision="hamming"))
     assert not found.failed
     with pytest.raises(TableError, match="Every model failed"):
-        compare(data(["a", "grade"]), ComparisonPlan(["br"], 3, decision="f1"))
+        compare(data(["a", "grade"]), ComparisonRequest(["br"], 3, decision="f1"))
 
 
 def result(name, exact, loss):
     n = len(exact)
-    scores = {m.name: np.zeros(n) for m in MEASURES}
-    scores |= {"exact match": np.array(exact), "joint log-loss": np.full(n, loss)}
-    nothing = HeldOutAnswers(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1))
-    return ModelResult(name, name.upper(), scores, nothing)
+    scores = {name: np.zeros(n) for name in COMPARED}
+    scores |= {"exact_match": np.array(exact), "joint_log_loss": np.full(n, loss)}
+    space, codes = LabelSpace.infer([[0, 1]])
+    return ModelResult(name.upper(), scores, HeldOut(np.zeros(1, int), space, codes, codes))
 
 
 def test_the_best_is_recommended():
@@ -87,7 +88,7 @@ def test_the_best_is_recommended():
         "y": result("y", [0.8, 0.9, 0.8], 2.0),
         BASELINE: result(BASELINE, [0.1, 0.1, 0.1], 5.0),
     }
-    chosen, reason = recommend(results, "exact match")
+    chosen, reason = recommend(results, "exact_match")
     assert chosen == "y"
     assert "best exact match, 0.833" in reason
     assert "Without the features it would be 0.100" in reason
@@ -99,7 +100,7 @@ def test_among_equals_better_probabilities_win():
         "y": result("y", [0.82, 0.86, 0.84], 2.0),
         BASELINE: result(BASELINE, [0.1, 0.1, 0.1], 5.0),
     }
-    chosen, reason = recommend(results, "exact match")
+    chosen, reason = recommend(results, "exact_match")
     assert chosen == "x"
     assert "within one standard error of the best (Y, 0.840)" in reason
 
@@ -109,19 +110,19 @@ def test_no_better_than_nothing():
         "x": result("x", [0.2, 0.4, 0.3], 1.0),
         BASELINE: result(BASELINE, [0.3, 0.3, 0.3], 1.0),
     }
-    assert "no better than without the features" in recommend(results, "exact match")[1]
+    assert "no better than without the features" in recommend(results, "exact_match")[1]
 
 
 def test_less_is_better_for_a_loss():
     results = {"x": result("x", [0, 0, 0], 1.0), "y": result("y", [1, 1, 1], 2.0)}
-    assert recommend(results, "joint log-loss")[0] == "x"
+    assert recommend(results, "joint_log_loss")[0] == "x"
 
 
 def test_plans_that_cannot_be():
     with pytest.raises(TableError, match="no measure"):
-        ComparisonPlan(measure="accuracy")
+        ComparisonRequest(measure="accuracy")
     with pytest.raises(TableError, match="did you mean"):
-        ComparisonPlan(models=["ctbm"])
+        ComparisonRequest(models=["ctbm"])
     with pytest.raises(ValueError, match="no decision"):
-        ComparisonPlan(decision="best")
-    assert ComparisonPlan(["BR", "BinaryRelevance"]).short_names == ("br",)
+        ComparisonRequest(decision="best")
+    assert ComparisonRequest(["BR", "BinaryRelevance"]).short_names == ("br",)

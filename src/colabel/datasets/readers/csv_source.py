@@ -1,4 +1,4 @@
-"""CSV files as a source of frames."""
+"""CSV files as a source of frames: the columns by name, rows a chunk at a time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from colabel.datasets.readers._text import at, lines_of, open_text, shown
-from colabel.datasets.readers.csv_files import MISSING_TEXTS, checked_rows, read_names
-from colabel.tables.frame import Frame, TableError
+from colabel.datasets.dataset import DatasetError
+from colabel.datasets.frame import Frame, Storage, TableError
+from colabel.datasets.readers.table import first_repeat
+from colabel.datasets.readers.text import FilePath, at, lines_of, open_text, shown
 
 if TYPE_CHECKING:
     from _csv import Reader as CsvRows
 
     from numpy.typing import NDArray
 
+MISSING_TEXTS = frozenset({"", "?", "na", "nan", "null"})
 _DELIMITERS = (",", ";", "\t", "|")
 _SCAN_ROWS = 1 << 13
 
@@ -40,10 +42,10 @@ class CsvSource:
     def open(
         cls,
         path: Path,
-        delimiter: str,
-        encoding: str,
-        missing: Sequence[str],
-        as_text: Sequence[str],
+        delimiter: str = "",
+        encoding: str = "utf-8",
+        missing: Sequence[str] = (),
+        as_text: Sequence[str] = (),
     ) -> CsvSource:
         """Read the first line; find the delimiter if it is not given."""
         if delimiter and len(delimiter) != 1:
@@ -55,17 +57,21 @@ class CsvSource:
             names = tuple(read_names(csv.reader(lines_of(text, path), delimiter=delimiter), path))
         if "\0" in first:
             raise TableError(f"{path} is not a text file: its first line holds a zero byte.")
-        unnamed = [place for place, name in enumerate(names, start=1) if not name]
-        if unnamed:
-            raise at(path, 1, f"column {unnamed[0]} of {len(names)} has no name: name it.")
         more = frozenset(text.strip().lower() for text in missing)
         return cls(path, names, delimiter, encoding, MISSING_TEXTS | more, frozenset(as_text))
 
-    def storage(self) -> dict[str, Literal["number", "text"]]:
+    def storage(
+        self, doubtful: Literal["refused", "text"] = "refused", ignored: Sequence[str] = ()
+    ) -> dict[str, Storage]:
         """Read the file once to see which columns hold numbers.
 
-        A column in which at least half of the values are numbers and others are not is an error:
-        it may be a typing mistake or a code, and only the user knows.
+        Parameters
+        ----------
+        doubtful : {"refused", "text"}
+            What becomes of a column in which at least half of the values are numbers and others
+            are not: it may be a typing mistake or a code, and only the user knows.
+        ignored : sequence of str
+            Columns that are not looked at.
         """
         seen = [_Seen() for _ in self.names]
         with self._rows() as rows:
@@ -75,7 +81,8 @@ class CsvSource:
                 for one, tokens in zip(seen, columns, strict=True):
                     one.look(tokens, lines, self.missing)
         for name, one in zip(self.names, seen, strict=True):
-            if one.odd and 2 * one.n_odd <= one.n_values and name not in self.as_text:
+            known = doubtful == "text" or name in self.as_text or name in ignored
+            if one.odd and 2 * one.n_odd <= one.n_values and not known:
                 text, line = one.odd
                 raise at(
                     self.path,
@@ -88,11 +95,10 @@ class CsvSource:
         return {
             name: "text" if one.odd or name in self.as_text else "number"
             for name, one in zip(self.names, seen, strict=True)
+            if name not in ignored
         }
 
-    def chunks(
-        self, storage: Mapping[str, Literal["number", "text"]], n_rows: int
-    ) -> Iterator[Frame]:
+    def chunks(self, storage: Mapping[str, Storage], n_rows: int) -> Iterator[Frame]:
         """Read the columns in `storage`, n_rows at a time."""
         wanted = _Wanted.of(self.names, storage)
         with open_text(self.path, self.encoding) as text:
@@ -188,7 +194,7 @@ class _Wanted(NamedTuple):
     textual: list[tuple[int, str]]
 
     @classmethod
-    def of(cls, names: Sequence[str], storage: Mapping[str, Literal["number", "text"]]) -> _Wanted:
+    def of(cls, names: Sequence[str], storage: Mapping[str, Storage]) -> _Wanted:
         places = [(j, name) for j, name in enumerate(names) if name in storage]
         return cls(
             [(j, name) for j, name in places if storage[name] == "number"],
@@ -239,3 +245,38 @@ def as_numbers(tokens: Sequence[str], missing: frozenset[str]) -> NDArray[np.flo
     if np.isinf(numbers).any() or "_" in "".join(tokens):
         return None
     return numbers
+
+
+def read_names(reader: CsvRows, path: FilePath) -> list[str]:
+    """Read the line that names the columns."""
+    try:
+        names = [name.strip() for name in next(reader)]
+    except StopIteration:
+        raise DatasetError(f"{path} is empty: fetch the file again.") from None
+    except csv.Error as error:
+        raise DatasetError(f"{path}, line 1: {error}.") from error
+    twice = first_repeat(names)
+    if twice is not None:
+        raise at(path, 1, f"the column {twice!r} is named twice: rename one.")
+    return names
+
+
+def checked_rows(
+    reader: CsvRows, width: int, path: FilePath, lines_before: int = 0
+) -> Iterator[list[str]]:
+    """Rows that are not blank, each with as many values as the header."""
+    try:
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != width:
+                raise at(
+                    path,
+                    lines_before + reader.line_num,
+                    f"the row has {len(row)} values where the header names {width} columns: "
+                    "correct it; if it is the last row the file may be cut short.",
+                )
+            yield row
+    except csv.Error as error:
+        line = lines_before + reader.line_num
+        raise at(path, line, f"{error}: correct the line.") from error

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
 
 from colabel.datasets.dataset import DatasetError
-from colabel.datasets.readers._arff_header import Attribute
-from colabel.datasets.readers._text import FilePath
+from colabel.datasets.frame import Frame, Storage
+from colabel.datasets.readers.arff_header import Attribute
+from colabel.datasets.readers.text import FilePath
 
 if TYPE_CHECKING:
     from colabel.datasets.dataset import Features
@@ -39,6 +43,52 @@ class Table:
         return [attribute.name for attribute in self.attributes]
 
 
+class Source(Protocol):
+    """A file of some format, read a chunk of rows at a time."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns that it offers."""
+
+    def storage(self) -> dict[str, Storage]:
+        """Return the columns, and how each is best held."""
+
+    def chunks(self, storage: Mapping[str, Storage], n_rows: int) -> Iterator[Frame]:
+        """Read the columns in `storage`, n_rows at a time."""
+
+
+# Values held at once while a file is read.
+_CHUNK_VALUES = 1 << 19
+
+
+def whole_table(source: Source, storage: Mapping[str, Storage], names: Sequence[str]) -> Table:
+    """Read a source as a whole: numbers, and texts as codes of their sorted values.
+
+    Columns in `names` that are not in `storage` read as 0.
+    """
+    n_rows = max(1, _CHUNK_VALUES // max(1, len(names)))
+    frames = list(source.chunks(storage, n_rows))
+    if not frames:
+        raise DatasetError(f"{source.path} has a header but no rows: fetch the file again.")
+    frame = Frame.stacked(frames)
+    values = np.zeros((frame.n_rows, len(names)))
+    attributes = [Attribute(name, "numeric") for name in names]
+    for j, name in enumerate(names):
+        if storage.get(name) == "text":
+            texts: Any = frame.column(name)
+            ordered = sorted({text for text in texts if text is not None})
+            code = {text: float(i) for i, text in enumerate(ordered)} | {None: np.nan}
+            values[:, j] = [code[text] for text in texts]
+            attributes[j] = Attribute(name, "nominal", tuple(ordered), "nominal")
+        elif name in storage:
+            values[:, j] = frame.column(name)
+    return Table(source.path, tuple(attributes), values)
+
+
 def first_repeat(names: Sequence[str]) -> str | None:
     """Return the first name that has stood before, in one pass however long the list is."""
     seen: set[str] = set()
@@ -64,7 +114,7 @@ def find_columns(names: Sequence[str], wanted: Sequence[str], path: FilePath) ->
     return sorted(position[name] for name in wanted)
 
 
-def label_columns(
+def label_positions(
     names: Sequence[str],
     labels: Sequence[str] | int,
     position: Literal["first", "last"],

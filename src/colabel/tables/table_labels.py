@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from colabel.datasets.frame import Frame, TableError
 from colabel.datasets.readers.mulan import read_label_names
-from colabel.tables.frame import Frame, TableError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

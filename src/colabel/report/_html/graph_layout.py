@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from colabel.report._study.markup import cut, text_width
+from colabel.report._html.markup import cut, text_width
 from colabel.report.tree_shape import Forest, tree_layout
 
 FONT = 13.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from colabel.datasets.dataset import DatasetError
-from colabel.datasets.readers._text import FilePath, at, shown
+from colabel.datasets.readers.text import FilePath, at, shown
 
 Kind = Literal["numeric", "nominal", "other"]
 

@@ -10,9 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from colabel.datasets.dataset import Dataset, DatasetError
-from colabel.datasets.readers._arff_header import Attribute
-from colabel.datasets.readers._table import Table
-from colabel.datasets.readers._text import shown
+from colabel.datasets.readers.arff_header import Attribute
+from colabel.datasets.readers.table import Table
+from colabel.datasets.readers.text import shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

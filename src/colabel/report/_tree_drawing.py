@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 
 from colabel.core.arrays import Array, Indices
-from colabel.joint._wiring import ROOT
-from colabel.report.tree_shape import Forest, strength_note, tree_layout
+from colabel.report.tree_shape import ROOT, Forest, strength_note, tree_layout
 
 BoxKind = Literal["root", "child", "lone"]
 
@@ -67,7 +66,7 @@ class Text:
 
 
 @dataclass
-class Plan:
+class Drawing:
     """Everything there is to draw, and the room it takes."""
 
     width: float = _LEAST_WIDTH
@@ -77,10 +76,10 @@ class Plan:
     texts: list[Text] = field(default_factory=list)
 
 
-def make_plan(
+def make_drawing(
     forest: Forest, names: list[str], gains: Array, signs: Indices, title: str | None
-) -> Plan:
-    """Plan the title, then the trees, the lone labels, and the legend below each other.
+) -> Drawing:
+    """Drawing the title, then the trees, the lone labels, and the legend below each other.
 
     Parameters
     ----------
@@ -92,24 +91,24 @@ def make_plan(
         1, -1 or 0 for the arc into each label.
     title : str, optional
     """
-    plan = Plan()
+    drawing = Drawing()
     if title:
-        plan.height += TITLE_SIZE * _POINT
-        plan.texts.append(
-            Text(_MARGIN, plan.height - 0.5 * TITLE_SIZE * _POINT, title, TITLE_SIZE, bold=True)
+        drawing.height += TITLE_SIZE * _POINT
+        drawing.texts.append(
+            Text(_MARGIN, drawing.height - 0.5 * TITLE_SIZE * _POINT, title, TITLE_SIZE, bold=True)
         )
-        plan.width = max(plan.width, _text_width(title, TITLE_SIZE, bold=True) + 2 * _MARGIN)
-        plan.height += 0.2
+        drawing.width = max(drawing.width, _text_width(title, TITLE_SIZE, bold=True) + 2 * _MARGIN)
+        drawing.height += 0.2
     depth = 1 + tree_layout(forest.parents)[:, 0].max()
     widest = _WIDEST_IF_DEEP if depth >= _DEEP else _WIDEST_NAME
     sized = [_sized(forest, i, wrapped(name, widest)) for i, name in enumerate(names)]
     in_trees = [i for i in forest.order if not forest.is_lone(i)]
     if in_trees:
-        _add_trees(plan, forest, in_trees, sized, gains, signs)
-    _add_lone(plan, [sized[i] for i in forest.order if forest.is_lone(i)])
-    _add_legend(plan, gains, signs)
-    plan.height += _MARGIN
-    return plan
+        _add_trees(drawing, forest, in_trees, sized, gains, signs)
+    _add_lone(drawing, [sized[i] for i in forest.order if forest.is_lone(i)])
+    _add_legend(drawing, gains, signs)
+    drawing.height += _MARGIN
+    return drawing
 
 
 # ---------------------------------------------------------------------------------- the trees
@@ -127,7 +126,12 @@ def _sized(forest: Forest, i: int, text: str) -> Box:
 
 
 def _add_trees(
-    plan: Plan, forest: Forest, labels: list[int], sized: list[Box], gains: Array, signs: Indices
+    drawing: Drawing,
+    forest: Forest,
+    labels: list[int],
+    sized: list[Box],
+    gains: Array,
+    signs: Indices,
 ) -> None:
     layout = tree_layout(forest.parents)
     notes = [strength_note(gain) for gain in gains]
@@ -139,7 +143,7 @@ def _add_trees(
     drop = -_TREE_GAP
     for i in labels:  # parents before their children
         drop += _TREE_GAP if forest.parents[i] == ROOT else 0.0
-        y = plan.height + (layout[i, 1] + 0.5) * pitch + drop
+        y = drawing.height + (layout[i, 1] + 0.5) * pitch + drop
         column, box = int(layout[i, 0]), sized[i]
         # as wide as the column, so that arrows bend right where they leave the box
         extent = right[column] - left[column]
@@ -149,17 +153,17 @@ def _add_trees(
         above = boxes[forest.parents[i]]
         start, end = (above.x + above.width, above.y), (left[column], y)
         width = _arc_width(gains[i], gains)
-        plan.arcs.append(Arc(start, start[0] + _CURVE, end, width, int(signs[i])))
+        drawing.arcs.append(Arc(start, start[0] + _CURVE, end, width, int(signs[i])))
         if notes[i]:
             height = y - 0.5 * width * _POINT - 0.6 * NOTE_SIZE * _POINT
-            plan.texts.append(
+            drawing.texts.append(
                 Text(left[column] - _HEAD, height, notes[i], NOTE_SIZE, align="right")
             )
-    plan.boxes.extend(boxes.values())
-    plan.arcs.sort(key=lambda arc: -arc.width)  # thin ones on top, where siblings leave a box
+    drawing.boxes.extend(boxes.values())
+    drawing.arcs.sort(key=lambda arc: -arc.width)  # thin ones on top, where siblings leave a box
     n_rows = 1 + max(layout[i, 1] for i in labels)
-    plan.height += n_rows * pitch + drop
-    plan.width = max(plan.width, right[-1] + _MARGIN)
+    drawing.height += n_rows * pitch + drop
+    drawing.width = max(drawing.width, right[-1] + _MARGIN)
 
 
 def _columns(
@@ -191,35 +195,35 @@ def _arc_width(gain: float, gains: Array) -> float:
 # ------------------------------------------------------------------- lone labels and the legend
 
 
-def _add_lone(plan: Plan, lone: list[Box]) -> None:
+def _add_lone(drawing: Drawing, lone: list[Box]) -> None:
     """Set labels without any arc side by side, in as many rows as they need."""
     if not lone:
         return
     tallest = max(box.height for box in lone)
-    plan.width = max(plan.width, max(box.width for box in lone) + 2 * _MARGIN)
-    if plan.boxes:
-        plan.height += _TREE_GAP
+    drawing.width = max(drawing.width, max(box.width for box in lone) + 2 * _MARGIN)
+    if drawing.boxes:
+        drawing.height += _TREE_GAP
     else:
         # no tree gives the width: about as wide as high
         area = sum(box.width + _LONE_GAP for box in lone) * (tallest + _ROW_GAP)
-        plan.width = max(plan.width, 1.3 * area**0.5)
-    x, y = _MARGIN, plan.height + 0.5 * (tallest + _ROW_GAP)
+        drawing.width = max(drawing.width, 1.3 * area**0.5)
+    x, y = _MARGIN, drawing.height + 0.5 * (tallest + _ROW_GAP)
     for box in lone:
-        if x > _MARGIN and x + box.width > plan.width - _MARGIN:
+        if x > _MARGIN and x + box.width > drawing.width - _MARGIN:
             x, y = _MARGIN, y + tallest + _ROW_GAP
-        plan.boxes.append(Box(x, y, box.width, box.height, box.text, box.kind))
+        drawing.boxes.append(Box(x, y, box.width, box.height, box.text, box.kind))
         x += box.width + _LONE_GAP
-    plan.height = y + 0.5 * (tallest + _ROW_GAP)
+    drawing.height = y + 0.5 * (tallest + _ROW_GAP)
 
 
-def _add_legend(plan: Plan, gains: Array, signs: Indices) -> None:
+def _add_legend(drawing: Drawing, gains: Array, signs: Indices) -> None:
     """Explain the marks that occur in this figure, and no others."""
     size, swatch, pad = NOTE_SIZE, 0.32, 0.08
     entries: list[tuple[BoxKind | int | None, str]] = []
-    kinds = {box.kind for box in plan.boxes}
+    kinds = {box.kind for box in drawing.boxes}
     explained: tuple[tuple[BoxKind, str], ...] = (("root", "root"), ("lone", "label without arrow"))
     entries += [(kind, text) for kind, text in explained if kind in kinds]
-    drawn = {arc.sign for arc in plan.arcs}
+    drawn = {arc.sign for arc in drawing.arcs}
     if drawn - {0}:
         words = ((1, "attract"), (-1, "repel"), (0, "neither"))
         entries += [(sign, text) for sign, text in words if sign in drawn]
@@ -228,19 +232,19 @@ def _add_legend(plan: Plan, gains: Array, signs: Indices) -> None:
     if not entries:
         return
     line = 2.2 * size * _POINT
-    x, y = _MARGIN, plan.height + 0.1 + 0.5 * line
+    x, y = _MARGIN, drawing.height + 0.1 + 0.5 * line
     for mark, text in entries:
         shift = 0.0 if mark is None else swatch + pad
         length = _text_width(text, size) + shift
-        if x > _MARGIN and x + length > plan.width - _MARGIN:
+        if x > _MARGIN and x + length > drawing.width - _MARGIN:
             x, y = _MARGIN, y + line
         if isinstance(mark, int):
-            plan.arcs.append(Arc((x, y), x, (x + swatch, y), _PLAIN + 0.5, mark))
+            drawing.arcs.append(Arc((x, y), x, (x + swatch, y), _PLAIN + 0.5, mark))
         elif mark is not None:
-            plan.boxes.append(Box(x, y, swatch, 1.2 * size * _POINT, "", mark))
-        plan.texts.append(Text(x + shift, y, text, size))
+            drawing.boxes.append(Box(x, y, swatch, 1.2 * size * _POINT, "", mark))
+        drawing.texts.append(Text(x + shift, y, text, size))
         x += length + 0.25
-    plan.height = y + 0.5 * line
+    drawing.height = y + 0.5 * line
 
 
 # ----------------------------------------------------------------------------------------- text

@@ -7,10 +7,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from colabel.report._study.graph_layout import BOX, LONGEST, Layout, lay_out
-from colabel.report._study.markup import Html, counted, cut, details, paragraph, tag
-from colabel.report._study.numbers import fixed, signed
-from colabel.report._study.tables import Column, Field, table
+from colabel.report._html.graph_layout import BOX, LONGEST, Layout, lay_out
+from colabel.report._html.markup import Html, counted, cut, details, paragraph, tag
+from colabel.report._html.numbers import fixed, signed
+from colabel.report._html.tables import Column, Field, table
 
 _MOST_DRAWN = 200
 _NARROWEST, _WIDEST = 1.0, 7.0

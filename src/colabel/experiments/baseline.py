@@ -27,7 +27,7 @@ class LabelFrequencies(JointClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from colabel.tables._baseline import LabelFrequencies
+    >>> from colabel.experiments.baseline import LabelFrequencies
     >>> model = LabelFrequencies().fit(np.zeros((3, 1)), [[0, 1], [1, 1], [0, 1]])
     >>> model.predict_proba(np.zeros((1, 1))).round(2)
     array([[0.4, 0.8]])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
-from colabel.datasets import DatasetError
+from colabel.datasets.dataset import DatasetError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from colabel.datasets.dataset import Features
 
     Texts = NDArray[np.object_]
+
+
+Storage: TypeAlias = Literal["number", "text"]
+"""How a column is held."""
 
 
 class TableError(DatasetError):
@@ -122,6 +126,9 @@ class Frame:
         """Return some of the rows."""
         texts = {name: column[index] for name, column in self.texts.items()}
         return Frame(self.numbers[index], self.number_names, texts)
+
+    def __getitem__(self, index: NDArray[Any] | slice) -> Frame:
+        return self.rows(index)
 
     def without(self, names: Sequence[str]) -> Frame:
         """Return the frame without some of its columns."""

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from colabel.datasets.readers._arff_header import Header, read_header
+from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.datasets.readers._arff_rows import Columns, read_rows
-from colabel.datasets.readers._encode import is_number, numbers_of
-from colabel.datasets.readers._text import lines_of, open_text
-from colabel.tables.frame import Frame, TableError
+from colabel.datasets.readers.arff_header import Header, read_header
+from colabel.datasets.readers.encode import is_number, numbers_of
+from colabel.datasets.readers.text import lines_of, open_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,13 +42,11 @@ class ArffSource:
         """Names of the columns."""
         return tuple(attribute.name for attribute in self.header.attributes)
 
-    def storage(self) -> dict[str, Literal["number", "text"]]:
+    def storage(self) -> dict[str, Storage]:
         """Return what the header declares: two numbers or yes and no are a number."""
         return {a.name: "number" if is_number(a) else "text" for a in self.header.attributes}
 
-    def chunks(
-        self, storage: Mapping[str, Literal["number", "text"]], n_rows: int
-    ) -> Iterator[Frame]:
+    def chunks(self, storage: Mapping[str, Storage], n_rows: int) -> Iterator[Frame]:
         """Read the columns in `storage`, n_rows at a time."""
         attributes = self.header.attributes
         for attribute in attributes:
@@ -78,7 +76,7 @@ class ArffSource:
         self,
         values: Features,
         columns: Columns,
-        storage: Mapping[str, Literal["number", "text"]],
+        storage: Mapping[str, Storage],
     ) -> Frame:
         attributes = self.header.attributes
         numeric = [j for j, a in enumerate(attributes) if storage.get(a.name) == "number"]
