@@ -23,7 +23,7 @@ from numpy.random import Generator
 from sklearn.pipeline import make_pipeline
 
 from benchmarks._common import machine, parser, print_table
-from colabel import BayesNetwork, LDSMixture
+from colabel import LDSMixture, LDSPosterior
 from colabel.datasets import iterative_stratification, load
 from colabel.decide import decide
 from colabel.learn.lds import DependencySets, FeatureColumns, LDSNetwork
@@ -80,7 +80,7 @@ def recovery(seed: int) -> None:
             if not rounds:
                 found, truth = skeleton(model.network_), skeleton(network.sets.parents)
                 arcs.append((len(found & truth), len(found - truth), len(truth)))
-        best = BayesNetwork(joint.space, network, X[test])
+        best = LDSPosterior(joint.space, network, X[test])
         figures["known model"].append(measures(best, decide(best), Y[test], 0.0))
     header = ["model", "F1-label", "multi-label accuracy", "exact match", "log-loss", "s a fold"]
     rows = [[name, *(f"{m:.4f}" for m in np.mean(f, axis=0))] for name, f in figures.items()]

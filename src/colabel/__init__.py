@@ -1,16 +1,19 @@
 """colabel learns P(y | x) for many labels at once, and answers any question about it."""
 
+from typing import Any
+
 from colabel._version import __version__
 from colabel.decide import decide
 from colabel.joint import (
-    BayesNetwork,
     Chain,
     Independent,
     Joint,
+    LDSPosterior,
     Mixture,
     PairwiseField,
     TopK,
     Tree,
+    VectorList,
 )
 from colabel.labels import LabelSpace
 from colabel.models import (
@@ -39,7 +42,6 @@ __all__ = [
     "CTBN",
     "IBLR",
     "BayesNetEnsemble",
-    "BayesNetwork",
     "BinaryRelevance",
     "Chain",
     "ClassifierChain",
@@ -48,6 +50,7 @@ __all__ = [
     "Independent",
     "Joint",
     "LDSMixture",
+    "LDSPosterior",
     "LabelSpace",
     "MLkNN",
     "MaxMarginOutputCoding",
@@ -60,9 +63,18 @@ __all__ = [
     "ThresholdedClassifier",
     "TopK",
     "Tree",
+    "VectorList",
     "__version__",
     "decide",
     "joint_of",
     "load",
     "save",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "BayesNetwork":
+        from colabel import joint
+
+        return joint.BayesNetwork  # an old name, which says so
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

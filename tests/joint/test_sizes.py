@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from colabel.joint import Independent, Tree
+from colabel.joint import Independent, Tree, VectorList
 from colabel.joint.base import Joint
 from tests.joint.oracle import Oracle, instances, make_space, random_log_table
 
@@ -55,6 +55,16 @@ def test_independent_labels_know_their_sizes(rng, n_labels):
     tables = [random_log_table(rng, (3, 2), "smooth") for _ in range(n_labels)]
     joint = Independent(make_space((2,) * n_labels), tables)
     oracle = Oracle.of_independent((2,) * n_labels, tables)
+    assert_sizes(joint.size_marginals(), oracle)
+
+
+def test_lists_of_vectors_know_their_sizes(rng):
+    parents = [-1, 0, 0, 1]
+    oracle = Oracle.of_tree((2,) * 4, parents, binary_tables(rng, parents, 3, "zeros"))
+    vectors = sorted(oracle.rows[0])
+    with np.errstate(divide="ignore"):
+        log_weights = np.log([[row[y] for y in vectors] for row in oracle.rows])
+    joint = VectorList(make_space((2,) * 4), vectors, log_weights)
     assert_sizes(joint.size_marginals(), oracle)
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from colabel import LDSMixture
-from colabel.joint import BayesNetwork
+from colabel.joint import LDSPosterior
 from colabel.labels import LabelSpace
 from colabel.learn.lds import EMOptions
 from colabel.learn.lds.rounds import learn_network
@@ -35,7 +35,7 @@ def test_rows_of_a_known_model_are_predicted_almost_as_well_as_by_the_model_itse
     network = random_network(rng, PARENTS, SIZES, N_VALUES, 16, sharpness=0.3)
     labels, features = draw_rows(network, 6000, rng)
     model = LDSMixture(None, smoothing=1.0, random_state=0).fit(features[:3000], labels[:3000])
-    truth = BayesNetwork(model.label_space_, network, features[3000:])
+    truth = LDSPosterior(model.label_space_, network, features[3000:])
     loss, best = (
         -joint.log_prob(labels[3000:]).mean() for joint in (model.joint(features[3000:]), truth)
     )

@@ -23,6 +23,7 @@ from colabel.joint._chain_search import (
     MonteCarlo,
     as_search,
 )
+from colabel.joint._impossible import fill_impossible
 from colabel.joint._user_terms import impossible_evidence
 from colabel.joint.base import Joint
 from colabel.labels import MISSING, LabelSpace
@@ -188,8 +189,7 @@ class Chain(Joint):
             rest = BranchAndBound().candidates(self.links.take(lacking), self._known[lacking], k)
             completed = grown.best_distinct(rest, len(lacking), k)
             codes[lacking], log_prob[lacking], count[lacking] = completed
-        for row in np.flatnonzero(count < k):
-            _fill_impossible(codes[row], int(count[row]), self.links.cardinalities)
+        fill_impossible(codes, count, self.links.cardinalities)
         return self._to_labels(codes), log_prob - self._evidence_mass()[:, None]
 
     def log_prob_codes(self, codes: Codes) -> Array:
@@ -297,18 +297,3 @@ def _at_least(least: int, **named: int) -> int:
     if value < least:
         raise ValueError(f"{name}={value!r} must be at least {least}.")
     return value
-
-
-def _fill_impossible(codes: Codes, count: int, cardinalities: tuple[int, ...]) -> None:
-    """Fill codes (k, d) behind the first `count` with vectors not yet listed, in place.
-
-    The k first vectors by code hold enough of them, `count` being at most k.
-    """
-    k = len(codes)
-    every = np.zeros((k + count, len(cardinalities)), dtype=np.int32)
-    rest = np.arange(k + count)
-    for position in range(len(cardinalities) - 1, -1, -1):
-        rest, every[:, position] = np.divmod(rest, cardinalities[position])
-    listed = {tuple(vector) for vector in codes[:count].tolist()}
-    new = [vector for vector in every[rest == 0].tolist() if tuple(vector) not in listed]
-    codes[count:] = new[: k - count]

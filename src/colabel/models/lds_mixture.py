@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes
 from colabel.decide import Decision
-from colabel.joint import BayesNetwork, Joint
-from colabel.joint.bayes_network import Inference, chosen_inference
+from colabel.joint import Joint, LDSPosterior
+from colabel.joint.lds import Inference, chosen_inference
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.lds import EMOptions
@@ -94,7 +94,7 @@ class LDSMixture(JointClassifier):
     max_rounds : int
         Most networks after the first; 0 learns from the training labels alone.
     inference : {"auto", "exact", "search", "coordinate ascent"}
-        How questions are answered, see `BayesNetwork`: exactly by writing out all label vectors
+        How questions are answered, see `LDSPosterior`: exactly by writing out all label vectors
         ("auto": up to 16,384 of them), by a search, or by coordinate ascent as published.
     decision : str or Decision
         Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
@@ -322,7 +322,7 @@ class LDSMixture(JointClassifier):
         return learn
 
     def _joint(self, X: Any) -> Joint:
-        return BayesNetwork(
+        return LDSPosterior(
             self.label_space_,
             self.parameters_,
             self.features_.codes(X),

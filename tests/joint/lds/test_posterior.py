@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from colabel.joint import BayesNetwork
-from colabel.joint import bayes_network as module
-from colabel.joint.bayes_network import chosen_inference
+from colabel.joint import LDSPosterior
+from colabel.joint.lds import chosen_inference
+from colabel.joint.lds import posterior as module
 from colabel.labels import MISSING
 from tests.joint.oracle import Oracle, make_space, random_evidence
 from tests.joint.test_against_enumeration import assert_same
@@ -48,7 +48,7 @@ def oracle_of(network, features):
 
 def make(network, features, inference="exact"):
     space = make_space(network.sets.cardinalities)
-    return BayesNetwork(space, network, features, inference=inference)
+    return LDSPosterior(space, network, features, inference=inference)
 
 
 def test_every_exact_answer(case, rng):
@@ -209,6 +209,6 @@ def test_the_way_to_answer_follows_the_number_of_vectors():
 def test_wrong_features_are_refused(rng, features, message):
     network = random_network(rng, ((), (0,)), (2, 2), (2, 2), 2)
     with pytest.raises(ValueError, match=message):
-        BayesNetwork(make_space((2, 2)), network, features)
+        LDSPosterior(make_space((2, 2)), network, features)
     with pytest.raises(ValueError, match=r"labels have \(2, 3\) values"):
-        BayesNetwork(make_space((2, 3)), network, np.zeros((2, 2), dtype=int))
+        LDSPosterior(make_space((2, 3)), network, np.zeros((2, 2), dtype=int))

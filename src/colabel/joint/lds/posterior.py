@@ -1,4 +1,4 @@
-"""BayesNetwork: labels of a generative network, given the features it generated."""
+"""LDSPosterior: labels of a generative network, given the features it generated."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from colabel.core.arrays import Array, Codes, Rows
 from colabel.core.threads import map_threads
 from colabel.joint._user_terms import impossible_evidence
-from colabel.joint._vector_lists import VectorList
 from colabel.joint.base import Joint
+from colabel.joint.vectors import VectorList
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.lds import LDSNetwork
 
-__all__ = ["BayesNetwork", "Inference"]
+__all__ = ["Inference", "LDSPosterior"]
 
 Answer = TypeVar("Answer")
 Inference = Literal["auto", "exact", "search", "coordinate ascent"]
@@ -29,7 +29,7 @@ Inference = Literal["auto", "exact", "search", "coordinate ascent"]
 MOST_ENUMERATED, MOST_ENTRIES = 2**14, 2**25
 MOST_POSSIBLE, MOST_POSSIBLE_ENTRIES = 2**18, 2**28
 _SCORES_AT_ONCE = 2**21
-_OWN_CODES_AT_ONCE = 2**23
+_OWN_CODES_AT_ONCE = 2**21
 
 
 class _Summary(NamedTuple):
@@ -40,7 +40,7 @@ class _Summary(NamedTuple):
     marginals: list[Array]
 
 
-class BayesNetwork(Joint):
+class LDSPosterior(Joint):
     r"""Labels of a generative network given the features: P(y | x) = P(y, x) / sum_y' P(y', x).
 
     This is the joint of the mixture over label dependency sets. There are three ways to answer:
@@ -88,7 +88,7 @@ class BayesNetwork(Joint):
     >>> X = Y @ np.array([[1, 0], [1, 2]])
     >>> joint = LDSMixture(bins=None).fit(X, Y).joint([[2, 2]])
     >>> joint
-    <BayesNetwork: 1 row, 2 labels, exact>
+    <LDSPosterior: 1 row, 2 labels, exact>
     >>> joint.mode()
     array([[1, 1]])
     >>> joint.how
@@ -128,9 +128,9 @@ class BayesNetwork(Joint):
         self._evidence = evidence
         self._n_jobs = n_jobs
 
-    def _with(self, features: Codes, evidence: Codes) -> BayesNetwork:
+    def _with(self, features: Codes, evidence: Codes) -> LDSPosterior:
         """Return a joint of other rows or evidence, answered the same way."""
-        joint = BayesNetwork.__new__(BayesNetwork)
+        joint = LDSPosterior.__new__(LDSPosterior)
         joint._set(self.space, self.network, features, evidence, self.inference, self._n_jobs)
         return joint
 
@@ -146,11 +146,7 @@ class BayesNetwork(Joint):
 
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
-        sizes = self.space.cardinalities[i], self.space.cardinalities[j]
-        if i == j:
-            return self.marginal_tables()[i][:, :, None] * np.eye(sizes[0])
-        parts = self._by_chunks(lambda listed, _: listed.table((i, j), sizes))
-        return np.concatenate(parts).reshape(self.n_rows, *sizes)
+        return np.concatenate(self._by_chunks(lambda listed, _: listed.pair_table(i, j)))
 
     def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,).
@@ -180,18 +176,17 @@ class BayesNetwork(Joint):
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
         k = self._at_most_all(k)
-        parts = self._by_chunks(lambda listed, _: listed.best(k))
-        codes = np.concatenate([found for found, _ in parts])
-        scores = np.concatenate([scores for _, scores in parts])
-        return codes.astype(np.int32), scores - self.log_partition()[:, None]
+        parts = self._by_chunks(lambda listed, _: listed.top_k_codes(k))
+        codes, log_prob = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return codes, log_prob
 
     def sample_codes(self, size: int, rng: Generator) -> Codes:
         """Return draws (size, n, d)."""
         uniform = rng.random((self.n_rows, size))
-        parts = self._by_chunks(lambda listed, chunk: listed.sampled(uniform[chunk]))
-        return np.concatenate(parts).transpose(1, 0, 2).astype(np.int32)
+        parts = self._by_chunks(lambda listed, chunk: listed.inverted(uniform[chunk]))
+        return np.concatenate(parts, axis=1)
 
-    def given_codes(self, evidence: Codes) -> BayesNetwork:
+    def given_codes(self, evidence: Codes) -> LDSPosterior:
         """Return the joint given the known entries of evidence (n, d)."""
         clash = np.flatnonzero(_contradictions(self._evidence, evidence))
         if clash.size:
@@ -199,7 +194,7 @@ class BayesNetwork(Joint):
         known = np.where(evidence == MISSING, self._evidence, evidence).astype(np.int32)
         return self._with(self._features, known)
 
-    def rows(self, index: Rows) -> BayesNetwork:
+    def rows(self, index: Rows) -> LDSPosterior:
         """Return the joint of some of the rows."""
         return self._with(self._features[index], self._evidence[index])
 
@@ -207,17 +202,14 @@ class BayesNetwork(Joint):
 
     @cached_property
     def _summary(self) -> _Summary:
-        sizes = self.space.cardinalities
-
-        def work(listed: VectorList, _: slice) -> _Summary:
-            best, _scores = listed.best(1)
-            tables = [listed.table((i,), (size,)) for i, size in enumerate(sizes)]
-            return _Summary(best[:, 0], listed.log_total(), tables)
-
-        parts = self._by_chunks(work)
-        tables = [np.concatenate(column) for column in zip(*(p[2] for p in parts), strict=True)]
-        best = np.concatenate([p.best for p in parts]).astype(np.int32)
-        return _Summary(best, np.concatenate([p.log_total for p in parts]), tables)
+        parts = self._by_chunks(
+            lambda listed, _: _Summary(
+                listed.mode_codes(), listed.log_total, listed.marginal_tables()
+            )
+        )
+        best, log_total, tables = zip(*parts, strict=True)
+        marginals = [np.concatenate(column) for column in zip(*tables, strict=True)]
+        return _Summary(np.concatenate(best), np.concatenate(log_total), marginals)
 
     @cached_property
     def _climbed(self) -> Codes:
@@ -235,7 +227,7 @@ class BayesNetwork(Joint):
         return np.where(better[:, None], from_first, from_seen)
 
     def _list(self, chunk: slice) -> VectorList:
-        """The vectors of some rows that count, with log P(y, x)."""
+        """The vectors of some rows that count, weighted by P(y, x)."""
         features, evidence = self._features[chunk], self._evidence[chunk]
         if self.exact:
             shared, scores = self.network.every_vector(features)
@@ -244,7 +236,8 @@ class BayesNetwork(Joint):
             shared = self.network.vectors
             own, of_own = self.network.neighbours(features, self._climbed[chunk], evidence=evidence)
             scores = np.concatenate([self.network.seen_scores(features), of_own], axis=1)
-        return VectorList(shared, own, scores).agreeing(evidence)
+        listed = VectorList.of_shared_and_own(self.space, shared, own, scores)
+        return listed.agreeing(evidence)
 
     def _by_chunks(self, work: Callable[[VectorList, slice], Answer]) -> list[Answer]:
         if self.exact:
