@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from colabel.decide import DECISIONS, F1, Hamming, Jaccard, Subset, decide
-from colabel.joint import Independent, Tree
+from colabel.joint import Chain, Independent, Mixture, Tree, sizes
+from colabel.joint.chain import TableLinks
+from colabel.joint.exactness import APPROXIMATE
 from colabel.labels import LabelSpace
 from tests.joint.oracle import random_log_table
 
@@ -127,7 +129,7 @@ def test_ties_go_to_smaller_sets_and_earlier_labels():
 class Hidden(Tree):
     """A tree that does not know its size marginals and claims to be approximate."""
 
-    exact = False
+    exact = APPROXIMATE
 
     def rows(self, index):
         hidden = Hidden.__new__(Hidden)
@@ -254,3 +256,23 @@ def test_what_is_no_decision(tree):
         decide(tree, lambda joint: np.zeros(3, dtype=np.int32))
     with pytest.raises(ValueError, match="float64"):
         decide(tree, lambda joint: np.zeros((40, 3)))
+
+
+def test_f1_on_a_greedy_chain_uses_its_exact_sums(rng, monkeypatch):
+    """Twelve labels: too many for all vectors of any family, few enough for a chain's sums."""
+    d = 12
+    tables = [
+        np.log(rng.dirichlet(np.ones(2), size=(4, *(2,) * position))) for position in range(d)
+    ]
+    order = rng.permutation(d)
+    joint = Chain(make_space((2,) * d), order, TableLinks.of(tables), inference="greedy")
+    assert "mode" not in joint.exact
+    monkeypatch.setattr(sizes, "draws_of", None)  # nothing may be drawn
+    vectors = sizes.all_vectors(d)
+    each = (np.broadcast_to(y, (4, d)) for y in vectors)
+    prob = np.exp(np.stack([joint.log_prob_codes(y) for y in each], axis=1))
+    found, expected = joint.size_marginals(), sizes.sizes_of_vectors(vectors, prob)
+    np.testing.assert_allclose(found.size, expected.size, atol=1e-12)
+    np.testing.assert_allclose(found.with_label, expected.with_label, atol=1e-12)
+    mixture = Mixture([joint, joint.given_codes(np.full((4, d), -1, dtype=np.int32))])
+    np.testing.assert_array_equal(decide(mixture, "f1"), decide(joint, "f1"))

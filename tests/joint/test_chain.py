@@ -75,7 +75,7 @@ def possible_evidence(joint, oracle, rng, known=0.4):
 @given(chains(), EXACT)
 def test_every_answer(instance, inference):
     joint, oracle, rng = build(instance, inference=inference)
-    assert joint.exact
+    assert joint.exact.all
     assert_same(joint, oracle, rng)
 
 
@@ -85,7 +85,7 @@ def test_every_answer_given_evidence(instance, inference):
     joint, oracle, rng = build(instance, inference=inference)
     evidence = possible_evidence(joint, oracle, rng)
     conditioned = joint.given_codes(evidence)
-    assert conditioned.exact
+    assert conditioned.exact.all
     assert_same(conditioned, oracle.given(evidence), rng)
 
 
@@ -104,7 +104,8 @@ def test_conditioning_in_two_steps_is_conditioning_once(instance):
 @given(chains(), st.sampled_from(["greedy", BeamSearch(2), EpsilonSearch(0.2), MonteCarlo(5)]))
 def test_approximate_searches_obey_evidence_and_score_rightly(instance, inference):
     joint, oracle, rng = build(instance, inference=inference)
-    assert not joint.exact
+    assert "mode" not in joint.exact
+    assert {"sums", "log_prob"} <= joint.exact
     evidence = possible_evidence(joint, oracle, rng)
     conditioned, expected = joint.given_codes(evidence), oracle.given(evidence)
     for k in (1, 3):
@@ -219,9 +220,27 @@ def smooth(seed=0, cardinalities=(2, 3, 2, 2), n_rows=3):
     return cardinalities, order, tables, rng
 
 
+def test_a_search_cut_short_says_so():
+    joint, *_ = build(smooth(), inference=BranchAndBound(max_prefixes=1))
+    assert joint.exact.all
+    with pytest.warns(RuntimeWarning, match="stopped at 1 prefixes"):
+        joint.mode_codes()
+    assert joint.exact == {"sums", "log_prob"}
+    assert "cut short in" in joint.how
+
+
+def test_rows_keep_the_probability_of_the_evidence(monkeypatch):
+    joint, *_ = build(smooth())
+    known = joint.given({"y1": 1})
+    expected = known._evidence_mass()[[2, 0]]
+    part = known[[2, 0]]
+    monkeypatch.setattr(sums, "log_mass", None)  # it was summed before
+    np.testing.assert_array_equal(part._evidence_mass(), expected)
+
+
 def test_sums_by_sampling_come_close_and_say_so():
     joint, oracle, _ = build(smooth(), limit=1, n_samples=20_000)
-    assert not joint.exact
+    assert joint.exact == {"mode", "log_prob"}
     assert "20000 draws" in joint.how
     for table, expected in zip(joint.marginal_tables(), oracle.marginals(), strict=True):
         np.testing.assert_allclose(table, expected, atol=0.02)

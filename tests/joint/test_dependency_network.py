@@ -10,6 +10,7 @@ import pytest
 from colabel.decide import decide
 from colabel.joint import DependencyNetwork, LinearConditionals
 from colabel.joint._gibbs_diagnostics import effective_sample_size
+from colabel.joint.exactness import APPROXIMATE
 from colabel.labels import MISSING
 from tests.joint.networks import Opaque, oracle_of, random_network
 from tests.joint.oracle import make_space, random_evidence
@@ -222,7 +223,7 @@ def test_large_runs_are_diagnosed_in_blocks(monkeypatch):
 
 def test_the_joint_says_what_it_is():
     joint = build(random_network(np.random.default_rng(0), 2, (2, 2)), n_chains=3)
-    assert not joint.exact
+    assert joint.exact == APPROXIMATE
     assert joint.how.startswith("Approximate: Gibbs sampling, 3 chain(s) a row, 100 sweeps")
     assert repr(joint) == "<DependencyNetwork: 2 rows, 2 labels, approximate>"
     with pytest.raises(NotImplementedError, match="entropy"):

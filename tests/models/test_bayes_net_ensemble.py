@@ -85,7 +85,7 @@ def test_the_joint_is_the_geometric_mean_of_the_members(fitted, rows):
         pooled = np.prod([[m[y] for y in vectors] for m in members], axis=0) ** (1 / 3)
         pooled /= pooled.sum()
         joint = fitted.joint(x[None])
-        assert joint.exact
+        assert joint.exact.all
         found = [joint.log_prob(np.array(y))[0] for y in vectors]
         np.testing.assert_allclose(found, np.log(pooled), atol=1e-9)
         assert tuple(joint.mode()[0]) == vectors[int(pooled.argmax())]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numba import njit
@@ -42,6 +42,11 @@ class Links(Protocol):
     @property
     def cardinalities(self) -> tuple[int, ...]:
         """Number of values of the label at each position, (d,)."""
+        ...
+
+    @property
+    def costly(self) -> bool:
+        """Whether asking is far more work than a few sums: then searches ask on request only."""
         ...
 
     def log_prob(self, rows: Indices, prefix: Codes) -> Array:
@@ -102,6 +107,7 @@ class TableLinks:
     """
 
     tables: tuple[Array, ...]
+    costly: ClassVar[bool] = False
 
     @classmethod
     def of(cls, tables: Sequence[ArrayLike]) -> TableLinks:
@@ -262,6 +268,7 @@ class LinearLinks:
     """Links that are linear in x and in the labels before: no product with X after the first."""
 
     links: tuple[LinearLink, ...]
+    costly: ClassVar[bool] = False
 
     @classmethod
     def of_models(
@@ -330,6 +337,7 @@ class EstimatorLinks:
     X: Any  # (n, p) dense or CSR
     order: Indices
     label_cardinalities: tuple[int, ...]  # in label order, as the classifiers were taught
+    costly: ClassVar[bool] = True
 
     @property
     def n_rows(self) -> int:

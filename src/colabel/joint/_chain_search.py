@@ -13,11 +13,11 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.joint import _chain_prefixes as grown
 from colabel.joint._chain_draws import draw_vectors, shared_uniforms
 from colabel.joint._chain_grid import alike, grid
@@ -28,7 +28,23 @@ ENUMERATION_LIMIT = 1 << 16  # label vectors of one row that are written out
 MAX_PREFIXES = 1_000_000  # prefixes of one row that an exact search visits before it gives up
 
 _SEED_WIDTH = 4  # beam that finds the first bound of an exact search
+_USUAL_WIDTH = 1024  # prefixes of a row and length for which a listing plans its memory
 _SLACK = 1e-9  # nats; the same prefix may differ by rounding between two calls of a classifier
+
+
+class Found(NamedTuple):
+    """What a search came back with.
+
+    Attributes
+    ----------
+    vectors : Prefixes
+        Complete vectors, among them those the search takes for the k best of each row.
+    cut : (n,)
+        Rows in which a search for the very best was stopped before its end.
+    """
+
+    vectors: Prefixes
+    cut: Flags
 
 
 class ChainSearch(Protocol):
@@ -44,8 +60,8 @@ class ChainSearch(Protocol):
         """One sentence for `Joint.how`."""
         ...
 
-    def candidates(self, links: Links, known: Codes, k: int) -> Prefixes:
-        """Return complete vectors, among them those the search takes for the k best of each row.
+    def candidates(self, links: Links, known: Codes, k: int) -> Found:
+        """Return the best vectors of each row.
 
         Parameters
         ----------
@@ -83,13 +99,17 @@ class BeamSearch:
             return "Modes by greedy search: label by label, the most probable value each time."
         return f"Modes by beam search of width {self.width}."
 
-    def candidates(self, links: Links, known: Codes, k: int) -> Prefixes:
+    def candidates(self, links: Links, known: Codes, k: int) -> Found:
         """See `ChainSearch.candidates`."""
         width = max(self.width, k)
         rows = np.arange(links.n_rows)
         chunks = grown.row_chunks(rows, width, len(links.cardinalities))
         found = [_beam(links, known, part, width) for part in chunks]
-        return grown.joined([grown.nothing(known.shape[1]), *found])
+        return _uncut(links, grown.joined([grown.nothing(known.shape[1]), *found]))
+
+
+def _uncut(links: Links, vectors: Prefixes) -> Found:
+    return Found(vectors, np.zeros(links.n_rows, dtype=bool))
 
 
 def _beam(links: Links, known: Codes, rows: Indices, width: int) -> Prefixes:
@@ -97,11 +117,15 @@ def _beam(links: Links, known: Codes, rows: Indices, width: int) -> Prefixes:
     for _ in links.cardinalities:
         table = children(links, prefixes, known)
         grown_all = prefixes.grow(table, table > -np.inf)
-        order = np.lexsort((-grown_all.log_prob, grown_all.rows))
-        ranked = order[grown.rank_in_row(grown_all.rows[order]) < width]
-        # back in the order of codes, so that ties always go to the smaller code
-        prefixes = grown_all.take(np.sort(ranked))
+        prefixes = _most_probable(grown_all, width)
     return prefixes
+
+
+def _most_probable(prefixes: Prefixes, width: int) -> Prefixes:
+    """Return the `width` most probable prefixes of each row; in a tie the smaller code stays."""
+    order = np.lexsort((-prefixes.log_prob, prefixes.rows))
+    ranked = order[grown.rank_in_row(prefixes.rows[order]) < width]
+    return prefixes.take(np.sort(ranked))  # in the order of codes again
 
 
 @dataclass(frozen=True)
@@ -125,10 +149,10 @@ class BranchAndBound:
         """See `ChainSearch.how`."""
         return "Modes exact, by branch and bound."
 
-    def candidates(self, links: Links, known: Codes, k: int) -> Prefixes:
+    def candidates(self, links: Links, known: Codes, k: int) -> Found:
         """See `ChainSearch.candidates`."""
         n_rows, d = links.n_rows, len(links.cardinalities)
-        best = BeamSearch(max(k, _SEED_WIDTH)).candidates(links, known, k)
+        best = BeamSearch(max(k, _SEED_WIDTH)).candidates(links, known, k).vectors
         bound = _kth(best, n_rows, k)
         ahead = _log_ahead(links, known)
         visited = np.zeros(n_rows, dtype=np.intp)
@@ -150,8 +174,33 @@ class BranchAndBound:
                 table = children(links, prefixes, known)
                 least = (bound - _SLACK - ahead[:, length + 1])[prefixes.rows, None]
                 stack.append(prefixes.grow(table, (table >= least) & (table > -np.inf)))
-        _warn_of_cut(int((visited > self.max_prefixes).sum()), self.max_prefixes)
-        return best
+        cut = visited > self.max_prefixes
+        _warn_of_cut(int(cut.sum()), self.max_prefixes)
+        return Found(best, cut)
+
+
+def above(links: Links, known: Codes, least: Array, width: int) -> Found:
+    """Return all vectors of log-probability at least `least` (n,), at most `width` of a row.
+
+    There are never more than exp(-least). Level by level, the prefixes that may still begin one
+    are kept; where there are more than `width` of a row, the most probable of them.
+    """
+    wanted = np.flatnonzero(least < np.inf)
+    least = least[:, None] - _SLACK - _log_ahead(links, known)
+    cut = np.zeros(links.n_rows, dtype=bool)
+    found = [grown.nothing(known.shape[1])]
+    for part in grown.row_chunks(wanted, min(width, _USUAL_WIDTH), known.shape[1]):
+        prefixes = grown.root(part)
+        for position in range(known.shape[1]):
+            table = children(links, prefixes, known)
+            reach = least[prefixes.rows, position + 1, None]
+            prefixes = prefixes.grow(table, (table >= reach) & (table > -np.inf))
+            count = np.bincount(prefixes.rows, minlength=links.n_rows)
+            if count.max(initial=0) > width:
+                cut |= count > width
+                prefixes = _most_probable(prefixes, width)
+        found.append(prefixes)
+    return Found(grown.joined(found), cut)
 
 
 def _log_ahead(links: Links, known: Codes) -> Array:
@@ -217,12 +266,12 @@ class EpsilonSearch:
             return BranchAndBound().how
         return f"Modes by epsilon-approximate search: exact where P(mode) > {self.epsilon:g}."
 
-    def candidates(self, links: Links, known: Codes, k: int) -> Prefixes:
+    def candidates(self, links: Links, known: Codes, k: int) -> Found:
         """See `ChainSearch.candidates`."""
         if self.exact:
             return BranchAndBound().candidates(links, known, k)
         d = len(links.cardinalities)
-        greedy = BeamSearch(1).candidates(links, known, 1)
+        greedy = BeamSearch(1).candidates(links, known, 1).vectors
         # the greedy vector is among those reached, so less probable prefixes cannot win
         bound = _kth(greedy, links.n_rows, 1) if k == 1 else np.full(links.n_rows, -np.inf)
         widest = min(
@@ -234,7 +283,7 @@ class EpsilonSearch:
             self._reached(links, known, part, bound - _SLACK)
             for part in grown.row_chunks(rows, widest * (1 if k == 1 else d), d)
         ]
-        return grown.joined([greedy, *parts])
+        return _uncut(links, grown.joined([greedy, *parts]))
 
     def _reached(self, links: Links, known: Codes, rows: Indices, least: Array) -> Prefixes:
         alive, led = grown.root(rows), grown.root(rows[:0])
@@ -276,7 +325,7 @@ class Exhaustive:
         """See `ChainSearch.how`."""
         return "Modes exact, by enumeration of all label vectors."
 
-    def candidates(self, links: Links, known: Codes, k: int) -> Prefixes:
+    def candidates(self, links: Links, known: Codes, k: int) -> Found:
         """See `ChainSearch.candidates`."""
         bits = grown.log_completions(known, links.cardinalities)
         vectors = 2.0 ** bits.max(initial=0.0)
@@ -290,7 +339,7 @@ class Exhaustive:
         for part in alike(np.arange(links.n_rows), known, bits):
             best = grid(links.take(part), known[part[0]], known.shape[1]).best(k)
             found.append(replace(best, rows=part[best.rows]))
-        return grown.joined(found)
+        return _uncut(links, grown.joined(found))
 
 
 @dataclass(frozen=True)
@@ -316,14 +365,14 @@ class MonteCarlo:
         """See `ChainSearch.how`."""
         return f"Modes: the most probable of {self.n_samples} sampled vectors."
 
-    def candidates(self, links: Links, known: Codes, k: int) -> Prefixes:
+    def candidates(self, links: Links, known: Codes, k: int) -> Found:
         """See `ChainSearch.candidates`."""
         rows = np.arange(links.n_rows)
         uniforms = shared_uniforms(self.n_samples, len(links.cardinalities), self.seed)
         chunks = grown.row_chunks(rows, self.n_samples, len(links.cardinalities))
         parts = [draw_vectors(links, known, part, uniforms).vectors for part in chunks]
         possible = grown.joined([grown.nothing(known.shape[1]), *parts])
-        return possible.take(possible.log_prob > -np.inf)
+        return _uncut(links, possible.take(possible.log_prob > -np.inf))
 
 
 SEARCHES: Mapping[str, Callable[[], ChainSearch]] = MappingProxyType(

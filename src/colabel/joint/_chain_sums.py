@@ -20,6 +20,7 @@ from colabel.joint import _chain_grid as gridded
 from colabel.joint import _chain_prefixes as grown
 from colabel.joint._chain_links import Links
 from colabel.joint._chain_prefixes import Prefixes, children
+from colabel.joint.sizes import SizeMarginals, sizes_of_vectors
 from colabel.labels import MISSING
 
 # Below 2^this prefixes a row, rows with different evidence are better summed together.
@@ -53,6 +54,11 @@ class Effort:
 def is_enumerable(links: Links, known: Codes, effort: Effort) -> Flags:
     """Rows (n,) whose label vectors that agree with `known` can all be enumerated."""
     return effort.allows(grown.log_completions(known, links.cardinalities))
+
+
+def is_mass_enumerable(links: Links, known: Codes, effort: Effort) -> Flags:
+    """Rows (n,) in which the probability of what is known can be enumerated."""
+    return effort.allows(_bits_before_last(links, known))
 
 
 def _bits_before_last(links: Links, known: Codes) -> Array:
@@ -208,6 +214,17 @@ def over_vectors(
         draws = _sampled(links.take(part), known[part], effort)
         result[part] = reduce(draws.vectors, draws.vector_weight, len(part))
     return result
+
+
+def size_marginals(links: Links, known: Codes) -> SizeMarginals:
+    """Size marginals of 0/1 labels in chain order, by enumeration."""
+    n_rows, d = known.shape
+    found = SizeMarginals(np.empty((n_rows, d + 1)), np.empty((n_rows, d, d + 1)))
+    bits = grown.log_completions(known, links.cardinalities)
+    for part in gridded.alike(np.arange(n_rows), known, bits):
+        every = gridded.grid(links.take(part), known[part[0]], d)
+        found.size[part], found.with_label[part] = sizes_of_vectors(every.codes, every.weight())
+    return found
 
 
 def _weighed(links: Links, known: Codes, length: int) -> tuple[Prefixes, Array]:

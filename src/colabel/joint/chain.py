@@ -21,11 +21,15 @@ from colabel.joint._chain_search import (
     EpsilonSearch,
     Exhaustive,
     MonteCarlo,
+    above,
     as_search,
 )
 from colabel.joint._impossible import fill_impossible
+from colabel.joint._listing import Listed
 from colabel.joint._user_terms import impossible_evidence
 from colabel.joint.base import Joint
+from colabel.joint.exactness import Exactness
+from colabel.joint.sizes import SizeMarginals
 from colabel.labels import MISSING, LabelSpace
 
 __all__ = [
@@ -44,6 +48,10 @@ __all__ = [
     "as_order",
     "as_search",
 ]
+
+
+# Vectors of a row that are listed for a mixture; fewer where a greedy chain asks classifiers.
+_MOST_LISTED, _FEW_LISTED = 4096, 64
 
 
 class Chain(Joint):
@@ -66,7 +74,8 @@ class Chain(Joint):
       evidence restricts the searches, which stay exact; sums weigh all the prefixes up to the
       last known label, or draws of them (importance weights) where there are more than `limit`.
 
-    `exact` says whether all the answers are exact; `how` says what is not.
+    `exact` names the questions answered exactly, and `how` says what is not. A search that was
+    cut short takes "mode" back: ask again after `mode` or `top_k`.
 
     Parameters
     ----------
@@ -147,9 +156,17 @@ class Chain(Joint):
         self._effort = effort
         self._known = known  # in chain order
         self._log_evidence: Array | None = None
-        enumerable = sums.is_enumerable(links, known, effort)
-        self.exact = search.exact and bool(enumerable.all())
-        self.how = f"{search.how} {self._how_sums(bool(enumerable.all()))}"
+        summed = bool(sums.is_enumerable(links, known, effort).all())
+        weighed = bool(sums.is_mass_enumerable(links, known, effort).all())
+        answers = {"mode": search.exact, "sums": summed, "log_prob": weighed}
+        self.exact = Exactness(question for question, exactly in answers.items() if exactly)
+        self.how = f"{search.how} {self._how_sums(summed)}"
+
+    def _take_back(self, n_cut: int) -> None:
+        """Say from now on that the search was cut short in some rows."""
+        if n_cut and "mode" in self.exact:
+            self.exact = self.exact.without("mode")
+            self.how += f" The search was cut short in {n_cut} rows: their modes are not proven."
 
     def _how_sums(self, enumerable: bool) -> str:
         if enumerable:
@@ -182,15 +199,27 @@ class Chain(Joint):
         """
         k = self._at_most_all(k)
         found = self.inference.candidates(self.links, self._known, k)
-        codes, log_prob, count = grown.best_distinct(found, self.n_rows, k)
+        self._take_back(int(found.cut.sum()))
+        codes, log_prob, count = grown.best_distinct(found.vectors, self.n_rows, k)
         lacking = np.flatnonzero(count < k)
         if lacking.size and not self.inference.exact:
             # an approximate search ran out of vectors; others may still be possible
             rest = BranchAndBound().candidates(self.links.take(lacking), self._known[lacking], k)
-            completed = grown.best_distinct(rest, len(lacking), k)
+            completed = grown.best_distinct(rest.vectors, len(lacking), k)
             codes[lacking], log_prob[lacking], count[lacking] = completed
         fill_impossible(codes, count, self.links.cardinalities)
         return self._to_labels(codes), log_prob - self._evidence_mass()[:, None]
+
+    @property
+    def lists_all(self) -> bool:
+        """Whether `listed_above` leaves no vector out, unless it says so."""
+        return self.inference.exact or not self.links.costly
+
+    def listed_above(self, least: Array) -> Listed:
+        """Return the vectors whose log-probability is at least `least` (n,) in their row."""
+        width = _MOST_LISTED if self.lists_all else _FEW_LISTED
+        found = above(self.links, self._known, least + self._evidence_mass(), width)
+        return Listed(found.vectors.rows, self._to_labels(found.vectors.codes), found.cut)
 
     def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d).
@@ -221,6 +250,12 @@ class Chain(Joint):
             return counts.reshape(n_rows, *shape)
 
         return sums.over_vectors(self.links, self._known, self._effort, count, shape)
+
+    def _size_marginals(self) -> SizeMarginals:
+        if "sums" not in self.exact:
+            return super()._size_marginals()
+        size, with_label = sums.size_marginals(self.links, self._known)
+        return SizeMarginals(size, with_label[:, np.argsort(self.order)])
 
     def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,)."""
@@ -254,7 +289,10 @@ class Chain(Joint):
 
     def rows(self, index: Rows) -> Chain:
         """Return the joint of some of the rows."""
-        return self._with(self.links.take(index), self._known[index])
+        joint = self._with(self.links.take(index), self._known[index])
+        if self._log_evidence is not None:
+            joint._log_evidence = self._log_evidence[index]
+        return joint
 
     def path_tables(self) -> list[Array]:
         """Return P(y_i | x, mode of the labels before it) for each label, arrays (n, K_i).

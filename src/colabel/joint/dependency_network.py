@@ -20,6 +20,7 @@ from colabel.joint._gibbs_random import apart, chain_keys, random_orders
 from colabel.joint._gibbs_runs import Plan, Run, run
 from colabel.joint._user_terms import codes_of_labels, impossible_evidence
 from colabel.joint.base import Joint
+from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.labels import MISSING, LabelSpace
 
 Marginals = Literal["best", "plain"]
@@ -91,7 +92,7 @@ class DependencyNetwork(Joint):
     True
     """
 
-    exact: bool = False
+    exact: Exactness = APPROXIMATE
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ from colabel.joint._gibbs_discrete import (
 )
 from colabel.joint.base import Joint
 from colabel.joint.dependency_network import check_conditionals, merged_evidence, shared_order
+from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.labels import MISSING, LabelSpace
 
 
@@ -64,7 +65,7 @@ class DiscreteDependencyNetwork(Joint):
     {'converged': 1, 'cycled': 0, 'capped': 0}
     """
 
-    exact: bool = False
+    exact: Exactness = APPROXIMATE
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from colabel.joint._tree_passes import draw, entropy_of, k_best
 from colabel.joint._user_terms import impossible_evidence
 from colabel.joint._wiring import ROOT, Wiring
 from colabel.joint.base import Joint
+from colabel.joint.exactness import EXACT, Exactness
 from colabel.joint.sizes import SizeMarginals, forest_sizes
 from colabel.labels import MISSING, LabelSpace
 
@@ -41,7 +42,7 @@ class Independent(Joint):
     ([[1, 0], [0, 0]], [0.63, 0.27])
     """
 
-    exact: bool = True
+    exact: Exactness = EXACT
     how: str = "Exact: the labels are independent, so each answer is a closed form."
 
     def __init__(self, space: LabelSpace, log_tables: Sequence[ArrayLike]) -> None:

@@ -20,6 +20,7 @@ from colabel.joint._field_tables import FieldTables, checked_field
 from colabel.joint._semiring import Best, KBest
 from colabel.joint._user_terms import impossible_evidence
 from colabel.joint.base import Joint
+from colabel.joint.exactness import APPROXIMATE, EXACT
 from colabel.labels import MISSING, LabelSpace
 
 
@@ -96,8 +97,8 @@ class PairwiseField(Joint):
         The edges, i < j, in ascending order; those of known labels are gone after `given`.
     engine : str
         Names of the engines in use, joined by " + ".
-    exact : bool
-        Whether all the answers are exact.
+    exact : Exactness
+        The questions answered exactly: all, or none.
     how : str
         What was chosen, in a sentence.
     report : FieldReport
@@ -178,7 +179,8 @@ class PairwiseField(Joint):
             Part(labels, engine_of(field.restricted(labels), options, row_keys))
             for labels in field.components()
         ]
-        self.exact = all(part.engine.exact for part in self._parts)
+        engines_exact = all(part.engine.exact for part in self._parts)
+        self.exact = EXACT if engines_exact else APPROXIMATE
         self.how = self._sentence()
 
     def _with(self, field: FieldTables, row_keys: NDArray[np.uint64]) -> PairwiseField:
@@ -236,7 +238,7 @@ class PairwiseField(Joint):
             counts[name] = counts.get(name, 0) + len(part.labels)
         listed = ", ".join(f"{name} ({count} labels)" for name, count in counts.items())
         listed = listed.replace("(1 labels)", "(1 label)")
-        if self.exact:
+        if self.exact.all:
             return f"Exact: {listed}."
         return f"Approximate: {listed}; log_prob uses an estimate of log Z, see report."
 
@@ -260,7 +262,7 @@ class PairwiseField(Joint):
         return [found[i] for i in range(self.space.n_labels)]
 
     def log_partition(self) -> Array:
-        """Return log Z of each row, shape (n,); an estimate where `exact` is False.
+        """Return log Z of each row, shape (n,); an estimate where `exact` lacks "sums".
 
         Raises
         ------
@@ -355,7 +357,7 @@ class PairwiseField(Joint):
 
         H = log Z - E[score].
         """
-        if not self.exact:
+        if "sums" not in self.exact:
             raise NotImplementedError(
                 f"The entropy needs exact marginals, but this field is answered by {self.engine}: "
                 "average -log_prob over sample(size), or raise `memory` for an exact engine."

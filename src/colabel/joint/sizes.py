@@ -76,10 +76,10 @@ def all_vectors(n_labels: int) -> Codes:
 def vector_probabilities(joint: Joint) -> Array:
     """P(y) of all the 0/1 vectors (n, 2^d), in the order of `all_vectors`.
 
-    Exact where the joint is, otherwise the frequencies of draws.
+    Exact where `log_prob` is, otherwise the frequencies of draws.
     """
     n_labels = joint.space.n_labels
-    if joint.exact:
+    if "log_prob" in joint.exact:
         each = (np.broadcast_to(y, (joint.n_rows, n_labels)) for y in all_vectors(n_labels))
         return np.exp(np.stack([joint.log_prob_codes(y) for y in each], axis=1))
     positions = draws_of(joint) @ (1 << np.arange(n_labels))
@@ -90,17 +90,24 @@ def vector_probabilities(joint: Joint) -> Array:
 
 def sizes_by_counting(joint: Joint) -> SizeMarginals:
     """Size marginals of any joint, from all its label vectors or from draws."""
-    if joint.exact and joint.space.n_labels <= MOST_ENUMERATED:
-        return _sizes_of_vectors(all_vectors(joint.space.n_labels), vector_probabilities(joint))
+    if "log_prob" in joint.exact and joint.space.n_labels <= MOST_ENUMERATED:
+        return sizes_of_vectors(all_vectors(joint.space.n_labels), vector_probabilities(joint))
     return _sizes_of_draws(draws_of(joint))
 
 
-def _sizes_of_vectors(codes: Codes, prob: Array) -> SizeMarginals:
+def sizes_of_vectors(codes: Codes, prob: Array) -> SizeMarginals:
     """Sum the probabilities (n, m) of vectors (m, d) that all rows share."""
     n_labels = codes.shape[1]
-    of_size = (codes.sum(axis=1)[:, None] == np.arange(n_labels + 1)).astype(np.float64)
-    with_label = np.stack([prob @ (of_size * codes[:, [i]]) for i in range(n_labels)], axis=1)
-    return SizeMarginals(prob @ of_size, with_label)
+    found = SizeMarginals(
+        np.zeros((len(prob), n_labels + 1)), np.zeros((len(prob), n_labels, n_labels + 1))
+    )
+    size = codes.sum(axis=1)
+    for s in range(n_labels + 1):
+        own = np.flatnonzero(size == s)
+        mass = prob[:, own]
+        found.size[:, s] = mass.sum(axis=1)
+        found.with_label[:, :, s] = mass @ codes[own].astype(np.float64)
+    return found
 
 
 def _sizes_of_draws(codes: Codes) -> SizeMarginals:

@@ -14,6 +14,7 @@ from colabel.joint._checks import checked_tables
 from colabel.joint._user_terms import impossible_evidence
 from colabel.joint._wiring import ROOT, Wiring
 from colabel.joint.base import Joint
+from colabel.joint.exactness import EXACT, Exactness
 from colabel.joint.sizes import SizeMarginals, forest_sizes
 from colabel.labels import LabelSpace
 
@@ -58,7 +59,7 @@ class Tree(Joint):
     (array([[1, 0]]), array([[0, 0]]))
     """
 
-    exact: bool = True
+    exact: Exactness = EXACT
     how: str = (
         "Exact: max-sum and sum-product passes over the tree, linear in the number of labels."
     )

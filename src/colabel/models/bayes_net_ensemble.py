@@ -109,7 +109,7 @@ class BayesNetEnsemble(JointClassifier):
     >>> model = BayesNetEnsemble(smoothing=1.0)
     >>> model = model.fit(data.X[:500], data.Y[:500], label_names=data.label_names)
     >>> joint = model.joint(data.X[1000:1001])
-    >>> joint.exact, joint.mode()
+    >>> joint.exact.all, joint.mode()
     (True, array([[1, 1, 0, 0, 0, 1, 0]]))
     >>> len(model.feature_parents_), model.feature_parents_[20]
     (64, (0, 5))

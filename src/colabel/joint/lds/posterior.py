@@ -15,6 +15,7 @@ from colabel.core.arrays import Array, Codes, Rows
 from colabel.core.threads import map_threads
 from colabel.joint._user_terms import impossible_evidence
 from colabel.joint.base import Joint
+from colabel.joint.exactness import APPROXIMATE, EXACT
 from colabel.joint.vectors import VectorList
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.lds import LDSNetwork
@@ -77,7 +78,7 @@ class LDSPosterior(Joint):
     ----------
     inference : str
         How questions are answered; never "auto".
-    exact : bool
+    exact : Exactness
     how : str
 
     Examples
@@ -122,7 +123,7 @@ class LDSPosterior(Joint):
         super().__init__(space, len(features))
         self.network = network
         self.inference = inference
-        self.exact = inference == "exact"
+        self.exact = EXACT if inference == "exact" else APPROXIMATE
         self.how = _sentence(inference, network)
         self._features = features
         self._evidence = evidence
@@ -138,7 +139,7 @@ class LDSPosterior(Joint):
 
     def mode_codes(self) -> Codes:
         """Return the codes (n, d) of the most probable vectors found."""
-        return self._summary.best if self.exact else self._climbed
+        return self._summary.best if self.inference == "exact" else self._climbed
 
     def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
@@ -229,7 +230,7 @@ class LDSPosterior(Joint):
     def _list(self, chunk: slice) -> VectorList:
         """The vectors of some rows that count, weighted by P(y, x)."""
         features, evidence = self._features[chunk], self._evidence[chunk]
-        if self.exact:
+        if self.inference == "exact":
             shared, scores = self.network.every_vector(features)
             own = np.empty((len(features), 0, self.space.n_labels), dtype=np.int32)
         else:
@@ -240,7 +241,7 @@ class LDSPosterior(Joint):
         return listed.agreeing(evidence)
 
     def _by_chunks(self, work: Callable[[VectorList, slice], Answer]) -> list[Answer]:
-        if self.exact:
+        if self.inference == "exact":
             step = _SCORES_AT_ONCE // math.prod(self.space.cardinalities)
         else:
             self._climbed  # noqa: B018 - found once, before the threads ask for it

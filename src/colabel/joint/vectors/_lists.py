@@ -6,7 +6,6 @@ As in a CSR matrix, the entries of row r stand at positions ``indptr[r]`` to ``i
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 
@@ -76,12 +75,6 @@ def merged_entries(
         indices[order][first],
         row_log_sum(log_weights[order], places),
     )
-
-
-def as_bytes(codes: Codes) -> NDArray[np.void]:
-    """Label vectors (m, d) as single values (m,) that can be sorted and compared."""
-    plain = np.ascontiguousarray(codes, dtype=np.int32)
-    return plain.view(np.dtype((np.void, plain.itemsize * plain.shape[1]))).ravel()
 
 
 def drawn_entries(prob: Array, indptr: Indices, uniform: Array) -> Indices:

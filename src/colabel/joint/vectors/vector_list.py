@@ -12,9 +12,12 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
+from colabel.joint._bytes import as_bytes
 from colabel.joint._impossible import fill_impossible
+from colabel.joint._listing import Listed
 from colabel.joint._user_terms import impossible_evidence
 from colabel.joint.base import Joint
+from colabel.joint.exactness import EXACT, Exactness
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.vectors import _lists as lists
 from colabel.labels import MISSING, LabelSpace
@@ -69,7 +72,7 @@ class VectorList(Joint):
     array([[0.6, 0. ]])
     """
 
-    exact: bool = True
+    exact: Exactness = EXACT
     how: str = "Exact: sums over a list of label vectors."
 
     def __init__(self, space: LabelSpace, vectors: ArrayLike, log_weights: ArrayLike) -> None:
@@ -170,9 +173,7 @@ class VectorList(Joint):
     ) -> None:
         codes = _checked_vectors(space, vectors)
         _check_weights(log_weights)
-        as_one, first, copy_of = np.unique(
-            lists.as_bytes(codes), return_index=True, return_inverse=True
-        )
+        as_one, first, copy_of = np.unique(as_bytes(codes), return_index=True, return_inverse=True)
         if len(as_one) < len(codes):
             codes, indices = codes[first], copy_of.ravel()[indices]
         merged = lists.merged_entries(indptr, indices.astype(np.int32), log_weights, len(codes))
@@ -264,7 +265,7 @@ class VectorList(Joint):
     def _log_prob_of_vectors(self, rows: Indices, codes: Codes) -> Array:
         """Log-probabilities (m,) of complete vectors (m, d), each in its own row."""
         sorted_vectors, order = self._sorted_vectors
-        wanted = lists.as_bytes(codes)
+        wanted = as_bytes(codes)
         place = np.minimum(np.searchsorted(sorted_vectors, wanted), len(order) - 1)
         key = self._row * len(order) + self.indices
         entry = np.searchsorted(key, rows * len(order) + order[place])
@@ -276,7 +277,7 @@ class VectorList(Joint):
 
     @cached_property
     def _sorted_vectors(self) -> tuple[NDArray[np.void], Indices]:
-        whole = lists.as_bytes(self.vectors)
+        whole = as_bytes(self.vectors)
         order = np.argsort(whole)
         return whole[order], order
 
@@ -303,6 +304,12 @@ class VectorList(Joint):
         log_prob[place] = self.log_weights[entry]
         fill_impossible(codes, np.diff(self.indptr), self.space.cardinalities)
         return codes, log_prob
+
+    def listed_above(self, least: Array) -> Listed:
+        """Return the vectors whose log-probability is at least `least` (n,) in their row."""
+        entry = np.flatnonzero(self.log_weights >= least[self._row])
+        nothing_cut = np.zeros(self.n_rows, dtype=bool)
+        return Listed(self._row[entry], self.vectors[self.indices[entry]], nothing_cut)
 
     def sample_codes(self, size: int, rng: Generator) -> Codes:
         """Return draws (size, n, d)."""
