@@ -9,6 +9,7 @@ from colabel.joint.base import Joint, TopK
 from colabel.joint.chain import Chain
 from colabel.joint.dependency_network import DependencyNetwork
 from colabel.joint.discrete_dependency_network import DiscreteDependencyNetwork
+from colabel.joint.exactness import Exactness
 from colabel.joint.independent import Independent
 from colabel.joint.lds import LDSPosterior
 from colabel.joint.mixture import Mixture
@@ -21,6 +22,7 @@ __all__ = [
     "Conditionals",
     "DependencyNetwork",
     "DiscreteDependencyNetwork",
+    "Exactness",
     "Independent",
     "Joint",
     "LDSPosterior",

@@ -10,14 +10,11 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
+from scipy.special import log_softmax
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
-from colabel.core.label_features import column_owner, label_columns
+from colabel.core.label_features import label_columns
 from colabel.labels import MISSING
-from colabel.learn.from_estimator import EstimatorModels
-from colabel.learn.glm import FittedTasks, loss_for
-from colabel.learn.glm.design import linear_scores
-from colabel.learn.linear import LinearModels
 
 # Features of (row, prefix) pairs that a classifier is shown at once, as numbers: 128 MiB.
 _NUMBERS_AT_ONCE = 1 << 24
@@ -199,8 +196,10 @@ class LinearLink:
         return gained
 
     def _softmax(self, scores: Array) -> Array:
-        fitted = FittedTasks(np.empty(0), self.floor[None], np.empty(0, dtype=bool), 0)
-        log_prob: Array = fitted.log_prob(loss_for(self.n_classes), scores.T[None])[0].T
+        seen = self.floor == 0
+        log_prob = np.empty(scores.shape)
+        log_prob[:, seen] = log_softmax(scores[:, seen], axis=1) + np.log1p(-self.floor.sum())
+        log_prob[:, ~seen] = np.log(self.floor[~seen])
         return log_prob
 
     def log_ceiling(self, before: Codes, n_values: Sequence[int]) -> Array:
@@ -270,24 +269,6 @@ class LinearLinks:
     links: tuple[LinearLink, ...]
     costly: ClassVar[bool] = False
 
-    @classmethod
-    def of_models(
-        cls, models: LinearModels, X: Any, order: Indices, cardinalities: Sequence[int]
-    ) -> LinearLinks:
-        """Links of models learned in label order, with the columns of all labels as extra."""
-        links: list[LinearLink | None] = [None] * len(order)
-        position_of = np.argsort(order)
-        for targets, n_classes, fitted in models.parts:
-            base = linear_scores(X, fitted.coef)
-            for i, target in enumerate(targets):
-                position = position_of[target]
-                of_labels = fitted.coef[i, :, X.shape[1] : -1].astype(np.float64)
-                gain = _label_gain(of_labels, order[:position], cardinalities)
-                links[position] = LinearLink(
-                    np.ascontiguousarray(base[i].T), gain, n_classes, fitted.floor[i]
-                )
-        return cls(tuple(link for link in links if link is not None))
-
     @property
     def n_rows(self) -> int:
         """See `Links.n_rows`."""
@@ -318,22 +299,19 @@ class LinearLinks:
         return LinearLinks(tuple(replace(link, base=link.base[rows]) for link in self.links))
 
 
-def _label_gain(coef: Array, before: Indices, cardinalities: Sequence[int]) -> Array:
-    """Turn the weights (S, e) of label columns into gains (k, V, S) of the labels `before`."""
-    owner = column_owner(cardinalities)
-    gain = np.zeros((len(before), max(cardinalities), coef.shape[0]))
-    for position, label in enumerate(before):
-        columns = np.flatnonzero(owner == label)
-        first = 1 if cardinalities[label] == 2 else 0  # two values share the column of the second
-        gain[position, first : first + len(columns)] = coef[:, columns].T
-    return gain
+class Classifier(Protocol):
+    """One conditional of any kind, asked about rows and the columns of the labels."""
+
+    def log_prob(self, X: Any, extra: Array | None = None) -> Array:
+        """Log-probabilities (m, K) of the values for rows X (m, p) and label columns (m, e)."""
+        ...
 
 
 @dataclass(frozen=True)
 class EstimatorLinks:
     """Links by any fitted classifiers; a level of the chain is one call of `predict_proba`."""
 
-    models: EstimatorModels
+    classifiers: Sequence[Classifier]  # in label order
     X: Any  # (n, p) dense or CSR
     order: Indices
     label_cardinalities: tuple[int, ...]  # in label order, as the classifiers were taught
@@ -352,7 +330,7 @@ class EstimatorLinks:
     def log_prob(self, rows: Indices, prefix: Codes) -> Array:
         """See `Links.log_prob`."""
         position = prefix.shape[1]
-        target = self.order[position]
+        target = int(self.order[position])
         table = np.empty((len(rows), self.label_cardinalities[target]))
         step = max(1, _NUMBERS_AT_ONCE // (self.X.shape[1] + len(self.order)))
         for start in range(0, len(rows), step):
@@ -360,7 +338,7 @@ class EstimatorLinks:
             codes = np.full((len(rows[part]), len(self.order)), MISSING, dtype=np.int32)
             codes[:, self.order[:position]] = prefix[part]
             extra = label_columns(codes, self.label_cardinalities)
-            table[part] = self.models.models[target].log_prob(self.X[rows[part]], extra)
+            table[part] = self.classifiers[target].log_prob(self.X[rows[part]], extra)
         return table
 
     def log_prob_grid(self, prefixes: Codes) -> Array:

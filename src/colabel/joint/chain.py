@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint import _chain_prefixes as grown
 from colabel.joint import _chain_sums as sums
-from colabel.joint._chain_links import EstimatorLinks, LinearLinks, Links, TableLinks
+from colabel.joint._chain_links import EstimatorLinks, LinearLink, LinearLinks, Links, TableLinks
 from colabel.joint._chain_prefixes import Prefixes
 from colabel.joint._chain_search import (
     ENUMERATION_LIMIT,
@@ -41,6 +41,7 @@ __all__ = [
     "EpsilonSearch",
     "EstimatorLinks",
     "Exhaustive",
+    "LinearLink",
     "LinearLinks",
     "Links",
     "MonteCarlo",
