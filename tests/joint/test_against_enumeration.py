@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colabel.joint import Independent, Tree, VectorList
-from colabel.joint import _tree_passes as passes
+from colabel.joint.tree import passes
 from tests.joint.oracle import Oracle, instances, make_space, random_evidence
 
 pytestmark = pytest.mark.filterwarnings("error")  # -inf must not warn anywhere

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colabel.joint import Chain, Independent, Mixture, PairwiseField, Tree, VectorList
-from colabel.joint import chain as chain_module
 from colabel.joint.chain import TableLinks
+from colabel.joint.chain import chain as chain_module
 from colabel.joint.exactness import APPROXIMATE
+from tests.joint.chain.test_chain import oracle_of
 from tests.joint.oracle import Oracle, make_space, random_evidence, random_log_table
 from tests.joint.test_against_enumeration import assert_best, assert_same
-from tests.joint.test_chain import oracle_of
 
 pytestmark = pytest.mark.filterwarnings("error")
 SETTINGS = settings(max_examples=60, deadline=None)

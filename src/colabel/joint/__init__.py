@@ -3,18 +3,19 @@
 import warnings
 from typing import Any
 
-from colabel.joint._gibbs import Conditionals
-from colabel.joint._gibbs_linear import LinearConditionals
 from colabel.joint.base import Joint, TopK
 from colabel.joint.chain import Chain
-from colabel.joint.dependency_network import DependencyNetwork
-from colabel.joint.discrete_dependency_network import DiscreteDependencyNetwork
 from colabel.joint.exactness import Exactness
-from colabel.joint.independent import Independent
+from colabel.joint.field import PairwiseField
+from colabel.joint.gibbs import (
+    Conditionals,
+    DependencyNetwork,
+    DiscreteDependencyNetwork,
+    LinearConditionals,
+)
 from colabel.joint.lds import LDSPosterior
 from colabel.joint.mixture import Mixture
-from colabel.joint.pairwise_field import PairwiseField
-from colabel.joint.tree import Tree
+from colabel.joint.tree import Independent, Tree
 from colabel.joint.vectors import VectorList
 
 __all__ = [

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Rows
 from colabel.joint._listing import Listed, listed_by_top_k
-from colabel.joint._user_terms import as_rows, codes_of_evidence, codes_of_labels
-from colabel.joint._views import as_html, as_text, marginals_frame, top_k_frame
 from colabel.joint.exactness import Exactness
 from colabel.joint.sizes import SizeMarginals, require_zero_one, sizes_by_counting
+from colabel.joint.user_terms import as_rows, codes_of_evidence, codes_of_labels
+from colabel.joint.views import as_html, as_text, marginals_frame, top_k_frame
 from colabel.labels import LabelSpace
 
 if TYPE_CHECKING:

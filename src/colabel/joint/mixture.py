@@ -11,11 +11,11 @@ from scipy.special import logsumexp
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint._bytes import as_bytes
-from colabel.joint._chain_prefixes import Prefixes, best_distinct
-from colabel.joint._user_terms import impossible_evidence
 from colabel.joint.base import Joint
+from colabel.joint.chain.prefixes import Prefixes, best_distinct
 from colabel.joint.exactness import APPROXIMATE, Exactness, common
 from colabel.joint.sizes import SizeMarginals
+from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace
 
 __all__ = ["Mixture"]

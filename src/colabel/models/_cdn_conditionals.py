@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from colabel.core.arrays import Array, Codes, Keys, Rows, is_sparse
 from colabel.core.label_features import column_owner, label_columns
 from colabel.joint import LinearConditionals
-from colabel.joint._gibbs_random import mix
+from colabel.joint.gibbs.random import mix
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 

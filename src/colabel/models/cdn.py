@@ -15,7 +15,7 @@ from colabel.core.arrays import Indices
 from colabel.core.label_features import label_columns
 from colabel.decide import Decision
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint
-from colabel.joint._gibbs_runs import Plan
+from colabel.joint.gibbs.runs import Plan
 from colabel.labels import MISSING
 from colabel.learn.conditional import ConditionalLearner, HeldOutScores, RowGroup, TrainingData
 from colabel.learn.from_estimator import EstimatorModels

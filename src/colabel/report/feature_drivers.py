@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.learn.lds.drivers import FeatureDrivers
+from colabel.models.lds.drivers import FeatureDrivers
 from colabel.report.label_graph import _require_matplotlib
 
 if TYPE_CHECKING:

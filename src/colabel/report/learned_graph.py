@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Indices
-from colabel.joint._views import require_pandas
+from colabel.joint.views import require_pandas
 from colabel.models._label_arcs import label_arcs
 from colabel.report.tree_shape import strength_note, tree_text
 

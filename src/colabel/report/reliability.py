@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array
-from colabel.joint._views import require_pandas
+from colabel.joint.views import require_pandas
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ import numpy as np
 from colabel.core.arrays import Array
 from colabel.decide import decide
 from colabel.joint import Joint
-from colabel.joint._views import label_set_text, named_set
+from colabel.joint.views import label_set_text, named_set
 from colabel.labels import MISSING, LabelSpace
 
 Vector = tuple[int, ...]

@@ -10,7 +10,7 @@ import numpy as np
 
 from colabel.decide import decide, resolve_decision
 from colabel.joint import Joint
-from colabel.joint._views import named_set
+from colabel.joint.views import named_set
 from colabel.labels import MISSING, LabelSpace
 from colabel.tables.columns import storage_of
 from colabel.tables.frame import Frame, TableError

@@ -13,9 +13,9 @@ from colabel.joint.exactness import APPROXIMATE
 from colabel.joint.lds import chosen_inference
 from colabel.joint.lds import posterior as module
 from colabel.labels import MISSING
+from tests.joint.lds.oracle import draw_rows, random_network, slow_copy
 from tests.joint.oracle import Oracle, make_space, random_evidence
 from tests.joint.test_against_enumeration import assert_same
-from tests.learn.lds.oracle import draw_rows, random_network, slow_copy
 
 pytestmark = pytest.mark.filterwarnings("error")
 

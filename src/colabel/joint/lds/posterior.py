@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Rows
 from colabel.core.threads import map_threads
-from colabel.joint._user_terms import impossible_evidence
 from colabel.joint.base import Joint
 from colabel.joint.exactness import APPROXIMATE, EXACT
+from colabel.joint.lds.network import LDSNetwork
+from colabel.joint.user_terms import impossible_evidence
 from colabel.joint.vectors import VectorList
 from colabel.labels import MISSING, LabelSpace
-from colabel.learn.lds import LDSNetwork
 
 __all__ = ["Inference", "LDSPosterior"]
 

@@ -15,10 +15,10 @@ from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
 from colabel.joint._bytes import as_bytes
 from colabel.joint._impossible import fill_impossible
 from colabel.joint._listing import Listed
-from colabel.joint._user_terms import impossible_evidence
 from colabel.joint.base import Joint
 from colabel.joint.exactness import EXACT, Exactness
 from colabel.joint.sizes import SizeMarginals
+from colabel.joint.user_terms import impossible_evidence
 from colabel.joint.vectors import _lists as lists
 from colabel.labels import MISSING, LabelSpace
 

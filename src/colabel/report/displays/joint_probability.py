@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.joint import Joint
-from colabel.joint._views import label_set_text, require_pandas
+from colabel.joint.views import label_set_text, require_pandas
 from colabel.models.wrapped import joint_of
 from colabel.report.displays._axes import ACCENT, INK, QUIET, axes_or_new
 
