@@ -436,15 +436,6 @@ def test_index():
             space.index(outside)
 
 
-def test_code_of():
-    space, _ = infer([["low", 1], ["high", 2]], names=["risk", "grade"])
-    assert space.code_of("risk", "low") == 1
-    assert space.code_of(1, np.int8(2)) == space.code_of("grade", 2.0) == 1
-    for value in ("medium", None, 1):
-        with pytest.raises(ValueError, match=r"'risk' cannot be .*values are 'high', 'low'"):
-            space.code_of("risk", value)
-
-
 def test_repr_names_a_few():
     assert repr(infer(np.eye(9))[0]).endswith("given as matrix: y0, y1, y2, y3, y4, y5, …)")
     assert repr(infer(["a", "b"])[0]) == "LabelSpace(1 class variable given as vector: y0[2])"

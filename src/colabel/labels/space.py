@@ -13,7 +13,7 @@ from scipy import sparse
 
 from colabel.core.arrays import Codes
 from colabel.labels._inference import Kind, infer_fields
-from colabel.labels.columns import MISSING, common_dtype, distinct, few, lookup, object_array, tidy
+from colabel.labels.columns import MISSING, common_dtype, distinct, few, lookup, tidy
 from colabel.labels.inputs import (
     Columns,
     LabelRows,
@@ -170,18 +170,6 @@ class LabelSpace:
         else:
             hint = f"positions go from 0 to {self.n_labels - 1}."
         raise KeyError(f"There is no label {name!r}: {hint}")
-
-    def code_of(self, name: str | int, value: Hashable) -> int:
-        """Code of one value of one variable; ValueError names the values it may take."""
-        i = self.index(name)
-        values, _ = tidy(object_array([value]), self.names[i])
-        code = int(lookup(self.classes[i], values)[0]) if len(values) else MISSING
-        if code == MISSING:
-            raise ValueError(
-                f"Label {self.names[i]!r} cannot be {value!r}: its values are "
-                f"{few(self.classes[i])}."
-            )
-        return code
 
     def encode(self, Y: Any) -> Codes:
         """(n, d) codes of labels of this space; NaN/None become MISSING (-1).

@@ -302,7 +302,7 @@ class LDSMixture(JointClassifier):
 
     def _structure_learner(self, data: TrainingData) -> StructureLearner:
         seed = self._seed()
-        # a proof for many labels takes long, and how far it gets depends on the machine
+        # many labels are searched in one way, whatever parts their graph falls into
         search: Search | Literal["auto"] = (
             "auto" if data.n_labels <= _MOST_PROVEN else "order search"
         )
