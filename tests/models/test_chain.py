@@ -12,6 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from colabel import ClassifierChain, ProbabilisticClassifierChain
+from colabel.joint.chain import BeamSearch
 from colabel.learn.conditional import TrainingData
 from colabel.models._chain_order import mutual_information, order_by_dependence
 
@@ -265,6 +266,7 @@ def test_wrong_parameters(problem, model_class, params, message):
         (ClassifierChain(train_on="both"), "train_on='both' is unknown"),
         (ProbabilisticClassifierChain(inference="best"), "inference='best' is unknown"),
         (ProbabilisticClassifierChain(inference="epsilon", epsilon=2), "epsilon=2 must be"),
+        (ProbabilisticClassifierChain(inference=BeamSearch(3)), "must be a name, such as 'exact'"),
         (ProbabilisticClassifierChain(inference="beam", beam_width=0), "beam_width=0 must be"),
     ],
 )

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.core.numeric import log_sum_exp
 from colabel.joint._bytes import as_bytes
 from colabel.joint.base import Joint
 from colabel.joint.chain.prefixes import Prefixes, best_distinct
@@ -86,7 +86,7 @@ class Mixture(Joint):
     def _set(self, members: Sequence[Joint], log_weights: Array) -> None:
         super().__init__(members[0].space, members[0].n_rows)
         self.members = tuple(members)
-        self.log_weights = log_weights - _log_sum(log_weights)[:, None]
+        self.log_weights = log_weights - log_sum_exp(log_weights)[:, None]
         self.exact = self._exactness()
         inner = "; ".join(dict.fromkeys(member.how for member in members))
         self.how = (
@@ -198,7 +198,7 @@ class Mixture(Joint):
 
     def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
-        return _log_sum(self.log_weights + self._member_log_prob(codes))
+        return log_sum_exp(self.log_weights + self._member_log_prob(codes))
 
     def _member_log_prob(self, codes: Codes) -> Array:
         return np.stack([member.log_prob_codes(codes) for member in self.members], axis=1)
@@ -254,12 +254,6 @@ class Mixture(Joint):
 
 def _scaled(table: Array, weight: Array) -> Array:
     return table * weight.reshape(-1, *[1] * (table.ndim - 1))
-
-
-def _log_sum(values: Array) -> Array:
-    """Log of the sum of exponentials over the last axis, -inf where all are."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(logsumexp(values, axis=1))
 
 
 def _check_members(members: Sequence[Joint]) -> None:

@@ -11,7 +11,7 @@ from scipy.special import expit
 from colabel.joint.gibbs import kernels
 from colabel.joint.gibbs import sampler as gibbs
 from colabel.joint.gibbs.random import chain_keys, random_labels, random_orders, uniforms
-from colabel.joint.gibbs.runs import Plan, run, run_reference
+from colabel.joint.gibbs.runs import GibbsOptions, run, run_reference
 from colabel.labels import MISSING
 from tests.joint.gibbs.networks import Opaque, random_network
 from tests.joint.oracle import random_evidence
@@ -92,7 +92,7 @@ def test_compiled_path_equals_the_reference_sample_for_sample(cardinalities, n_c
     model = random_network(rng, 6, cardinalities, symmetric=False)
     evidence = random_evidence(rng, 6, cardinalities, known)
     queries = np.stack([random_evidence(rng, 6, cardinalities, 0.7) for _ in range(3)], axis=1)
-    plan = Plan(burn_in=3, n_sweeps=25, n_best=8, n_chains=n_chains)
+    plan = GibbsOptions(burn_in=3, n_sweeps=25, n_best=8, n_chains=n_chains)
     keys = keys_of(6, n_chains)
     found = run(model, plan, keys, evidence, queries=queries, keep_samples=True)
     expected = run_reference(model, plan, keys, evidence, None, queries, True)
@@ -105,7 +105,7 @@ def test_shared_order_in_both_paths():
     rng = np.random.default_rng(0)
     model = random_network(rng, 5, (2, 3, 2), symmetric=False)
     order, evidence = np.array([2, 0, 1]), unknown(5, (2, 3, 2))
-    plan = Plan(2, 20, 5, 2)
+    plan = GibbsOptions(2, 20, 5, 2)
     found, other = (
         run(m, plan, keys_of(5, 2), evidence, order=order, keep_samples=True)
         for m in (model, Opaque(model))
@@ -124,7 +124,7 @@ def test_floor_for_values_never_seen():
     prob = np.exp(model.log_prob(labels, 0))
     np.testing.assert_allclose(prob[..., 1], 0.2)
     np.testing.assert_allclose(prob.sum(axis=2), 1.0)
-    plan, evidence = Plan(2, 200, 5), unknown(4, (3, 2))
+    plan, evidence = GibbsOptions(2, 200, 5), unknown(4, (3, 2))
     queries = np.zeros((4, 0, 2), dtype=np.int32)
     found = run(model, plan, keys_of(4), evidence, keep_samples=True)
     expected = run_reference(model, plan, keys_of(4), evidence, None, queries, True)
@@ -135,7 +135,7 @@ def test_floor_for_values_never_seen():
 @pytest.mark.parametrize("n_jobs", [2, 3])
 def test_threads_do_not_change_the_samples(n_jobs):
     model = random_network(np.random.default_rng(0), 31, (2, 2, 3, 2), symmetric=False)
-    plan, evidence = Plan(5, 40, 10, 2), unknown(31, (2,) * 4)
+    plan, evidence = GibbsOptions(5, 40, 10, 2), unknown(31, (2,) * 4)
     one, many = (
         run(model, plan, keys_of(31, 2), evidence, keep_samples=True, n_jobs=jobs)
         for jobs in (1, n_jobs)
@@ -146,7 +146,7 @@ def test_threads_do_not_change_the_samples(n_jobs):
 
 def test_a_row_does_not_depend_on_the_others():
     model = random_network(np.random.default_rng(0), 20, (2, 2, 3), symmetric=False)
-    plan, keys, evidence = Plan(5, 30, 10, 2), keys_of(20, 2), unknown(20, (2, 2, 3))
+    plan, keys, evidence = GibbsOptions(5, 30, 10, 2), keys_of(20, 2), unknown(20, (2, 2, 3))
     whole = run(model, plan, keys, evidence, keep_samples=True)
     chosen = np.array([17, 3, 4])
     part = run(model.rows(chosen), plan, keys[:, chosen], evidence[chosen], keep_samples=True)
@@ -249,7 +249,7 @@ def test_algorithm_1_against_its_transcription(n_best, compiled):
     n_rows, d, t_b, t_c = 6, 4, 7, 60
     model = random_network(np.random.default_rng(n_best), n_rows, (2,) * d, symmetric=False)
     keys, evidence = keys_of(n_rows, seed=n_best), unknown(n_rows, (2,) * d)
-    plan = Plan(t_b, t_c, n_best)
+    plan = GibbsOptions(t_b, t_c, n_best)
     order = None if compiled else np.array([3, 1, 0, 2])
     found = run(model if compiled else Opaque(model), plan, keys, evidence, order=order)
     start = gibbs.init(keys, model, evidence, order)
@@ -270,7 +270,7 @@ def test_algorithm_1_against_its_transcription(n_best, compiled):
 def test_best_of_several_chains_are_the_best_of_all():
     model = random_network(np.random.default_rng(1), 3, (2,) * 5, symmetric=False)
     keys, evidence = keys_of(3, 3), unknown(3, (2,) * 5)
-    found = run(model, Plan(0, 20, 12, 3), keys, evidence, keep_samples=True)
+    found = run(model, GibbsOptions(0, 20, 12, 3), keys, evidence, keep_samples=True)
     for row in range(3):
         samples = found.samples[row].reshape(-1, 5).astype(np.int32)
         score = gibbs.evaluate(
@@ -287,4 +287,4 @@ def test_best_of_several_chains_are_the_best_of_all():
 )
 def test_plans_are_checked(field, value):
     with pytest.raises(ValueError, match=f"{field}={value}"):
-        Plan(**{field: value})
+        GibbsOptions(**{field: value})

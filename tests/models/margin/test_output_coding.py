@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from colabel.models.margin._box_qp import box_minimise, corner_search
-from colabel.models.margin.output_coding import (
+from colabel.models.margin._output_coding import (
     code_of_metric,
     decode,
     learn_metric,

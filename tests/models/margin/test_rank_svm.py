@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from colabel import RankSVM
 from colabel.metrics import exact_match
-from colabel.models.margin.ranking import best_thresholds
+from colabel.models.margin._ranking import best_thresholds
 
 TIGHT = {"tol": 1e-8, "max_iter": 20000, "random_state": 0}
 

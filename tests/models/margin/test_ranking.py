@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import LinearConstraint, minimize
 
-from colabel.models.margin.ranking import (
+from colabel.models.margin._ranking import (
     KernelRows,
     LinearRows,
     best_thresholds,

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
-from colabel.models.margin.ridge import RidgePath, best_penalty
+from colabel.models.margin._ridge import RidgePath, best_penalty
 
 
 @pytest.mark.parametrize("n_features", [4, 40])

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.random import Generator
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.numeric import bin_sums
 from colabel.joint.chain._links import Links
-from colabel.joint.chain.prefixes import Prefixes, bin_sums, root
+from colabel.joint.chain.prefixes import Prefixes, root
 from colabel.labels import MISSING
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.numeric import log_sum_exp
 from colabel.joint.chain._links import Links
 from colabel.joint.chain.prefixes import Prefixes
 from colabel.labels import MISSING
@@ -50,11 +51,7 @@ class Grid:
 
     def log_total(self) -> Array:
         """Log of the summed probabilities of each row, (n,)."""
-        largest = self.log_prob.max(axis=1)
-        shift = np.where(np.isfinite(largest), largest, 0.0)
-        with np.errstate(divide="ignore"):
-            total: Array = np.log(np.exp(self.log_prob - shift[:, None]).sum(axis=1)) + shift
-        return total
+        return log_sum_exp(self.log_prob)
 
     def weight(self) -> Array:
         """Probability (n, M) of each prefix among those of its row."""

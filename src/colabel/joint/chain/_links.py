@@ -122,30 +122,24 @@ class TableLinks:
 
     @property
     def n_rows(self) -> int:
-        """See `Links.n_rows`."""
         return len(self.tables[0])
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
-        """See `Links.cardinalities`."""
         return tuple(table.shape[-1] for table in self.tables)
 
     def log_prob(self, rows: Indices, prefix: Codes) -> Array:
-        """See `Links.log_prob`."""
         found: Array = self.tables[prefix.shape[1]][(rows, *prefix.T)]
         return found
 
     def log_prob_grid(self, prefixes: Codes) -> Array:
-        """See `Links.log_prob_grid`."""
         return _grid_of_pairs(self, prefixes)
 
     def log_ceiling(self, known: Codes) -> Array:
-        """See `Links.log_ceiling`."""
         largest = [table.max(axis=tuple(range(1, table.ndim))) for table in self.tables]
         return np.stack(largest, axis=1)
 
     def take(self, rows: Rows) -> TableLinks:
-        """See `Links.take`."""
         return TableLinks(tuple(table[rows] for table in self.tables))
 
 
@@ -171,7 +165,6 @@ class LinearLink:
     floor: Array
 
     def log_prob(self, rows: Indices, prefix: Codes) -> Array:
-        """See `Links.log_prob`."""
         if self.n_classes == 2:
             table = np.empty((len(rows), 2))
             _log_odds_to_log_prob(self.base[:, 0], self.gain[:, :, 0], rows, prefix, table)
@@ -271,31 +264,25 @@ class LinearLinks:
 
     @property
     def n_rows(self) -> int:
-        """See `Links.n_rows`."""
         return len(self.links[0].base)
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
-        """See `Links.cardinalities`."""
         return tuple(link.n_classes for link in self.links)
 
     def log_prob(self, rows: Indices, prefix: Codes) -> Array:
-        """See `Links.log_prob`."""
         return self.links[prefix.shape[1]].log_prob(rows, prefix)
 
     def log_prob_grid(self, prefixes: Codes) -> Array:
-        """See `Links.log_prob_grid`."""
         return self.links[prefixes.shape[1]].log_prob_grid(prefixes)
 
     def log_ceiling(self, known: Codes) -> Array:
-        """See `Links.log_ceiling`."""
         sizes = self.cardinalities
         return np.stack(
             [link.log_ceiling(known[:, :k], sizes[:k]) for k, link in enumerate(self.links)], axis=1
         )
 
     def take(self, rows: Rows) -> LinearLinks:
-        """See `Links.take`."""
         return LinearLinks(tuple(replace(link, base=link.base[rows]) for link in self.links))
 
 
@@ -319,16 +306,13 @@ class EstimatorLinks:
 
     @property
     def n_rows(self) -> int:
-        """See `Links.n_rows`."""
         return int(self.X.shape[0])
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
-        """See `Links.cardinalities`."""
         return tuple(self.label_cardinalities[label] for label in self.order)
 
     def log_prob(self, rows: Indices, prefix: Codes) -> Array:
-        """See `Links.log_prob`."""
         position = prefix.shape[1]
         target = int(self.order[position])
         table = np.empty((len(rows), self.label_cardinalities[target]))
@@ -342,7 +326,6 @@ class EstimatorLinks:
         return table
 
     def log_prob_grid(self, prefixes: Codes) -> Array:
-        """See `Links.log_prob_grid`."""
         return _grid_of_pairs(self, prefixes)
 
     def log_ceiling(self, known: Codes) -> Array:
@@ -350,5 +333,4 @@ class EstimatorLinks:
         return np.zeros(known.shape)
 
     def take(self, rows: Rows) -> EstimatorLinks:
-        """See `Links.take`."""
         return replace(self, X=self.X[rows])

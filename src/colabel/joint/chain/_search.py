@@ -94,13 +94,11 @@ class BeamSearch:
 
     @property
     def how(self) -> str:
-        """See `ChainSearch.how`."""
         if self.width == 1:
             return "Modes by greedy search: label by label, the most probable value each time."
         return f"Modes by beam search of width {self.width}."
 
     def candidates(self, links: Links, known: Codes, k: int) -> Found:
-        """See `ChainSearch.candidates`."""
         width = max(self.width, k)
         rows = np.arange(links.n_rows)
         chunks = grown.row_chunks(rows, width, len(links.cardinalities))
@@ -146,11 +144,9 @@ class BranchAndBound:
 
     @property
     def how(self) -> str:
-        """See `ChainSearch.how`."""
         return "Modes exact, by branch and bound."
 
     def candidates(self, links: Links, known: Codes, k: int) -> Found:
-        """See `ChainSearch.candidates`."""
         n_rows, d = links.n_rows, len(links.cardinalities)
         best = BeamSearch(max(k, _SEED_WIDTH)).candidates(links, known, k).vectors
         bound = _kth(best, n_rows, k)
@@ -256,18 +252,15 @@ class EpsilonSearch:
 
     @property
     def exact(self) -> bool:
-        """See `ChainSearch.exact`."""
         return self.epsilon == 0
 
     @property
     def how(self) -> str:
-        """See `ChainSearch.how`."""
         if self.exact:
             return BranchAndBound().how
         return f"Modes by epsilon-approximate search: exact where P(mode) > {self.epsilon:g}."
 
     def candidates(self, links: Links, known: Codes, k: int) -> Found:
-        """See `ChainSearch.candidates`."""
         if self.exact:
             return BranchAndBound().candidates(links, known, k)
         d = len(links.cardinalities)
@@ -322,11 +315,9 @@ class Exhaustive:
 
     @property
     def how(self) -> str:
-        """See `ChainSearch.how`."""
         return "Modes exact, by enumeration of all label vectors."
 
     def candidates(self, links: Links, known: Codes, k: int) -> Found:
-        """See `ChainSearch.candidates`."""
         bits = grown.log_completions(known, links.cardinalities)
         vectors = 2.0 ** bits.max(initial=0.0)
         if vectors > self.limit:
@@ -362,11 +353,9 @@ class MonteCarlo:
 
     @property
     def how(self) -> str:
-        """See `ChainSearch.how`."""
         return f"Modes: the most probable of {self.n_samples} sampled vectors."
 
     def candidates(self, links: Links, known: Codes, k: int) -> Found:
-        """See `ChainSearch.candidates`."""
         rows = np.arange(links.n_rows)
         uniforms = shared_uniforms(self.n_samples, len(links.cardinalities), self.seed)
         chunks = grown.row_chunks(rows, self.n_samples, len(links.cardinalities))

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.numeric import bin_sums, log_sum_exp
 from colabel.joint.chain import _draws as drawn
 from colabel.joint.chain import _grid as gridded
 from colabel.joint.chain import prefixes as grown
@@ -80,7 +81,8 @@ def log_mass(links: Links, known: Codes, effort: Effort) -> Array:
         length = int(grown.last_known(evidence[None])[0]) + 1
         result[part] = gridded.grid(links.take(part), evidence, length).log_total()
     for part in grown.row_chunks(np.flatnonzero(~few), effort.n_samples, known.shape[1]):
-        result[part] = _log_mean_exp(_sampled(links.take(part), known[part], effort).log_weight)
+        log_weight = _sampled(links.take(part), known[part], effort).log_weight
+        result[part] = log_sum_exp(log_weight, axis=0) - np.log(effort.n_samples)
     return result
 
 
@@ -99,15 +101,6 @@ def _mass_of_pairs(links: Links, known: Codes) -> Array:
         prefixes = prefixes.grow(table, table > -np.inf)
     total: Array = np.maximum(result, grown.row_log_sum(prefixes, links.n_rows))
     return total
-
-
-def _log_mean_exp(values: Array) -> Array:
-    """Log of the mean exponential over the first axis."""
-    largest = values.max(axis=0)
-    shift = np.where(np.isfinite(largest), largest, 0.0)
-    with np.errstate(divide="ignore"):
-        found: Array = np.log(np.exp(values - shift).mean(axis=0)) + shift
-    return found
 
 
 def _sampled(links: Links, known: Codes, effort: Effort) -> drawn.Draws:
@@ -187,7 +180,7 @@ def _sampled_marginals(links: Links, known: Codes, effort: Effort) -> list[Array
     for position in range(pending + 1):
         k = links.cardinalities[position]
         cell = draws.vectors.rows * k + draws.vectors.codes[:, position]
-        counted = grown.bin_sums(cell, draws.vector_weight, n_rows * k)
+        counted = bin_sums(cell, draws.vector_weight, n_rows * k)
         tables[position] = counted.reshape(n_rows, k)
     return tables
 

@@ -9,6 +9,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.core.numeric import bin_sums
 from colabel.joint._impossible import fill_impossible
 from colabel.joint._listing import Listed
 from colabel.joint.base import Joint
@@ -227,7 +228,7 @@ class Chain(Joint):
         def count(vectors: Prefixes, weight: Array, n_rows: int) -> Array:
             cell = vectors.rows * shape[0] + vectors.codes[:, first]
             cell = cell * shape[1] + vectors.codes[:, second]
-            counts = grown.bin_sums(cell, weight, n_rows * shape[0] * shape[1])
+            counts = bin_sums(cell, weight, n_rows * shape[0] * shape[1])
             return counts.reshape(n_rows, *shape)
 
         return sums.over_vectors(self.links, self._known, self._effort, count, shape)
@@ -243,7 +244,7 @@ class Chain(Joint):
 
         def mean_log_prob(vectors: Prefixes, weight: Array, n_rows: int) -> Array:
             possible = np.where(weight > 0, vectors.log_prob, 0.0)
-            return grown.bin_sums(vectors.rows, weight * possible, n_rows)
+            return bin_sums(vectors.rows, weight * possible, n_rows)
 
         mean = sums.over_vectors(self.links, self._known, self._effort, mean_log_prob, ())
         return self._evidence_mass() - mean

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.numeric import bin_sums
 from colabel.joint.chain._links import Links
 from colabel.labels import MISSING
 
@@ -122,11 +123,6 @@ def best_distinct(prefixes: Prefixes, n_rows: int, k: int) -> tuple[Codes, Array
 def rank_in_row(rows: Indices) -> Indices:
     """Position of each entry among those of its row; `rows` (m,) must ascend."""
     return np.arange(len(rows)) - np.searchsorted(rows, rows)
-
-
-def bin_sums(bins: Indices, values: Array, n_bins: int) -> Array:
-    """Sum values (m,) by bin, (n_bins,)."""
-    return np.bincount(bins, weights=values, minlength=n_bins).astype(np.float64, copy=False)
 
 
 def row_sums(rows: Indices, values: Array, n_rows: int) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Codes
 from colabel.joint.field._approximate import Approximate
-from colabel.joint.field._engine import Summary, pair_by_conditioning
+from colabel.joint.field._engine import FieldSums, pair_by_conditioning
 from colabel.joint.field._report import Convergence
 from colabel.joint.field._tables import FieldTables
 
@@ -25,10 +25,10 @@ class BeliefPropagation(Approximate):
 
     name: ClassVar[str] = "belief_propagation"
 
-    def summary(self) -> Summary:
+    def sums(self) -> FieldSums:
         """Return Bethe's estimate of the partition function and the beliefs, computed once."""
         single, _, ended = self._sums
-        return Summary(ended[:, 0], self._by_label(single))
+        return FieldSums(ended[:, 0], self._by_label(single))
 
     def edge_tables(self) -> list[Array]:
         """Return the beliefs of every edge as arrays (n, K_i, K_j)."""
@@ -40,9 +40,7 @@ class BeliefPropagation(Approximate):
         if edge in self._field.edges:
             table = self.edge_tables()[self._field.edges.index(edge)]
             return table if i < j else table.transpose(0, 2, 1)
-        return pair_by_conditioning(
-            self._field, i, j, self.summary().marginals[i], self._summary_of
-        )
+        return pair_by_conditioning(self._field, i, j, self.sums().marginals[i], self._sums_of)
 
     def convergence(self) -> Convergence | None:
         """Return how sum-product ended in each row."""
@@ -58,11 +56,11 @@ class BeliefPropagation(Approximate):
         return "log Z is Bethe's estimate, " + self._mode_note()
 
     def _first_guess(self) -> Codes:
-        best = [table.argmax(axis=1) for table in self.summary().marginals]
+        best = [table.argmax(axis=1) for table in self.sums().marginals]
         return np.stack(best, axis=1).astype(np.int32)
 
-    def _summary_of(self, field: FieldTables) -> Summary:
-        return BeliefPropagation(field, self._options, self._row_keys).summary()
+    def _sums_of(self, field: FieldTables) -> FieldSums:
+        return BeliefPropagation(field, self._options, self._row_keys).sums()
 
     @cached_property
     def _sums(self) -> tuple[Array, Array, Array]:

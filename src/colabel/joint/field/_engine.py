@@ -9,13 +9,13 @@ import numpy as np
 from numpy.random import Generator
 
 from colabel.core.arrays import Array, Codes
-from colabel.joint._semiring import log_sum_exp
+from colabel.core.numeric import log_sum_exp
 from colabel.joint.field._report import Convergence
 from colabel.joint.field._tables import FieldTables
 from colabel.joint.tree.passes import draw
 
 
-class Summary(NamedTuple):
+class FieldSums(NamedTuple):
     """The sums over all label vectors of a field.
 
     Attributes
@@ -36,7 +36,7 @@ class FieldEngine(Protocol):
     name: ClassVar[str]
     exact: ClassVar[bool]
 
-    def summary(self) -> Summary:
+    def sums(self) -> FieldSums:
         """Return the partition function and the marginals, computed once."""
         ...
 
@@ -74,7 +74,7 @@ def pair_by_conditioning(
     i: int,
     j: int,
     first: Array,
-    summarise: Callable[[FieldTables], Summary],
+    sums_of: Callable[[FieldTables], FieldSums],
 ) -> Array:
     """Return P(y_i, y_j) = P(y_i) P(y_j | y_i), (n, K_i, K_j), by one summary per value of i.
 
@@ -82,10 +82,10 @@ def pair_by_conditioning(
     ----------
     first : (n, K_i)
         P(y_i).
-    summarise : callable
+    sums_of : callable
         Returns the summary of a field with the same edges, in which y_i is fixed.
     """
-    found = [summarise(field.clamped(i, v)).marginals[j] for v in range(first.shape[1])]
+    found = [sums_of(field.clamped(i, v)).marginals[j] for v in range(first.shape[1])]
     return first[:, :, None] * np.stack(found, axis=1)
 
 
@@ -98,11 +98,11 @@ class ClosedForm:
     def __init__(self, field: FieldTables) -> None:
         self._scores = field.unary[0]
 
-    def summary(self) -> Summary:
+    def sums(self) -> FieldSums:
         """Return the partition function and the marginals."""
         log_partition = log_sum_exp(self._scores)
         shift = np.where(np.isneginf(log_partition), 0.0, log_partition)
-        return Summary(log_partition, [np.exp(self._scores - shift[:, None])])
+        return FieldSums(log_partition, [np.exp(self._scores - shift[:, None])])
 
     def edge_tables(self) -> list[Array]:
         """Return nothing: there are no edges."""

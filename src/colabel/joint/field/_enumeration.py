@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.threads import map_threads
-from colabel.joint.field._engine import Summary
+from colabel.joint.field._engine import FieldSums
 from colabel.joint.field._options import FieldOptions
 from colabel.joint.field._report import Convergence
 from colabel.joint.field._tables import FieldTables
@@ -107,11 +107,11 @@ class Enumeration:
 
     # Answers
 
-    def summary(self) -> Summary:
+    def sums(self) -> FieldSums:
         """Return the partition function and the marginals, computed once."""
         found = self._moments
         cuts = self._first[1:]
-        return Summary(found.log_partition, np.split(found.single, cuts, axis=1))
+        return FieldSums(found.log_partition, np.split(found.single, cuts, axis=1))
 
     def edge_tables(self) -> list[Array]:
         """Return P(y_i, y_j) of every edge as arrays (n, K_i, K_j)."""

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Targets
-from colabel.joint._semiring import log_sum_exp
+from colabel.core.numeric import log_sum_exp
 from colabel.joint.field._approximate import Approximate
-from colabel.joint.field._engine import Summary
+from colabel.joint.field._engine import FieldSums
 from colabel.joint.field._flat import FlatField, by_blocks, joined
 from colabel.joint.field._gibbs_kernels import anneal_rows, sample_rows
 from colabel.joint.field._report import Convergence
@@ -38,9 +38,9 @@ class GibbsField(Approximate):
 
     name: ClassVar[str] = "gibbs"
 
-    def summary(self) -> Summary:
+    def sums(self) -> FieldSums:
         """Return estimates of the partition function and of the marginals, computed once."""
-        return self._summary
+        return self._sums
 
     def edge_tables(self) -> list[Array]:
         """Return the shares of the pairs of values of every edge as arrays (n, K_i, K_j)."""
@@ -72,8 +72,8 @@ class GibbsField(Approximate):
     # Sampling
 
     @cached_property
-    def _summary(self) -> Summary:
-        return Summary(self._annealed(), self._by_label(self._sampled[0]))
+    def _sums(self) -> FieldSums:
+        return FieldSums(self._annealed(), self._by_label(self._sampled[0]))
 
     @cached_property
     def _sampled(self) -> tuple[Array, Codes]:

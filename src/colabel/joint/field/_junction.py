@@ -17,7 +17,7 @@ from numpy.random import Generator
 from colabel.core.arrays import Array, Codes
 from colabel.core.threads import map_threads
 from colabel.joint.field._elimination import NO_PARENT, Elimination
-from colabel.joint.field._engine import Summary, pair_by_conditioning
+from colabel.joint.field._engine import FieldSums, pair_by_conditioning
 from colabel.joint.field._k_best import k_best_rows
 from colabel.joint.field._options import FieldOptions
 from colabel.joint.field._report import Convergence
@@ -59,7 +59,7 @@ class JunctionTree:
 
     # Answers
 
-    def summary(self) -> Summary:
+    def sums(self) -> FieldSums:
         """Return the partition function and the marginals, computed once."""
         return self._with_edges[0]
 
@@ -77,8 +77,8 @@ class JunctionTree:
             self._field,
             i,
             j,
-            self.summary().marginals[i],
-            lambda field: JunctionTree(field, self._elimination, self._options).summary(),
+            self.sums().marginals[i],
+            lambda field: JunctionTree(field, self._elimination, self._options).sums(),
         )
 
     def k_best(self, k: int) -> tuple[Codes, Array]:
@@ -116,7 +116,7 @@ class JunctionTree:
     # Passes
 
     @cached_property
-    def _with_edges(self) -> tuple[Summary, list[Array]]:
+    def _with_edges(self) -> tuple[FieldSums, list[Array]]:
         def work(chunk: slice) -> tuple[Array, list[Array], list[Array]]:
             return _sums(self._field.rows(chunk), self._elimination)
 
@@ -124,7 +124,7 @@ class JunctionTree:
         log_partition = np.concatenate([part[0] for part in parts])
         single = [np.concatenate(t) for t in zip(*(part[1] for part in parts), strict=True)]
         pairs = [np.concatenate(t) for t in zip(*(part[2] for part in parts), strict=True)]
-        return Summary(log_partition, single), pairs
+        return FieldSums(log_partition, single), pairs
 
     def _chunks(self) -> Iterator[slice]:
         n_rows, entries = self._field.n_rows, self._elimination.n_entries

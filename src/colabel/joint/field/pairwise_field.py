@@ -16,7 +16,7 @@ from colabel.joint._semiring import Best, KBest
 from colabel.joint.base import Joint
 from colabel.joint.exactness import APPROXIMATE, EXACT
 from colabel.joint.field._choice import engine_of
-from colabel.joint.field._engine import FieldEngine, Summary
+from colabel.joint.field._engine import FieldEngine, FieldSums
 from colabel.joint.field._options import Engine, FieldOptions, ModeEngine
 from colabel.joint.field._report import ComponentReport, FieldReport
 from colabel.joint.field._tables import FieldTables, checked_field
@@ -257,7 +257,7 @@ class PairwiseField(Joint):
         """Return P(y_i) for each label as an array (n, K_i)."""
         self.log_partition()  # which refuses rows without any possible vector
         found: dict[int, Array] = {}
-        for labels, summary in zip(self._labels, self._summaries, strict=True):
+        for labels, summary in zip(self._labels, self._part_sums, strict=True):
             found.update(zip(labels, summary.marginals, strict=True))
         return [found[i] for i in range(self.space.n_labels)]
 
@@ -372,13 +372,13 @@ class PairwiseField(Joint):
         return [part.labels for part in self._parts]
 
     @property
-    def _summaries(self) -> list[Summary]:
-        return [part.engine.summary() for part in self._parts]
+    def _part_sums(self) -> list[FieldSums]:
+        return [part.engine.sums() for part in self._parts]
 
     @cached_property
     def _log_partition(self) -> Array:
         """Return log Z (n,), -inf where no vector is possible."""
-        found: Array = np.sum([part.log_partition for part in self._summaries], axis=0)
+        found: Array = np.sum([part.log_partition for part in self._part_sums], axis=0)
         return found
 
 

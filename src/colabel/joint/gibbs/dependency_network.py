@@ -17,8 +17,8 @@ from colabel.joint.base import Joint
 from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.gibbs._linear import LinearConditionals
 from colabel.joint.gibbs.diagnostics import GibbsDiagnostics, diagnose
-from colabel.joint.gibbs.random import apart, chain_keys, random_orders
-from colabel.joint.gibbs.runs import Plan, Run, run
+from colabel.joint.gibbs.random import chain_keys, distinct_keys, random_orders
+from colabel.joint.gibbs.runs import GibbsOptions, Run, run
 from colabel.joint.gibbs.sampler import Conditionals, evaluate
 from colabel.joint.user_terms import codes_of_labels, impossible_evidence
 from colabel.labels import MISSING, LabelSpace
@@ -122,7 +122,7 @@ class DependencyNetwork(Joint):
                 " integers, one a row."
             )
         evidence = np.full((n_rows, space.n_labels), MISSING, dtype=np.int32)
-        self._plan = Plan(burn_in, n_sweeps, n_best, n_chains)
+        self._plan = GibbsOptions(burn_in, n_sweeps, n_best, n_chains)
         self._deciding = marginals
         self._seed = int(seed)
         self._n_jobs = n_jobs
@@ -237,9 +237,9 @@ class DependencyNetwork(Joint):
         n_chains = self._plan.n_chains
         if not size or not self.n_rows:
             return np.empty((size, self.n_rows, self.space.n_labels), dtype=np.int32)
-        plan = Plan(self._plan.burn_in, -(-size // n_chains), 1, n_chains)
+        plan = GibbsOptions(self._plan.burn_in, -(-size // n_chains), 1, n_chains)
         # Rows with equal keys share their answers, but should not draw the same vectors.
-        rows = apart(self._row_keys)
+        rows = distinct_keys(self._row_keys)
         found = run(
             self.conditionals,
             plan,

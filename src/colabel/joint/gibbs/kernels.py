@@ -191,7 +191,7 @@ def sweep(
     net: Network,
     scratch: Array,
 ) -> None:
-    """Draw every label that is not known from its conditional, in order; see `_gibbs.step`."""
+    """Draw every label that is not known from its conditional, in order; see `sampler.step`."""
     n_labels = labels.size
     levels = scratch[0, :n_labels]
     thresholds(key, number * n_labels, levels)
@@ -271,7 +271,7 @@ def keep_best(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def log_reach(
+def log_transition(
     labels: Codes,
     scores: Array,
     order: NDArray[np.intp],
@@ -280,7 +280,7 @@ def log_reach(
     net: Network,
     scratch: Array,
 ) -> float:
-    """Log-probability that a sweep from here ends at `query`; see `_gibbs.log_reach`."""
+    """Log-probability that a sweep from here ends at `query`; see `sampler.log_transition`."""
     for i in range(labels.size):
         if known[i] >= 0 and query[i] >= 0 and query[i] != known[i]:
             return -np.inf
@@ -363,7 +363,7 @@ def run_row(
                 samples[chain, number - burn_in] = state
             for q in range(queries.shape[0]):
                 at = chain * n_sweeps + number - burn_in
-                each[q, at] = log_reach(
+                each[q, at] = log_transition(
                     state, scores, order[chain], known, queries[q], net, scratch
                 )
     shares[1:] /= n_chains * n_sweeps

@@ -51,13 +51,13 @@ def chain_keys(row_keys: Keys, n_chains: int, seed: int) -> Keys:
     return mix(mix(row_keys ^ start) + chains[:, None])
 
 
-def apart(row_keys: Keys) -> Keys:
+def distinct_keys(row_keys: Keys) -> Keys:
     """Return keys (n,) that all differ: equal ones by how many rows before have the same.
 
     Examples
     --------
     >>> import numpy as np
-    >>> len(set(apart(np.array([5, 7, 5, 5], dtype=np.uint64)).tolist()))
+    >>> len(set(distinct_keys(np.array([5, 7, 5, 5], dtype=np.uint64)).tolist()))
     4
     """
     order = np.argsort(row_keys, kind="stable")

@@ -9,21 +9,21 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from colabel.core.arrays import Array, Codes, Indices, Keys
 from colabel.core.label_features import column_owner, label_columns
+from colabel.core.numeric import log_sum_exp
 from colabel.core.threads import map_threads, n_threads
 from colabel.joint.gibbs._linear import LinearConditionals
 from colabel.joint.gibbs.kernels import run_rows
-from colabel.joint.gibbs.sampler import Conditionals, evaluate, init, log_reach, step
+from colabel.joint.gibbs.sampler import Conditionals, evaluate, init, log_transition, step
 
 # Blocks of rows a thread is given: enough of them to even out rows that flip more than others.
 _BLOCKS_PER_THREAD = 4
 
 
 @dataclass(frozen=True)
-class Plan:
+class GibbsOptions:
     """How long to sample, and what to keep.
 
     Attributes
@@ -77,7 +77,7 @@ class Run(NamedTuple):
 
 def run(
     model: Conditionals,
-    plan: Plan,
+    plan: GibbsOptions,
     keys: Keys,
     evidence: Codes,
     *,
@@ -114,7 +114,7 @@ def run(
 
 def _run_linear(
     model: LinearConditionals,
-    plan: Plan,
+    plan: GibbsOptions,
     keys: Keys,
     evidence: Codes,
     order: Indices | None,
@@ -201,7 +201,7 @@ class BestSamples:
 
 def run_reference(
     model: Conditionals,
-    plan: Plan,
+    plan: GibbsOptions,
     keys: Keys,
     evidence: Codes,
     order: Indices | None,
@@ -229,14 +229,14 @@ def run_reference(
         for labels in state.labels:
             plain += label_columns(labels, model.cardinalities)
         if queries.shape[1]:
-            reached[kept] = log_reach(state, model, evidence, queries)
+            reached[kept] = log_transition(state, model, evidence, queries)
     best = BestSamples(n_rows, plan.n_best, n_labels)
     for chain in range(plan.n_chains):
         for kept in range(plan.n_sweeps):
             best.offer(scores[kept, chain], samples[kept, chain].astype(np.int32))
     n_samples = plan.n_chains * plan.n_sweeps
     every = reached.reshape(n_samples, n_rows, queries.shape[1])
-    log_mean: Array = logsumexp(every, axis=0) - np.log(n_samples)
+    log_mean: Array = log_sum_exp(every, axis=0) - np.log(n_samples)
     return Run(
         best.column_shares(model.cardinalities),
         plain / n_samples,

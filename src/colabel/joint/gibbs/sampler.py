@@ -1,7 +1,7 @@
 """Gibbs sampling of label vectors: `init` and `step` for conditionals of any kind.
 
 This is the reference: plain NumPy, vectorised over chains and rows. Linear conditionals have a
-compiled twin (`_gibbs_kernels`) that draws the same samples from the same streams.
+compiled twin (`kernels`) that draws the same samples from the same streams.
 """
 
 from __future__ import annotations
@@ -152,7 +152,9 @@ def evaluate(labels: Codes, model: Conditionals, evidence: Codes) -> Evaluation:
     return Evaluation(log_product, np.concatenate(columns, axis=2))
 
 
-def log_reach(state: GibbsState, model: Conditionals, evidence: Codes, queries: Codes) -> Array:
+def log_transition(
+    state: GibbsState, model: Conditionals, evidence: Codes, queries: Codes
+) -> Array:
     """Log-probability that one more sweep ends at given label vectors.
 
     The sweep visits the observed labels of a query only. Its probability is the product, in

@@ -33,7 +33,7 @@ _SCORES_AT_ONCE = 2**21
 _OWN_CODES_AT_ONCE = 2**21
 
 
-class _Summary(NamedTuple):
+class _Sums(NamedTuple):
     """Best vectors (n, d), log sums (n,) and marginals (n, K_i) of the lists."""
 
     best: Codes
@@ -139,11 +139,11 @@ class LDSPosterior(Joint):
 
     def mode_codes(self) -> Codes:
         """Return the codes (n, d) of the most probable vectors found."""
-        return self._summary.best if self.inference == "exact" else self._climbed
+        return self._sums.best if self.inference == "exact" else self._climbed
 
     def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
-        return self._summary.marginals
+        return self._sums.marginals
 
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
@@ -158,7 +158,7 @@ class LDSPosterior(Joint):
 
     def log_partition(self) -> Array:
         """Return log P(x, evidence) of each row, shape (n,); a lower bound where not exact."""
-        return self._summary.log_total
+        return self._sums.log_total
 
     def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
@@ -202,15 +202,13 @@ class LDSPosterior(Joint):
     # Lists of vectors
 
     @cached_property
-    def _summary(self) -> _Summary:
+    def _sums(self) -> _Sums:
         parts = self._by_chunks(
-            lambda listed, _: _Summary(
-                listed.mode_codes(), listed.log_total, listed.marginal_tables()
-            )
+            lambda listed, _: _Sums(listed.mode_codes(), listed.log_total, listed.marginal_tables())
         )
         best, log_total, tables = zip(*parts, strict=True)
         marginals = [np.concatenate(column) for column in zip(*tables, strict=True)]
-        return _Summary(np.concatenate(best), np.concatenate(log_total), marginals)
+        return _Sums(np.concatenate(best), np.concatenate(log_total), marginals)
 
     @cached_property
     def _climbed(self) -> Codes:

@@ -42,11 +42,6 @@ def _reduced(operation: np.ufunc, values: Array, indptr: Indices, of_nothing: fl
     return found
 
 
-def bin_sums(bins: Indices, values: Array, n_bins: int) -> Array:
-    """Sum values (N,) by bin, (n_bins,)."""
-    return np.bincount(bins, values, minlength=n_bins).astype(np.float64, copy=False)
-
-
 def kept_entries(keep: Flags, indptr: Indices) -> Indices:
     """The `indptr` of what is left when only the marked entries (N,) are kept."""
     return np.concatenate([[0], np.cumsum(keep)])[indptr]

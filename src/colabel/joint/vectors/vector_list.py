@@ -12,6 +12,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
+from colabel.core.numeric import bin_sums
 from colabel.joint._bytes import as_bytes
 from colabel.joint._impossible import fill_impossible
 from colabel.joint._listing import Listed
@@ -229,7 +230,7 @@ class VectorList(Joint):
         shape = self.n_rows, self.space.cardinalities[i], self.space.cardinalities[j]
         own = self.vectors[self.indices, i], self.vectors[self.indices, j]
         cell = np.ravel_multi_index((self._row, *own), shape)
-        return lists.bin_sums(cell, np.exp(self.log_weights), math.prod(shape)).reshape(shape)
+        return bin_sums(cell, np.exp(self.log_weights), math.prod(shape)).reshape(shape)
 
     def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,)."""
@@ -244,7 +245,7 @@ class VectorList(Joint):
         shape = self.n_rows * n_sizes, len(self.vectors)
         weight = sp.csr_array((np.exp(self.log_weights), (cell, self.indices)), shape=shape)
         with_label = (weight @ self.vectors.astype(np.float64)).reshape(self.n_rows, n_sizes, -1)
-        total = lists.bin_sums(cell, np.exp(self.log_weights), shape[0])
+        total = bin_sums(cell, np.exp(self.log_weights), shape[0])
         return SizeMarginals(total.reshape(-1, n_sizes), with_label.transpose(0, 2, 1))
 
     def log_prob_codes(self, codes: Codes) -> Array:

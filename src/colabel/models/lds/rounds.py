@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.numeric import log_sum_exp
 from colabel.core.progress import progress_bar
 from colabel.joint.lds.network import LDSNetwork
 from colabel.joint.lds.sets import DependencySets, FeatureColumns
@@ -193,7 +193,7 @@ def _log_prob_nearby(network: LDSNetwork, rows: TrainingRows) -> Array:
         (codes == rows.labels[:, None]).all(axis=2) & np.isfinite(nearby)
     ).any(axis=1)
     extra = np.where(listed, -np.inf, own)[:, None]
-    return np.asarray(own - logsumexp(np.concatenate([seen, nearby, extra], axis=1), axis=1))
+    return own - log_sum_exp(np.concatenate([seen, nearby, extra], axis=1))
 
 
 def infer_labels(

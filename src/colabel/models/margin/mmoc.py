@@ -21,11 +21,11 @@ from colabel.models._learning import (
     make_folds,
     make_learner,
 )
-from colabel.models._numbers import require_at_least, require_positive
+from colabel.models._parameters import check_integer, check_positive
 from colabel.models.base import LabelClassifier
+from colabel.models.margin._output_coding import code_of_metric, decode, learn_metric
+from colabel.models.margin._ridge import RidgePath, best_penalty
 from colabel.models.margin._two_values import two_valued
-from colabel.models.margin.output_coding import code_of_metric, decode, learn_metric
-from colabel.models.margin.ridge import RidgePath, best_penalty
 
 DEFAULT_ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 
@@ -156,15 +156,15 @@ class MaxMarginOutputCoding(LabelClassifier):
         self.verbose = verbose
 
     def _check_parameters(self) -> None:
-        require_positive("C", self.C)
-        require_positive("weight", self.weight, or_zero=True)
-        require_positive("tol", self.tol)
-        require_at_least("max_iter", self.max_iter, 1)
+        check_positive("C", self.C)
+        check_positive("weight", self.weight, or_zero=True)
+        check_positive("tol", self.tol)
+        check_integer("max_iter", self.max_iter, 1)
         alphas = np.atleast_1d(np.asarray(self.alphas, dtype=object))
         if not len(alphas):
             raise ValueError("alphas is empty. Give a positive number, or several to choose from.")
         for alpha in alphas:
-            require_positive("alphas", alpha)
+            check_positive("alphas", alpha)
         if self.code_covariance not in _COVARIANCES:
             raise ValueError(
                 f"code_covariance={self.code_covariance!r} must be one of "

@@ -16,10 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from colabel.core.arrays import Array, Codes, is_sparse
 from colabel.core.progress import progress_bar
 from colabel.learn.conditional import TrainingData, distinct_rows
-from colabel.models._numbers import require_at_least, require_positive
+from colabel.models._parameters import check_integer, check_positive
 from colabel.models.base import LabelClassifier
-from colabel.models.margin._two_values import two_valued
-from colabel.models.margin.ranking import (
+from colabel.models.margin._ranking import (
     KernelRows,
     LinearRows,
     RankingRows,
@@ -27,6 +26,7 @@ from colabel.models.margin.ranking import (
     label_pairs,
     solve_ranking,
 )
+from colabel.models.margin._two_values import two_valued
 
 _KERNELS = ("linear", "rbf", "poly")
 
@@ -158,11 +158,11 @@ class RankSVM(LabelClassifier):
         return margins[:, 0] if self.label_space_.kind == "vector" else margins
 
     def _check_parameters(self) -> None:
-        require_positive("C", self.C)
-        require_positive("tol", self.tol)
-        require_at_least("max_iter", self.max_iter, 1)
-        require_at_least("degree", self.degree, 1)
-        require_positive("coef0", self.coef0, or_zero=True)
+        check_positive("C", self.C)
+        check_positive("tol", self.tol)
+        check_integer("max_iter", self.max_iter, 1)
+        check_integer("degree", self.degree, 1)
+        check_positive("coef0", self.coef0, or_zero=True)
         if self.kernel not in _KERNELS:
             raise ValueError(f"kernel={self.kernel!r} must be one of {', '.join(_KERNELS)}.")
         if isinstance(self.gamma, str):
@@ -171,7 +171,7 @@ class RankSVM(LabelClassifier):
                     f"gamma={self.gamma!r} must be 'scale', 'auto' or a positive number."
                 )
         else:
-            require_positive("gamma", self.gamma)
+            check_positive("gamma", self.gamma)
 
     def _learn(self, data: TrainingData) -> None:
         two_valued(data.codes, self.label_space_, "RankSVM")

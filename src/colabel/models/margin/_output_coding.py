@@ -107,7 +107,7 @@ def project_psd(matrix: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from colabel.models.margin.output_coding import project_psd
+    >>> from colabel.models.margin._output_coding import project_psd
     >>> project_psd(np.array([[2.0, 0.0], [0.0, -1.0]]))
     array([[2., 0.],
            [0., 0.]])
@@ -331,7 +331,7 @@ def code_of_metric(metric: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from colabel.models.margin.output_coding import code_of_metric
+    >>> from colabel.models.margin._output_coding import code_of_metric
     >>> abs(code_of_metric(np.diag([1.0, 0.0, 4.0])))
     array([[0., 1.],
            [0., 0.],
@@ -368,7 +368,7 @@ def decode(
     Examples
     --------
     >>> import numpy as np
-    >>> from colabel.models.margin.output_coding import decode
+    >>> from colabel.models.margin._output_coding import decode
     >>> fitted = np.array([[0.6, 0.4]])
     >>> decode(np.eye(2), fitted, np.zeros((1, 2)))
     array([[1, 0]], dtype=int32)

@@ -88,7 +88,7 @@ def label_pairs(relevant: NDArray[np.bool_], C: float, weight: Array | None = No
     Examples
     --------
     >>> import numpy as np
-    >>> from colabel.models.margin.ranking import label_pairs
+    >>> from colabel.models.margin._ranking import label_pairs
     >>> pairs = label_pairs(np.array([[False, True, True], [True, True, True]]), C=1.0)
     >>> pairs.first, pairs.cost
     (array([0, 2, 2]), array([0.5, 0. ]))
@@ -136,7 +136,6 @@ class LinearRows:
         self._norms: Array = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
 
     def sweep(self, rows: Indices, pairs: Pairs, alpha: Array) -> None:
-        """See `RankingRows.sweep`."""
         row_pairs = (pairs.order, pairs.n_relevant, pairs.first, pairs.cost)
         if is_sparse(self._X):
             indptr, indices, data = self._X.indptr, self._X.indices, self._X.data
@@ -145,11 +144,9 @@ class LinearRows:
             dense_sweep(self._X, self._norms, rows, *row_pairs, alpha, self.coef)
 
     def scores(self) -> Array:
-        """See `RankingRows.scores`."""
         return np.ascontiguousarray(self._X @ self.coef.T)
 
     def squared_norm(self) -> float:
-        """See `RankingRows.squared_norm`."""
         return float(np.sum(self.coef**2))
 
 
@@ -168,18 +165,15 @@ class KernelRows:
         self.dual_coef: Array = np.zeros((len(kernel), n_labels))
 
     def sweep(self, rows: Indices, pairs: Pairs, alpha: Array) -> None:
-        """See `RankingRows.sweep`."""
         row_pairs = (pairs.order, pairs.n_relevant, pairs.first, pairs.cost)
         kernel_sweep(self._kernel, rows, *row_pairs, alpha, self.dual_coef, self._scores)
 
     def scores(self) -> Array:
-        """See `RankingRows.scores`."""
         # Updated sums drift by rounding; the exact ones cost as much as one sweep.
         self._scores = self._kernel @ self.dual_coef
         return self._scores
 
     def squared_norm(self) -> float:
-        """See `RankingRows.squared_norm`."""
         return float(np.sum(self.dual_coef * self._scores))
 
 
@@ -267,7 +261,7 @@ def best_thresholds(scores: Array, relevant: NDArray[np.bool_]) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from colabel.models.margin.ranking import best_thresholds
+    >>> from colabel.models.margin._ranking import best_thresholds
     >>> scores = np.array([[3.0, 1.0, 0.0], [3.0, 1.0, 0.0]])
     >>> best_thresholds(scores, np.array([[True, False, False], [True, True, True]]))
     array([ 2. , -0.5])

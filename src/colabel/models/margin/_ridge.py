@@ -25,7 +25,7 @@ class RidgePath:
     Examples
     --------
     >>> import numpy as np
-    >>> from colabel.models.margin.ridge import RidgePath
+    >>> from colabel.models.margin._ridge import RidgePath
     >>> path = RidgePath(np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]]))
     >>> coef, intercept = path.at(1e-9)
     >>> coef.round(3), intercept.round(3)
