@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.core.numeric import log_sum_exp
-from colabel.joint._bytes import as_bytes
+from colabel.joint._codes import as_bytes
 from colabel.joint.base import Joint
 from colabel.joint.chain.prefixes import Prefixes, best_distinct
 from colabel.joint.exactness import APPROXIMATE, Exactness, common

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.core.numeric import bin_sums
-from colabel.joint._impossible import fill_impossible
+from colabel.joint._codes import fill_impossible
 from colabel.joint._listing import Listed
 from colabel.joint.base import Joint
 from colabel.joint.chain import _sums as sums

@@ -147,10 +147,6 @@ class LDSNetwork:
             found[chunk] += np.take_along_axis(table, place, axis=1).sum(axis=1)
         return found
 
-    def log_joint_table(self, features: Codes, codes: Codes) -> Array:
-        """Log Pr(labels, features) of m label vectors in each of n rows: (n, m)."""
-        return self._table(features, self.log_conditional(codes), self.log_prior(codes))
-
     def seen_scores(self, features: Codes) -> Array:
         """Log Pr(labels, features) of the vectors seen in training: (n, U)."""
         return self._table(features, *self._seen_table)

@@ -9,6 +9,8 @@ import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 
+_SORTED_WHOLE = 64  # lists so short are sorted without looking for their best first
+
 
 def row_of_entries(indptr: Indices) -> Indices:
     """Row (N,) of every entry."""
@@ -70,6 +72,23 @@ def merged_entries(
         indices[order][first],
         row_log_sum(log_weights[order], places),
     )
+
+
+def leading_entries(values: Array, indptr: Indices, k: int) -> Indices:
+    """Entries with the k largest values of each row, rows ascending and best first.
+
+    In a tie the first of the list wins.
+    """
+    candidate = np.ones(len(values), dtype=bool)
+    for r in np.flatnonzero(np.diff(indptr) > max(k, _SORTED_WHOLE)):
+        own = slice(indptr[r], indptr[r + 1])
+        candidate[own] = values[own] >= np.partition(values[own], -k)[-k]
+    entry = np.flatnonzero(candidate)
+    row = row_of_entries(indptr)[entry]
+    order = np.lexsort((-values[entry], row))  # stable: ties stay in list order
+    rank = np.arange(len(row)) - np.searchsorted(row, row)
+    found: Indices = entry[order[rank < k]]
+    return found
 
 
 def drawn_entries(prob: Array, indptr: Indices, uniform: Array) -> Indices:

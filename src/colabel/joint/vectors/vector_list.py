@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
 from colabel.core.numeric import bin_sums
-from colabel.joint._bytes import as_bytes
-from colabel.joint._impossible import fill_impossible
+from colabel.joint._codes import as_bytes, fill_impossible
 from colabel.joint._listing import Listed
 from colabel.joint.base import Joint
 from colabel.joint.exactness import EXACT, Exactness
@@ -227,10 +226,10 @@ class VectorList(Joint):
 
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
-        shape = self.n_rows, self.space.cardinalities[i], self.space.cardinalities[j]
-        own = self.vectors[self.indices, i], self.vectors[self.indices, j]
-        cell = np.ravel_multi_index((self._row, *own), shape)
-        return bin_sums(cell, np.exp(self.log_weights), math.prod(shape)).reshape(shape)
+        sizes = self.space.cardinalities[i], self.space.cardinalities[j]
+        cell = np.ravel_multi_index((self.vectors[:, i], self.vectors[:, j]), sizes)
+        values = (cell[:, None] == np.arange(math.prod(sizes))).astype(np.float64)
+        return np.asarray(self._probabilities() @ values).reshape(self.n_rows, *sizes)
 
     def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,)."""
@@ -296,9 +295,9 @@ class VectorList(Joint):
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
         k = self._at_most_all(k)
-        order = np.lexsort((-self.log_weights, self._row))  # stable: ties stay in list order
-        rank = np.arange(len(order)) - self.indptr[self._row]
-        place, entry = (self._row[rank < k], rank[rank < k]), order[rank < k]
+        entry = lists.leading_entries(self.log_weights, self.indptr, k)
+        row = self._row[entry]
+        place = row, np.arange(len(row)) - np.searchsorted(row, row)
         codes = np.zeros((self.n_rows, k, self.space.n_labels), dtype=np.int32)
         log_prob = np.full((self.n_rows, k), -np.inf)
         codes[place] = self.vectors[self.indices[entry]]
