@@ -217,7 +217,8 @@ def test_a_member_that_says_less_is_asked_once(rng):
     field = PairwiseField(space, unary, edges, tables, engine="belief_propagation")
     joint = Mixture([field, Independent(space, [np.log(np.full((3, 2), 0.5))] * 4)])
     assert joint.exact == APPROXIMATE
-    np.testing.assert_array_equal(joint.mode_codes(), joint.top_k_codes(5)[0][:, 0])
+    for k in (2, 5, 16):
+        np.testing.assert_array_equal(joint.mode_codes(), joint.top_k_codes(k)[0][:, 0])
 
 
 def test_votes():

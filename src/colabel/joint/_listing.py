@@ -36,23 +36,23 @@ class Listed(NamedTuple):
 def listed_by_top_k(joint: Joint, least: Array) -> Listed:
     """List the vectors of log-probability at least `least` (n,), by ever longer lists of the best.
 
-    A family whose best vectors are approximate is asked once.
+    A family whose best vectors are approximate is asked once, and all it names is listed.
     """
     cut = least < np.inf
     open_rows, length = np.flatnonzero(cut), _FIRST
     rows: list[Indices] = [np.empty(0, dtype=np.intp)]
     codes: list[Codes] = [np.empty((0, joint.space.n_labels), dtype=np.int32)]
+    exact = "mode" in joint.exact
     while open_rows.size:
         found, log_prob = joint.rows(open_rows).top_k_codes(length)
         complete = found.shape[1] == joint._at_most_all(length + 1)
         ended = complete | (log_prob[:, -1] < least[open_rows])
-        last = length >= _LONGEST or "mode" not in joint.exact
-        place, rank = np.nonzero(
-            (log_prob >= least[open_rows, None]) & (log_prob > -np.inf) & (ended | last)[:, None]
-        )
+        done = ended | (length >= _LONGEST) | (not exact)
+        wanted = (log_prob >= least[open_rows, None]) | (not exact)
+        place, rank = np.nonzero(wanted & (log_prob > -np.inf) & done[:, None])
         rows.append(open_rows[place])
         codes.append(found[place, rank])
-        if "mode" in joint.exact:
+        if exact:
             cut[open_rows[ended]] = False
-        open_rows, length = open_rows[~(ended | last)], 4 * length
+        open_rows, length = open_rows[~done], 4 * length
     return Listed(np.concatenate(rows), np.concatenate(codes), cut)

@@ -35,8 +35,9 @@ class Mixture(Joint):
     The weights sum to one, so a vector of probability p has at least p in some member. The
     members' own modes give a first p; every vector that some member finds that probable is then
     scored by the mixture, and the best of them is the mode, with proof. The same goes for the k
-    best. Members that cannot list all those vectors (see `exact`) list the best they have. So the
-    mode is never less probable than any member's, nor than the first of `top_k`.
+    best. So no vector is more probable than the mode, in particular none of `top_k`. Members that
+    cannot list all those vectors list the best they have: `exact` then lacks "mode", which is
+    the best vector found and never less probable than a member's own.
 
     Parameters
     ----------
