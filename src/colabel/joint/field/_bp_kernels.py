@@ -1,7 +1,13 @@
 """Compiled belief propagation, one row at a time. Arrays are C-contiguous; no checks here.
 
-Messages are logs, the largest value of each being 0. A sweep sends every message once: first
-towards the first label (in breadth-first order), then away from it. On a tree one sweep is enough.
+The message from label i to its neighbour j, with u the unary scores and T the edge's table, is
+
+    m_ij(w) = log sum_v exp(T_ij(v, w) + u_i(v) + sum_{k != j} m_ki(v)),
+
+a maximum instead of log sum exp for max-product. Messages are logs, the largest value of each being
+0; with damping a, a new one is a times the old plus (1 - a) times the formula. A sweep sends every
+message once: first towards the first label (in breadth-first order), then away from it. On a tree
+one sweep is enough.
 
 What runs once per message is inlined: a call would count references to a dozen arrays, which
 takes longer than the message.
@@ -183,7 +189,11 @@ def normalised(scores: Array, found: Array) -> float:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def read_labels(wires: Wires, unary: Array, room: Scratch, single: Array) -> float:
-    """Set single (C,) to the beliefs; return the labels' part of Bethe's estimate of log Z."""
+    """Set single (C,) to the beliefs; return the labels' part of Bethe's estimate of log Z.
+
+    With b_i(v) = u_i(v) + sum_k m_ki(v), the belief is softmax(b_i) and the part is
+    sum_i log sum_v exp(b_i(v)).
+    """
     estimate = 0.0
     for i in range(wires.order.size):
         first, last = wires.first[i], wires.first[i + 1]

@@ -149,6 +149,10 @@ def sample_rows(
 def anneal_rows(flat: FlatField, keys: Keys, n_steps: int, log_weights: Array) -> None:
     """Annealed importance sampling: from independent labels to the field in equal steps.
 
+    The field at heat h has the scores u(y) + h e(y), of unary scores and of edges. A chain y_0,
+    y_1, ..., y_t drawn at heat t / N, has log w = sum_{t < N} e(y_t) / N, and E[w] is the ratio
+    of the partition functions at heat 1 and 0.
+
     Parameters
     ----------
     keys : (m, chains)

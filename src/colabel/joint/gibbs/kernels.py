@@ -60,7 +60,7 @@ class Network(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def uniform_at(key: np.uint64, position: int) -> float:
-    """Number `position` of a stream; see `_gibbs_random.uniforms`."""
+    """Number `position` of a stream; see `random.uniforms`."""
     z = key + (np.uint64(position) + _ONE) * _GAMMA
     z = (z ^ (z >> np.uint64(30))) * _FIRST
     z = (z ^ (z >> np.uint64(27))) * _SECOND
@@ -127,7 +127,7 @@ def logistics(scores: Array, prob: Array, decay: Array) -> None:
 
 @njit(nogil=True, cache=True)
 def move_scores(scores: Array, net: Network, i: int, old: int, new: int) -> None:
-    """Add to all scores what the change of label i from `old` to `new` adds: O(e)."""
+    """Change label i from `old` to `new`: s += W[column of new] - W[column of old], in O(e)."""
     first = net.first[i]
     if net.size[i] == 2:
         added = net.weights[first]
@@ -154,7 +154,10 @@ def start_scores(base: Array, labels: Codes, net: Network, scores: Array) -> Non
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def softmax(scores: Array, net: Network, i: int, prob: Array) -> None:
-    """Set the columns of multi-valued label i in `prob` (e,) to its conditional probabilities."""
+    """Set the columns of multi-valued label i in `prob` (e,) to its conditional probabilities.
+
+    p(v) = f(v) + (1 - sum_u f(u)) exp(s_v) / sum_u exp(s_u), with f the floor.
+    """
     first = net.first[i]
     last = first + net.size[i]
     top = scores[first:last].max()
@@ -280,7 +283,11 @@ def log_transition(
     net: Network,
     scratch: Array,
 ) -> float:
-    """Log-probability that a sweep from here ends at `query`; see `sampler.log_transition`."""
+    """Log-probability that a sweep from y = `labels` ends at q = `query`.
+
+    log T(y -> q) = sum_k log p(q_o(k) | q_o(0), ..., q_o(k-1), y_o(k+1), ..., y_o(d-1)), with o
+    the order of the sweep; see `sampler.log_transition`.
+    """
     for i in range(labels.size):
         if known[i] >= 0 and query[i] >= 0 and query[i] != known[i]:
             return -np.inf
