@@ -249,3 +249,11 @@ def test_errors_say_what_to_do():
         Mixture([member], [0.0])
     with pytest.raises(ValueError, match="same rows and labels"):
         Mixture([member, Independent(make_space((3,)), [np.log(np.full((1, 3), 1 / 3))])])
+
+
+def test_no_rows():
+    space = make_space((2, 3))
+    alone = Independent(space, [np.empty((0, 2)), np.empty((0, 3))])
+    joint = Mixture([alone, VectorList(space, [[0, 0], [1, 2]], np.empty((0, 2)))])
+    assert joint.mode().shape == (0, 2)
+    assert joint.top_k(3).labels.shape == (0, 3, 2)

@@ -118,11 +118,11 @@ class Mixture(Joint):
 
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
-        k = self._at_most_all(k)
+        k, d = self._at_most_all(k), self.space.n_labels
         lists = [member.top_k_codes(k)[0] for member in self.members]
         codes = np.concatenate(lists, axis=1)
         rows = np.repeat(np.arange(self.n_rows), codes.shape[1])
-        best = self._best(rows, codes.reshape(len(rows), -1), k)
+        best = self._best(rows, codes.reshape(-1, d), k)
         # where less than k vectors are possible, the members' lists have them all
         least = np.where(np.isneginf(best[1][:, -1]), np.inf, best[1][:, -1])
         listed = [
@@ -132,7 +132,7 @@ class Mixture(Joint):
         self._take_back(int(np.any([part.cut for part in listed], axis=0).sum()))
         return self._best(
             np.concatenate([np.repeat(np.arange(self.n_rows), k), *(p.rows for p in listed)]),
-            np.concatenate([best[0].reshape(self.n_rows * k, -1), *(p.codes for p in listed)]),
+            np.concatenate([best[0].reshape(-1, d), *(p.codes for p in listed)]),
             k,
         )
 
