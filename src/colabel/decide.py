@@ -159,7 +159,7 @@ class Jaccard:
     .. math:: J(y, h) = \frac{|y \cap h|}{|y \cup h|}
 
     No efficient exact algorithm is known. Up to ten labels, the best of all label vectors is
-    taken, exactly if the joint is exact and by the frequencies of 1000 draws otherwise. With
+    taken, exactly if `log_prob` is exact and by the frequencies of 1000 draws otherwise. With
     more labels, the best of these candidates is taken, by their mean overlap with 1000 draws of
     the row from a fixed seed:
 
