@@ -23,12 +23,12 @@ from numpy.random import Generator
 from sklearn.pipeline import make_pipeline
 
 from benchmarks._common import machine, parser, print_table
-from colabel import BayesNetwork, LDSMixture
+from colabel import LDSMixture, LDSPosterior
 from colabel.datasets import iterative_stratification, load
 from colabel.decide import decide
-from colabel.learn.lds import DependencySets, FeatureColumns, LDSNetwork
-from colabel.learn.lds.sampling import sample_rows
+from colabel.joint.lds import DependencySets, FeatureColumns, LDSNetwork
 from colabel.metrics import exact_match, f1_label, joint_log_loss, multilabel_accuracy
+from colabel.models.lds.sampling import sample_rows
 from colabel.preprocess import CorrelationSelector, FeatureBins
 
 N_ROWS, N_FEATURES, N_LABELS = 8503, 30, 9
@@ -80,7 +80,7 @@ def recovery(seed: int) -> None:
             if not rounds:
                 found, truth = skeleton(model.network_), skeleton(network.sets.parents)
                 arcs.append((len(found & truth), len(found - truth), len(truth)))
-        best = BayesNetwork(joint.space, network, X[test])
+        best = LDSPosterior(joint.space, network, X[test])
         figures["known model"].append(measures(best, decide(best), Y[test], 0.0))
     header = ["model", "F1-label", "multi-label accuracy", "exact match", "log-loss", "s a fold"]
     rows = [[name, *(f"{m:.4f}" for m in np.mean(f, axis=0))] for name, f in figures.items()]

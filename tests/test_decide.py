@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from colabel.decide import DECISIONS, F1, Hamming, Jaccard, Subset, decide
-from colabel.joint import Independent, Tree
+from colabel.joint import Chain, Independent, Mixture, Tree, sizes
+from colabel.joint.chain import TableLinks
+from colabel.joint.exactness import APPROXIMATE
 from colabel.labels import LabelSpace
 from tests.joint.oracle import random_log_table
 
@@ -127,7 +129,7 @@ def test_ties_go_to_smaller_sets_and_earlier_labels():
 class Hidden(Tree):
     """A tree that does not know its size marginals and claims to be approximate."""
 
-    exact = False
+    exact = APPROXIMATE
 
     def rows(self, index):
         hidden = Hidden.__new__(Hidden)
@@ -158,7 +160,7 @@ def test_samplers_decide_nearly_as_well(rng, name, n_labels):
 
 
 def test_with_many_labels_jaccard_beats_every_candidate(rng):
-    from colabel.decide._jaccard import candidates, mean_overlap
+    from colabel.decide import candidates, mean_overlap
     from colabel.joint.sizes import draws_of
 
     joint = random_tree(rng, 12, n_rows=6)
@@ -179,7 +181,7 @@ def test_rows_in_chunks_are_decided_alike(rng, monkeypatch, name):
     joint = random_tree(rng, 6, n_rows=30)
     whole = decide(joint, name)
     # the package's attribute `decide` is the function, so the module is found by its name
-    chunks = importlib.import_module("colabel.decide._chunks")
+    chunks = importlib.import_module("colabel.decide")
     monkeypatch.setattr(chunks, "_ENTRIES_AT_ONCE", 6 * 1000 * 7)
     np.testing.assert_array_equal(decide(joint, name), whole)
 
@@ -227,15 +229,6 @@ def test_mode_and_hamming_agree_under_independence():
     np.testing.assert_array_equal(decide(joint, "subset"), decide(joint, "hamming"))
 
 
-def test_decisions_say_what_they_need():
-    assert {name: set(rule.needs) for name, rule in DECISIONS.items()} == {
-        "subset": {"mode"},
-        "hamming": {"marginals"},
-        "f1": {"size_marginals"},
-        "jaccard": {"marginals", "mode", "samples", "size_marginals", "top_k"},
-    }
-
-
 def test_decisions_and_functions_are_accepted(tree):
     np.testing.assert_array_equal(decide(tree, Subset()), decide(tree, "subset"))
     np.testing.assert_array_equal(decide(tree, Hamming()), decide(tree, "hamming"))
@@ -254,3 +247,23 @@ def test_what_is_no_decision(tree):
         decide(tree, lambda joint: np.zeros(3, dtype=np.int32))
     with pytest.raises(ValueError, match="float64"):
         decide(tree, lambda joint: np.zeros((40, 3)))
+
+
+def test_f1_on_a_greedy_chain_uses_its_exact_sums(rng, monkeypatch):
+    """Twelve labels: too many for all vectors of any family, few enough for a chain's sums."""
+    d = 12
+    tables = [
+        np.log(rng.dirichlet(np.ones(2), size=(4, *(2,) * position))) for position in range(d)
+    ]
+    order = rng.permutation(d)
+    joint = Chain(make_space((2,) * d), order, TableLinks.of(tables), inference="greedy")
+    assert "mode" not in joint.exact
+    monkeypatch.setattr(sizes, "draws_of", None)  # nothing may be drawn
+    vectors = sizes.all_vectors(d)
+    each = (np.broadcast_to(y, (4, d)) for y in vectors)
+    prob = np.exp(np.stack([joint.log_prob_codes(y) for y in each], axis=1))
+    found, expected = joint.size_marginals(), sizes.sizes_of_vectors(vectors, prob)
+    np.testing.assert_allclose(found.size, expected.size, atol=1e-12)
+    np.testing.assert_allclose(found.with_label, expected.with_label, atol=1e-12)
+    mixture = Mixture([joint, joint.given_codes(np.full((4, d), -1, dtype=np.int32))])
+    np.testing.assert_array_equal(decide(mixture, "f1"), decide(joint, "f1"))

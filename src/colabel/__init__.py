@@ -7,14 +7,15 @@ from colabel.core.lazy import export_lazily
 
 if TYPE_CHECKING:
     from colabel.decide import decide as decide
-    from colabel.joint import BayesNetwork as BayesNetwork
     from colabel.joint import Chain as Chain
     from colabel.joint import Independent as Independent
     from colabel.joint import Joint as Joint
+    from colabel.joint import LDSPosterior as LDSPosterior
     from colabel.joint import Mixture as Mixture
     from colabel.joint import PairwiseField as PairwiseField
     from colabel.joint import TopK as TopK
     from colabel.joint import Tree as Tree
+    from colabel.joint import VectorList as VectorList
     from colabel.labels import LabelSpace as LabelSpace
     from colabel.models import CDN as CDN
     from colabel.models import CTBN as CTBN
@@ -44,14 +45,15 @@ __all__ = [
         {
             "colabel.decide": ["decide"],
             "colabel.joint": [
-                "BayesNetwork",
                 "Chain",
                 "Independent",
                 "Joint",
+                "LDSPosterior",
                 "Mixture",
                 "PairwiseField",
                 "TopK",
                 "Tree",
+                "VectorList",
             ],
             "colabel.labels": ["LabelSpace"],
             "colabel.models": [
@@ -78,5 +80,6 @@ __all__ = [
                 "save",
             ],
         },
+        former={"BayesNetwork": "colabel.joint"},
     ),
 ]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colabel.joint import Independent, Tree
-from colabel.joint import _tree_passes as passes
+from colabel.joint import Independent, Tree, VectorList
+from colabel.joint.tree import passes
 from tests.joint.oracle import Oracle, instances, make_space, random_evidence
 
 pytestmark = pytest.mark.filterwarnings("error")  # -inf must not warn anywhere
-FAMILIES = st.sampled_from([Tree, Independent])
+FAMILIES = st.sampled_from([Tree, Independent, VectorList])
 SETTINGS = settings(max_examples=120, deadline=None)
 
 
@@ -24,8 +24,29 @@ def build(family, instance):
     space = make_space(cardinalities)
     if family is Tree:
         return Tree(space, parents, tables), Oracle.of_tree(cardinalities, parents, tables), rng
+    if family is VectorList:
+        oracle = Oracle.of_tree(cardinalities, parents, tables)
+        return lists_of(space, oracle, rng), oracle, rng
     singles = [table[:, 0, :] for table in tables]
     return Independent(space, singles), Oracle.of_independent(cardinalities, singles), rng
+
+
+def lists_of(space, oracle, rng):
+    """Lists of each row's own, in any order, some vectors named twice, weights up to a constant."""
+    pool = np.array(sorted(oracle.rows[0]), dtype=np.int32)
+    pool = np.concatenate([pool, pool[: len(pool) // 2]])  # with equal vectors in it
+    indices, log_weights, indptr = [], [], [0]
+    for row in oracle.rows:
+        for position in rng.permutation(len(oracle.rows[0])).tolist():
+            p = row[tuple(pool[position].tolist())]
+            if p and rng.random() < 0.3:
+                indices += [position, position]
+                log_weights += [math.log(0.25 * p) + 7.0, math.log(0.75 * p) + 7.0]
+            elif p:
+                indices.append(position)
+                log_weights.append(math.log(p) + 7.0)
+        indptr.append(len(indices))
+    return VectorList.of_lists(space, pool, indptr, indices, log_weights)
 
 
 def assert_best(joint, oracle, k):
@@ -89,7 +110,7 @@ def test_every_answer_given_evidence(family, instance):
     # tables made by conditioning must pass the checks that a user's tables pass
     if family is Tree:
         Tree(joint.space, conditioned.parents, conditioned.log_tables)
-    else:
+    elif family is Independent:
         Independent(joint.space, conditioned.log_tables)
 
 
@@ -140,7 +161,7 @@ def test_longer_lists_begin_with_the_shorter(family, instance):
     np.testing.assert_array_equal(joint.mode_codes(), long_codes[:, 0])
 
 
-@pytest.mark.parametrize("family", [Tree, Independent])
+@pytest.mark.parametrize("family", [Tree, Independent, VectorList])
 def test_frequencies_of_samples(family):
     rng = np.random.default_rng(3)
     cardinalities, parents = (2, 3, 1, 2), [-1, 0, 1, 0]

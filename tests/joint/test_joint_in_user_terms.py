@@ -39,7 +39,7 @@ def tags() -> Independent:
 def test_attributes(weather, tags):
     for joint in (weather, tags):
         assert isinstance(joint, Joint)
-        assert joint.exact is True
+        assert joint.exact.all
         assert joint.how.endswith(".")
     assert repr(weather) == "<Tree: 3 rows, 3 labels, exact>"
     assert repr(tags[0]) == "<Independent: 1 row, 3 labels, exact>"

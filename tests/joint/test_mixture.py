@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colabel.joint import Chain, Independent, Mixture, Tree
-from colabel.joint import mixture as module
+from colabel.joint import Chain, Independent, Mixture, PairwiseField, Tree, VectorList
 from colabel.joint.chain import TableLinks
+from colabel.joint.chain import chain as chain_module
+from colabel.joint.exactness import APPROXIMATE
+from tests.joint.chain.test_chain import oracle_of
 from tests.joint.oracle import Oracle, make_space, random_evidence, random_log_table
 from tests.joint.test_against_enumeration import assert_best, assert_same
-from tests.joint.test_chain import oracle_of
 
 pytestmark = pytest.mark.filterwarnings("error")
 SETTINGS = settings(max_examples=60, deadline=None)
@@ -25,7 +26,9 @@ def mixtures(draw, max_labels=4, max_values=3, max_rows=3, inference="exact"):
     sizes = tuple(draw(st.lists(st.integers(1, max_values), min_size=d, max_size=d)))
     n_rows = draw(st.integers(1, max_rows))
     style = draw(st.sampled_from(["smooth", "zeros", "ties"]))
-    families = draw(st.lists(st.sampled_from(["chain", "tree", "alone"]), min_size=1, max_size=4))
+    families = draw(
+        st.lists(st.sampled_from(["chain", "tree", "list", "alone"]), min_size=1, max_size=4)
+    )
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     space = make_space(sizes)
     members, oracles = [], []
@@ -38,6 +41,14 @@ def mixtures(draw, max_labels=4, max_values=3, max_rows=3, inference="exact"):
             ]
             members.append(Chain(space, order, TableLinks.of(tables), inference=inference))
             oracles.append(oracle_of(sizes, order, tables))
+        elif family == "list":
+            tables = [random_log_table(rng, (n_rows, k), style) for k in sizes]
+            oracle = Oracle.of_independent(sizes, tables)
+            vectors = sorted(oracle.rows[0])
+            with np.errstate(divide="ignore"):
+                log_weights = np.log([[row[y] for y in vectors] for row in oracle.rows])
+            members.append(VectorList(space, vectors, log_weights))
+            oracles.append(oracle)
         elif family == "tree":
             parents = [-1, *range(d - 1)]
             above = [1, *sizes[:-1]]
@@ -85,7 +96,7 @@ class WithoutEntropy:
 @given(mixtures())
 def test_every_answer(instance):
     joint, oracle, rng = instance
-    assert joint.exact
+    assert joint.exact.all
     assert_same(WithoutEntropy(joint, oracle), oracle, rng)
 
 
@@ -140,18 +151,74 @@ def test_lists_grow_until_they_prove_it():
         assert_best(joint, oracle, k)
 
 
-def test_lists_too_short_to_prove_it_warn(monkeypatch):
-    monkeypatch.setattr(module, "_LONGEST_LIST", 1)
-    with pytest.warns(RuntimeWarning, match="do not prove which are the best"):
-        smooth().mode_codes()
+def test_lists_too_short_to_prove_it_take_the_proof_back(monkeypatch):
+    monkeypatch.setattr(chain_module, "_MOST_LISTED", 1)
+    joint = smooth()
+    assert joint.exact.all
+    joint.mode_codes()
+    assert joint.exact == {"sums", "log_prob"}
+    assert "too many to prove it" in joint.how
+    assert joint[0].exact == {"sums", "log_prob"}
 
 
-def test_greedy_members_give_candidates():
-    joint = smooth(inference="greedy")
-    assert not joint.exact
+class CostlyLinks(TableLinks):
+    """Tables that claim to be classifiers."""
+
+    costly = True
+
+
+def costly(joint):
+    return Mixture(
+        [
+            Chain(m.space, m.order, CostlyLinks(m.links.tables), inference=m.inference)
+            for m in joint.members
+        ]
+    )
+
+
+def test_members_that_cannot_list_all_give_candidates(monkeypatch):
+    monkeypatch.setattr(chain_module, "_FEW_LISTED", 2)
+    joint = costly(smooth(inference="greedy"))
+    assert joint.exact == {"sums", "log_prob"}
     assert "scored by the mixture" in joint.how
     own = [joint.log_prob_codes(member.mode_codes()) for member in joint.members]
-    np.testing.assert_allclose(joint.log_prob_codes(joint.mode_codes()), np.max(own, axis=0))
+    assert (joint.log_prob_codes(joint.mode_codes()) >= np.max(own, axis=0) - 1e-12).all()
+
+
+@pytest.mark.parametrize("make", [lambda joint: joint, costly])
+@pytest.mark.parametrize("inference", ["exact", "greedy", "beam"])
+def test_the_mode_is_never_worse_than_top_k_also_under_evidence(make, inference):
+    whole = make(smooth(n_rows=20, inference=inference))
+    evidence = np.full((20, 6), -1, dtype=np.int32)
+    evidence[:10, 1], evidence[5:, 4] = 1, 0
+    for joint in (whole, whole.given_codes(evidence)):
+        best = joint.log_prob_codes(joint.mode_codes())
+        for k in (1, 2, 7, 40, 64):
+            np.testing.assert_allclose(joint.top_k_codes(k)[1][:, 0], best, atol=1e-12)
+
+
+def test_evidence_whose_probability_is_estimated_leaves_nothing_exact():
+    members = [Chain(m.space, m.order, m.links, limit=4, n_samples=50) for m in smooth().members]
+    joint = Mixture(members)
+    assert joint.exact == {"mode", "log_prob"}
+    evidence = np.full((4, 6), -1, dtype=np.int32)
+    evidence[:, 2] = 1
+    known = joint.given_codes(evidence)
+    assert known.exact == APPROXIMATE
+    assert "estimates" in known.how
+
+
+def test_a_member_that_says_less_is_asked_once(rng):
+    """A loopy field lists what it has; its mixture does not claim a proof."""
+    space = make_space((2,) * 4)
+    unary = [rng.normal(size=(3, 2)) for _ in range(4)]
+    edges = [(0, 1), (1, 2), (2, 3), (0, 3)]
+    tables = [rng.normal(size=(3, 2, 2)) for _ in edges]
+    field = PairwiseField(space, unary, edges, tables, engine="belief_propagation")
+    joint = Mixture([field, Independent(space, [np.log(np.full((3, 2), 0.5))] * 4)])
+    assert joint.exact == APPROXIMATE
+    for k in (2, 5, 16):
+        np.testing.assert_array_equal(joint.mode_codes(), joint.top_k_codes(k)[0][:, 0])
 
 
 def test_votes():
@@ -182,3 +249,11 @@ def test_errors_say_what_to_do():
         Mixture([member], [0.0])
     with pytest.raises(ValueError, match="same rows and labels"):
         Mixture([member, Independent(make_space((3,)), [np.log(np.full((1, 3), 1 / 3))])])
+
+
+def test_no_rows():
+    space = make_space((2, 3))
+    alone = Independent(space, [np.empty((0, 2)), np.empty((0, 3))])
+    joint = Mixture([alone, VectorList(space, [[0, 0], [1, 2]], np.empty((0, 2)))])
+    assert joint.mode().shape == (0, 2)
+    assert joint.top_k(3).labels.shape == (0, 3, 2)

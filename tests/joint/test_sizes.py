@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from colabel.joint import Independent, Tree
+from colabel.joint import Independent, Tree, VectorList
 from colabel.joint.base import Joint
+from colabel.joint.exactness import APPROXIMATE
 from tests.joint.oracle import Oracle, instances, make_space, random_log_table
 
 
@@ -58,6 +59,16 @@ def test_independent_labels_know_their_sizes(rng, n_labels):
     assert_sizes(joint.size_marginals(), oracle)
 
 
+def test_lists_of_vectors_know_their_sizes(rng):
+    parents = [-1, 0, 0, 1]
+    oracle = Oracle.of_tree((2,) * 4, parents, binary_tables(rng, parents, 3, "zeros"))
+    vectors = sorted(oracle.rows[0])
+    with np.errstate(divide="ignore"):
+        log_weights = np.log([[row[y] for y in vectors] for row in oracle.rows])
+    joint = VectorList(make_space((2,) * 4), vectors, log_weights)
+    assert_sizes(joint.size_marginals(), oracle)
+
+
 def test_many_labels_keep_their_marginals(rng):
     parents = [-1, *(int(rng.integers(0, i)) for i in range(1, 60))]
     joint = Tree(make_space((2,) * 60), parents, binary_tables(rng, parents, 4, "smooth"))
@@ -78,7 +89,7 @@ class Counted(Tree):
 class Drawn(Counted):
     """The same, known by its draws only."""
 
-    exact = False
+    exact = APPROXIMATE
 
 
 def test_other_families_sum_over_all_vectors(rng):

@@ -12,6 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from colabel import ClassifierChain, ProbabilisticClassifierChain
+from colabel.joint.chain import BeamSearch
 from colabel.learn.conditional import TrainingData
 from colabel.models._chain_order import mutual_information, order_by_dependence
 
@@ -168,7 +169,8 @@ def test_every_inference_of_an_easy_problem_agrees(problem, inference, estimator
         1.0, estimator=estimator, inference=inference, epsilon=1e-4, beam_width=32, random_state=0
     ).fit(X, Y)
     joint = model.joint(X)
-    assert joint.exact == (inference in {"exact", "exhaustive"})
+    assert ("mode" in joint.exact) == (inference in {"exact", "exhaustive"})
+    assert {"sums", "log_prob"} <= joint.exact
     every = np.array(np.unravel_index(np.arange(32), (2,) * 5)).T
     best = np.max([joint.log_prob(y) for y in every], axis=0)
     np.testing.assert_allclose(joint.log_prob(model.predict(X)), best, atol=1e-9)
@@ -185,7 +187,7 @@ def test_many_labels(rng):
     Y = (X @ rng.normal(size=(3, 30)) + rng.logistic(size=(100, 30)) > 0).astype(int)
     model = ProbabilisticClassifierChain(0.1, n_samples=200, random_state=0).fit(X, Y)
     joint = model.joint(X[:5])
-    assert not joint.exact
+    assert joint.exact == {"mode", "log_prob"}
     assert "200 draws" in joint.how
     prob = model.predict_proba(X[:5])
     assert ((prob > 0) & (prob < 1)).all()
@@ -264,6 +266,7 @@ def test_wrong_parameters(problem, model_class, params, message):
         (ClassifierChain(train_on="both"), "train_on='both' is unknown"),
         (ProbabilisticClassifierChain(inference="best"), "inference='best' is unknown"),
         (ProbabilisticClassifierChain(inference="epsilon", epsilon=2), "epsilon=2 must be"),
+        (ProbabilisticClassifierChain(inference=BeamSearch(3)), "must be a name, such as 'exact'"),
         (ProbabilisticClassifierChain(inference="beam", beam_width=0), "beam_width=0 must be"),
     ],
 )

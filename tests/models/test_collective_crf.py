@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -61,6 +62,20 @@ def test_supported_training_knows_only_vectors_it_has_seen(data):
     np.testing.assert_allclose(total, 1.0, atol=1e-12)
     seen = {tuple(vector) for vector in model.vectors_.tolist()}
     assert {tuple(vector) for vector in model.predict(data.X).tolist()} <= seen
+
+
+def test_supported_vectors_need_little_memory_at_prediction(rng):
+    X, Y = rng.normal(size=(300, 3)), rng.integers(0, 2, size=(300, 12))
+    model = CollectiveCRF(training="supported", **FIXED).fit(X, Y)
+    n_vectors = len(model.vectors_)
+    assert n_vectors > 250
+    model.joint(X[:2]).marginals()  # what is made once
+    tracemalloc.start()
+    model.joint(X).marginals()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # a few numbers per row and vector; a table of every vector in every label is 24 of them
+    assert peak < 8 * 12 * 300 * n_vectors
 
 
 def test_pseudo_likelihood_is_close_to_the_likelihood_with_many_rows():

@@ -1,1 +1,1 @@
-"""What every room stands on: names of arrays, threads, files, progress, label features."""
+"""What every room stands on: names of arrays, sums, threads, files, progress, label features."""

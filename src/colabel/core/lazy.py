@@ -10,7 +10,9 @@ from types import ModuleType
 from typing import Any
 
 
-def export_lazily(package: str, homes: Mapping[str, Sequence[str]]) -> list[str]:
+def export_lazily(
+    package: str, homes: Mapping[str, Sequence[str]], former: Mapping[str, str] | None = None
+) -> list[str]:
     """Let a package offer names of its modules, and its modules, before they are imported.
 
     Parameters
@@ -19,6 +21,8 @@ def export_lazily(package: str, homes: Mapping[str, Sequence[str]]) -> list[str]
         Name of the package, which is being imported.
     homes : {module: names}
         Where each of its public names is defined.
+    former : {name: module}, optional
+        Names that still work but are not offered, and the modules that say so.
 
     Returns
     -------
@@ -38,6 +42,8 @@ def export_lazily(package: str, homes: Mapping[str, Sequence[str]]) -> list[str]
                 value = getattr(import_module(home_of[name]), name)
                 super().__setattr__(name, value)
                 return value
+            if former and name in former:
+                return getattr(import_module(former[name]), name)
             if not name.startswith("_") and find_spec(f"{package}.{name}"):
                 return import_module(f"{package}.{name}")
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)

@@ -1,28 +1,48 @@
 """The families of Joint: distributions over label vectors, one per row of a batch."""
 
-from colabel.joint._gibbs import Conditionals
-from colabel.joint._gibbs_linear import LinearConditionals
+import warnings
+from typing import Any
+
 from colabel.joint.base import Joint, TopK
-from colabel.joint.bayes_network import BayesNetwork
 from colabel.joint.chain import Chain
-from colabel.joint.dependency_network import DependencyNetwork
-from colabel.joint.discrete_dependency_network import DiscreteDependencyNetwork
-from colabel.joint.independent import Independent
+from colabel.joint.exactness import Exactness
+from colabel.joint.field import PairwiseField
+from colabel.joint.gibbs import (
+    Conditionals,
+    DependencyNetwork,
+    DiscreteDependencyNetwork,
+    LinearConditionals,
+)
+from colabel.joint.lds import LDSPosterior
 from colabel.joint.mixture import Mixture
-from colabel.joint.pairwise_field import PairwiseField
-from colabel.joint.tree import Tree
+from colabel.joint.tree import Independent, Tree
+from colabel.joint.vectors import VectorList
 
 __all__ = [
-    "BayesNetwork",
     "Chain",
     "Conditionals",
     "DependencyNetwork",
     "DiscreteDependencyNetwork",
+    "Exactness",
     "Independent",
     "Joint",
+    "LDSPosterior",
     "LinearConditionals",
     "Mixture",
     "PairwiseField",
     "TopK",
     "Tree",
+    "VectorList",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "BayesNetwork":
+        warnings.warn(
+            "BayesNetwork is now called LDSPosterior, after what it is: the posterior of an LDS "
+            "mixture. The old name will go.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return LDSPosterior
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

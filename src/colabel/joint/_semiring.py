@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.numeric import log_sum_exp
 
 Element = TypeVar("Element")
 
@@ -27,15 +28,6 @@ class Semiring(Protocol[Element]):
     def total(self, log_table: Array, belief: Element) -> Element:
         """Sum table (n, P, K) times belief over the K states: the message to the P states."""
         ...
-
-
-def log_sum_exp(scores: Array) -> Array:
-    """Take log sum exp over the last axis; a slice that is -inf throughout gives -inf, silently."""
-    top = scores.max(axis=-1, keepdims=True)
-    shift = np.where(np.isneginf(top), 0.0, top)  # -inf - -inf would be NaN
-    with np.errstate(divide="ignore"):
-        summed: Array = np.log(np.exp(scores - shift).sum(axis=-1))
-    return summed + shift[..., 0]
 
 
 class LogSum:

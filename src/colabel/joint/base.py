@@ -12,9 +12,11 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Rows
-from colabel.joint._user_terms import as_rows, codes_of_evidence, codes_of_labels
-from colabel.joint._views import as_html, as_text, marginals_frame, top_k_frame
+from colabel.joint._listing import Listed, listed_by_top_k
+from colabel.joint.exactness import Exactness
 from colabel.joint.sizes import SizeMarginals, require_zero_one, sizes_by_counting
+from colabel.joint.user_terms import as_rows, codes_of_evidence, codes_of_labels
+from colabel.joint.views import as_html, as_text, marginals_frame, top_k_frame
 from colabel.labels import LabelSpace
 
 if TYPE_CHECKING:
@@ -50,8 +52,9 @@ class Joint(ABC):
         Names and values of the d labels.
     n_rows : int
         Number of rows n.
-    exact : bool
-        Whether the answers are exact; if not, `how` names the approximation.
+    exact : Exactness
+        The questions that are answered exactly: ``"mode" in joint.exact``, likewise ``"sums"``
+        and ``"log_prob"``, or all of them, ``joint.exact.all``. `how` names the approximations.
     how : str
         One sentence that says how the answers are computed.
 
@@ -75,7 +78,7 @@ class Joint(ABC):
     array([[0.75, 1.  ]])
     """
 
-    exact: bool
+    exact: Exactness
     how: str
 
     def __init__(self, space: LabelSpace, n_rows: int) -> None:
@@ -221,6 +224,15 @@ class Joint(ABC):
     def rows(self, index: Rows) -> Joint:
         """Return the joint of some of the rows."""
 
+    @property
+    def lists_all(self) -> bool:
+        """Whether `listed_above` leaves no vector out, unless it says so."""
+        return "mode" in self.exact
+
+    def listed_above(self, least: Array) -> Listed:
+        """Return the vectors whose log-probability is at least `least` (n,) in their row."""
+        return listed_by_top_k(self, least)
+
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
         raise NotImplementedError(
@@ -238,9 +250,10 @@ class Joint(ABC):
     def size_marginals(self) -> SizeMarginals:
         """Return how many labels a row has, alone and together with each label.
 
-        Only for 0/1 labels. `Independent` and `Tree` give it exactly. Other families sum over
-        all label vectors if there are at most 1024 and the joint is exact, and otherwise count
-        in 1000 draws of each row, from a fixed seed.
+        Only for 0/1 labels. `Independent`, `Tree` and `VectorList` give it exactly, and so does
+        a `Chain` whose sums are exact; a `Mixture` averages what its members give. Other families
+        sum over all label vectors if there are at most 1024 and their `log_prob` is exact, and
+        otherwise count in 1000 draws of each row, from a fixed seed.
 
         Returns
         -------
@@ -265,8 +278,7 @@ class Joint(ABC):
 
     def __repr__(self) -> str:
         rows, labels = _counted(self.n_rows, "row"), _counted(self.space.n_labels, "label")
-        exactness = "exact" if self.exact else "approximate"
-        return f"<{type(self).__name__}: {rows}, {labels}, {exactness}>"
+        return f"<{type(self).__name__}: {rows}, {labels}, {self.exact}>"
 
     def _at_most_all(self, k: int) -> int:
         """Return k, or the number of label vectors if that is smaller."""

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
-from colabel.joint._chain_prefixes import Prefixes, best_distinct
-from colabel.joint._user_terms import impossible_evidence
+from colabel.core.numeric import log_sum_exp
+from colabel.joint._codes import as_bytes
 from colabel.joint.base import Joint
+from colabel.joint.chain.prefixes import Prefixes, best_distinct
+from colabel.joint.exactness import APPROXIMATE, Exactness, common
+from colabel.joint.sizes import SizeMarginals
+from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace
 
 __all__ = ["Mixture"]
 
 
-# Longest lists asked of the members before the best vector found is taken as it is.
-_LONGEST_LIST = 4096
 # Codes of candidates that are scored at once, as numbers.
 _CODES_AT_ONCE = 1 << 23
+_SLACK = 1e-9  # nats; so that vectors tied with the best are candidates too
 
 
 class Mixture(Joint):
@@ -31,10 +32,12 @@ class Mixture(Joint):
     This is the joint of ensembles. Probabilities, marginals and samples are those of the
     members, averaged; evidence also reweighs the members, by the probability each gave it.
 
-    A vector that is missing from the k best of every member has a probability of at most
-    sum_m w_m P_m(k-th best). So the vectors on the members' lists are scored by the mixture, and
-    the lists are made longer until the best of them beat that bound: exact where the members'
-    lists are. If they are not, the best of the members' own candidates are taken.
+    The weights sum to one, so a vector of probability p has at least p in some member. The
+    members' own modes give a first p; every vector that some member finds that probable is then
+    scored by the mixture, and the best of them is the mode, with proof. The same goes for the k
+    best. So no vector is more probable than the mode, in particular none of `top_k`. Members that
+    cannot list all those vectors list the best they have: `exact` then lacks "mode", which is
+    the best vector found and never less probable than a member's own.
 
     Parameters
     ----------
@@ -84,13 +87,19 @@ class Mixture(Joint):
     def _set(self, members: Sequence[Joint], log_weights: Array) -> None:
         super().__init__(members[0].space, members[0].n_rows)
         self.members = tuple(members)
-        self.log_weights = log_weights - _log_sum(log_weights)[:, None]
-        self.exact = all(member.exact for member in members)
+        self.log_weights = log_weights - log_sum_exp(log_weights)[:, None]
+        self.exact = self._exactness()
         inner = "; ".join(dict.fromkeys(member.how for member in members))
         self.how = (
             f"Averages of {len(members)} members ({inner}) Modes: the best of the members' "
-            f"candidates, {'proven best' if self.exact else 'scored by the mixture'}."
+            f"candidates, {'proven best' if 'mode' in self.exact else 'scored by the mixture'}."
         )
+
+    def _exactness(self) -> Exactness:
+        exact = common(member.exact for member in self.members).without("mode")
+        if "log_prob" in exact and all(member.lists_all for member in self.members):
+            return Exactness([*exact, "mode"])
+        return exact
 
     def _with(self, members: Sequence[Joint], log_weights: Array) -> Mixture:
         """Return a mixture that needs no check."""
@@ -109,32 +118,38 @@ class Mixture(Joint):
 
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
-        k = self._at_most_all(k)
-        codes = np.empty((self.n_rows, k, self.space.n_labels), dtype=np.int32)
-        log_prob = np.empty((self.n_rows, k))
-        open_rows, length = np.arange(self.n_rows), k
-        while True:
-            part = self.rows(open_rows)
-            found, missed = part._listed(k, length)
-            codes[open_rows], log_prob[open_rows] = found
-            proven = missed <= found[1][:, -1]
-            if not self.exact or proven.all() or length == self._at_most_all(length + 1):
-                return codes, log_prob
-            if length >= _LONGEST_LIST:
-                _warn_of_cut(int((~proven).sum()))
-                return codes, log_prob
-            open_rows, length = open_rows[~proven], self._at_most_all(4 * length)
-
-    def _listed(self, k: int, length: int) -> tuple[tuple[Codes, Array], Array]:
-        """The k best on the members' lists, and a bound (n,) for the vectors on no list."""
-        lists = [member.top_k_codes(length) for member in self.members]
-        last = np.stack([log_prob[:, -1] for _, log_prob in lists], axis=1)
-        codes = np.concatenate([found for found, _ in lists], axis=1)
+        k, d = self._at_most_all(k), self.space.n_labels
+        lists = [member.top_k_codes(k)[0] for member in self.members]
+        codes = np.concatenate(lists, axis=1)
         rows = np.repeat(np.arange(self.n_rows), codes.shape[1])
-        flat = codes.reshape(len(rows), -1)
-        candidates = Prefixes(rows, flat, self._log_prob_of(rows, flat))
+        best = self._best(rows, codes.reshape(-1, d), k)
+        # where less than k vectors are possible, the members' lists have them all
+        least = np.where(np.isneginf(best[1][:, -1]), np.inf, best[1][:, -1])
+        listed = [
+            member.listed_above(np.where(np.isneginf(weight), np.inf, least - _SLACK))
+            for member, weight in zip(self.members, self.log_weights.T, strict=True)
+        ]
+        self._take_back(int(np.any([part.cut for part in listed], axis=0).sum()))
+        return self._best(
+            np.concatenate([np.repeat(np.arange(self.n_rows), k), *(p.rows for p in listed)]),
+            np.concatenate([best[0].reshape(-1, d), *(p.codes for p in listed)]),
+            k,
+        )
+
+    def _best(self, rows: Indices, codes: Codes, k: int) -> tuple[Codes, Array]:
+        """Of vectors (m, d), each of its own row, the k best of each row."""
+        keyed = np.column_stack([rows, codes]).astype(np.int32)
+        first = np.sort(np.unique(as_bytes(keyed), return_index=True)[1])
+        rows, codes = rows[first], codes[first]
+        candidates = Prefixes(rows, codes, self._log_prob_of(rows, codes))
         best, log_prob, _ = best_distinct(candidates, self.n_rows, k)
-        return (best, log_prob), _log_sum(self.log_weights + last)
+        return best, log_prob
+
+    def _take_back(self, n_cut: int) -> None:
+        """Say from now on that the best vectors are not proven in some rows."""
+        if n_cut and "mode" in self.exact:
+            self.exact = self.exact.without("mode")
+            self.how += f" In {n_cut} rows there were too many to prove it."
 
     def _log_prob_of(self, rows: Indices, codes: Codes) -> Array:
         """Log-probability (m,) of codes (m, d), each in its own row."""
@@ -153,6 +168,10 @@ class Mixture(Joint):
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
         return self._averaged([[member.pair_table(i, j)] for member in self.members])[0]
+
+    def _size_marginals(self) -> SizeMarginals:
+        sizes = self._averaged([member._size_marginals() for member in self.members])
+        return SizeMarginals(sizes[0], sizes[1])
 
     def vote_tables(self) -> list[Array]:
         """Return the weighted share of members whose mode has each value, arrays (n, K_i).
@@ -180,7 +199,7 @@ class Mixture(Joint):
 
     def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
-        return _log_sum(self.log_weights + self._member_log_prob(codes))
+        return log_sum_exp(self.log_weights + self._member_log_prob(codes))
 
     def _member_log_prob(self, codes: Codes) -> Array:
         return np.stack([member.log_prob_codes(codes) for member in self.members], axis=1)
@@ -215,21 +234,27 @@ class Mixture(Joint):
             )
             for m, member in enumerate(self.members)
         ]
-        return self._with(members, log_weights)
+        joint = self._with(members, log_weights)
+        if not self._weighs_exactly(evidence):
+            joint.exact = APPROXIMATE
+            joint.how += " The members' probabilities of the evidence are estimates."
+        return joint
+
+    def _weighs_exactly(self, evidence: Codes) -> bool:
+        """Whether the members' probabilities of evidence (n, d) are exact."""
+        sums = common(member.exact for member in self.members)
+        whole = (evidence != MISSING).all(axis=1) | (evidence == MISSING).all(axis=1)
+        return "sums" in sums or ("log_prob" in sums and bool(whole.all()))
 
     def rows(self, index: Rows) -> Mixture:
         """Return the joint of some of the rows."""
-        return self._with([m.rows(index) for m in self.members], self.log_weights[index])
+        joint = self._with([m.rows(index) for m in self.members], self.log_weights[index])
+        joint.exact = common([joint.exact, self.exact])
+        return joint
 
 
 def _scaled(table: Array, weight: Array) -> Array:
     return table * weight.reshape(-1, *[1] * (table.ndim - 1))
-
-
-def _log_sum(values: Array) -> Array:
-    """Log of the sum of exponentials over the last axis, -inf where all are."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(logsumexp(values, axis=1))
 
 
 def _check_members(members: Sequence[Joint]) -> None:
@@ -247,12 +272,3 @@ def _check_members(members: Sequence[Joint]) -> None:
 
 def _same_labels(one: LabelSpace, other: LabelSpace) -> bool:
     return one is other or (one.names, one.cardinalities) == (other.names, other.cardinalities)
-
-
-def _warn_of_cut(n_cut: int) -> None:
-    warnings.warn(
-        f"The {_LONGEST_LIST} best vectors of every member do not prove which are the best of the "
-        f"mixture in {n_cut} rows: the best found are taken there.",
-        RuntimeWarning,
-        stacklevel=4,
-    )

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.label_features import column_owner, label_columns
-from colabel.joint.chain import Chain, ChainSearch, EstimatorLinks, LinearLinks, Links
+from colabel.joint.chain import Chain, ChainSearch, EstimatorLinks, Links
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import (
     ConditionalLearner,
@@ -23,6 +23,7 @@ from colabel.learn.conditional import (
 )
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
+from colabel.models._chain_links import linear_links
 from colabel.models._chain_scales import choose_with_scale
 from colabel.models._learning import can_hold_out
 
@@ -57,8 +58,8 @@ class LearnedChain:
     def links(self, X: Any) -> Links:
         """Return the links for rows X (n, p)."""
         if isinstance(self.models, LinearModels):
-            return LinearLinks.of_models(self.models, X, self.order, self.cardinalities)
-        return EstimatorLinks(self.models, X, self.order, self.cardinalities)
+            return linear_links(self.models, X, self.order, self.cardinalities)
+        return EstimatorLinks(self.models.models, X, self.order, self.cardinalities)
 
     def joint(
         self, space: LabelSpace, X: Any, search: ChainSearch | str, n_samples: int, seed: int

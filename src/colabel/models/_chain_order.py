@@ -52,9 +52,9 @@ def order_by_dependence(information: Array) -> Indices:
     """
     between = information - np.diag(np.diag(information))
     # sums of the same terms in another order differ by rounding, which must not break ties
-    told = np.round(between.sum(axis=0), 12)
+    in_all = np.round(between.sum(axis=0), 12)
     chosen: list[int] = []
-    gain = told
+    gain = in_all
     while len(chosen) < len(between):
         free = np.setdiff1d(np.arange(len(between)), chosen)
         chosen.append(int(free[np.argmax(gain[free])]))

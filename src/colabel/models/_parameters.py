@@ -11,10 +11,13 @@ import numpy as np
 DEFAULT_SMOOTHING = (0.01, 0.1, 1.0)
 
 
-def check_positive(name: str, value: object) -> None:
-    """Raise ValueError unless a parameter is a positive number."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
-        raise ValueError(f"{name}={value!r} must be a positive number.")
+def check_positive(name: str, value: object, *, or_zero: bool = False) -> None:
+    """Raise ValueError unless a parameter is a positive number (or zero)."""
+    no_number = isinstance(value, bool) or not isinstance(value, Real)
+    number = np.nan if no_number else float(value)  # type: ignore[arg-type]
+    if not (0 < number < np.inf or (or_zero and number == 0)):
+        wanted = "a number that is not negative" if or_zero else "a positive number"
+        raise ValueError(f"{name}={value!r} must be {wanted}.")
 
 
 def check_integer(name: str, value: object, least: int, most: int | None = None) -> None:

@@ -15,7 +15,7 @@ from colabel.core.hashing import row_keys
 from colabel.core.label_features import label_columns
 from colabel.decide import Decision
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint
-from colabel.joint._gibbs_runs import Plan
+from colabel.joint.gibbs.runs import GibbsOptions
 from colabel.labels import MISSING
 from colabel.learn.conditional import ConditionalLearner, RowGroup, TrainingData
 from colabel.learn.from_estimator import EstimatorModels
@@ -202,7 +202,7 @@ class CDN(JointClassifier):
         self._usual = np.array([values.argmax() for values in frequencies])
 
     def _check(self, data: TrainingData) -> None:
-        Plan(self.burn_in, self.n_sweeps, self.n_best, self.n_chains)
+        GibbsOptions(self.burn_in, self.n_sweeps, self.n_best, self.n_chains)
         if self.marginals not in ("best", "plain"):
             raise ValueError(f"marginals={self.marginals!r} must be 'best' or 'plain'.")
         n_missing = int((data.codes == MISSING).sum())

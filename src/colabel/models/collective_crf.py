@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from colabel.core.arrays import Array, Codes
+from colabel.core.arrays import Array
 from colabel.decide import Decision
-from colabel.joint import Independent, Joint, Mixture, PairwiseField
+from colabel.joint import Joint, PairwiseField, VectorList
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.learner import FieldLearner
@@ -234,13 +234,13 @@ class CollectiveCRF(JointClassifier):
         )
 
     def _supported_joint(self, unary: list[Array], tables: list[Array]) -> Joint:
-        """Return a mixture of the supported vectors, each weighed by its score."""
-        scores = sum(table[:, self.vectors_[:, i]] for i, table in enumerate(unary))
+        """Return the supported vectors, each weighed by its score."""
+        scores = np.zeros((len(unary[0]), len(self.vectors_)))
+        for i, table in enumerate(unary):
+            scores += table[:, self.vectors_[:, i]]
         for (i, j), table in zip(self.graph_, tables, strict=True):
-            scores = scores + table[:, self.vectors_[:, i], self.vectors_[:, j]]
-        weights = np.exp(scores - np.max(scores, axis=1, keepdims=True))
-        members = [_point(self.label_space_, vector, len(weights)) for vector in self.vectors_]
-        return Mixture(members, weights)
+            scores += table[:, self.vectors_[:, i], self.vectors_[:, j]]
+        return VectorList(self.label_space_, self.vectors_, scores)
 
     short_name = "collective"
 
@@ -261,13 +261,3 @@ def _resolved(training: str, cardinalities: tuple[int, ...]) -> str:
             f' at most {_MOST_VECTORS} are allowed. Use "supported" or "pseudo".'
         )
     return training
-
-
-def _point(space: Any, vector: Codes, n_rows: int) -> Independent:
-    """All probability on one label vector."""
-    with np.errstate(divide="ignore"):
-        tables = [
-            np.tile(np.log(np.arange(size) == code), (n_rows, 1))
-            for size, code in zip(space.cardinalities, vector, strict=True)
-        ]
-    return Independent(space, tables)

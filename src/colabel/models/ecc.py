@@ -61,7 +61,8 @@ class EnsembleOfChains(JointClassifier):
         `sample_weight`.
     inference : str or ChainSearch
         How the chains' own candidates for the mode are found, see `ProbabilisticClassifierChain`.
-        "greedy" is the classic ensemble. With "exact" the mode of the mixture is exact.
+        "greedy" is that of the classic ensemble, whose `decision` is "vote". The mode of the
+        mixture is exact with "exact" and with the built-in regression; see `Mixture`.
     n_samples : int
         Draws per row that estimate marginals where there are more than 65536 label vectors.
     cv : int, float, splitter or iterable
@@ -69,7 +70,7 @@ class EnsembleOfChains(JointClassifier):
         splitter, or pairs of index arrays (train, test).
     decision : str or Decision
         Loss that `predict` minimises, see `decide`. "subset" gives the most probable vector of
-        the mixture among the chains' candidates, "hamming" the most probable value of each
+        the mixture, "hamming" the most probable value of each
         label. "vote" is the classic ensemble: for each label the value that most chains announce.
     tol : float
         How far, in its own standard errors, an estimate may be from the optimum.

@@ -46,7 +46,7 @@ class ProbabilisticClassifierChain(ChainModel):
         Any scikit-learn classifier with `predict_proba`, instead of the built-in regression.
     order : None, "random", "correlation" or sequence
         See `ClassifierChain`.
-    inference : str or ChainSearch
+    inference : {"exact", "exhaustive", "epsilon", "beam", "monte_carlo", "greedy"}
         How the most probable vectors are found. "exact": branch and bound. "exhaustive": write
         out all label vectors, at most 65536. "epsilon": explore prefixes whose probability
         exceeds `epsilon`. "beam": keep the `beam_width` best prefixes of each length.
@@ -111,7 +111,7 @@ class ProbabilisticClassifierChain(ChainModel):
         label_scale: float | Sequence[float] | None = None,
         estimator: BaseEstimator | None = None,
         order: str | Sequence[str | int] | None = None,
-        inference: str | ChainSearch = "exact",
+        inference: str = "exact",
         epsilon: float = 0.01,
         beam_width: int = 10,
         n_samples: int = 1000,
@@ -147,7 +147,12 @@ class ProbabilisticClassifierChain(ChainModel):
                 return BeamSearch(self.beam_width)
             case "monte_carlo":
                 return MonteCarlo(self.n_samples, seed)
+            case str(name):
+                return as_search(name)
             case other:
-                return as_search(other)
+                raise ValueError(
+                    f"inference={other!r} must be a name, such as 'exact' or 'beam'; `epsilon`, "
+                    "`beam_width` and `n_samples` say how far a search goes."
+                )
 
     short_name = "pcc"

@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 
 from colabel.core.arrays import Array, Indices
-from colabel.report.tree_shape import ROOT, Forest, strength_note, tree_layout
+from colabel.joint.tree.wiring import ROOT
+from colabel.report.tree_shape import Forest, strength_note, tree_layout
 
 BoxKind = Literal["root", "child", "lone"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.optional import require
-from colabel.learn.lds.drivers import FeatureDrivers
+from colabel.models.lds.drivers import FeatureDrivers
 from colabel.report._axes import ACCENT, INK
 
 if TYPE_CHECKING:

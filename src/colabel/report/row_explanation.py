@@ -12,7 +12,7 @@ import numpy as np
 from colabel.core.arrays import Array
 from colabel.decide import decide
 from colabel.joint import Joint
-from colabel.joint._views import label_set_text, named_set
+from colabel.joint.views import label_set_text, named_set
 from colabel.labels import MISSING, LabelSpace
 
 Vector = tuple[int, ...]
@@ -203,7 +203,7 @@ def explain_row(joint: Joint, row: int = 0, *, n_runners_up: int = 3) -> RowExpl
         runners_up=tuple(found for found in sets[1:] if found.prob > 0),
         pulls=_pulls(one, best.codes, tables),
         switches=_switches(one, best.codes, tables),
-        exact=one.exact,
+        exact=one.exact.all,
         how=one.how,
     )
 

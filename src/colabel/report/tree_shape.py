@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array
-from colabel.joint._wiring import ROOT, Wiring
+from colabel.joint.tree.wiring import ROOT, Wiring
 
 __all__ = ["ROOT", "Forest", "tree_layout", "tree_text"]
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from colabel.decide import F1, Hamming, Jaccard, Subset
+from colabel.joint.lds.network import LDSNetwork
+from colabel.joint.lds.sets import DependencySets, FeatureColumns
 from colabel.labels import LabelSpace
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.learner import FittedField
-from colabel.learn.ensemble_tables import FeatureFactor
 from colabel.learn.from_estimator import EstimatorModel, EstimatorModels
 from colabel.learn.glm import FittedTasks
-from colabel.learn.lds.network import LDSNetwork
-from colabel.learn.lds.sets import DependencySets, FeatureColumns
 from colabel.learn.linear import LinearModels
 from colabel.models import (
     CDN,
@@ -41,9 +40,10 @@ from colabel.models import (
 )
 from colabel.models._cdn_conditionals import HardDecisions, LinearNetwork
 from colabel.models._chain_learning import LearnedChain
-from colabel.models._discrete_features import DiscreteFeatures
-from colabel.models._neighbours import Neighbours
 from colabel.models._scores import ScoresAsLogOdds
+from colabel.models.bayes_nets.tables import FeatureFactor
+from colabel.models.discrete_features import DiscreteFeatures
+from colabel.models.neighbours.neighbours import Neighbours
 from colabel.tables.columns import Column
 from colabel.tables.model import TableModel
 from colabel.tables.preprocessing import Preprocessor

@@ -12,7 +12,7 @@ from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.datasets.readers.table import Source
 from colabel.decide import decide, resolve_decision
 from colabel.joint import Joint
-from colabel.joint._views import named_set
+from colabel.joint.views import named_set
 from colabel.labels import MISSING, LabelSpace
 from colabel.tables.columns import storage_of
 from colabel.tables.known_labels import KnownColumn, evidence_codes, find_known

@@ -47,13 +47,6 @@ def best_by_orders(candidates: Candidates, rng: np.random.Generator, deadline: f
     return chosen
 
 
-def improved_order(candidates: Candidates, order: Indices) -> Indices:
-    """Sets (d,) of the local optimum that a climb from an order ends in."""
-    order = order.copy()
-    _climb(candidates, order)
-    return sets_of_order(candidates, order)
-
-
 @njit(nogil=True, cache=True)
 def sets_of_order(candidates: Candidates, order: Indices) -> Indices:
     """Place of the best set of each variable among those before it, (d,)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,6 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.utils import check_random_state
 
 from colabel.core.arrays import Indices
-from colabel.learn.structure._integer_search import best_by_integers
 from colabel.learn.structure._order_search import best_by_orders
 from colabel.learn.structure._subset_search import (
     MOST_VARIABLES,
@@ -30,8 +29,8 @@ from colabel.learn.structure.parent_scores import (
 
 __all__ = ["BayesNetworkStructure", "Search", "best_network", "learn_bayes_network"]
 
-Search = Literal["dynamic programming", "integer programming", "order search"]
-SEARCHES: tuple[Search, ...] = ("dynamic programming", "integer programming", "order search")
+Search = Literal["dynamic programming", "order search"]
+SEARCHES: tuple[Search, ...] = get_args(Search)
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,8 @@ class BayesNetworkStructure:
     score : float
         Sum of the scores of the families.
     search : str
-        What found it: "dynamic programming", "integer programming" or "order search"; where parts
-        of the graph were searched in different ways, the last of these.
+        What found it: "dynamic programming" or "order search"; the last where parts of the graph
+        were searched in different ways.
     optimal : bool
         Whether no network within the limit on parents has a better score. Other networks may
         have the same one.
@@ -110,16 +109,16 @@ def learn_bayes_network(
     equivalent_sample_size : float, default=1.0
         Rows that the prior of BDeu is worth.
     time_limit : float, default=30.0
-        Seconds for the search, counting not included. What is not proven by then is not proven;
-        only then can the answer depend on the machine.
+        Seconds for the search, counting not included; an order search that takes longer ends
+        with the best network met. Only then can the answer depend on the machine.
     sample_weight : array-like of shape (n,) or None
         How many rows each row stands for.
     random_state : int, RandomState or None
         Seed of the order search.
-    search : {"auto", "dynamic programming", "integer programming", "order search"}
-        "auto" cuts the graph of possible arcs into parts between which no cycle can run. In a
-        part of up to 20 variables it uses dynamic programming; in a larger one the order search,
-        then integer programming to prove its answer or to better it within the time limit.
+    search : {"auto", "dynamic programming", "order search"}
+        The graph of possible arcs is cut into parts between which no cycle can run. In a part of
+        up to 20 variables "auto" uses dynamic programming, which is exact; in a larger one the
+        order search, whose answer is proven only where every variable has its best set.
 
     Returns
     -------
@@ -211,14 +210,9 @@ def _search_part(
         return _Found(chosen, search, float(candidates.scores[chosen].sum()), True)
     chosen = best_by_orders(candidates, rng, deadline)
     score = float(candidates.scores[chosen].sum())
-    bound = float(
-        candidates.scores[candidates.first[:-1]].sum()
-    )  # each its best set, cycles or not
-    if search == "order search":
-        return _Found(chosen, search, bound, bound <= score)
-    proof = best_by_integers(candidates, chosen, deadline)
-    how: Search = "integer programming" if proof.optimal else "order search"
-    return _Found(proof.chosen, how, proof.bound, proof.optimal)
+    # each variable with its best set, cycles or not
+    bound = float(candidates.scores[candidates.first[:-1]].sum())
+    return _Found(chosen, "order search", bound, bound <= score)
 
 
 def _parts(candidates: Candidates) -> list[Indices]:

@@ -73,14 +73,6 @@ class ParentScores:
         """Number of variables."""
         return len(self.candidates.first) - 1
 
-    def parent_sets(self, variable: int) -> list[tuple[tuple[int, ...], float]]:
-        """Sets of one variable with their scores, best first; the empty set is the last."""
-        first, scores, parents = self.candidates
-        return [
-            (tuple(int(j) for j in parents[c] if j >= 0), float(scores[c]))
-            for c in range(first[variable], first[variable + 1])
-        ]
-
     def __repr__(self) -> str:
         return (
             f"ParentScores({len(self.candidates.scores)} parent sets of {self.n_variables} "
@@ -137,8 +129,10 @@ def score_parent_sets(
     >>> from colabel.learn.structure import score_parent_sets
     >>> codes = [[0, 0], [0, 0], [1, 1], [1, 1]]
     >>> scores = score_parent_sets(codes, [2, 2], score="bic", max_parents=1)
-    >>> [(parents, round(value, 3)) for parents, value in scores.parent_sets(1)]
-    [((0,), -1.386), ((), -3.466)]
+    >>> scores
+    ParentScores(4 parent sets of 2 variables, bic, at most 1 parents)
+    >>> scores.candidates.parents.ravel().tolist(), scores.candidates.scores.round(3).tolist()
+    ([1, -1, 0, -1], [-1.386, -3.466, -1.386, -3.466])
     """
     table = _read(codes, n_values, sample_weight)
     _check_options(score, max_parents, equivalent_sample_size)

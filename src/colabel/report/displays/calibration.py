@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from colabel.joint import Joint
-from colabel.joint._user_terms import codes_of_labels
+from colabel.joint.user_terms import codes_of_labels
 from colabel.labels import MISSING
 from colabel.models.wrapped import joint_of
 from colabel.report._axes import ACCENT, QUIET, axes_or_new

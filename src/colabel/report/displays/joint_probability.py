@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from colabel.core.optional import require
 from colabel.joint import Joint
-from colabel.joint._views import label_set_text
+from colabel.joint.views import label_set_text
 from colabel.models.wrapped import joint_of
 from colabel.report._axes import ACCENT, INK, QUIET, axes_or_new
 

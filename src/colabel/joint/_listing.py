@@ -1,0 +1,58 @@
+"""Listing every label vector that is probable enough, for searches over several joints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from colabel.core.arrays import Array, Codes, Flags, Indices
+
+if TYPE_CHECKING:
+    from colabel.joint.base import Joint
+
+# Lengths of the lists asked of a family that can only name its best: the first, and the last.
+_FIRST, _LONGEST = 16, 4096
+
+
+class Listed(NamedTuple):
+    """Label vectors of several rows.
+
+    Attributes
+    ----------
+    rows : (m,)
+        Row of the batch each vector belongs to.
+    codes : (m, d)
+        The vectors.
+    cut : (n,)
+        Rows that may lack some vector that should be listed.
+    """
+
+    rows: Indices
+    codes: Codes
+    cut: Flags
+
+
+def listed_by_top_k(joint: Joint, least: Array) -> Listed:
+    """List the vectors of log-probability at least `least` (n,), by ever longer lists of the best.
+
+    A family whose best vectors are approximate is asked once, and all it names is listed.
+    """
+    cut = least < np.inf
+    open_rows, length = np.flatnonzero(cut), _FIRST
+    rows: list[Indices] = [np.empty(0, dtype=np.intp)]
+    codes: list[Codes] = [np.empty((0, joint.space.n_labels), dtype=np.int32)]
+    exact = "mode" in joint.exact
+    while open_rows.size:
+        found, log_prob = joint.rows(open_rows).top_k_codes(length)
+        complete = found.shape[1] == joint._at_most_all(length + 1)
+        ended = complete | (log_prob[:, -1] < least[open_rows])
+        done = ended | (length >= _LONGEST) | (not exact)
+        wanted = (log_prob >= least[open_rows, None]) | (not exact)
+        place, rank = np.nonzero(wanted & (log_prob > -np.inf) & done[:, None])
+        rows.append(open_rows[place])
+        codes.append(found[place, rank])
+        if exact:
+            cut[open_rows[ended]] = False
+        open_rows, length = open_rows[~done], 4 * length
+    return Listed(np.concatenate(rows), np.concatenate(codes), cut)

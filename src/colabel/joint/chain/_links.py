@@ -1,0 +1,336 @@
+"""Links of a chain: P(y_k | x, the labels before it), for many (row, prefix) pairs at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike
+from scipy.special import log_softmax
+
+from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.core.label_features import label_columns
+from colabel.labels import MISSING
+
+# Features of (row, prefix) pairs that a classifier is shown at once, as numbers: 128 MiB.
+_NUMBERS_AT_ONCE = 1 << 24
+
+
+class Links(Protocol):
+    """The conditionals of a chain for a batch of rows; everything here is in chain order.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows n.
+    cardinalities : (d,)
+        Number of values of the label at each position.
+    """
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        ...
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        """Number of values of the label at each position, (d,)."""
+        ...
+
+    @property
+    def costly(self) -> bool:
+        """Whether asking is far more work than a few sums: then searches ask on request only."""
+        ...
+
+    def log_prob(self, rows: Indices, prefix: Codes) -> Array:
+        """Log-probabilities (m, K) of the values of the label at position k.
+
+        Parameters
+        ----------
+        rows : (m,)
+            Rows of the batch, repeated as often as there are prefixes to ask about.
+        prefix : (m, k)
+            Codes of the labels at positions 0 to k - 1.
+        """
+        ...
+
+    def log_prob_grid(self, prefixes: Codes) -> Array:
+        """Log-probabilities (n, M, K) for every row and each of the prefixes (M, k)."""
+        ...
+
+    def log_ceiling(self, known: Codes) -> Array:
+        """Upper bounds (n, d) of the log-probability any value has after any prefix.
+
+        Zeros will do; tighter bounds spare an exact search some prefixes.
+
+        Parameters
+        ----------
+        known : (n, d)
+            Values that prefixes must have, MISSING elsewhere; a bound may make use of them.
+        """
+        ...
+
+    def take(self, rows: Rows) -> Self:
+        """Return the links of some of the rows."""
+        ...
+
+
+def _grid_of_pairs(links: Links, prefixes: Codes) -> Array:
+    """Ask about every row and prefix pair by pair."""
+    rows = np.repeat(np.arange(links.n_rows), len(prefixes))
+    table = links.log_prob(rows, np.tile(prefixes, (links.n_rows, 1)))
+    return table.reshape(links.n_rows, len(prefixes), -1)
+
+
+@dataclass(frozen=True)
+class TableLinks:
+    """Links written out: one table (n, K_0, ..., K_k) of log-probabilities per position k.
+
+    For chains made by hand. The tables grow as fast as the number of prefixes does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> first = np.log([[0.6, 0.4]])
+    >>> second = np.log([[[0.5, 0.5], [0.9, 0.1]]])
+    >>> links = TableLinks.of([first, second])
+    >>> np.exp(links.log_prob(np.array([0, 0]), np.array([[0], [1]])))
+    array([[0.5, 0.5],
+           [0.9, 0.1]])
+    """
+
+    tables: tuple[Array, ...]
+    costly: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, tables: Sequence[ArrayLike]) -> TableLinks:
+        """Check the shapes of the tables."""
+        arrays = tuple(np.asarray(table, dtype=np.float64) for table in tables)
+        for position, table in enumerate(arrays):
+            wanted = arrays[position - 1].shape if position else arrays[0].shape[:1]
+            if table.shape[:-1] != wanted:
+                raise ValueError(
+                    f"The table at position {position} has shape {table.shape}, but its axes "
+                    f"before the last must be {wanted}: rows, then the values of each earlier "
+                    "label."
+                )
+        return cls(arrays)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.tables[0])
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        return tuple(table.shape[-1] for table in self.tables)
+
+    def log_prob(self, rows: Indices, prefix: Codes) -> Array:
+        found: Array = self.tables[prefix.shape[1]][(rows, *prefix.T)]
+        return found
+
+    def log_prob_grid(self, prefixes: Codes) -> Array:
+        return _grid_of_pairs(self, prefixes)
+
+    def log_ceiling(self, known: Codes) -> Array:
+        largest = [table.max(axis=tuple(range(1, table.ndim))) for table in self.tables]
+        return np.stack(largest, axis=1)
+
+    def take(self, rows: Rows) -> TableLinks:
+        return TableLinks(tuple(table[rows] for table in self.tables))
+
+
+@dataclass(frozen=True)
+class LinearLink:
+    """One linear conditional, split into what x adds to the scores and what the labels add.
+
+    Attributes
+    ----------
+    base : (n, S)
+        Scores of every row without labels; S is 1 for two values, K otherwise.
+    gain : (k, V, S)
+        Entry [j, v]: what value v at position j adds.
+    n_classes : int
+        Number of values K.
+    floor : (K,)
+        Probability kept for values that training lacked.
+    """
+
+    base: Array
+    gain: Array
+    n_classes: int
+    floor: Array
+
+    def log_prob(self, rows: Indices, prefix: Codes) -> Array:
+        if self.n_classes == 2:
+            table = np.empty((len(rows), 2))
+            _log_odds_to_log_prob(self.base[:, 0], self.gain[:, :, 0], rows, prefix, table)
+            return table
+        return self._softmax(self.base[rows] + self._gained(prefix))
+
+    def log_prob_grid(self, prefixes: Codes) -> Array:
+        """See `Links.log_prob_grid`: the labels' part is the same for all rows."""
+        gained = self._gained(prefixes)
+        if self.n_classes == 2:
+            table = np.empty((len(self.base), len(prefixes), 2))
+            _log_odds_grid(self.base[:, 0], gained[:, 0], table)
+            return table
+        scores = self.base[:, None, :] + gained
+        return self._softmax(scores.reshape(-1, scores.shape[2])).reshape(scores.shape)
+
+    def _gained(self, prefix: Codes) -> Array:
+        """What the labels add to the scores, (m, S)."""
+        gained = np.zeros((len(prefix), self.base.shape[1]))
+        for position, values in enumerate(prefix.T):
+            gained += self.gain[position, values]
+        return gained
+
+    def _softmax(self, scores: Array) -> Array:
+        seen = self.floor == 0
+        log_prob = np.empty(scores.shape)
+        log_prob[:, seen] = log_softmax(scores[:, seen], axis=1) + np.log1p(-self.floor.sum())
+        log_prob[:, ~seen] = np.log(self.floor[~seen])
+        return log_prob
+
+    def log_ceiling(self, before: Codes, n_values: Sequence[int]) -> Array:
+        r"""Upper bound (n,) of the log-probability of any value, by interval arithmetic.
+
+        A value v with scores s has probability 1 / sum_u exp(s_u - s_v), and each difference is
+        at least the row's own plus the least that each earlier label can add.
+
+        Parameters
+        ----------
+        before : (n, k)
+            Values of the earlier labels, MISSING where any is possible.
+        n_values : (k,)
+            Number of their values.
+        """
+        base, gain = self.base, self.gain
+        if self.n_classes == 2:  # the first value has score zero
+            base = np.column_stack([np.zeros(len(base)), base])
+            gain = np.concatenate([np.zeros_like(gain), gain], axis=2)
+        open_values = self.floor == 0  # the others keep their floor and are left out of the sum
+        base, gain = base[:, open_values], gain[:, :, open_values]
+        ahead = base[:, :, None] - base[:, None, :]  # [., u, v]: s_u - s_v
+        for position, k in enumerate(n_values):
+            added = gain[position, :k, :, None] - gain[position, :k, None, :]
+            value = before[:, position]
+            exact = added[np.maximum(value, 0)]
+            ahead += np.where((value == MISSING)[:, None, None], added.min(axis=0), exact)
+        with np.errstate(over="ignore"):
+            largest = (1.0 / np.exp(ahead).sum(axis=1)).max(axis=1)
+        kept = largest * (1.0 - self.floor.sum())
+        ceiling: Array = np.log(np.clip(kept, self.floor.max(), 1.0))
+        return ceiling
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _log_odds_to_log_prob(
+    base: Array, gain: Array, rows: Indices, prefix: Codes, table: Array
+) -> None:
+    """Fill table (m, 2) for a label of two values; sums run in the order of the chain.
+
+    So a prefix has the same probability to the last bit whatever else stands in the batch.
+    """
+    for i in range(rows.size):
+        score = base[rows[i]]
+        for j in range(prefix.shape[1]):
+            score += gain[j, prefix[i, j]]
+        tail = math.log1p(math.exp(-abs(score)))
+        table[i, 0] = -tail - max(score, 0.0)
+        table[i, 1] = -tail + min(score, 0.0)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _log_odds_grid(base: Array, gained: Array, table: Array) -> None:
+    """Fill table (n, M, 2) from log-odds base (n,) + gained (M,)."""
+    for i in range(base.size):
+        for j in range(gained.size):
+            score = base[i] + gained[j]
+            tail = math.log1p(math.exp(-abs(score)))
+            table[i, j, 0] = -tail - max(score, 0.0)
+            table[i, j, 1] = -tail + min(score, 0.0)
+
+
+@dataclass(frozen=True)
+class LinearLinks:
+    """Links that are linear in x and in the labels before: no product with X after the first."""
+
+    links: tuple[LinearLink, ...]
+    costly: ClassVar[bool] = False
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.links[0].base)
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        return tuple(link.n_classes for link in self.links)
+
+    def log_prob(self, rows: Indices, prefix: Codes) -> Array:
+        return self.links[prefix.shape[1]].log_prob(rows, prefix)
+
+    def log_prob_grid(self, prefixes: Codes) -> Array:
+        return self.links[prefixes.shape[1]].log_prob_grid(prefixes)
+
+    def log_ceiling(self, known: Codes) -> Array:
+        sizes = self.cardinalities
+        return np.stack(
+            [link.log_ceiling(known[:, :k], sizes[:k]) for k, link in enumerate(self.links)], axis=1
+        )
+
+    def take(self, rows: Rows) -> LinearLinks:
+        return LinearLinks(tuple(replace(link, base=link.base[rows]) for link in self.links))
+
+
+class Classifier(Protocol):
+    """One conditional of any kind, asked about rows and the columns of the labels."""
+
+    def log_prob(self, X: Any, extra: Array | None = None) -> Array:
+        """Log-probabilities (m, K) of the values for rows X (m, p) and label columns (m, e)."""
+        ...
+
+
+@dataclass(frozen=True)
+class EstimatorLinks:
+    """Links by any fitted classifiers; a level of the chain is one call of `predict_proba`."""
+
+    classifiers: Sequence[Classifier]  # in label order
+    X: Any  # (n, p) dense or CSR
+    order: Indices
+    label_cardinalities: tuple[int, ...]  # in label order, as the classifiers were taught
+    costly: ClassVar[bool] = True
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        return tuple(self.label_cardinalities[label] for label in self.order)
+
+    def log_prob(self, rows: Indices, prefix: Codes) -> Array:
+        position = prefix.shape[1]
+        target = int(self.order[position])
+        table = np.empty((len(rows), self.label_cardinalities[target]))
+        step = max(1, _NUMBERS_AT_ONCE // (self.X.shape[1] + len(self.order)))
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            codes = np.full((len(rows[part]), len(self.order)), MISSING, dtype=np.int32)
+            codes[:, self.order[:position]] = prefix[part]
+            extra = label_columns(codes, self.label_cardinalities)
+            table[part] = self.classifiers[target].log_prob(self.X[rows[part]], extra)
+        return table
+
+    def log_prob_grid(self, prefixes: Codes) -> Array:
+        return _grid_of_pairs(self, prefixes)
+
+    def log_ceiling(self, known: Codes) -> Array:
+        """See `Links.log_ceiling`: nothing is known of a classifier."""
+        return np.zeros(known.shape)
+
+    def take(self, rows: Rows) -> EstimatorLinks:
+        return replace(self, X=self.X[rows])

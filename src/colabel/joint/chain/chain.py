@@ -1,0 +1,319 @@
+"""Chain: every label depends on x and on all the labels before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.core.numeric import bin_sums
+from colabel.joint._codes import fill_impossible
+from colabel.joint._listing import Listed
+from colabel.joint.base import Joint
+from colabel.joint.chain import _sums as sums
+from colabel.joint.chain import prefixes as grown
+from colabel.joint.chain._links import Links
+from colabel.joint.chain._search import (
+    ENUMERATION_LIMIT,
+    BranchAndBound,
+    ChainSearch,
+    above,
+    as_search,
+)
+from colabel.joint.chain.prefixes import Prefixes
+from colabel.joint.exactness import Exactness
+from colabel.joint.sizes import SizeMarginals
+from colabel.joint.user_terms import impossible_evidence
+from colabel.labels import MISSING, LabelSpace
+
+__all__ = ["Chain", "as_order"]
+
+
+# Vectors of a row that are listed for a mixture; fewer where a greedy chain asks classifiers.
+_MOST_LISTED, _FEW_LISTED = 4096, 64
+
+
+class Chain(Joint):
+    r"""Labels in an order, each dependent on all before it.
+
+    .. math:: P(y \mid x) = \prod_k P(y_{o(k)} \mid x, y_{o(0)}, \dots, y_{o(k-1)})
+
+    This is the joint of classifier chains. Any distribution can be written so, and nothing is
+    lost by the order itself; what is hard is to ask.
+
+    - The probability of a complete label vector is exact, and samples are exact draws.
+    - The mode and `top_k` come from a search, `inference`. Branch and bound is exact and visits
+      about d / P(mode) prefixes of a row. A row that needs more than
+      `BranchAndBound.max_prefixes` (a million) keeps the best vector seen, with a warning.
+    - Marginals, `pair_marginals`, entropy and probabilities of partly observed vectors are sums
+      over label vectors: exact by enumeration while there are at most `limit` of them (labels
+      that are known do not count), otherwise estimated from `n_samples` draws along the chain,
+      marginals as averages of the links' probabilities (Rao-Blackwell).
+    - Evidence whose earlier labels are all known clamps the links and costs nothing. Other
+      evidence restricts the searches, which stay exact; sums weigh all the prefixes up to the
+      last known label, or draws of them (importance weights) where there are more than `limit`.
+
+    `exact` names the questions answered exactly, and `how` says what is not. A search that was
+    cut short takes "mode" back: ask again after `mode` or `top_k`.
+
+    Parameters
+    ----------
+    space : LabelSpace
+        Names and values of the d labels.
+    order : array-like of int of shape (d,)
+        Position in the space of the first, second, ... label of the chain.
+    links : Links
+        The conditionals, in chain order: `LinearLinks`, `EstimatorLinks`, `TableLinks`, or any
+        object like them.
+    inference : str or ChainSearch, default="exact"
+        "exact" (branch and bound), "exhaustive" (enumeration, up to 65536 label vectors),
+        "epsilon", "beam", "greedy", "monte_carlo", or one of `BranchAndBound()`,
+        `Exhaustive(limit)`, `EpsilonSearch(epsilon)`, `BeamSearch(width)` and
+        `MonteCarlo(n_samples, seed)`.
+    limit : int, default=65536
+        Most label vectors of a row that sums enumerate.
+    n_samples : int, default=1000
+        Draws per row where there are more.
+    seed : int, default=0
+        Seed of these draws. All rows share their random numbers, so the answer for a row does
+        not depend on the others.
+
+    Examples
+    --------
+    Greedy search takes the likelier value of `a` and misses the mode.
+
+    >>> import numpy as np
+    >>> from colabel.joint.chain import Chain, TableLinks
+    >>> from colabel.labels import LabelSpace
+    >>> space = LabelSpace(("a", "b"), (np.array([0, 1]), np.array([0, 1])), "matrix")
+    >>> a, b_given_a = np.log([[0.6, 0.4]]), np.log([[[0.5, 0.5], [0.9, 0.1]]])
+    >>> links = TableLinks.of([a, b_given_a])
+    >>> joint = Chain(space, [0, 1], links)
+    >>> joint
+    <Chain: 1 row, 2 labels, exact>
+    >>> joint.mode(), Chain(space, [0, 1], links, inference="greedy").mode()
+    (array([[1, 0]]), array([[0, 0]]))
+    >>> joint.marginals().round(2), joint.given({"b": 1}).marginals().round(2)
+    (array([[0.4 , 0.34]]), array([[0.12, 1.  ]]))
+    """
+
+    def __init__(
+        self,
+        space: LabelSpace,
+        order: ArrayLike,
+        links: Links,
+        *,
+        inference: str | ChainSearch = "exact",
+        limit: int = ENUMERATION_LIMIT,
+        n_samples: int = 1000,
+        seed: int = 0,
+    ) -> None:
+        order = as_order(order, space)
+        wanted = tuple(space.cardinalities[label] for label in order)
+        if links.cardinalities != wanted:
+            raise ValueError(
+                f"The links are of labels with {links.cardinalities} values but the chain has "
+                f"{wanted}: give one link per label, in the order of the chain."
+            )
+        effort = sums.Effort(_at_least(1, limit=limit), _at_least(1, n_samples=n_samples), seed)
+        known = np.full((links.n_rows, space.n_labels), MISSING, dtype=np.int32)
+        self._set(space, order, links, as_search(inference), effort, known)
+
+    def _set(
+        self,
+        space: LabelSpace,
+        order: Indices,
+        links: Links,
+        search: ChainSearch,
+        effort: sums.Effort,
+        known: Codes,
+    ) -> None:
+        super().__init__(space, links.n_rows)
+        self.order = order
+        self.links = links
+        self.inference = search
+        self._effort = effort
+        self._known = known  # in chain order
+        self._log_evidence: Array | None = None
+        summed = bool(sums.is_enumerable(links, known, effort).all())
+        weighed = bool(sums.is_mass_enumerable(links, known, effort).all())
+        answers = {"mode": search.exact, "sums": summed, "log_prob": weighed}
+        self.exact = Exactness(question for question, exactly in answers.items() if exactly)
+        self.how = f"{search.how} {self._how_sums(summed)}"
+
+    def _take_back(self, n_cut: int) -> None:
+        """Say from now on that the search was cut short in some rows."""
+        if n_cut and "mode" in self.exact:
+            self.exact = self.exact.without("mode")
+            self.how += f" The search was cut short in {n_cut} rows: their modes are not proven."
+
+    def _how_sums(self, enumerable: bool) -> str:
+        if enumerable:
+            return "Sums exact, by enumeration of the label vectors."
+        weighted = ", weighted by the evidence" if (self._known != MISSING).any() else ""
+        return (
+            f"Marginals and other sums over more than {self._effort.limit} label vectors are "
+            f"estimated from {self._effort.n_samples} draws{weighted}."
+        )
+
+    def _with(self, links: Links, known: Codes) -> Chain:
+        """Return the chain of other rows or with other evidence."""
+        joint = Chain.__new__(Chain)
+        joint._set(self.space, self.order, links, self.inference, self._effort, known)
+        return joint
+
+    def mode_codes(self) -> Codes:
+        """Return the codes (n, d) of the most probable vectors, as `inference` finds them.
+
+        In a tie the smaller code wins at the label earliest in the chain.
+        """
+        return self.top_k_codes(1)[0][:, 0]
+
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
+        """Return codes (n, k, d) and log-probabilities (n, k), best first.
+
+        Exact with the inferences "exact" and "exhaustive". "greedy" and "beam" return the k
+        last survivors of a beam at least k wide, "epsilon" and "monte_carlo" the best of the
+        vectors they have seen.
+        """
+        k = self._at_most_all(k)
+        found = self.inference.candidates(self.links, self._known, k)
+        self._take_back(int(found.cut.sum()))
+        codes, log_prob, count = grown.best_distinct(found.vectors, self.n_rows, k)
+        lacking = np.flatnonzero(count < k)
+        if lacking.size and not self.inference.exact:
+            # an approximate search ran out of vectors; others may still be possible
+            rest = BranchAndBound().candidates(self.links.take(lacking), self._known[lacking], k)
+            completed = grown.best_distinct(rest.vectors, len(lacking), k)
+            codes[lacking], log_prob[lacking], count[lacking] = completed
+        fill_impossible(codes, count, self.links.cardinalities)
+        return self._to_labels(codes), log_prob - self._evidence_mass()[:, None]
+
+    @property
+    def lists_all(self) -> bool:
+        """Whether `listed_above` leaves no vector out, unless it says so."""
+        return self.inference.exact or not self.links.costly
+
+    def listed_above(self, least: Array) -> Listed:
+        """Return the vectors whose log-probability is at least `least` (n,) in their row."""
+        width = _MOST_LISTED if self.lists_all else _FEW_LISTED
+        found = above(self.links, self._known, least + self._evidence_mass(), width)
+        return Listed(found.vectors.rows, self._to_labels(found.vectors.codes), found.cut)
+
+    def log_prob_codes(self, codes: Codes) -> Array:
+        """Return the log-probability (n,) of the observed entries of codes (n, d).
+
+        Exact for complete vectors, and for others while no more than `limit` prefixes have to
+        be summed.
+        """
+        asked = codes[:, self.order]
+        both = np.where(asked == MISSING, self._known, asked).astype(np.int32)
+        contradicts = ((self._known != MISSING) & (both != self._known)).any(axis=1)
+        mass = sums.log_mass(self.links, both, self._effort) - self._evidence_mass()
+        return np.where(contradicts, -np.inf, mass)
+
+    def marginal_tables(self) -> list[Array]:
+        """Return P(y_i) for each label as an array (n, K_i)."""
+        tables = sums.marginal_tables(self.links, self._known, self._effort)
+        return [tables[position] for position in np.argsort(self.order)]
+
+    def pair_table(self, i: int, j: int) -> Array:
+        """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
+        shape = self.space.cardinalities[i], self.space.cardinalities[j]
+        first, second = (int(np.flatnonzero(self.order == label)[0]) for label in (i, j))
+
+        def count(vectors: Prefixes, weight: Array, n_rows: int) -> Array:
+            cell = vectors.rows * shape[0] + vectors.codes[:, first]
+            cell = cell * shape[1] + vectors.codes[:, second]
+            counts = bin_sums(cell, weight, n_rows * shape[0] * shape[1])
+            return counts.reshape(n_rows, *shape)
+
+        return sums.over_vectors(self.links, self._known, self._effort, count, shape)
+
+    def _size_marginals(self) -> SizeMarginals:
+        if "sums" not in self.exact:
+            return super()._size_marginals()
+        size, with_label = sums.size_marginals(self.links, self._known)
+        return SizeMarginals(size, with_label[:, np.argsort(self.order)])
+
+    def entropy(self) -> Array:
+        """Return the entropy of each row's distribution in nats, shape (n,)."""
+
+        def mean_log_prob(vectors: Prefixes, weight: Array, n_rows: int) -> Array:
+            possible = np.where(weight > 0, vectors.log_prob, 0.0)
+            return bin_sums(vectors.rows, weight * possible, n_rows)
+
+        mean = sums.over_vectors(self.links, self._known, self._effort, mean_log_prob, ())
+        return self._evidence_mass() - mean
+
+    def sample_codes(self, size: int, rng: Generator) -> Codes:
+        """Return draws (size, n, d).
+
+        Given evidence that cannot be enumerated, they are resampled by weight from `n_samples`
+        draws of each row.
+        """
+        drawn = sums.sample(self.links, self._known, self._effort, size, rng)
+        return self._to_labels(drawn)
+
+    def given_codes(self, evidence: Codes) -> Chain:
+        """Return the joint given the known entries of evidence (n, d)."""
+        asked = evidence[:, self.order]
+        known = np.where(asked == MISSING, self._known, asked).astype(np.int32)
+        contradicts = ((self._known != MISSING) & (known != self._known)).any(axis=1)
+        joint = self._with(self.links, known)
+        impossible = np.flatnonzero(contradicts | np.isneginf(joint._evidence_mass()))
+        if impossible.size:
+            raise impossible_evidence(self.space, evidence, impossible)
+        return joint
+
+    def rows(self, index: Rows) -> Chain:
+        """Return the joint of some of the rows."""
+        joint = self._with(self.links.take(index), self._known[index])
+        if self._log_evidence is not None:
+            joint._log_evidence = self._log_evidence[index]
+        return joint
+
+    def path_tables(self) -> list[Array]:
+        """Return P(y_i | x, mode of the labels before it) for each label, arrays (n, K_i).
+
+        With greedy inference these are what classifier chains classically report as
+        probabilities; they are not marginals.
+        """
+        mode = self.mode_codes()[:, self.order]
+        rows = np.arange(self.n_rows)
+        tables = [
+            np.exp(self.links.log_prob(rows, np.ascontiguousarray(mode[:, :position])))
+            for position in range(self.space.n_labels)
+        ]
+        return [tables[position] for position in np.argsort(self.order)]
+
+    def _evidence_mass(self) -> Array:
+        """Log-probability (n,) of what is known, computed once."""
+        if self._log_evidence is None:
+            self._log_evidence = sums.log_mass(self.links, self._known, self._effort)
+        return self._log_evidence
+
+    def _to_labels(self, codes: Codes) -> Codes:
+        """Turn codes (..., d) in chain order into codes in the order of the space."""
+        return np.ascontiguousarray(codes[..., np.argsort(self.order)])
+
+
+def as_order(order: Any, space: LabelSpace) -> Indices:
+    """Return an order of labels, given by names or positions, as positions (d,)."""
+    positions = np.array([space.index(label) for label in order], dtype=np.intp)
+    if sorted(positions.tolist()) != list(range(space.n_labels)):
+        raise ValueError(
+            f"order={list(order)!r} must name each of the {space.n_labels} labels once, by name "
+            "or by position."
+        )
+    return positions
+
+
+def _at_least(least: int, **named: int) -> int:
+    ((name, value),) = named.items()
+    if value < least:
+        raise ValueError(f"{name}={value!r} must be at least {least}.")
+    return value

@@ -1,0 +1,5 @@
+"""Random fields over pairs of labels, exactly where they are small or thin, else approximately."""
+
+from colabel.joint.field.pairwise_field import PairwiseField
+
+__all__ = ["PairwiseField"]

@@ -1,0 +1,152 @@
+"""What the approximate engines of a pairwise field share: the search for the mode, and sampling."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from colabel.core.arrays import Array, Codes, Keys
+from colabel.joint.field._bp_kernels import run_rows
+from colabel.joint.field._flat import FlatField, by_blocks, joined, wires_of
+from colabel.joint.field._gibbs_kernels import sample_rows
+from colabel.joint.field._options import FieldOptions
+from colabel.joint.field._search import climbed, neighbourhood, walled
+from colabel.joint.field._tables import FieldTables
+from colabel.joint.field._toulbar2 import best_by_toulbar2
+from colabel.joint.gibbs.random import chain_keys
+
+# Max-product that has not settled by then circles, as it does on most dense graphs; the local
+# search that follows it makes more of the time.
+_MAX_PRODUCT_SWEEPS = 50
+
+
+class Approximate:
+    """A connected field that is too large for exact answers.
+
+    Parameters
+    ----------
+    field : FieldTables
+        The field.
+    options : FieldOptions
+        How to search and to sample.
+    row_keys : (n,)
+        What distinguishes the rows' random streams.
+    """
+
+    exact: ClassVar[bool] = False
+
+    def __init__(
+        self, field: FieldTables, options: FieldOptions, row_keys: NDArray[np.uint64]
+    ) -> None:
+        self._field = field
+        self._options = options
+        self._row_keys = row_keys
+        self._wires = wires_of(field)
+
+    def _first_guess(self) -> Codes:
+        """Return good vectors (n, d), where the search for the mode starts."""
+        raise NotImplementedError
+
+    # The best vectors
+
+    @cached_property
+    def _mode(self) -> Codes:
+        options = self._options
+        starts = [self._first_guess()]
+        if options.mode_engine != "icm":
+            starts.append(self._max_product())
+        found = climbed(self._field, self._wires, starts, options.n_jobs)
+        if options.mode_engine == "toulbar2":
+            return best_by_toulbar2(self._field, found)
+        return found
+
+    def k_best(self, k: int) -> tuple[Codes, Array]:
+        """Return codes (n, k, d) and scores (n, k), best first, of the vectors found."""
+        if k == 1:
+            return self._mode[:, None, :], self._field.score(self._mode)[:, None]
+        k = min(k, math.prod(self._field.cardinalities))
+        return neighbourhood(self._field, self._wires, self._mode, k, self._options.n_jobs)
+
+    def _max_product(self) -> Codes:
+        """Return for each label the value of the largest max-marginal, (n, d)."""
+        single, _, _ = self._propagated(maximise=True, with_pairs=False)
+        return np.stack([t.argmax(axis=1) for t in self._by_label(single)], axis=1)
+
+    # Passes over the rows
+
+    def _propagated(self, maximise: bool, with_pairs: bool) -> tuple[Array, Array, Array]:
+        """Return beliefs (n, C) and (n or 0, W), and (n, 3) log Z, iterations, residuals."""
+        options = self._options
+        most = min(options.max_iter, _MAX_PRODUCT_SWEEPS) if maximise else options.max_iter
+        is_tree = len(self._field.edges) == self._field.n_labels - 1
+        damping = 0.0 if is_tree else options.damping
+
+        def work(flat: FlatField, _: slice) -> tuple[Array, Array, Array]:
+            n_rows = len(flat.unary)
+            single = np.zeros(flat.unary.shape)
+            pairs = np.zeros((n_rows if with_pairs else 0, flat.tables.shape[1]))
+            ended = np.empty((n_rows, 3))
+            run_rows(flat, maximise, damping, options.tol, most, single, pairs, ended)
+            return single, pairs, ended
+
+        single, pairs, ended = joined(by_blocks(self._field, self._wires, work, options.n_jobs))
+        return single, pairs, ended
+
+    def _chain_keys(self) -> Keys:
+        """Return the random streams (n, chains) of the engine's own answers."""
+        return chain_keys(self._row_keys, self._options.n_chains, self._options.random_state).T
+
+    def sample(self, size: int, rng: Generator) -> Codes:
+        """Return draws (size, n, d): successive sweeps of Gibbs chains, interleaved."""
+        n_rows, n_labels = self._field.n_rows, self._field.n_labels
+        n_chains = max(1, min(self._options.n_chains, size))
+        # By position, not by key: equal rows should not draw the same vectors.
+        positions = np.arange(n_rows, dtype=np.uint64)
+        keys = chain_keys(positions, n_chains, int(rng.integers(1 << 63))).T
+        n_sweeps = -(-size // n_chains)
+        codes = np.empty((size, n_rows, n_labels), dtype=np.int32)
+
+        def work(flat: FlatField, block: slice) -> None:
+            m = len(flat.unary)
+            samples = np.empty((m, n_chains, n_sweeps, n_labels), dtype=np.int16)
+            single, best = np.empty(flat.unary.shape), np.empty((m, n_labels), dtype=np.int32)
+            own = np.ascontiguousarray(keys[block])
+            sample_rows(walled(flat), own, self._options.burn_in, n_sweeps, single, best, samples)
+            drawn = samples.transpose(2, 1, 0, 3).reshape(-1, m, n_labels)
+            codes[:, block] = drawn[:size]
+
+        if size and n_rows:
+            extra = n_chains * n_sweeps * n_labels
+            by_blocks(self._field, self._wires, work, self._options.n_jobs, extra)
+        return codes
+
+    # Helpers
+
+    def _by_label(self, columns: Array) -> list[Array]:
+        """Cut (n, C) into arrays (n, K_i)."""
+        return np.split(columns, self._wires.first[1:-1], axis=1)
+
+    def _by_edge(self, pairs: Array) -> list[Array]:
+        """Cut (n, W) into arrays (n, K_i, K_j)."""
+        sizes = self._field.cardinalities
+        shapes = [(sizes[i], sizes[j]) for i, j in self._field.edges]
+        cuts = np.cumsum([a * b for a, b in shapes])[:-1]
+        parts = np.split(pairs, cuts, axis=1) if shapes else []
+        return [p.reshape(-1, *shape) for p, shape in zip(parts, shapes, strict=True)]
+
+    def treewidth(self) -> int | None:
+        """Return None: no elimination order fits."""
+        return None
+
+    def _mode_note(self) -> str:
+        """Say how the mode is found."""
+        return {
+            "auto": "mode by max-product and local search",
+            "icm": "mode by local search",
+            "toulbar2": "mode proved optimal by toulbar2",
+        }[self._options.mode_engine]

@@ -1,0 +1,302 @@
+"""Compiled belief propagation, one row at a time. Arrays are C-contiguous; no checks here.
+
+The message from label i to its neighbour j, with u the unary scores and T the edge's table, is
+
+    m_ij(w) = log sum_v exp(T_ij(v, w) + u_i(v) + sum_{k != j} m_ki(v)),
+
+a maximum instead of log sum exp for max-product. Messages are logs, the largest value of each being
+0; with damping a, a new one is a times the old plus (1 - a) times the formula. A sweep sends every
+message once: first towards the first label (in breadth-first order), then away from it. On a tree
+one sweep is enough.
+
+What runs once per message is inlined: a call would count references to a dozen arrays, which
+takes longer than the message.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from colabel.core.arrays import Array, Indices
+from colabel.joint.field._flat import FlatField, Wires
+
+_TINY = 1e-280  # a sum below this has lost digits, and is taken again in logs
+
+
+class Scratch(NamedTuple):
+    """Room for one row; K is the largest number of values of a label.
+
+    Attributes
+    ----------
+    messages : (M,)
+        All the messages.
+    belief, barred : (C,)
+        Sum of a label's score and its finite messages; the number of its messages of -inf.
+    mine, theirs, share : (K,)
+        Beliefs without one message, of the two ends of an edge; exponentials of the first.
+    """
+
+    messages: Array
+    belief: Array
+    barred: Indices
+    mine: Array
+    theirs: Array
+    share: Array
+
+
+@njit(nogil=True, cache=True, inline="always")
+def add_up(wires: Wires, unary: Array, room: Scratch, i: int) -> None:
+    """Set the belief of label i: its score and its messages, those of -inf only counted."""
+    first, last = wires.first[i], wires.first[i + 1]
+    for c in range(first, last):
+        room.belief[c] = unary[c]
+        room.barred[c] = 0
+    for s in range(wires.start[i], wires.start[i + 1]):
+        shift = wires.message[s] - first
+        for c in range(first, last):
+            message = room.messages[c + shift]
+            if message == -np.inf:
+                room.barred[c] += 1
+            else:
+                room.belief[c] += message
+
+
+@njit(nogil=True, cache=True, inline="always")
+def take_out(wires: Wires, room: Scratch, i: int, s: int, found: Array) -> float:
+    """Set found to the belief of label i without the message of slot s; return its maximum."""
+    first = wires.first[i]
+    top = -np.inf
+    for v in range(wires.first[i + 1] - first):
+        message = room.messages[wires.message[s] + v]
+        belief, barred = room.belief[first + v], room.barred[first + v]
+        if message == -np.inf:
+            found[v] = belief if barred == 1 else -np.inf
+        else:
+            found[v] = belief - message if barred == 0 else -np.inf
+        top = max(top, found[v])
+    return top
+
+
+@njit(nogil=True, cache=True, error_model="numpy", inline="always")
+def combined(table: Array, at: int, step: int, size: int, mine: Array, maximise: bool) -> float:
+    """Log sum_v exp(table[at + step v] + mine[v]), or the maximum."""
+    best = -np.inf
+    for v in range(size):
+        best = max(best, table[at + step * v] + mine[v])
+    if maximise or best == -np.inf:
+        return best
+    total = 0.0
+    for v in range(size):
+        total += math.exp(table[at + step * v] + mine[v] - best)
+    return best + math.log(total)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", inline="always")
+def send(
+    wires: Wires,
+    table: Array,
+    factor: Array,
+    room: Scratch,
+    s: int,
+    size: int,
+    top: float,
+    maximise: bool,
+    damping: float,
+) -> float:
+    """Send the message of slot s to the neighbour; return how much it changed.
+
+    `factor` holds exp(table), so that a sum costs one exponential per value of the sender.
+    """
+    j = wires.other[s]
+    n_theirs = wires.first[j + 1] - wires.first[j]
+    fresh = room.theirs
+    largest = -np.inf
+    if not maximise:
+        for v in range(size):
+            room.share[v] = math.exp(room.mine[v] - top)
+    for w in range(n_theirs):
+        at = wires.table[s] + wires.theirs[s] * w
+        total = 0.0
+        if not maximise:
+            for v in range(size):
+                total += factor[at + wires.own[s] * v] * room.share[v]
+        if _TINY < total < 1 / _TINY:
+            fresh[w] = math.log(total) + top
+        else:
+            fresh[w] = combined(table, at, wires.own[s], size, room.mine, maximise)
+        largest = max(largest, fresh[w])
+    change = 0.0
+    at = wires.message[wires.back[s]]
+    for w in range(n_theirs):
+        new = fresh[w] - largest if largest > -np.inf else -np.inf
+        old = room.messages[at + w]
+        if new != old:
+            change = max(change, abs(new - old))
+            if new > -np.inf and old > -np.inf:
+                new = damping * old + (1.0 - damping) * new
+        room.messages[at + w] = new
+    return change
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def sweep(
+    wires: Wires,
+    unary: Array,
+    table: Array,
+    factor: Array,
+    room: Scratch,
+    maximise: bool,
+    damping: float,
+) -> float:
+    """Send every message once; return the largest change, or NaN if no vector is possible."""
+    n_labels = wires.order.size
+    change = 0.0
+    for step in range(2 * n_labels):
+        inward = step < n_labels
+        i = wires.order[n_labels - 1 - step] if inward else wires.order[step - n_labels]
+        size = wires.first[i + 1] - wires.first[i]
+        add_up(wires, unary, room, i)
+        for s in range(wires.start[i], wires.start[i + 1]):
+            if (wires.place[wires.other[s]] < wires.place[i]) != inward:
+                continue
+            top = take_out(wires, room, i, s, room.mine)
+            if top == -np.inf:
+                return np.nan
+            moved = send(wires, table, factor, room, s, size, top, maximise, damping)
+            change = max(change, moved)
+    return change
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def normalised(scores: Array, found: Array) -> float:
+    """Set found to softmax(scores), or to zeros if all are -inf; return log sum exp."""
+    top = scores.max()
+    if top == -np.inf:
+        found[:] = 0.0
+        return -np.inf
+    total = 0.0
+    for v in range(scores.size):
+        found[v] = math.exp(scores[v] - top)
+        total += found[v]
+    for v in range(scores.size):
+        found[v] /= total
+    return float(top + math.log(total))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def read_labels(wires: Wires, unary: Array, room: Scratch, single: Array) -> float:
+    """Set single (C,) to the beliefs; return the labels' part of Bethe's estimate of log Z.
+
+    With b_i(v) = u_i(v) + sum_k m_ki(v), the belief is softmax(b_i) and the part is
+    sum_i log sum_v exp(b_i(v)).
+    """
+    estimate = 0.0
+    for i in range(wires.order.size):
+        first, last = wires.first[i], wires.first[i + 1]
+        add_up(wires, unary, room, i)
+        for c in range(first, last):
+            single[c] = room.belief[c] if room.barred[c] == 0 else -np.inf
+        log_total = normalised(single[first:last], single[first:last])
+        estimate -= (wires.start[i + 1] - wires.start[i] - 1) * log_total
+        if log_total == -np.inf:
+            return -np.inf
+    return estimate
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def read_edges(wires: Wires, table: Array, room: Scratch, pairs: Array) -> float:
+    """Set pairs (W,) to the beliefs of edges; return the edges' part of the estimate of log Z.
+
+    log Z = sum_ij log Z_ij - sum_i (n_i - 1) log Z_i, with Z_i and Z_ij the totals of the beliefs
+    of labels and edges and n_i the number of neighbours. How messages are scaled cancels out.
+    The beliefs of the labels must be up to date.
+    """
+    estimate = 0.0
+    for i in range(wires.order.size):
+        size = wires.first[i + 1] - wires.first[i]
+        for s in range(wires.start[i], wires.start[i + 1]):
+            j = wires.other[s]
+            if j < i:
+                continue
+            n_theirs = wires.first[j + 1] - wires.first[j]
+            take_out(wires, room, i, s, room.mine)
+            take_out(wires, room, j, wires.back[s], room.theirs)
+            at = wires.table[s]
+            for v in range(size):
+                for w in range(n_theirs):
+                    place = at + v * n_theirs + w
+                    pairs[place] = table[place] + room.mine[v] + room.theirs[w]
+            block = pairs[at : at + size * n_theirs]
+            log_total = normalised(block, block)
+            if log_total == -np.inf:
+                return -np.inf
+            estimate += log_total
+    return estimate
+
+
+@njit(nogil=True, cache=True)
+def scratch_for(wires: Wires) -> Scratch:
+    """Make room for a row."""
+    n_values = wires.first[-1]
+    longest = 0
+    for i in range(wires.order.size):
+        longest = max(longest, wires.first[i + 1] - wires.first[i])
+    length = longest
+    for at in wires.message:
+        length = max(length, at + longest)
+    return Scratch(
+        np.empty(length),
+        np.empty(n_values),
+        np.empty(n_values, dtype=np.intp),
+        np.empty(longest),
+        np.empty(longest),
+        np.empty(longest),
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def run_rows(
+    flat: FlatField,
+    maximise: bool,
+    damping: float,
+    tol: float,
+    max_iter: int,
+    single: Array,
+    pairs: Array,
+    ended: Array,
+) -> None:
+    """Run each row to convergence.
+
+    Parameters
+    ----------
+    single : (m, C)
+        Receives the beliefs of the labels.
+    pairs : (m, W) or (0, W)
+        Receives the beliefs of the edges, unless it has no rows.
+    ended : (m, 3)
+        Receives Bethe's estimate of log Z, the iterations and the last residual.
+    """
+    wires = flat.wires
+    room = scratch_for(wires)
+    unread = np.empty(flat.tables.shape[1])
+    factor = np.empty(flat.tables.shape[1])
+    for r in range(len(flat.unary)):
+        table = flat.tables[r if len(flat.tables) > 1 else 0]
+        if not maximise and (r == 0 or len(flat.tables) > 1):
+            for c in range(table.size):
+                factor[c] = math.exp(table[c])
+        room.messages[:] = 0.0
+        residual, done = np.inf, 0
+        while done < max_iter and residual > tol:  # not so of NaN
+            residual = sweep(wires, flat.unary[r], table, factor, room, maximise, damping)
+            done += 1
+        estimate = read_labels(wires, flat.unary[r], room, single[r])
+        if np.isnan(residual):
+            estimate = -np.inf
+        if estimate > -np.inf:
+            estimate += read_edges(wires, table, room, pairs[r] if len(pairs) else unread)
+        ended[r, 0], ended[r, 1], ended[r, 2] = estimate, done, residual

@@ -1,0 +1,206 @@
+"""Exact inference by variable elimination: the junction tree of a pairwise field.
+
+Within a chunk of m rows a table over labels a, b, ... is an array (K_a, K_b, ..., m): rows come
+last, so that every operation runs over them. The table of a bucket has the axes of its label, of
+its scope, and of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from colabel.core.arrays import Array, Codes
+from colabel.core.threads import map_threads
+from colabel.joint.field._elimination import NO_PARENT, Elimination
+from colabel.joint.field._engine import FieldSums, pair_by_conditioning
+from colabel.joint.field._k_best import k_best_rows
+from colabel.joint.field._options import FieldOptions
+from colabel.joint.field._report import Convergence
+from colabel.joint.field._tables import FieldTables
+from colabel.joint.tree.passes import draw
+
+_CHUNK_ELEMENTS = 2**19  # entries of all tables of a chunk of rows: 4 MB
+# Below this many rows NumPy's own time for an operation outweighs that of the numbers.
+_FEWEST_ROWS = 64
+
+
+class Upward(NamedTuple):
+    """What an elimination leaves behind, by label."""
+
+    conditionals: dict[int, Array]  # log P(y_v | y_scope), (K_v, *K_scope, m)
+    log_partition: Array  # (m,)
+
+
+class JunctionTree:
+    """Exact answers by variable elimination.
+
+    Parameters
+    ----------
+    field : FieldTables
+        A connected field.
+    elimination : Elimination
+        The order.
+    options : FieldOptions
+        `n_jobs` and `memory` count.
+    """
+
+    name: ClassVar[str] = "junction_tree"
+    exact: ClassVar[bool] = True
+
+    def __init__(self, field: FieldTables, elimination: Elimination, options: FieldOptions) -> None:
+        self._field = field
+        self._elimination = elimination
+        self._options = options
+
+    # Answers
+
+    def sums(self) -> FieldSums:
+        """Return the partition function and the marginals, computed once."""
+        return self._with_edges[0]
+
+    def edge_tables(self) -> list[Array]:
+        """Return P(y_i, y_j) of every edge as arrays (n, K_i, K_j)."""
+        return self._with_edges[1]
+
+    def pair_table(self, i: int, j: int) -> Array:
+        """Return P(y_i, y_j) of any two different labels, (n, K_i, K_j)."""
+        edge = (min(i, j), max(i, j))
+        if edge in self._field.edges:
+            table = self.edge_tables()[self._field.edges.index(edge)]
+            return table if i < j else table.transpose(0, 2, 1)
+        return pair_by_conditioning(
+            self._field,
+            i,
+            j,
+            self.sums().marginals[i],
+            lambda field: JunctionTree(field, self._elimination, self._options).sums(),
+        )
+
+    def k_best(self, k: int) -> tuple[Codes, Array]:
+        """Return codes (n, k, d) and scores (n, k), best first."""
+        return k_best_rows(self._field, self._elimination, k, self._options.n_jobs)
+
+    def sample(self, size: int, rng: Generator) -> Codes:
+        """Return draws (size, n, d): labels in reverse order, each given its scope."""
+        codes = np.empty((size, self._field.n_rows, self._field.n_labels), dtype=np.int32)
+        for chunk in self._chunks():
+            field = self._field.rows(chunk)
+            passed = _upward(field, self._elimination)
+            rows = np.arange(field.n_rows)
+            for bucket in reversed(self._elimination.buckets):
+                above = tuple(codes[:, chunk, i] for i in bucket.scope)
+                table = passed.conditionals[bucket.label]
+                # (size, m, K_v), or (m, K_v) of a label with an empty scope
+                chosen = np.moveaxis(table, 0, -1)[(*above, rows)]
+                uniform = rng.random((size, field.n_rows))
+                codes[:, chunk, bucket.label] = draw(chosen, uniform)
+        return codes
+
+    def treewidth(self) -> int | None:
+        """Return the width of the elimination order."""
+        return self._elimination.width
+
+    def convergence(self) -> Convergence | None:
+        """Return None: nothing iterates."""
+        return None
+
+    def note(self) -> str:
+        """Return the size of the tables."""
+        return f"{self._elimination.n_entries} table entries a row"
+
+    # Passes
+
+    @cached_property
+    def _with_edges(self) -> tuple[FieldSums, list[Array]]:
+        def work(chunk: slice) -> tuple[Array, list[Array], list[Array]]:
+            return _sums(self._field.rows(chunk), self._elimination)
+
+        parts = map_threads(work, list(self._chunks()), self._options.n_jobs, lambda: None)
+        log_partition = np.concatenate([part[0] for part in parts])
+        single = [np.concatenate(t) for t in zip(*(part[1] for part in parts), strict=True)]
+        pairs = [np.concatenate(t) for t in zip(*(part[2] for part in parts), strict=True)]
+        return FieldSums(log_partition, single), pairs
+
+    def _chunks(self) -> Iterator[slice]:
+        n_rows, entries = self._field.n_rows, self._elimination.n_entries
+        most = max(1, self._options.memory // (8 * entries))
+        step = min(most, max(_FEWEST_ROWS, _CHUNK_ELEMENTS // entries))
+        for start in range(0, max(n_rows, 1), step):
+            yield slice(start, min(start + step, n_rows))
+
+
+def _upward(field: FieldTables, elimination: Elimination) -> Upward:
+    """Eliminate all labels: message_v(scope) = log sum_v exp(table_v(v, scope))."""
+    messages: dict[int, Array] = {}
+    conditionals: dict[int, Array] = {}
+    log_partition = np.zeros(field.n_rows)
+    for bucket in elimination.buckets:
+        table = elimination.table(field, bucket, messages)
+        message = _log_sum_first(table)
+        # Where the scope's values are impossible, any conditional will do: it is never reached.
+        impossible = np.isneginf(message)
+        table -= np.where(impossible, 0.0, message)
+        if impossible.any():
+            np.copyto(table, -np.log(len(table)), where=impossible)
+        conditionals[bucket.label] = table
+        if bucket.parent == NO_PARENT:
+            log_partition = message
+        else:
+            messages[bucket.label] = message
+    return Upward(conditionals, log_partition)
+
+
+def _log_sum_first(table: Array) -> Array:
+    """Take log sum exp over the first axis, silently -inf where all is -inf."""
+    top = table.max(axis=0)
+    top[np.isneginf(top)] = 0.0
+    with np.errstate(divide="ignore"):
+        found: Array = np.log(np.exp(table - top).sum(axis=0))
+    found += top
+    return found
+
+
+def _sums(field: FieldTables, elimination: Elimination) -> tuple[Array, list[Array], list[Array]]:
+    """Return log Z (m,), marginals (m, K_i) and edge marginals (m, K_i, K_j), from the top down.
+
+    P(v, scope) = P(v | scope) P(scope), and P(scope) is a sum of the parent's table.
+    """
+    passed = _upward(field, elimination)
+    axes_of = {b.label: (b.label, *b.scope) for b in elimination.buckets}
+    waiting = {b.label: len(b.children) for b in elimination.buckets}
+    probs: dict[int, Array] = {}
+    single: dict[int, Array] = {}
+    pairs: dict[int, Array] = {}
+    for bucket in reversed(elimination.buckets):
+        v, parent = bucket.label, bucket.parent
+        prob = np.exp(passed.conditionals.pop(v))
+        if parent != NO_PARENT:
+            prob *= _summed(probs[parent], axes_of[parent], bucket.scope)
+            waiting[parent] -= 1
+            if not waiting[parent]:
+                del probs[parent]
+        single[v] = _summed(prob, axes_of[v], (v,)).T
+        for e in bucket.edges:
+            table = _summed(prob, axes_of[v], field.edges[e])
+            pairs[e] = table.transpose(2, 0, 1)
+        if waiting[v]:
+            probs[v] = prob
+    return (
+        passed.log_partition,
+        [single[i] for i in range(field.n_labels)],
+        [pairs[e] for e in range(len(field.edges))],
+    )
+
+
+def _summed(prob: Array, axes: tuple[int, ...], kept: tuple[int, ...]) -> Array:
+    """Sum a table over all its axes but those of the labels kept; these come in the order asked."""
+    away = tuple(place for place, i in enumerate(axes) if i not in kept)
+    found: Array = prob.sum(axis=away) if away else prob
+    left = [i for i in axes if i in kept]
+    order = [left.index(i) for i in kept]
+    return found.transpose(*order, len(order))

@@ -1,0 +1,395 @@
+"""PairwiseField: labels that depend on each other in pairs, along any graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from colabel.core.arrays import Array, Codes, Rows
+from colabel.joint._semiring import Best, KBest
+from colabel.joint.base import Joint
+from colabel.joint.exactness import APPROXIMATE, EXACT
+from colabel.joint.field._choice import engine_of
+from colabel.joint.field._engine import FieldEngine, FieldSums
+from colabel.joint.field._options import Engine, FieldOptions, ModeEngine
+from colabel.joint.field._report import ComponentReport, FieldReport
+from colabel.joint.field._tables import FieldTables, checked_field
+from colabel.joint.user_terms import impossible_evidence
+from colabel.labels import MISSING, LabelSpace
+
+
+class Part(NamedTuple):
+    """A connected component: its labels (ascending) and the engine that answers for them."""
+
+    labels: NDArray[np.intp]
+    engine: FieldEngine
+
+
+class PairwiseField(Joint):
+    r"""Labels with a score for each value and for each pair of values along the edges of a graph.
+
+    .. math:: P(y \mid x) = \frac{1}{Z(x)} \exp\Big(\sum_i u_i(y_i; x)
+              + \sum_{(i, j)} t_{ij}(y_i, y_j; x)\Big)
+
+    This is the joint of pairwise conditional random fields. The connected components of the graph
+    are independent and answered one by one; a label without edges has a closed form. For the
+    others there are four engines:
+
+    ==================== ==================================================================
+    enumeration          exact: all label vectors at once, by matrix products
+    junction_tree        exact: variable elimination in min-fill order; cost grows with
+                         the treewidth of the graph, not with the number of labels
+    belief_propagation   marginals by damped loopy sum-product, log Z by Bethe's estimate
+                         (both exact if the component is a tree)
+    gibbs                marginals and pairs by sampling, log Z by annealed importance
+                         sampling
+    ==================== ==================================================================
+
+    "auto" takes the cheaper of the exact two if one fits into `memory`, and belief propagation
+    otherwise. `how` says what was chosen, `report` says it in detail.
+
+    Where the engine is not exact, `mode` comes from max-product and from the marginals, each
+    improved by changing one or two labels at a time (ICM), the better one wins; `top_k` searches
+    the neighbourhood of the mode; `sample` draws by Gibbs sampling; `log_prob` uses the estimate
+    of log Z.
+
+    Parameters
+    ----------
+    space : LabelSpace
+        Names and values of the d labels.
+    unary : sequence of d arrays of shape (n, K_i)
+        Score of each value of each label, for each row; -inf forbids.
+    edges : array-like of int of shape (E, 2)
+        Pairs of labels, each pair at most once.
+    tables : sequence of E arrays of shape (n, K_i, K_j) or (1, K_i, K_j)
+        Score of each pair of values; one row if the table does not depend on x.
+    engine : {"auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"}
+        How components of two labels and more are answered.
+    mode_engine : {"auto", "icm", "toulbar2"}
+        How the mode is found where the engine is not exact: max-product, then ICM ("auto"); ICM
+        alone; or a proof of optimality by the optional package pytoulbar2.
+    memory : int
+        Bytes that the tables of one row may take; it bounds the treewidth. Larger batches are
+        cut into pieces.
+    damping : float
+        Share of the old message that stays in belief propagation, 0 <= damping < 1. Without
+        effect on trees, which need none.
+    tol : float
+        Belief propagation stops when no message changes by more, in nats.
+    max_iter : int
+        Belief propagation stops after as many iterations, converged or not.
+    n_chains, n_sweeps, burn_in : int
+        Gibbs sampling: chains a row, sweeps kept and sweeps thrown away of each.
+    random_state : int
+        Seed of the answers that come from Gibbs sampling, except `sample`.
+    n_jobs : int or None
+        Threads (None: all cores); they do not change the answers.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (E, 2)
+        The edges, i < j, in ascending order; those of known labels are gone after `given`.
+    engine : str
+        Names of the engines in use, joined by " + ".
+    exact : Exactness
+        The questions answered exactly: all, or none.
+    how : str
+        What was chosen, in a sentence.
+    report : FieldReport
+        Per component: engine, treewidth, convergence; `report.to_text()` is for people.
+
+    Examples
+    --------
+    Three labels in a circle that would rather be equal:
+
+    >>> import numpy as np
+    >>> from colabel.joint import PairwiseField
+    >>> from colabel.labels import LabelSpace
+    >>> zero_one = np.array([0, 1])
+    >>> space = LabelSpace(("a", "b", "c"), (zero_one,) * 3, "matrix")
+    >>> unary = [np.array([[0.0, 1.0]]), np.zeros((1, 2)), np.zeros((1, 2))]
+    >>> equal = np.array([[[1.0, 0.0], [0.0, 1.0]]])
+    >>> joint = PairwiseField(space, unary, [(0, 1), (1, 2), (0, 2)], [equal] * 3)
+    >>> joint
+    <PairwiseField: 1 row, 3 labels, exact>
+    >>> joint.marginals().round(3)
+    array([[0.731, 0.642, 0.642]])
+    >>> joint.top_k(2).labels[0]
+    array([[1, 1, 1],
+           [0, 0, 0]])
+    >>> joint.given({"a": 0}).mode()
+    array([[0, 0, 0]])
+    >>> print(joint.report.to_text())
+    3 labels (a, b, c): enumeration, exact, all 8 label vectors
+    """
+
+    def __init__(
+        self,
+        space: LabelSpace,
+        unary: Sequence[ArrayLike],
+        edges: ArrayLike,
+        tables: Sequence[ArrayLike],
+        *,
+        engine: Engine = "auto",
+        mode_engine: ModeEngine = "auto",
+        memory: int = 2**24,
+        damping: float = 0.3,
+        tol: float = 1e-6,
+        max_iter: int = 200,
+        n_chains: int = 4,
+        n_sweeps: int = 500,
+        burn_in: int = 100,
+        random_state: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        options = FieldOptions(
+            engine=engine,
+            mode_engine=mode_engine,
+            memory=memory,
+            damping=damping,
+            tol=tol,
+            max_iter=max_iter,
+            n_chains=n_chains,
+            n_sweeps=n_sweeps,
+            burn_in=burn_in,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
+        field = checked_field(space, unary, edges, tables)
+        self._set(space, field, options, np.arange(field.n_rows, dtype=np.uint64))
+
+    def _set(
+        self,
+        space: LabelSpace,
+        field: FieldTables,
+        options: FieldOptions,
+        row_keys: NDArray[np.uint64],
+    ) -> None:
+        super().__init__(space, field.n_rows)
+        self._field = field
+        self._options = options
+        self._row_keys = row_keys
+        self._parts = [
+            Part(labels, engine_of(field.restricted(labels), options, row_keys))
+            for labels in field.components()
+        ]
+        engines_exact = all(part.engine.exact for part in self._parts)
+        self.exact = EXACT if engines_exact else APPROXIMATE
+        self.how = self._sentence()
+
+    def _with(self, field: FieldTables, row_keys: NDArray[np.uint64]) -> PairwiseField:
+        """Return a field answered the same way, from tables that need no check."""
+        joint = PairwiseField.__new__(PairwiseField)
+        joint._set(self.space, field, self._options, row_keys)
+        return joint
+
+    # What and how
+
+    @property
+    def edges(self) -> NDArray[np.intp]:
+        """The edges (E, 2), i < j, ascending."""
+        return np.array(self._field.edges, dtype=np.intp).reshape(-1, 2)
+
+    @property
+    def unary(self) -> tuple[Array, ...]:
+        """Scores of the labels' values, d arrays (n, K_i)."""
+        return self._field.unary
+
+    @property
+    def tables(self) -> tuple[Array, ...]:
+        """Scores of pairs of values in the order of `edges`: (n, K_i, K_j) or (1, K_i, K_j)."""
+        return self._field.tables
+
+    @property
+    def engine(self) -> str:
+        """Names of the engines in use, joined by " + "; "closed_form" if there are no edges."""
+        names = dict.fromkeys(part.engine.name for part in self._parts)
+        used = [name for name in names if name != "closed_form"]
+        return " + ".join(used) or "closed_form"
+
+    @property
+    def report(self) -> FieldReport:
+        """How each component is answered; this runs belief propagation if it has not run."""
+        return FieldReport(tuple(self._report_of(part) for part in self._parts))
+
+    def _report_of(self, part: Part) -> ComponentReport:
+        sizes = [self.space.cardinalities[i] for i in part.labels]
+        return ComponentReport(
+            labels=tuple(self.space.names[i] for i in part.labels),
+            engine=part.engine.name,
+            exact=part.engine.exact,
+            n_states=math.prod(sizes),
+            treewidth=part.engine.treewidth(),
+            convergence=part.engine.convergence(),
+            note=part.engine.note(),
+        )
+
+    def _sentence(self) -> str:
+        """Say in a sentence how the answers are computed."""
+        counts: dict[str, int] = {}
+        for part in self._parts:
+            name = part.engine.name.replace("_", " ")
+            counts[name] = counts.get(name, 0) + len(part.labels)
+        listed = ", ".join(f"{name} ({count} labels)" for name, count in counts.items())
+        listed = listed.replace("(1 labels)", "(1 label)")
+        if self.exact.all:
+            return f"Exact: {listed}."
+        return f"Approximate: {listed}; log_prob uses an estimate of log Z, see report."
+
+    # Answers
+
+    def mode_codes(self) -> Codes:
+        """Return the codes (n, d) of the most probable vectors found."""
+        if self._field.has_zeros:
+            self.log_partition()  # which refuses rows without any possible vector
+        codes = np.empty((self.n_rows, self.space.n_labels), dtype=np.int32)
+        for labels, engine in self._parts:
+            codes[:, labels] = engine.k_best(1)[0][:, 0]
+        return codes
+
+    def marginal_tables(self) -> list[Array]:
+        """Return P(y_i) for each label as an array (n, K_i)."""
+        self.log_partition()  # which refuses rows without any possible vector
+        found: dict[int, Array] = {}
+        for labels, summary in zip(self._labels, self._part_sums, strict=True):
+            found.update(zip(labels, summary.marginals, strict=True))
+        return [found[i] for i in range(self.space.n_labels)]
+
+    def log_partition(self) -> Array:
+        """Return log Z of each row, shape (n,); an estimate where `exact` lacks "sums".
+
+        Raises
+        ------
+        ValueError
+            If some row has no possible label vector.
+        """
+        found = self._log_partition
+        empty = np.flatnonzero(np.isneginf(found))
+        if empty.size:
+            raise ValueError(
+                f"{empty.size} of {self.n_rows} rows have no possible label vector (the first is "
+                f"row {empty[0]}): too many of their scores are -inf."
+            )
+        return found
+
+    def score_codes(self, codes: Codes) -> Array:
+        """Return the scores (n,) of label vectors (n, d): log-probabilities plus log Z."""
+        return self._field.score(codes)
+
+    def log_prob_codes(self, codes: Codes) -> Array:
+        """Return the log-probability (n,) of the observed entries of codes (n, d)."""
+        log_partition = self.log_partition()
+        partial = (codes == MISSING).any(axis=1)
+        found = np.empty(self.n_rows)
+        if not partial.all():
+            whole = np.flatnonzero(~partial)
+            found[whole] = self._field.rows(whole).score(codes[whole]) - log_partition[whole]
+        if partial.any():
+            rows = np.flatnonzero(partial)
+            field = self._field.rows(rows).conditioned(codes[rows])
+            # The scores of vectors that agree are unchanged, so this is their share of Z. An
+            # estimate of a share may come out above one.
+            share = self._with(field, self._row_keys[rows])._log_partition - log_partition[rows]
+            found[rows] = np.minimum(share, 0.0)
+        return found
+
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
+        """Return codes (n, k, d) and log-probabilities (n, k), best first."""
+        order = np.argsort(np.concatenate(self._labels))
+        codes, scores = self._parts[0].engine.k_best(k)
+        for part in self._parts[1:]:
+            codes, scores = _merged(codes, scores, *part.engine.k_best(k), k)
+        return codes[:, :, order], scores - self.log_partition()[:, None]
+
+    def sample_codes(self, size: int, rng: Generator) -> Codes:
+        """Return draws (size, n, d)."""
+        self.log_partition()
+        codes = np.empty((size, self.n_rows, self.space.n_labels), dtype=np.int32)
+        for labels, engine in self._parts:
+            codes[:, :, labels] = engine.sample(size, rng)
+        return codes
+
+    def given_codes(self, evidence: Codes) -> PairwiseField:
+        """Return the field given the known entries of evidence (n, d).
+
+        Labels known in all rows leave the graph, so the engine may change.
+        """
+        joint = self._with(self._field.conditioned(evidence), self._row_keys)
+        if self._field.has_zeros:
+            impossible = np.flatnonzero(np.isneginf(joint._log_partition))
+            if impossible.size:
+                raise impossible_evidence(self.space, evidence, impossible)
+        return joint
+
+    def rows(self, index: Rows) -> PairwiseField:
+        """Return the joint of some of the rows."""
+        return self._with(self._field.rows(index), self._row_keys[index])
+
+    def pair_table(self, i: int, j: int) -> Array:
+        """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
+        self.log_partition()
+        for labels, engine in self._parts:
+            if i != j and i in labels and j in labels:
+                first, second = np.searchsorted(labels, [i, j])
+                return engine.pair_table(int(first), int(second))
+        single = self.marginal_tables()
+        if i == j:
+            return single[i][:, :, None] * np.eye(single[i].shape[1])
+        return single[i][:, :, None] * single[j][:, None, :]
+
+    def edge_tables(self) -> list[Array]:
+        """Return P(y_i, y_j) of every edge, in the order of `edges`, as arrays (n, K_i, K_j)."""
+        found: dict[tuple[int, int], Array] = {}
+        for labels, engine in self._parts:
+            inside = set(labels.tolist())
+            own = [edge for edge in self._field.edges if edge[0] in inside]
+            found.update(zip(own, engine.edge_tables(), strict=True))
+        return [found[edge] for edge in self._field.edges]
+
+    def entropy(self) -> Array:
+        """Return the entropy of each row's distribution in nats, shape (n,), where exact.
+
+        H = log Z - E[score].
+        """
+        if "sums" not in self.exact:
+            raise NotImplementedError(
+                f"The entropy needs exact marginals, but this field is answered by {self.engine}: "
+                "average -log_prob over sample(size), or raise `memory` for an exact engine."
+            )
+        mean = self._field.mean_score(self.marginal_tables(), self.edge_tables())
+        return np.maximum(self.log_partition() - mean, 0.0)
+
+    # Helpers
+
+    @property
+    def _labels(self) -> list[NDArray[np.intp]]:
+        return [part.labels for part in self._parts]
+
+    @property
+    def _part_sums(self) -> list[FieldSums]:
+        return [part.engine.sums() for part in self._parts]
+
+    @cached_property
+    def _log_partition(self) -> Array:
+        """Return log Z (n,), -inf where no vector is possible."""
+        found: Array = np.sum([part.log_partition for part in self._part_sums], axis=0)
+        return found
+
+
+def _merged(
+    codes: Codes, scores: Array, more_codes: Codes, more_scores: Array, k: int
+) -> tuple[Codes, Array]:
+    """Join the best vectors of two independent parts: (n, L, d) and (n, M, e) to (n, k, d + e)."""
+    lists = [Best(part[:, None, :], [], None) for part in (scores, more_scores)]
+    best = KBest(k).product(np.zeros((1, 1)), lists)
+    merge = best.merges[0]
+    pair = merge.chosen[:, 0]
+    rows = np.arange(len(codes))[:, None]
+    left, right = codes[rows, merge.left[pair]], more_codes[rows, merge.right[pair]]
+    return np.concatenate([left, right], axis=2), best.score[:, 0]

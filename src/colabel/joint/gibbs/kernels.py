@@ -1,0 +1,415 @@
+"""Compiled Gibbs sampling for linear conditionals. Arrays are C-contiguous; no checks here.
+
+A row keeps the running scores of all its labels. When a label changes, one row of the weights is
+added to them: O(d) a flip, and a label that stays costs nothing but its own draw.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from colabel.core.arrays import Array, Codes
+from colabel.core.hashing import FIRST_FACTOR, SECOND_FACTOR
+from colabel.joint.gibbs.random import GAMMA
+
+_GAMMA = np.uint64(GAMMA)
+_FIRST = np.uint64(FIRST_FACTOR)
+_SECOND = np.uint64(SECOND_FACTOR)
+_ONE = np.uint64(1)
+_UNIT = 2.0**-53
+_LARGE = 1e200  # a product of numbers up to 2 is turned into a logarithm before it overflows
+
+# Exponential and logarithm are written out below: unlike the library's, they are inlined and
+# vectorised together with the loops around them. Their additions rely on their order.
+_ORDERED = {"contract", "nsz"}
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH = 0.6931471803691238
+_LN2_LOW = 1.9082149292705877e-10
+_ROUNDER = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to an integer
+_BIAS = np.int64(1023)
+_MANTISSA_BITS = np.int64(52)
+_MANTISSA = np.int64((1 << 52) - 1)
+_BITS_OF_ONE = np.int64(1023 << 52)
+_SQRT_2 = 1.4142135623730951
+
+
+class Network(NamedTuple):
+    """Linear conditionals without their rows.
+
+    Attributes
+    ----------
+    weights : (e, e)
+        Entry [c, s]: what label column c adds to score s when it is 1.
+    first : (d,)
+        The first column of each label.
+    size : (d,)
+        Number of values of each label; two values have one column, K have K.
+    floor : (e,)
+        Probability kept for values never seen; zero for most.
+    """
+
+    weights: Array
+    first: NDArray[np.intp]
+    size: NDArray[np.intp]
+    floor: Array
+
+
+@njit(nogil=True, cache=True)
+def uniform_at(key: np.uint64, position: int) -> float:
+    """Number `position` of a stream; see `random.uniforms`."""
+    z = key + (np.uint64(position) + _ONE) * _GAMMA
+    z = (z ^ (z >> np.uint64(30))) * _FIRST
+    z = (z ^ (z >> np.uint64(27))) * _SECOND
+    z = z ^ (z >> np.uint64(31))
+    return (np.float64(z >> np.uint64(11)) + 0.5) * _UNIT
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_ORDERED)
+def thresholds(key: np.uint64, start: int, levels: Array) -> None:
+    """Set levels[t] to log(u / (1 - u)) with u number `start + t` of a stream.
+
+    A label of score s is drawn as 1 if u < 1 / (1 + exp(-s)), that is if s > log(u / (1 - u)).
+    The odds are m 2^k with m between sqrt(1/2) and sqrt(2); log m = 2 atanh((m - 1) / (m + 1)).
+    """
+    for t in range(levels.size):
+        u = uniform_at(key, start + t)
+        odds = u / (1.0 - u)
+        bits = np.float64(odds).view(np.int64)
+        k = float((bits >> _MANTISSA_BITS) - _BIAS)
+        m = np.int64((bits & _MANTISSA) | _BITS_OF_ONE).view(np.float64)
+        large = m > _SQRT_2
+        m = 0.5 * m if large else m
+        k = k + 1.0 if large else k
+        r = (m - 1.0) / (m + 1.0)
+        q = r * r
+        p = 1.0 / 21
+        p = p * q + 1.0 / 19
+        p = p * q + 1.0 / 17
+        p = p * q + 1.0 / 15
+        p = p * q + 1.0 / 13
+        p = p * q + 1.0 / 11
+        p = p * q + 1.0 / 9
+        p = p * q + 1.0 / 7
+        p = p * q + 1.0 / 5
+        p = p * q + 1.0 / 3
+        levels[t] = k * _LN2_HIGH + (2.0 * (r + r * q * p) + k * _LN2_LOW)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_ORDERED)
+def logistics(scores: Array, prob: Array, decay: Array) -> None:
+    """Set decay = exp(-|s|) and prob = 1 / (1 + exp(-s)) for all scores."""
+    for c in range(scores.size):
+        x = max(-abs(scores[c]), -708.0)
+        k = (x * _LOG2_E + _ROUNDER) - _ROUNDER
+        r = (x - k * _LN2_HIGH) - k * _LN2_LOW
+        p = 1.0 / 479001600
+        p = p * r + 1.0 / 39916800
+        p = p * r + 1.0 / 3628800
+        p = p * r + 1.0 / 362880
+        p = p * r + 1.0 / 40320
+        p = p * r + 1.0 / 5040
+        p = p * r + 1.0 / 720
+        p = p * r + 1.0 / 120
+        p = p * r + 1.0 / 24
+        p = p * r + 1.0 / 6
+        p = p * r + 0.5
+        p = p * r + 1.0
+        p = p * r + 1.0
+        power = np.int64((np.int64(k) + _BIAS) << _MANTISSA_BITS)
+        e = p * np.int64(power).view(np.float64)
+        decay[c] = e
+        prob[c] = (1.0 if scores[c] > 0.0 else e) / (1.0 + e)
+
+
+@njit(nogil=True, cache=True)
+def move_scores(scores: Array, net: Network, i: int, old: int, new: int) -> None:
+    """Change label i from `old` to `new`: s += W[column of new] - W[column of old], in O(e)."""
+    first = net.first[i]
+    if net.size[i] == 2:
+        added = net.weights[first]
+        sign = float(new - old)
+        for c in range(scores.size):
+            scores[c] += sign * added[c]
+    else:
+        gone = net.weights[first + old]
+        come = net.weights[first + new]
+        for c in range(scores.size):
+            scores[c] += come[c] - gone[c]
+
+
+@njit(nogil=True, cache=True)
+def start_scores(base: Array, labels: Codes, net: Network, scores: Array) -> None:
+    """Set the scores from scratch: base plus the columns that are 1, O(d e)."""
+    scores[:] = base
+    for i in range(labels.size):
+        if net.size[i] != 2:
+            scores += net.weights[net.first[i] + labels[i]]
+        elif labels[i] == 1:
+            scores += net.weights[net.first[i]]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def softmax(scores: Array, net: Network, i: int, prob: Array) -> None:
+    """Set the columns of multi-valued label i in `prob` (e,) to its conditional probabilities.
+
+    p(v) = f(v) + (1 - sum_u f(u)) exp(s_v) / sum_u exp(s_u), with f the floor.
+    """
+    first = net.first[i]
+    last = first + net.size[i]
+    top = scores[first:last].max()
+    total = 0.0
+    kept = 1.0
+    for c in range(first, last):
+        prob[c] = math.exp(scores[c] - top)
+        total += prob[c]
+        kept -= net.floor[c]
+    for c in range(first, last):
+        prob[c] = prob[c] * (kept / total) + net.floor[c]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def drawn_value(scores: Array, net: Network, i: int, uniform: float, prob: Array) -> int:
+    """Draw a multi-valued label by its distribution function; `prob` (e,) is scratch."""
+    softmax(scores, net, i, prob)
+    value = 0
+    below = prob[net.first[i]]
+    while value < net.size[i] - 1 and uniform >= below:
+        value += 1
+        below += prob[net.first[i] + value]
+    return value
+
+
+@njit(nogil=True, cache=True)
+def sweep(
+    labels: Codes,
+    scores: Array,
+    order: NDArray[np.intp],
+    known: Codes,
+    key: np.uint64,
+    number: int,
+    net: Network,
+    scratch: Array,
+) -> None:
+    """Draw every label that is not known from its conditional, in order; see `sampler.step`."""
+    n_labels = labels.size
+    levels = scratch[0, :n_labels]
+    thresholds(key, number * n_labels, levels)
+    for place in range(n_labels):
+        i = order[place]
+        if known[i] >= 0:
+            continue
+        if net.size[i] == 2:
+            new = 1 if scores[net.first[i]] > levels[place] else 0
+        else:
+            uniform = uniform_at(key, number * n_labels + place)
+            new = drawn_value(scores, net, i, uniform, scratch[1])
+        if new != labels[i]:
+            move_scores(scores, net, i, labels[i], new)
+            labels[i] = new
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def tally(
+    labels: Codes,
+    scores: Array,
+    known: Codes,
+    net: Network,
+    scratch: Array,
+    plain: Array,
+    smooth: Array,
+) -> float:
+    """Add a sample to the counts and its conditionals to the sums; return its log-product."""
+    prob, decay = scratch[0], scratch[1]
+    logistics(scores, prob, decay)
+    log_product = 0.0
+    product = 1.0
+    for i in range(labels.size):
+        first = net.first[i]
+        value = labels[i]
+        if net.size[i] == 2:
+            plain[first] += value
+            if known[i] >= 0:
+                smooth[first] += value
+                continue
+            smooth[first] += prob[first]
+            log_product += min(scores[first] if value == 1 else -scores[first], 0.0)
+            product *= 1.0 + decay[first]
+            if product > _LARGE:
+                log_product -= math.log(product)
+                product = 1.0
+        else:
+            plain[first + value] += 1.0
+            if known[i] >= 0:
+                smooth[first + value] += 1.0
+                continue
+            softmax(scores, net, i, prob)
+            smooth[first : first + net.size[i]] += prob[first : first + net.size[i]]
+            log_product += math.log(prob[first + value])
+    return log_product - math.log(product)
+
+
+@njit(nogil=True, cache=True)
+def keep_best(
+    score: float, labels: Codes, place: NDArray[np.intp], best_scores: Array, best_labels: Codes
+) -> None:
+    """Offer a sample to the n best (the end of Algorithm 1).
+
+    In the paper's words: B and S are filled first; afterwards the sample replaces the one of
+    lowest score, if its own is higher. `place` holds how many are filled and where the lowest
+    is, which needs to be found again only after a replacement.
+    """
+    filled = place[0]
+    at = filled if filled < best_scores.size else place[1]
+    if filled == best_scores.size and not best_scores[at] < score:
+        return
+    best_scores[at] = score
+    best_labels[at] = labels
+    place[0] = min(filled + 1, best_scores.size)
+    if place[0] == best_scores.size:
+        place[1] = best_scores.argmin()
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def log_transition(
+    labels: Codes,
+    scores: Array,
+    order: NDArray[np.intp],
+    known: Codes,
+    query: Codes,
+    net: Network,
+    scratch: Array,
+) -> float:
+    """Log-probability that a sweep from y = `labels` ends at q = `query`.
+
+    log T(y -> q) = sum_k log p(q_o(k) | q_o(0), ..., q_o(k-1), y_o(k+1), ..., y_o(d-1)), with o
+    the order of the sweep; see `sampler.log_transition`.
+    """
+    for i in range(labels.size):
+        if known[i] >= 0 and query[i] >= 0 and query[i] != known[i]:
+            return -np.inf
+    moved, prob = scratch[0], scratch[1]
+    moved[:] = scores
+    total = 0.0
+    product = 1.0
+    for place in range(labels.size):
+        i = order[place]
+        value = query[i]
+        if known[i] >= 0 or value < 0:
+            continue
+        first = net.first[i]
+        if net.size[i] == 2:
+            score = moved[first] if value == 1 else -moved[first]
+            total += min(score, 0.0)
+            product *= 1.0 + math.exp(-abs(score))
+            if product > _LARGE:
+                total -= math.log(product)
+                product = 1.0
+        else:
+            softmax(moved, net, i, prob)
+            total += math.log(prob[first + value])
+        if value != labels[i]:
+            move_scores(moved, net, i, labels[i], value)
+    return total - math.log(product)
+
+
+@njit(nogil=True, cache=True)
+def column_shares(labels: Codes, net: Network, shares: Array) -> None:
+    """Set `shares` (e,) to the share of label vectors (m, d) in which each column is 1."""
+    shares[:] = 0.0
+    for sample in range(labels.shape[0]):
+        for i in range(labels.shape[1]):
+            if net.size[i] == 2:
+                shares[net.first[i]] += labels[sample, i]
+            else:
+                shares[net.first[i] + labels[sample, i]] += 1.0
+    shares /= labels.shape[0]
+
+
+@njit(nogil=True, cache=True)
+def run_row(
+    base: Array,
+    labels: Codes,
+    order: NDArray[np.intp],
+    known: Codes,
+    keys: NDArray[np.uint64],
+    net: Network,
+    counts: tuple[int, int, int],
+    shares: Array,
+    samples: NDArray[np.int16],
+    queries: Codes,
+    reached: Array,
+) -> None:
+    """Run the chains of one row: Algorithm 1 and what else is asked for.
+
+    `counts` are burn-in, sweeps and n of the n best; `shares` (3, e) receives the column means
+    of the best samples, of all samples and of the conditionals; `samples` (chains, sweeps, d) or
+    (0, ...) receives the samples; `reached` (q,) the log-mean probability of the queries (q, d).
+    """
+    burn_in, n_sweeps, n_best = counts
+    n_chains, n_labels = labels.shape
+    n_columns = base.size
+    scores, scratch = np.empty(n_columns), np.empty((2, n_columns))
+    best_scores, best_labels = np.empty(n_best), np.empty((n_best, n_labels), np.int32)
+    each = np.empty((queries.shape[0], n_chains * n_sweeps))
+    place = np.zeros(2, np.intp)
+    shares[:] = 0.0
+    for chain in range(n_chains):
+        state = labels[chain]
+        start_scores(base, state, net, scores)
+        for number in range(burn_in + n_sweeps):
+            sweep(state, scores, order[chain], known, keys[chain], number, net, scratch)
+            if number < burn_in:
+                continue
+            score = tally(state, scores, known, net, scratch, shares[1], shares[2])
+            keep_best(score, state, place, best_scores, best_labels)
+            if samples.shape[0] > 0:
+                samples[chain, number - burn_in] = state
+            for q in range(queries.shape[0]):
+                at = chain * n_sweeps + number - burn_in
+                each[q, at] = log_transition(
+                    state, scores, order[chain], known, queries[q], net, scratch
+                )
+    shares[1:] /= n_chains * n_sweeps
+    column_shares(best_labels[: place[0]], net, shares[0])
+    for q in range(queries.shape[0]):
+        top = each[q].max()
+        if top > -np.inf:
+            reached[q] = top + math.log(np.exp(each[q] - top).mean())
+        else:
+            reached[q] = -np.inf
+
+
+@njit(nogil=True, cache=True)
+def run_rows(
+    base: Array,
+    labels: Codes,
+    order: NDArray[np.intp],
+    known: Codes,
+    keys: NDArray[np.uint64],
+    net: Any,
+    counts: tuple[int, int, int],
+    shares: Array,
+    samples: NDArray[np.int16],
+    queries: Codes,
+    reached: Array,
+) -> None:
+    """Run all rows; arrays have a leading axis of n rows, see `run_row`."""
+    for row in range(base.shape[0]):
+        run_row(
+            base[row],
+            labels[row],
+            order[row],
+            known[row],
+            keys[row],
+            net,
+            counts,
+            shares[row],
+            samples[row],
+            queries[row],
+            reached[row],
+        )

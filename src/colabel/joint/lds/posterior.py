@@ -1,0 +1,317 @@
+"""LDSPosterior: labels of a generative network, given the features it generated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from colabel.core.arrays import Array, Codes, Rows
+from colabel.core.threads import map_threads
+from colabel.joint.base import Joint
+from colabel.joint.exactness import APPROXIMATE, EXACT
+from colabel.joint.lds.network import LDSNetwork
+from colabel.joint.user_terms import impossible_evidence
+from colabel.joint.vectors import VectorList
+from colabel.labels import MISSING, LabelSpace
+
+__all__ = ["Inference", "LDSPosterior"]
+
+Answer = TypeVar("Answer")
+Inference = Literal["auto", "exact", "search", "coordinate ascent"]
+
+# "auto" writes out all label vectors up to this many, and up to this many entries of their table,
+# which has a column for each value of each feature; "exact" refuses more than the second numbers.
+MOST_ENUMERATED, MOST_ENTRIES = 2**14, 2**25
+MOST_POSSIBLE, MOST_POSSIBLE_ENTRIES = 2**18, 2**28
+_SCORES_AT_ONCE = 2**21
+_OWN_CODES_AT_ONCE = 2**21
+
+
+class _Sums(NamedTuple):
+    """Best vectors (n, d), log sums (n,) and marginals (n, K_i) of the lists."""
+
+    best: Codes
+    log_total: Array
+    marginals: list[Array]
+
+
+class LDSPosterior(Joint):
+    r"""Labels of a generative network given the features: P(y | x) = P(y, x) / sum_y' P(y', x).
+
+    This is the joint of the mixture over label dependency sets. There are three ways to answer:
+
+    ================== ====================================================================
+    exact              all label vectors are written out
+    search             the mode is the better end of two block coordinate ascents, from the
+                       best label vector seen in training and from the first value of every
+                       label; the probabilities of all vectors are taken relative to those
+                       seen in training and to the neighbours of the mode (vectors that
+                       differ from it within one dependency set)
+    coordinate ascent  the same, but the mode is the end of the ascent from the first value
+                       of every label (no label, where these are 0 and 1), as published;
+                       `top_k` may list a better vector
+    ================== ====================================================================
+
+    "auto" is exact up to 16,384 label vectors (fewer where features have more than 2,048 values in
+    all), and searches beyond.
+
+    Parameters
+    ----------
+    space : LabelSpace
+        Names and values of the d labels.
+    network : LDSNetwork
+        The generative model.
+    features : array-like of int of shape (n, p)
+        Codes of the features of each row.
+    inference : {"auto", "exact", "search", "coordinate ascent"}
+        How questions are answered.
+    n_jobs : int or None
+        Threads (None: all cores); they do not change the answers.
+
+    Attributes
+    ----------
+    inference : str
+        How questions are answered; never "auto".
+    exact : Exactness
+    how : str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel import LDSMixture
+    >>> Y = np.array([[0, 0], [0, 1], [1, 1], [1, 1]] * 20)
+    >>> X = Y @ np.array([[1, 0], [1, 2]])
+    >>> joint = LDSMixture(bins=None).fit(X, Y).joint([[2, 2]])
+    >>> joint
+    <LDSPosterior: 1 row, 2 labels, exact>
+    >>> joint.mode()
+    array([[1, 1]])
+    >>> joint.how
+    'Exact: all 4 label vectors are written out.'
+    """
+
+    def __init__(
+        self,
+        space: LabelSpace,
+        network: LDSNetwork,
+        features: ArrayLike,
+        *,
+        inference: Inference = "auto",
+        n_jobs: int | None = None,
+    ) -> None:
+        codes = np.asarray(features)
+        _check_features(codes, network, space)
+        evidence = np.full((len(codes), space.n_labels), MISSING, dtype=np.int32)
+        chosen = chosen_inference(inference, space.cardinalities, network.columns.n_columns)
+        self._set(space, network, codes.astype(np.int32), evidence, chosen, n_jobs)
+
+    def _set(
+        self,
+        space: LabelSpace,
+        network: LDSNetwork,
+        features: Codes,
+        evidence: Codes,
+        inference: Inference,
+        n_jobs: int | None,
+    ) -> None:
+        super().__init__(space, len(features))
+        self.network = network
+        self.inference = inference
+        self.exact = EXACT if inference == "exact" else APPROXIMATE
+        self.how = _sentence(inference, network)
+        self._features = features
+        self._evidence = evidence
+        self._n_jobs = n_jobs
+
+    def _with(self, features: Codes, evidence: Codes) -> LDSPosterior:
+        """Return a joint of other rows or evidence, answered the same way."""
+        joint = LDSPosterior.__new__(LDSPosterior)
+        joint._set(self.space, self.network, features, evidence, self.inference, self._n_jobs)
+        return joint
+
+    # Answers
+
+    def mode_codes(self) -> Codes:
+        """Return the codes (n, d) of the most probable vectors found."""
+        return self._sums.best if self.inference == "exact" else self._climbed
+
+    def marginal_tables(self) -> list[Array]:
+        """Return P(y_i) for each label as an array (n, K_i)."""
+        return self._sums.marginals
+
+    def pair_table(self, i: int, j: int) -> Array:
+        """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
+        return np.concatenate(self._by_chunks(lambda listed, _: listed.pair_table(i, j)))
+
+    def entropy(self) -> Array:
+        """Return the entropy of each row's distribution in nats, shape (n,).
+
+        Where the joint is not exact, that of the vectors the probabilities are relative to.
+        """
+        return np.concatenate(self._by_chunks(lambda listed, _: listed.entropy()))
+
+    def log_partition(self) -> Array:
+        """Return log P(x, evidence) of each row, shape (n,); a lower bound where not exact."""
+        return self._sums.log_total
+
+    def log_prob_codes(self, codes: Codes) -> Array:
+        """Return the log-probability (n,) of the observed entries of codes (n, d)."""
+        total = self.log_partition()
+        clash = _contradictions(self._evidence, codes)
+        whole = np.flatnonzero((codes != MISSING).all(axis=1) & ~clash)
+        partial = np.flatnonzero((codes == MISSING).any(axis=1) & ~clash)
+        found = np.full(self.n_rows, -np.inf)
+        found[whole] = self.network.log_joint(self._features[whole], codes[whole])
+        if partial.size:
+            known = np.where(codes == MISSING, self._evidence, codes)[partial].astype(np.int32)
+            found[partial] = self._with(self._features[partial], known).log_partition()
+        # a lower bound of the total may be below a part of it
+        return np.minimum(found - total, 0.0)
+
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
+        """Return codes (n, k, d) and log-probabilities (n, k), best first."""
+        k = self._at_most_all(k)
+        parts = self._by_chunks(lambda listed, _: listed.top_k_codes(k))
+        codes, log_prob = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return codes, log_prob
+
+    def sample_codes(self, size: int, rng: Generator) -> Codes:
+        """Return draws (size, n, d)."""
+        uniform = rng.random((self.n_rows, size))
+        parts = self._by_chunks(lambda listed, chunk: listed.inverted(uniform[chunk]))
+        return np.concatenate(parts, axis=1)
+
+    def given_codes(self, evidence: Codes) -> LDSPosterior:
+        """Return the joint given the known entries of evidence (n, d)."""
+        clash = np.flatnonzero(_contradictions(self._evidence, evidence))
+        if clash.size:
+            raise impossible_evidence(self.space, evidence, clash)
+        known = np.where(evidence == MISSING, self._evidence, evidence).astype(np.int32)
+        return self._with(self._features, known)
+
+    def rows(self, index: Rows) -> LDSPosterior:
+        """Return the joint of some of the rows."""
+        return self._with(self._features[index], self._evidence[index])
+
+    # Lists of vectors
+
+    @cached_property
+    def _sums(self) -> _Sums:
+        parts = self._by_chunks(
+            lambda listed, _: _Sums(listed.mode_codes(), listed.log_total, listed.marginal_tables())
+        )
+        best, log_total, tables = zip(*parts, strict=True)
+        marginals = [np.concatenate(column) for column in zip(*tables, strict=True)]
+        return _Sums(np.concatenate(best), np.concatenate(log_total), marginals)
+
+    @cached_property
+    def _climbed(self) -> Codes:
+        """Ends (n, d) of coordinate ascent, from one start or the better of two."""
+        network, features, evidence = self.network, self._features, self._evidence
+
+        def climb(start: Codes) -> Codes:
+            return network.ascend(features, start, evidence=evidence, n_jobs=self._n_jobs)
+
+        from_first = climb(np.zeros_like(evidence))
+        if self.inference == "coordinate ascent":
+            return from_first
+        from_seen = climb(network.vectors[network.seen_scores(features).argmax(axis=1)])
+        better = network.log_joint(features, from_first) > network.log_joint(features, from_seen)
+        return np.where(better[:, None], from_first, from_seen)
+
+    def _list(self, chunk: slice) -> VectorList:
+        """The vectors of some rows that count, weighted by P(y, x)."""
+        features, evidence = self._features[chunk], self._evidence[chunk]
+        if self.inference == "exact":
+            shared, scores = self.network.every_vector(features)
+            own = np.empty((len(features), 0, self.space.n_labels), dtype=np.int32)
+        else:
+            shared = self.network.vectors
+            own, of_own = self.network.neighbours(features, self._climbed[chunk], evidence=evidence)
+            scores = np.concatenate([self.network.seen_scores(features), of_own], axis=1)
+        listed = VectorList.of_shared_and_own(self.space, shared, own, scores)
+        return listed.agreeing(evidence)
+
+    def _by_chunks(self, work: Callable[[VectorList, slice], Answer]) -> list[Answer]:
+        if self.inference == "exact":
+            step = _SCORES_AT_ONCE // math.prod(self.space.cardinalities)
+        else:
+            self._climbed  # noqa: B018 - found once, before the threads ask for it
+            own = int(self.network.sets.n_states.sum()) * self.space.n_labels
+            step = min(_OWN_CODES_AT_ONCE // own, _SCORES_AT_ONCE // len(self.network.vectors))
+        step = max(1, step)
+        chunks = [slice(s, s + step) for s in range(0, max(1, self.n_rows), step)]
+        return map_threads(
+            lambda chunk: work(self._list(chunk), chunk), chunks, self._n_jobs, lambda: None
+        )
+
+
+def chosen_inference(
+    inference: str, cardinalities: tuple[int, ...], n_columns: int = 1
+) -> Inference:
+    """Return how to answer for labels of these sizes and so many values of all features.
+
+    What is unknown or too large is refused.
+    """
+    if inference not in get_args(Inference):
+        known = ", ".join(map(repr, get_args(Inference)))
+        raise ValueError(f"inference={inference!r} must be one of {known}.")
+    n_vectors = math.prod(cardinalities)
+    if inference == "auto":
+        small = n_vectors <= MOST_ENUMERATED and n_vectors * n_columns <= MOST_ENTRIES
+        return "exact" if small else "search"
+    if inference == "exact":
+        entries = n_vectors * n_columns
+        if n_vectors > MOST_POSSIBLE or entries > MOST_POSSIBLE_ENTRIES:
+            raise ValueError(
+                f"inference='exact' writes out all label vectors, but {len(cardinalities)} labels "
+                f"have {n_vectors} of them, and a table over {n_columns} values of features: more "
+                "than fits. Use inference='search'."
+            )
+    return inference  # type: ignore[return-value]  # checked above
+
+
+def _sentence(inference: Inference, network: LDSNetwork) -> str:
+    if inference == "exact":
+        n_vectors = math.prod(network.sets.cardinalities)
+        return f"Exact: all {n_vectors} label vectors are written out."
+    start = {
+        "search": "the best label vector seen in training and from the first value of each label",
+        "coordinate ascent": "the first value of each label",
+    }[inference]
+    return (
+        f"Approximate: modes by block coordinate ascent from {start}; probabilities relative to "
+        f"the {len(network.vectors)} label vectors seen in training and the neighbours of the mode."
+    )
+
+
+def _contradictions(evidence: Codes, codes: Codes) -> NDArray[np.bool_]:
+    """Rows (n,) in which codes (n, d) contradict the evidence."""
+    both = (evidence != MISSING) & (codes != MISSING)
+    clash: NDArray[np.bool_] = (both & (evidence != codes)).any(axis=1)
+    return clash
+
+
+def _check_features(codes: NDArray[Any], network: LDSNetwork, space: LabelSpace) -> None:
+    n_values = np.array(network.columns.n_values)
+    if codes.ndim != 2 or codes.shape[1] != len(n_values):
+        raise ValueError(
+            f"features have shape {codes.shape}, but the network has {len(n_values)} features: "
+            "give one row of feature codes per case."
+        )
+    if not np.issubdtype(codes.dtype, np.integer) or (codes < 0).any() or (codes >= n_values).any():
+        raise ValueError(
+            "features must be integer codes, those of feature j from 0 to its number of values "
+            "less one."
+        )
+    if space.cardinalities != network.sets.cardinalities:
+        raise ValueError(
+            f"The labels have {space.cardinalities} values, but those of the network "
+            f"{network.sets.cardinalities}."
+        )

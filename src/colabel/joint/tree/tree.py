@@ -1,0 +1,143 @@
+"""Tree: labels that depend on each other along a tree, or a forest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from colabel.core.arrays import Array, Codes, Rows
+from colabel.joint._checks import checked_tables
+from colabel.joint.base import Joint
+from colabel.joint.exactness import EXACT, Exactness
+from colabel.joint.sizes import SizeMarginals
+from colabel.joint.tree import passes as passes
+from colabel.joint.tree._sizes import forest_sizes
+from colabel.joint.tree.wiring import ROOT, Wiring
+from colabel.joint.user_terms import impossible_evidence
+from colabel.labels import LabelSpace
+
+
+class Tree(Joint):
+    """Labels with at most one parent each: P(y | x) = prod_i P(y_i | y_parent(i), x).
+
+    This is the joint of the conditional tree-structured Bayesian network (CTBN). Every answer is
+    exact and linear in the number of labels; `given` returns a `Tree` again.
+
+    Parameters
+    ----------
+    space : LabelSpace
+        Names and values of the d labels.
+    parents : array-like of int of shape (d,)
+        Parent of each label, -1 for a root; several roots make a forest.
+    log_tables : sequence of d arrays of shape (n, P_i, K_i)
+        log P(y_i = v | y_parent = u, x), where P_i is the number of values of the parent, or 1
+        for a root; -inf is allowed.
+
+    Attributes
+    ----------
+    parents : ndarray of shape (d,)
+        As given.
+    log_tables : tuple of d arrays
+        As given, or renormalised after `given`. Where a parent's value cannot occur, the row for
+        that value carries no meaning.
+
+    Examples
+    --------
+    The most probable vector need not consist of the most probable values.
+
+    >>> import numpy as np
+    >>> from colabel.labels import LabelSpace
+    >>> space = LabelSpace(("a", "b"), (np.array([0, 1]), np.array([0, 1])), "matrix")
+    >>> a = np.log([[[0.6, 0.4]]])
+    >>> b = np.log([[[0.5, 0.5], [0.9, 0.1]]])
+    >>> joint = Tree(space, [-1, 0], [a, b])
+    >>> joint
+    <Tree: 1 row, 2 labels, exact>
+    >>> joint.mode(), (joint.marginals() > 0.5).astype(int)
+    (array([[1, 0]]), array([[0, 0]]))
+    """
+
+    exact: Exactness = EXACT
+    how: str = (
+        "Exact: max-sum and sum-product passes over the tree, linear in the number of labels."
+    )
+
+    def __init__(
+        self, space: LabelSpace, parents: ArrayLike, log_tables: Sequence[ArrayLike]
+    ) -> None:
+        wiring = Wiring.from_parents(parents)
+        if len(wiring.parents) != space.n_labels:
+            raise ValueError(
+                f"parents has {len(wiring.parents)} entries but there are {space.n_labels} "
+                "labels: give one parent per label, -1 for a root."
+            )
+        n_values = space.cardinalities
+        above = [1 if parent == ROOT else n_values[parent] for parent in wiring.parents]
+        shapes = list(zip(above, n_values, strict=True))
+        self._set(space, wiring, checked_tables(space, log_tables, shapes))
+
+    def _set(self, space: LabelSpace, wiring: Wiring, log_tables: Sequence[Array]) -> None:
+        super().__init__(space, len(log_tables[0]))
+        self._wiring = wiring
+        self.log_tables = tuple(log_tables)
+
+    def _with(self, log_tables: Sequence[Array]) -> Tree:
+        """Return the same tree with tables that need no check."""
+        joint = Tree.__new__(Tree)
+        joint._set(self.space, self._wiring, log_tables)
+        return joint
+
+    @property
+    def parents(self) -> NDArray[np.intp]:
+        """Parent of each label, -1 for a root, shape (d,)."""
+        return np.array(self._wiring.parents, dtype=np.intp)
+
+    def mode_codes(self) -> Codes:
+        """Return the codes (n, d) of the most probable vectors.
+
+        In a tie the smaller code wins at the label nearest the root where the vectors differ.
+        """
+        return self.top_k_codes(1)[0][:, 0]
+
+    def marginal_tables(self) -> list[Array]:
+        """Return P(y_i) for each label as an array (n, K_i)."""
+        return passes.marginals(self._wiring, self.log_tables)
+
+    def pair_table(self, i: int, j: int) -> Array:
+        """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
+        return passes.pair_marginal(self._wiring, self.log_tables, i, j)
+
+    def log_prob_codes(self, codes: Codes) -> Array:
+        """Return the log-probability (n,) of the observed entries of codes (n, d)."""
+        return passes.log_evidence(self._wiring, self.log_tables, codes)
+
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
+        """Return codes (n, k, d) and log-probabilities (n, k), best first."""
+        return passes.k_best(self._wiring, self.log_tables, self._at_most_all(k))
+
+    def sample_codes(self, size: int, rng: Generator) -> Codes:
+        """Return draws (size, n, d)."""
+        return passes.ancestral_samples(self._wiring, self.log_tables, size, rng)
+
+    def given_codes(self, evidence: Codes) -> Tree:
+        """Return the joint given the known entries of evidence (n, d)."""
+        tables, log_evidence = passes.condition(self._wiring, self.log_tables, evidence)
+        impossible = np.flatnonzero(np.isneginf(log_evidence))
+        if impossible.size:
+            raise impossible_evidence(self.space, evidence, impossible)
+        return self._with(tables)
+
+    def rows(self, index: Rows) -> Tree:
+        """Return the joint of some of the rows."""
+        return self._with([table[index] for table in self.log_tables])
+
+    def entropy(self) -> Array:
+        """Return the entropy of each row's distribution in nats, shape (n,)."""
+        return passes.entropy(self._wiring, self.log_tables)
+
+    def _size_marginals(self) -> SizeMarginals:
+        """Return ``P(|y| = s)`` and ``P(y_i = 1, |y| = s)``, exactly."""
+        return forest_sizes(self._wiring, self.log_tables)

@@ -1,0 +1,404 @@
+"""VectorList: for each row a list of label vectors with weights, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
+from colabel.core.numeric import bin_sums
+from colabel.joint._codes import as_bytes, fill_impossible
+from colabel.joint._listing import Listed
+from colabel.joint.base import Joint
+from colabel.joint.exactness import EXACT, Exactness
+from colabel.joint.sizes import SizeMarginals
+from colabel.joint.user_terms import impossible_evidence
+from colabel.joint.vectors import _lists as lists
+from colabel.labels import MISSING, LabelSpace
+
+__all__ = ["VectorList"]
+
+
+class VectorList(Joint):
+    r"""Some label vectors, each with a weight in each row; all others are impossible.
+
+    .. math:: P(y \mid x) = \frac{\sum_{e : v_e = y} w_e}{\sum_e w_e}
+
+    where e runs over the entries of the row's list. Every answer is a sum over that list, so all
+    are exact, whatever the number of labels. Memory is 12 bytes an entry: a vector is stored
+    once, however many rows list it.
+
+    Parameters
+    ----------
+    space : LabelSpace
+        Names and values of the d labels.
+    vectors : array-like of int of shape (V, d)
+        Codes of the label vectors; those that are equal count as one.
+    log_weights : array-like of shape (n, V)
+        Logarithm of the weight of each vector in each row, up to a constant per row; -inf for a
+        vector the row does not have. `of_lists` takes lists that differ from row to row.
+
+    Attributes
+    ----------
+    vectors : (V, d) array of int32
+        The label vectors.
+    indptr : (n + 1,) array of int
+        Row r has the entries ``indptr[r]`` to ``indptr[r + 1]``.
+    indices : (N,) array of int32
+        Position in `vectors` of each entry, ascending within a row and each at most once.
+    log_weights : (N,) array
+        Log-probability of each entry.
+    log_total : (n,) array
+        Logarithm of the sum of the weights as they were given; after `given`, of those left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel.joint import VectorList
+    >>> from colabel.labels import LabelSpace
+    >>> space = LabelSpace(("a", "b"), (np.array([0, 1]), np.array([0, 1])), "matrix")
+    >>> joint = VectorList(space, [[0, 0], [1, 0], [1, 1]], np.log([[0.2, 0.3, 0.5]]))
+    >>> joint
+    <VectorList: 1 row, 2 labels, exact>
+    >>> joint.mode(), joint.marginals()
+    (array([[1, 1]]), array([[0.8, 0.5]]))
+    >>> joint.given({"b": 0}).marginals()
+    array([[0.6, 0. ]])
+    """
+
+    exact: Exactness = EXACT
+    how: str = "Exact: sums over a list of label vectors."
+
+    def __init__(self, space: LabelSpace, vectors: ArrayLike, log_weights: ArrayLike) -> None:
+        table = np.asarray(log_weights, dtype=np.float64)
+        n_vectors = len(np.asarray(vectors))
+        if table.ndim != 2 or table.shape[1] != n_vectors:
+            raise ValueError(
+                f"log_weights have shape {table.shape}, but must have (rows, {n_vectors}): one "
+                "log-weight per row and vector. VectorList.of_lists takes a list of each row's own."
+            )
+        indptr = np.arange(len(table) + 1) * n_vectors
+        indices = np.tile(np.arange(n_vectors, dtype=np.int32), len(table))
+        self._set_checked(space, vectors, indptr, indices, table.ravel())
+
+    @classmethod
+    def of_lists(
+        cls,
+        space: LabelSpace,
+        vectors: ArrayLike,
+        indptr: ArrayLike,
+        indices: ArrayLike,
+        log_weights: ArrayLike,
+    ) -> Self:
+        """Make a joint of lists that differ from row to row, as in a CSR matrix.
+
+        Parameters
+        ----------
+        space : LabelSpace
+            Names and values of the d labels.
+        vectors : array-like of int of shape (V, d)
+            Codes of all the label vectors.
+        indptr : array-like of int of shape (n + 1,)
+            Row r has the entries ``indptr[r]`` to ``indptr[r + 1]``.
+        indices : array-like of int of shape (N,)
+            Position in `vectors` of each entry. A row may name a vector several times: the
+            weights are added.
+        log_weights : array-like of shape (N,)
+            Logarithm of the weight of each entry, up to a constant per row.
+
+        Examples
+        --------
+        The first row is [1, 0] or [1, 1], the second surely [0, 0].
+
+        >>> import numpy as np
+        >>> from colabel.labels import LabelSpace
+        >>> space = LabelSpace(("a", "b"), (np.array([0, 1]), np.array([0, 1])), "matrix")
+        >>> vectors = [[0, 0], [1, 0], [1, 1]]
+        >>> joint = VectorList.of_lists(space, vectors, [0, 3, 4], [1, 2, 1, 0], np.zeros(4))
+        >>> joint.marginals().round(2)
+        array([[1.  , 0.33],
+               [0.  , 0.  ]])
+        """
+        joint = cls.__new__(cls)
+        ends, entries = np.asarray(indptr), np.asarray(indices)
+        weights = np.asarray(log_weights, dtype=np.float64)
+        _check_lists(ends, entries, weights, len(np.asarray(vectors)))
+        joint._set_checked(space, vectors, ends.astype(np.intp), entries, weights)
+        return joint
+
+    @classmethod
+    def of_shared_and_own(
+        cls, space: LabelSpace, shared: Codes, own: Codes, log_weights: Array
+    ) -> Self:
+        """Make a joint of vectors that all rows have and vectors of each row, all different.
+
+        For library code: nothing is checked, and a row may have no vector of positive weight.
+
+        Parameters
+        ----------
+        space : LabelSpace
+        shared : (S, d) array
+            Vectors that all rows have.
+        own : (n, E, d) array
+            Vectors of each row.
+        log_weights : (n, S + E) array
+            Those of the shared vectors first; -inf marks places without a vector.
+        """
+        n_rows, n_own, n_labels = own.shape
+        of_row = len(shared) + np.arange(n_rows * n_own).reshape(n_rows, n_own)
+        everywhere = np.broadcast_to(np.arange(len(shared)), (n_rows, len(shared)))
+        joint = cls.__new__(cls)
+        joint._set(
+            space,
+            np.concatenate([shared, own.reshape(-1, n_labels)]),
+            np.arange(n_rows + 1) * log_weights.shape[1],
+            np.concatenate([everywhere, of_row], axis=1).astype(np.int32).ravel(),
+            log_weights.ravel(),
+        )
+        return joint
+
+    def _set_checked(
+        self,
+        space: LabelSpace,
+        vectors: ArrayLike,
+        indptr: Indices,
+        indices: NDArray[np.integer],
+        log_weights: Array,
+    ) -> None:
+        codes = _checked_vectors(space, vectors)
+        _check_weights(log_weights)
+        as_one, first, copy_of = np.unique(as_bytes(codes), return_index=True, return_inverse=True)
+        if len(as_one) < len(codes):
+            codes, indices = codes[first], copy_of.ravel()[indices]
+        merged = lists.merged_entries(indptr, indices.astype(np.int32), log_weights, len(codes))
+        self._set(space, codes, *merged)
+        empty = np.flatnonzero(np.isneginf(self.log_total))
+        if empty.size:
+            raise ValueError(
+                f"{empty.size} of {self.n_rows} rows have no label vector of positive weight (the "
+                f"first is row {empty[0]}): give each row at least one."
+            )
+
+    def _set(
+        self,
+        space: LabelSpace,
+        vectors: Codes,
+        indptr: Indices,
+        indices: Codes,
+        log_weights: Array,
+    ) -> None:
+        """Take lists whose entries ascend and are distinct; a row may be empty."""
+        super().__init__(space, len(indptr) - 1)
+        self.vectors = vectors
+        possible = log_weights > -np.inf
+        if not possible.all():
+            indptr = lists.kept_entries(possible, indptr)
+            indices, log_weights = indices[possible], log_weights[possible]
+        self.indptr, self.indices = indptr, indices
+        self.log_total = lists.row_log_sum(log_weights, indptr)
+        self.log_weights = log_weights - self.log_total[self._row]
+
+    @cached_property
+    def _row(self) -> Indices:
+        """Row (N,) of each entry."""
+        return lists.row_of_entries(self.indptr)
+
+    # Sums
+
+    def _probabilities(self) -> sp.csr_array:
+        """P(y | x) of the vectors as a sparse matrix (n, V)."""
+        shape = self.n_rows, len(self.vectors)
+        return sp.csr_array((np.exp(self.log_weights), self.indices, self.indptr), shape=shape)
+
+    def marginal_tables(self) -> list[Array]:
+        """Return P(y_i) for each label as an array (n, K_i)."""
+        sizes = self.space.cardinalities
+        first = np.concatenate([[0], np.cumsum(sizes)])
+        values = np.zeros((len(self.vectors), first[-1]))
+        values[np.arange(len(values))[:, None], first[:-1] + self.vectors] = 1.0
+        return np.split(self._probabilities() @ values, first[1:-1], axis=1)
+
+    def pair_table(self, i: int, j: int) -> Array:
+        """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
+        sizes = self.space.cardinalities[i], self.space.cardinalities[j]
+        cell = np.ravel_multi_index((self.vectors[:, i], self.vectors[:, j]), sizes)
+        values = (cell[:, None] == np.arange(math.prod(sizes))).astype(np.float64)
+        return np.asarray(self._probabilities() @ values).reshape(self.n_rows, *sizes)
+
+    def entropy(self) -> Array:
+        """Return the entropy of each row's distribution in nats, shape (n,)."""
+        found = lists.row_sum(-np.exp(self.log_weights) * self.log_weights, self.indptr)
+        return np.maximum(found, 0.0)
+
+    def _size_marginals(self) -> SizeMarginals:
+        n_sizes = self.space.n_labels + 1
+        size = self.vectors.sum(axis=1)[self.indices]
+        # a matrix whose rows are (row of the batch, size): times the vectors it sums both at once
+        cell = self._row * n_sizes + size
+        shape = self.n_rows * n_sizes, len(self.vectors)
+        weight = sp.csr_array((np.exp(self.log_weights), (cell, self.indices)), shape=shape)
+        with_label = (weight @ self.vectors.astype(np.float64)).reshape(self.n_rows, n_sizes, -1)
+        total = bin_sums(cell, np.exp(self.log_weights), shape[0])
+        return SizeMarginals(total.reshape(-1, n_sizes), with_label.transpose(0, 2, 1))
+
+    def log_prob_codes(self, codes: Codes) -> Array:
+        """Return the log-probability (n,) of the observed entries of codes (n, d)."""
+        found = np.full(self.n_rows, -np.inf)
+        partial = (codes == MISSING).any(axis=1)
+        if not partial.all():
+            whole = np.flatnonzero(~partial)
+            found[whole] = self._log_prob_of_vectors(whole, codes[whole])
+        if partial.any():
+            rows = np.flatnonzero(partial)
+            some = self.rows(rows)
+            agree = some._agrees(codes[rows])
+            left = lists.kept_entries(agree, some.indptr)
+            found[rows] = np.minimum(lists.row_log_sum(some.log_weights[agree], left), 0.0)
+        return found
+
+    def _log_prob_of_vectors(self, rows: Indices, codes: Codes) -> Array:
+        """Log-probabilities (m,) of complete vectors (m, d), each in its own row."""
+        sorted_vectors, order = self._sorted_vectors
+        wanted = as_bytes(codes)
+        place = np.minimum(np.searchsorted(sorted_vectors, wanted), len(order) - 1)
+        key = self._row * len(order) + self.indices
+        entry = np.searchsorted(key, rows * len(order) + order[place])
+        entry = np.minimum(entry, len(key) - 1)
+        listed = (sorted_vectors[place] == wanted) & (
+            key[entry] == rows * len(order) + order[place]
+        )
+        return np.where(listed, self.log_weights[entry], -np.inf)
+
+    @cached_property
+    def _sorted_vectors(self) -> tuple[NDArray[np.void], Indices]:
+        whole = as_bytes(self.vectors)
+        order = np.argsort(whole)
+        return whole[order], order
+
+    # Vectors
+
+    def mode_codes(self) -> Codes:
+        """Return the codes (n, d) of the most probable vectors; in a tie the first one listed."""
+        best = lists.row_max(self.log_weights, self.indptr)
+        entry = np.flatnonzero(self.log_weights == best[self._row])
+        row, first = np.unique(self._row[entry], return_index=True)
+        codes = np.zeros((self.n_rows, self.space.n_labels), dtype=np.int32)
+        codes[row] = self.vectors[self.indices[entry[first]]]
+        return codes
+
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
+        """Return codes (n, k, d) and log-probabilities (n, k), best first."""
+        k = self._at_most_all(k)
+        entry = lists.leading_entries(self.log_weights, self.indptr, k)
+        row = self._row[entry]
+        place = row, np.arange(len(row)) - np.searchsorted(row, row)
+        codes = np.zeros((self.n_rows, k, self.space.n_labels), dtype=np.int32)
+        log_prob = np.full((self.n_rows, k), -np.inf)
+        codes[place] = self.vectors[self.indices[entry]]
+        log_prob[place] = self.log_weights[entry]
+        fill_impossible(codes, np.diff(self.indptr), self.space.cardinalities)
+        return codes, log_prob
+
+    def listed_above(self, least: Array) -> Listed:
+        """Return the vectors whose log-probability is at least `least` (n,) in their row."""
+        entry = np.flatnonzero(self.log_weights >= least[self._row])
+        nothing_cut = np.zeros(self.n_rows, dtype=bool)
+        return Listed(self._row[entry], self.vectors[self.indices[entry]], nothing_cut)
+
+    def sample_codes(self, size: int, rng: Generator) -> Codes:
+        """Return draws (size, n, d)."""
+        return self.inverted(rng.random((self.n_rows, size)))
+
+    def inverted(self, uniform: Array) -> Codes:
+        """Return draws (size, n, d) by uniform numbers (n, size), inverting the distribution."""
+        entry = lists.drawn_entries(np.exp(self.log_weights), self.indptr, uniform)
+        found: Codes = self.vectors[self.indices[entry.T]]
+        return found
+
+    # Parts
+
+    def given_codes(self, evidence: Codes) -> VectorList:
+        """Return the joint given the known entries of evidence (n, d)."""
+        joint = self.agreeing(evidence)
+        impossible = np.flatnonzero(np.isneginf(joint.log_total))
+        if impossible.size:
+            raise impossible_evidence(self.space, evidence, impossible)
+        return joint
+
+    def agreeing(self, evidence: Codes) -> VectorList:
+        """Return the lists without the vectors that contradict evidence (n, d).
+
+        For library code: unlike after `given_codes` a list may be empty, its `log_total` -inf.
+        """
+        agree = self._agrees(evidence)
+        weights = self.log_weights[agree] + self.log_total[self._row[agree]]
+        return self._with(lists.kept_entries(agree, self.indptr), self.indices[agree], weights)
+
+    def _agrees(self, evidence: Codes) -> Flags:
+        """Whether the vector of each entry (N,) has the known values of its row."""
+        agree = np.ones(len(self.indices), dtype=bool)
+        for i in np.flatnonzero((evidence != MISSING).any(axis=0)):
+            known = evidence[self._row, i]
+            agree &= (known == MISSING) | (known == self.vectors[self.indices, i])
+        return agree
+
+    def rows(self, index: Rows) -> VectorList:
+        """Return the joint of some of the rows."""
+        chosen = np.arange(self.n_rows)[index]
+        entries, indptr = lists.entries_of_rows(chosen, self.indptr)
+        weights = self.log_weights[entries] + np.repeat(self.log_total[chosen], np.diff(indptr))
+        return self._with(indptr, self.indices[entries], weights)
+
+    def _with(self, indptr: Indices, indices: Codes, log_weights: Array) -> VectorList:
+        joint = VectorList.__new__(VectorList)
+        joint._set(self.space, self.vectors, indptr, indices, log_weights)
+        return joint
+
+
+def _checked_vectors(space: LabelSpace, vectors: ArrayLike) -> Codes:
+    codes = np.asarray(vectors)
+    if codes.ndim != 2 or codes.shape[1] != space.n_labels or not len(codes):
+        raise ValueError(
+            f"vectors have shape {codes.shape}, but must have (vectors, {space.n_labels}), at "
+            "least one of them: a code per label."
+        )
+    in_range = (codes >= 0) & (codes < np.array(space.cardinalities))
+    if not np.issubdtype(codes.dtype, np.integer) or not in_range.all():
+        raise ValueError(
+            "vectors must be integer codes, those of label i from 0 to its number of values less "
+            "one; space.encode turns label values into codes."
+        )
+    return np.ascontiguousarray(codes, dtype=np.int32)
+
+
+def _check_weights(log_weights: Array) -> None:
+    wrong = log_weights[~(log_weights < np.inf)]  # also true of NaN
+    if wrong.size:
+        raise ValueError(
+            f"log_weights must be finite, or -inf for no weight at all, but one is {wrong[0]}."
+        )
+
+
+def _check_lists(
+    indptr: NDArray[np.integer], indices: NDArray[np.integer], log_weights: Array, n_vectors: int
+) -> None:
+    if indices.ndim != 1 or indices.shape != log_weights.shape:
+        raise ValueError(
+            f"indices have shape {indices.shape} and log_weights {log_weights.shape}: give one of "
+            "each per entry."
+        )
+    ascends = indptr.ndim == 1 and indptr.size > 0 and (np.diff(indptr) >= 0).all()
+    if not ascends or indptr[0] != 0 or indptr[-1] != len(indices):
+        raise ValueError(
+            f"indptr must ascend from 0 to the number of entries, {len(indices)}: entry r is where "
+            "the list of row r begins."
+        )
+    if indices.size and not (indices.min() >= 0 and indices.max() < n_vectors):
+        outside = indices[(indices < 0) | (indices >= n_vectors)][0]
+        raise ValueError(f"An entry names vector {outside}, but there are {n_vectors} vectors.")

@@ -1,0 +1,361 @@
+"""LabelSpace: any Y a user has -> integer codes, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from colabel.core.arrays import Codes
+from colabel.labels._inference import Kind, infer_fields
+from colabel.labels.columns import MISSING, common_dtype, distinct, few, lookup, tidy
+from colabel.labels.inputs import (
+    Columns,
+    LabelRows,
+    default_names,
+    read,
+    refuse_missing,
+    set_codes,
+    sets_of,
+)
+
+__all__ = ["MISSING", "Codes", "Kind", "LabelSpace"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelSpace:
+    """The label variables of a problem: their names, their values, and how Y was given.
+
+    Made by :meth:`infer` from training labels. Afterwards :meth:`encode` turns labels into integer
+    codes and :meth:`decode` turns codes into labels, in the container the training labels had.
+
+    Attributes
+    ----------
+    names : tuple of d str
+        One per variable.
+    classes : tuple of d arrays
+        ``classes[i]`` holds the values of variable i in ascending order; the code of a value is
+        its position there.
+    kind : {"vector", "matrix", "sparse", "sets"}
+        The container of the training labels, see :meth:`infer`.
+    members : tuple of d labels, or empty
+        For kind "sets", the labels that stand in the sets where these are not strings.
+
+    Examples
+    --------
+    >>> from colabel.labels import LabelSpace
+    >>> space, codes = LabelSpace.infer([{"sad", "quiet"}, {"happy"}, set()])
+    >>> space
+    LabelSpace(3 labels given as sets: happy, quiet, sad)
+    >>> codes
+    array([[0, 1, 1],
+           [1, 0, 0],
+           [0, 0, 0]], dtype=int32)
+    >>> space.decode(codes)[1]
+    {'happy'}
+
+    Class variables with more than two values:
+
+    >>> space, codes = LabelSpace.infer([["low", 3], ["high", 1], ["low", 2]], names=["risk", "n"])
+    >>> space.cardinalities
+    (2, 3)
+    >>> space.decode(codes[:1])
+    array([['low', 3]], dtype=object)
+    """
+
+    names: tuple[str, ...]  # one per variable
+    classes: tuple[NDArray[Any], ...]  # values of variable i in code order (sorted)
+    kind: Kind
+    members: tuple[Hashable, ...] = ()  # kind "sets": the labels, if they are not strings
+
+    @classmethod
+    def infer(cls, Y: Any, names: Sequence[str] | None = None) -> tuple[LabelSpace, Codes]:
+        """Learn the space from training labels; return it with the codes (n, d).
+
+        Parameters
+        ----------
+        Y : labels of n rows and d variables, in one of these containers
+            - array of shape (n, d), list of n lists of length d, or data frame: kind "matrix".
+              Numbers, booleans, strings, dates or a mixture, one class variable per column.
+            - sparse matrix or array of shape (n, d) of 0 and 1: kind "sparse".
+            - list, series or 1-d object array of n collections of labels: kind "sets". Sets and
+              frozensets always are label sets. Lists and tuples of strings are label sets when
+              their lengths differ; in a list of equally long ones they are the rows of a table,
+              in a series or object array still label sets. None stands for a row not observed.
+            - array, series or list of n values: kind "vector", one class variable.
+
+            NaN, None, NaT and pandas.NA mean "not observed" and get the code `MISSING`.
+        names : sequence of d str, optional
+            Names of the variables. By default those of the data frame's columns, of the labels in
+            the sets, or "y0", "y1", …. For sets, names are all the labels there can be.
+
+        Returns
+        -------
+        space : LabelSpace
+        codes : int32 array of shape (n, d), C-contiguous
+
+        Notes
+        -----
+        If no value other than 0 and 1 (or False and True) is observed in the whole matrix, every
+        variable has both values, also one that is constant in these rows. Otherwise, and for a
+        vector, a variable has exactly the values observed, be it a single one; categories that a
+        pandas categorical declares without using are left out. Values keep their dtype: integers
+        stay integers, whole floats stay floats. A column of several types is ordered by the name
+        of the type, then by value. Sparse matrices and sets have the integers 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from colabel.labels import LabelSpace
+        >>> space, codes = LabelSpace.infer(np.array([[0.0, 1.0], [np.nan, 1.0]]))
+        >>> codes
+        array([[ 0,  1],
+               [-1,  1]], dtype=int32)
+        >>> space.classes[1]
+        array([0., 1.])
+        """
+        return infer_space(Y, names)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of variables d."""
+        return len(self.names)
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        """Number of values of each variable.
+
+        At least 2 for 0/1 labels, where a constant one keeps both values. A multi-valued variable
+        that is constant in the training rows has 1.
+        """
+        return tuple(len(c) for c in self.classes)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether every variable has two values (multi-label)."""
+        return all(k == 2 for k in self.cardinalities)
+
+    @property
+    def is_indicator(self) -> bool:
+        """Whether every variable has the values 0 and 1 (or False and True)."""
+        return all(
+            len(c) == 2 and c.dtype.kind in "biuf" and c[0] == 0 and c[1] == 1 for c in self.classes
+        )
+
+    def __repr__(self) -> str:
+        shown = [
+            name if self.is_indicator else f"{name}[{len(c)}]"
+            for name, c in zip(self.names[:6], self.classes, strict=False)
+        ]
+        dots = ", …" if self.n_labels > len(shown) else ""
+        what = "label" if self.is_indicator else "class variable"
+        plural = "" if self.n_labels == 1 else "s"
+        listed = ", ".join(shown) + dots
+        return f"LabelSpace({self.n_labels} {what}{plural} given as {self.kind}: {listed})"
+
+    def index(self, name: str | int) -> int:
+        """Position of a variable given by name or position; a clear KeyError otherwise."""
+        if isinstance(name, str) and name in self.names:
+            return self.names.index(name)
+        if isinstance(name, int | np.integer) and 0 <= name < self.n_labels:
+            return int(name)
+        if isinstance(name, str):
+            close = get_close_matches(name, self.names, n=3)
+            hint = f"did you mean {few(close)}?" if close else f"there are {few(self.names)}."
+        else:
+            hint = f"positions go from 0 to {self.n_labels - 1}."
+        raise KeyError(f"There is no label {name!r}: {hint}")
+
+    def encode(self, Y: Any) -> Codes:
+        """(n, d) codes of labels of this space; NaN/None become MISSING (-1).
+
+        Parameters
+        ----------
+        Y : labels of n rows, in any container :meth:`infer` takes
+            A data frame's columns may be in another order. Sets of labels suit any space of 0/1
+            labels, and an array of shape (n, d) suits every space. In a space of kind "sets",
+            lists of strings are label sets, of whatever lengths.
+
+        Returns
+        -------
+        codes : int32 array of shape (n, d), C-contiguous
+
+        Examples
+        --------
+        >>> from colabel.labels import LabelSpace
+        >>> space, _ = LabelSpace.infer([["low", 1], ["high", 2]], names=["risk", "grade"])
+        >>> space.encode([["low", 2], [None, 1]])
+        array([[ 1,  1],
+               [-1,  0]], dtype=int32)
+        """
+        given = read(Y, strings_are_labels=self.kind == "sets")
+        if isinstance(given, Columns):
+            return self._encode_columns(given)
+        if not self.is_indicator:
+            raise ValueError(
+                "Y is given as label sets or as a sparse 0/1 matrix, but the class variables here "
+                f"have other values ({self!r}): give an array of shape (n, {self.n_labels})."
+            )
+        if isinstance(given, LabelRows):
+            return set_codes(given, self.names)
+        self._require_width(given.codes.shape[1])
+        return given.codes
+
+    def _encode_columns(self, given: Columns) -> Codes:
+        arrays = self._in_order(given)
+        codes = np.full((len(arrays[0]), len(arrays)), MISSING, dtype=np.int32)
+        for i, (array, name, classes) in enumerate(
+            zip(arrays, self.names, self.classes, strict=True)
+        ):
+            values, observed = tidy(array, name)
+            found = lookup(classes, values)
+            if found.size and found.min() == MISSING:
+                unseen = few(distinct(values[found == MISSING], name)[0])
+                raise ValueError(
+                    f"Variable {name!r} of Y holds {unseen}, which was not among the labels this "
+                    f"space was learnt from: known are {few(classes)}."
+                )
+            codes[slice(None) if observed is None else observed, i] = found
+        return codes
+
+    def _require_width(self, width: int) -> None:
+        if width != self.n_labels:
+            raise ValueError(
+                f"Y has {width} column{'s' * (width != 1)}, but there are {self.n_labels} label "
+                f"variables ({few(self.names)}): give an array of shape (n, {self.n_labels})."
+            )
+
+    def _in_order(self, given: Columns) -> tuple[NDArray[Any], ...]:
+        """Put the columns in the order of the variables, matched by name where both have names."""
+        unnamed = (
+            given.names is None or given.is_vector or self.names == default_names(self.n_labels)
+        )
+        if not unnamed and set(given.names or ()) != set(self.names):
+            absent = [name for name in self.names if name not in (given.names or ())]
+            extra = [name for name in given.names or () if name not in self.names]
+            raise ValueError(
+                "The columns of Y are not those this space was learnt from "
+                f"(absent: {few(absent) or 'none'}; unexpected: {few(extra) or 'none'}). Rename "
+                f"the columns, or give an array of shape (n, {self.n_labels})."
+            )
+        self._require_width(len(given.arrays))
+        if given.names is None or set(given.names) != set(self.names):
+            return given.arrays
+        position = {name: i for i, name in enumerate(given.names)}
+        return tuple(given.arrays[position[name]] for name in self.names)
+
+    def values(self, codes: Codes) -> NDArray[Any]:
+        """Return the array of label values (..., d) behind codes (..., d).
+
+        Parameters
+        ----------
+        codes : integer array of shape (..., d)
+
+        Returns
+        -------
+        values : array of shape (..., d)
+            Of the dtype common to all classes; of dtype object if they mix numbers, strings and
+            dates. A code `MISSING` becomes NaN among floats, NaT among dates, and otherwise None
+            in an array of dtype object.
+
+        Examples
+        --------
+        >>> from colabel.labels import LabelSpace
+        >>> space, _ = LabelSpace.infer([["a", "no"], ["b", "yes"]])
+        >>> space.values([[1, 0], [-1, 1]])
+        array([['b', 'no'],
+               [None, 'yes']], dtype=object)
+        """
+        codes = self._checked(codes)
+        missing = codes < 0
+        dtype = common_dtype(self.classes)
+        if missing.any() and dtype.kind not in "fMm":
+            dtype = np.dtype(object)
+        first = self.classes[0]
+        # code -1 reads the last class here; it is overwritten below
+        if all(np.array_equal(c, first) for c in self.classes):
+            out = np.take(first.astype(dtype), codes)
+        else:
+            out = np.empty(codes.shape, dtype=dtype)
+            for i, classes in enumerate(self.classes):
+                out[..., i] = classes[codes[..., i]]
+        if missing.any():
+            out[missing] = {"f": np.nan, "O": None}.get(dtype.kind, "NaT")
+        return out
+
+    def _checked(self, given: Any) -> NDArray[Any]:
+        codes: NDArray[Any] = np.asarray(given)
+        if codes.ndim == 0 or codes.shape[-1] != self.n_labels or codes.dtype.kind not in "iub":
+            raise ValueError(
+                f"Codes have shape {codes.shape} and dtype {codes.dtype}: give integers of shape "
+                f"(..., {self.n_labels}), one per label variable."
+            )
+        codes = codes.astype(np.int64) if codes.dtype.kind in "ub" else codes
+        wrong = (codes < MISSING) | (codes >= np.array(self.cardinalities))
+        if wrong.any():
+            i = int(np.argwhere(wrong)[0, -1])
+            raise ValueError(
+                f"Code {int(codes[wrong][0])} of label {self.names[i]!r} is out of range: its "
+                f"codes go from 0 to {self.cardinalities[i] - 1}, and {MISSING} is missing."
+            )
+        return codes
+
+    def decode(self, codes: Codes) -> Any:
+        """Codes (n, d) in the container the labels came in.
+
+        Parameters
+        ----------
+        codes : integer array of shape (n, d)
+
+        Returns
+        -------
+        Y : array of shape (n,) for kind "vector", array of shape (n, d) for "matrix", integer
+            ``scipy.sparse.csr_array`` for "sparse", list of n sets of labels for "sets"
+            Missing labels of a vector or matrix are as in :meth:`values`. A row of sets whose
+            labels are all missing is None; a set or a sparse matrix cannot hold single missing
+            labels, which is an error.
+
+        Examples
+        --------
+        >>> from colabel.labels import LabelSpace
+        >>> space, codes = LabelSpace.infer(["yes", "no", "yes"])
+        >>> space.decode(codes)
+        array(['yes', 'no', 'yes'], dtype='<U3')
+        """
+        checked = self._checked(codes)
+        if checked.ndim != 2:
+            raise ValueError(
+                f"Codes have shape {checked.shape}: give shape (n, {self.n_labels}), or use "
+                "`values` for other shapes."
+            )
+        if self.kind == "sparse":
+            refuse_missing(checked < 0, "a sparse matrix")
+            return sparse.csr_array(checked.astype(np.int64))
+        if self.kind == "sets":
+            return sets_of(checked, self.members or self.names)
+        values = self.values(codes)
+        return values[:, 0] if self.kind == "vector" else values
+
+
+def infer_space(
+    Y: Any,
+    names: Sequence[str] | None = None,
+    *,
+    allow_unobserved: bool = False,
+    strings_are_labels: bool = False,
+) -> tuple[LabelSpace, Codes]:
+    """`LabelSpace.infer` for metrics too, which see labels that nobody could learn from.
+
+    With ``allow_unobserved``, a variable without any observed value has no classes (0 and 1 among
+    0/1 labels), and sets that are all empty make a space without variables. With
+    ``strings_are_labels``, equally long lists of strings are label sets, not a table.
+    """
+    fields, codes = infer_fields(
+        Y, names, allow_unobserved=allow_unobserved, strings_are_labels=strings_are_labels
+    )
+    return LabelSpace(*fields), codes

@@ -1,0 +1,352 @@
+"""LDSMixture: a generative mixture over label dependency sets (Simha & Shatkay)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from colabel.core.arrays import Array, Codes
+from colabel.decide import Decision
+from colabel.joint import Joint, LDSPosterior
+from colabel.joint.lds import Inference, chosen_inference
+from colabel.labels import MISSING
+from colabel.learn.conditional import TrainingData
+from colabel.learn.smoothing import choose_smoothing
+from colabel.learn.structure import learn_bayes_network
+from colabel.learn.structure.bayes_network import Search
+from colabel.models._parameters import (
+    DEFAULT_SMOOTHING,
+    check_integer,
+    check_positive,
+    checked_grid,
+)
+from colabel.models.base import JointClassifier
+from colabel.models.discrete_features import (
+    check_bins,
+    complete_rows,
+    feature_position,
+    fit_features,
+    require_complete_rows,
+    weights_of,
+)
+from colabel.models.label_graph import LabelGraph
+from colabel.models.lds.drivers import FeatureDrivers, feature_drivers, information_table
+from colabel.models.lds.em import EMOptions
+from colabel.models.lds.rounds import (
+    CRITERIA,
+    Criterion,
+    Parents,
+    StructureLearner,
+    TrainingRows,
+    learn_network,
+    smoothing_scorer,
+)
+
+# Up to this many labels the best network is found by dynamic programming, beyond by a search.
+_MOST_PROVEN = 20
+# Two gigabytes.
+_MOST_WEIGHTS = 2**28
+
+
+class LDSMixture(JointClassifier):
+    r"""Labels from a Bayesian network, each feature from a mixture over small sets of labels.
+
+    .. math:: P(y, x) = \prod_i P(y_i \mid y_{Pa(i)}) \prod_j \sum_k \theta^y_{jk}
+              \phi_{jk}(x_j \mid y_{LS_k}), \qquad LS_k = \{k\} \cup Pa(k)
+
+    A feature depends on one *label dependency set* at a time: a label and its parents in the
+    network. Which one it is may differ between label vectors: :math:`\theta^y_{jk}` is the
+    probability of set k for feature j, learned by EM for every label vector of the training rows.
+    A label vector that was never seen has equal weights, which is what Laplace smoothing leaves
+    of a vector without rows. As the features are given too, P(y | x) follows by Bayes' rule.
+
+    Learning goes in rounds: a network from the training labels, parameters, labels inferred for
+    the training rows; then a network from the inferred labels, and so on, as long as the inferred
+    labels get better.
+
+    Features are discrete. Continuous ones are cut into bins inside; a value that training has
+    not seen gets the probability that smoothing leaves for it. Rows with missing labels serve the
+    tables of the labels they have, and nothing else.
+
+    Parameters
+    ----------
+    bins : int or None
+        Number of bins of about equal frequency for each feature. None takes the features as they
+        are: every distinct value is a category.
+    max_parents : int
+        Most parents of a label; a dependency set has one label more.
+    smoothing : float or sequence of float
+        Pseudo-count added to every count (Laplace smoothing), positive. From a sequence the value
+        that makes the labels of rows held out most probable is chosen. Rare labels and rare
+        values want less than Laplace's 1.
+    n_folds : int
+        In how many parts rows are held out to choose the smoothing.
+    network_score : {"bdeu", "bic"}
+        Score of networks, see `learn_bayes_network`.
+    equivalent_sample_size : float
+        Weight of the prior in the BDeu score.
+    criterion : {"hamming", "f1"}
+        What must improve on the training rows for another round: the share of labels inferred
+        right, or the F1-label score.
+    max_rounds : int
+        Most networks after the first; 0 learns from the training labels alone.
+    inference : {"auto", "exact", "search", "coordinate ascent"}
+        How questions are answered, see `LDSPosterior`: exactly by writing out all label vectors
+        ("auto": up to 16,384 of them), by a search, or by coordinate ascent as published.
+    decision : str or Decision
+        Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
+        vector, "hamming" the most probable value of each label.
+    tol : float
+        EM stops when no mixture weight of a feature changes by as much. The paper stops at .05:
+        fewer label vectors come out right then, but their probabilities are less extreme.
+    max_iter : int
+        Most iterations of EM for a feature.
+    n_jobs : int or None
+        Threads (None: all cores); they do not change the answers.
+    random_state : int, RandomState or None
+        Seed of the search for networks of more than 20 labels; smaller ones are the best there
+        are.
+    verbose : int
+        Whether to show progress.
+
+    Attributes
+    ----------
+    network_ : tuple of d tuples of int
+        Parents of every label.
+    mixture_weights_ : (U, p, d) array
+        Probability of each dependency set for each feature, given each of `label_vectors_`.
+    label_vectors_ : (U, d) array
+        Codes of the label vectors seen in training.
+    parameters_ : LDSNetwork
+        All parameters in codes.
+    features_ : DiscreteFeatures
+        How features become codes.
+    smoothing_ : float
+        Pseudo-count in use.
+    rounds_ : tuple of float
+        Training performance in each round.
+    n_iter_ : int
+        Most iterations of EM that a feature took.
+
+    References
+    ----------
+    R. Simha, H. Shatkay: Improved multi-label classification using inter-dependence structure
+    via a generative mixture model. ECAI 2016.
+
+    Examples
+    --------
+    >>> from colabel import LDSMixture
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> model = LDSMixture(smoothing=1.0, random_state=0)
+    >>> model = model.fit(data.X[:500], data.Y[:500], label_names=data.label_names)
+    >>> joint = model.joint(data.X[1000:1001])
+    >>> joint.mode()
+    array([[1, 1, 0, 0, 0, 0, 1]])
+    >>> joint.given({"prime": 0}).mode()
+    array([[1, 0, 0, 1, 1, 1, 0]])
+    >>> drivers = model.drivers(58)
+    >>> drivers.sets[int(drivers.strength.argmax())]
+    ('square', 'loop', 'prime')
+    """
+
+    def __init__(
+        self,
+        bins: int | None = 4,
+        *,
+        max_parents: int = 2,
+        smoothing: float | Sequence[float] = DEFAULT_SMOOTHING,
+        n_folds: int = 3,
+        network_score: Literal["bdeu", "bic"] = "bdeu",
+        equivalent_sample_size: float = 1.0,
+        criterion: Criterion = "hamming",
+        max_rounds: int = 10,
+        inference: Inference = "auto",
+        decision: str | Decision = "subset",
+        tol: float = 0.005,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.bins = bins
+        self.max_parents = max_parents
+        self.smoothing = smoothing
+        self.n_folds = n_folds
+        self.network_score = network_score
+        self.equivalent_sample_size = equivalent_sample_size
+        self.criterion = criterion
+        self.max_rounds = max_rounds
+        self.inference = inference
+        self.decision = decision
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # Asking
+
+    def drivers(self, feature: str | int, labels: ArrayLike | None = None) -> FeatureDrivers:
+        """Say which labels drive a feature, and how.
+
+        Parameters
+        ----------
+        feature : str or int
+            Name or position.
+        labels : label vector of shape (d,), optional
+            Values of all labels: the answer for rows with these. By default the average over the
+            training rows.
+
+        Returns
+        -------
+        FeatureDrivers
+            Weight of each dependency set, what it says about the feature, and the probability
+            of the feature's values in each of its states; `to_text()` is for people, and
+            `colabel.report.plot_feature_drivers` draws it.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        j = feature_position(feature, names, self.n_features_in_)
+        space = self.label_space_
+        return feature_drivers(
+            self.parameters_,
+            j,
+            feature=f"feature {j}" if names is None else str(names[j]),
+            values=self.features_.value_names(j),
+            labels=space.names,
+            label_values=tuple(tuple(map(str, each.tolist())) for each in space.classes),
+            vector=None if labels is None else self._one_vector(labels),
+        )
+
+    def driver_table(self) -> Array:
+        """Return how much each dependency set says about each feature, (p, d) in nats.
+
+        The probability of the set for the feature, averaged over the training rows, times the
+        mutual information of the set's state and the feature where the set was chosen.
+        """
+        check_is_fitted(self)
+        return information_table(self.parameters_)
+
+    def _one_vector(self, labels: ArrayLike) -> Codes:
+        codes = self.label_space_.encode(np.asarray(labels, dtype=object).reshape(1, -1))
+        if (codes == MISSING).any():
+            raise ValueError("The label vector has missing entries: give a value for every label.")
+        vector: Codes = codes[0]
+        return vector
+
+    # Learning
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_bins(self.bins)
+        checked_grid("smoothing", self.smoothing)
+        for name in ("tol", "equivalent_sample_size"):
+            check_positive(name, getattr(self, name))
+        for name, least in (("n_folds", 2), ("max_parents", 0), ("max_rounds", 0), ("max_iter", 1)):
+            check_integer(name, getattr(self, name), least)
+        if self.criterion not in CRITERIA:
+            known = ", ".join(map(repr, CRITERIA))
+            raise ValueError(f"criterion={self.criterion!r} must be one of {known}.")
+
+    def _learn(self, data: TrainingData) -> None:
+        chosen_inference(self.inference, data.cardinalities)
+        require_complete_rows(data)
+        self.features_ = fit_features(data.X, self.bins, data.weight)
+        _refuse_too_many_weights(data)
+        structure = self._structure_learner(data)
+        options = EMOptions(
+            tol=float(self.tol),
+            max_iter=int(self.max_iter),
+            n_jobs=self.n_jobs,
+            verbose=bool(self.verbose),
+        )
+        self.smoothing_ = self._choose_smoothing(data, structure, options)
+        learned = learn_network(
+            self._rows(data),
+            structure,
+            options._replace(smoothing=self.smoothing_),
+            criterion=self.criterion,
+            max_rounds=int(self.max_rounds),
+        )
+        self.parameters_ = learned.network
+        self.network_ = learned.network.sets.parents
+        self.mixture_weights_ = learned.network.theta.transpose(0, 2, 1)
+        self.label_vectors_ = learned.network.vectors
+        self.rounds_ = learned.scores
+        self.n_iter_ = int(learned.trace.n_iter.max(initial=0))
+
+    def _rows(self, data: TrainingData) -> TrainingRows:
+        """Labels and features in codes."""
+        return TrainingRows(
+            data.codes,
+            data.cardinalities,
+            self.features_.codes(data.X),
+            self.features_.columns,
+            weights_of(data),
+        )
+
+    def _choose_smoothing(
+        self, data: TrainingData, structure: StructureLearner, options: EMOptions
+    ) -> float:
+        grid = checked_grid("smoothing", self.smoothing)
+        if len(grid) == 1:
+            return grid[0]
+        rows = self._rows(complete_rows(data, self._seed()))
+        scorer = smoothing_scorer(rows, structure, options, grid)
+        verbose = bool(self.verbose)
+        return choose_smoothing(grid, rows.weight, int(self.n_folds), scorer, verbose=verbose)
+
+    def _structure_learner(self, data: TrainingData) -> StructureLearner:
+        seed = self._seed()
+        # many labels are searched in one way, whatever parts their graph falls into
+        search: Search | Literal["auto"] = (
+            "auto" if data.n_labels <= _MOST_PROVEN else "order search"
+        )
+
+        def learn(codes: Codes, weight: Array) -> Parents:
+            return learn_bayes_network(
+                codes,
+                data.cardinalities,
+                score=self.network_score,
+                max_parents=int(self.max_parents),
+                equivalent_sample_size=float(self.equivalent_sample_size),
+                sample_weight=weight,
+                random_state=seed,
+                search=search,
+            ).parents
+
+        return learn
+
+    def _joint(self, X: Any) -> Joint:
+        return LDSPosterior(
+            self.label_space_,
+            self.parameters_,
+            self.features_.codes(X),
+            inference=self.inference,
+            n_jobs=self.n_jobs,
+        )
+
+    def label_graph(self) -> LabelGraph:
+        """Return the arrows of the network over the labels."""
+        arcs = [(parent, child) for child, own in enumerate(self.network_) for parent in own]
+        ends = np.array(arcs, dtype=np.intp).reshape(-1, 2)
+        meaning = "An arrow points to a label from a label that it depends on."
+        return LabelGraph(self.label_names_, ends, meaning, directed=True)
+
+
+def _refuse_too_many_weights(data: TrainingData) -> None:
+    """Raise ValueError where the mixture weights would not fit into the memory."""
+    complete = data.codes[(data.codes != MISSING).all(axis=1)]
+    n_vectors, n_features = len(np.unique(complete, axis=0)), data.X.shape[1]
+    if n_vectors * n_features * data.n_labels > _MOST_WEIGHTS:
+        raise ValueError(
+            f"There are mixture weights for each of {n_vectors} label vectors, {n_features} "
+            f"features and {data.n_labels} dependency sets, more than {_MOST_WEIGHTS} in all. "
+            "Choose fewer features, for example by colabel.preprocess.CorrelationSelector, or "
+            "fewer labels."
+        )

@@ -1,0 +1,127 @@
+r"""Ridge regression of many targets on one X, for many penalties.
+
+.. math:: \min_{B, b} \; \sum_i v_i \|y_i - B^\top x_i - b\|^2 + \alpha \|B\|^2
+
+One eigendecomposition, of the smaller of :math:`X^\top X` and :math:`X X^\top`, serves all
+targets and all penalties.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colabel.core.arrays import Array, is_sparse
+from colabel.core.threads import map_threads
+
+__all__ = ["RidgePath", "best_penalty"]
+
+
+class RidgePath:
+    """Ridge regressions of targets Y (n, q) on X (n, p), dense or CSR, by penalty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel.models.margin._ridge import RidgePath
+    >>> path = RidgePath(np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]]))
+    >>> coef, intercept = path.at(1e-9)
+    >>> coef.round(3), intercept.round(3)
+    (array([[2.]]), array([1.]))
+    """
+
+    def __init__(self, X: Any, Y: Array, weight: Array | None = None) -> None:
+        weight = np.ones(len(Y)) if weight is None else weight
+        self._root = np.sqrt(weight)
+        self._mean: Array = np.asarray(weight @ X).ravel() / weight.sum()
+        # Dense rows are centred at once, which keeps digits where means are large; sparse rows
+        # would fill up, and are centred in each product.
+        self._X = X if is_sparse(X) else X - self._mean
+        self._shift = self._mean if is_sparse(X) else np.zeros_like(self._mean)
+        self._target_mean = weight @ Y / weight.sum()
+        self._dual = X.shape[1] > X.shape[0]
+        targets = self._root[:, None] * (Y - self._target_mean)
+        matrix = self._outer() if self._dual else self._gram()
+        self._values, self._vectors = np.linalg.eigh(matrix)
+        right = targets if self._dual else self._pullback(targets)
+        self._rotated = self._vectors.T @ right
+
+    def _gram(self) -> Array:
+        scaled = _scale_rows(self._X, self._root)
+        centre = self._root @ self._root * np.outer(self._shift, self._shift)
+        gram: Array = _dense(scaled.T @ scaled) - centre
+        return gram
+
+    def _outer(self) -> Array:
+        scaled = _scale_rows(self._X, self._root)
+        cross = np.outer(self._root, np.asarray(scaled @ self._shift).ravel())
+        centre = np.outer(self._root, self._root) * (self._shift @ self._shift)
+        outer: Array = _dense(scaled @ scaled.T) - cross - cross.T + centre
+        return outer
+
+    def _pullback(self, residual: Array) -> Array:
+        """Transposed product (p, q) of the weighted and centred X with a residual (n, q)."""
+        scaled = self._root[:, None] * residual
+        result: Array = _dense(self._X.T @ scaled) - np.outer(self._shift, scaled.sum(axis=0))
+        return result
+
+    def at(self, alpha: float) -> tuple[Array, Array]:
+        """Coefficients (p, q) and intercepts (q,) for a positive penalty."""
+        # rounding may leave eigenvalues just below zero
+        shrunk = self._rotated / (np.maximum(self._values, 0.0) + alpha)[:, None]
+        solution = self._vectors @ shrunk
+        coef = self._pullback(solution) if self._dual else solution
+        return coef, self._target_mean - self._mean @ coef
+
+
+def best_penalty(
+    X: Any,
+    Y: Array,
+    alphas: Array,
+    fold_of_row: NDArray[np.intp],
+    n_folds: int,
+    weight: Array | None = None,
+    n_jobs: int | None = 1,
+) -> float:
+    """Return the penalty with the smallest squared error on held-out rows, over all targets.
+
+    Parameters
+    ----------
+    X : (n, p) array or CSR
+    Y : (n, q)
+    alphas : (G,)
+        Penalties to choose from.
+    fold_of_row : (n,)
+        Fold in which each row is held out; negative for never.
+    n_folds : int
+    weight : (n,), optional
+    n_jobs : int or None
+        Threads, over folds.
+    """
+    weight = np.ones(len(Y)) if weight is None else weight
+
+    def errors(fold: int) -> Array:
+        held, kept = np.flatnonzero(fold_of_row == fold), np.flatnonzero(fold_of_row != fold)
+        if not weight[held].any() or not weight[kept].any():
+            return np.zeros(len(alphas))
+        path = RidgePath(X[kept], Y[kept], weight[kept])
+        found = []
+        for alpha in alphas:
+            coef, intercept = path.at(alpha)
+            missed = Y[held] - np.asarray(X[held] @ coef) - intercept
+            found.append(float(weight[held] @ np.square(missed).sum(axis=1)))
+        return np.array(found)
+
+    total = np.sum(map_threads(errors, range(n_folds), n_jobs, lambda: None), axis=0)
+    return float(alphas[total.argmin()])
+
+
+def _scale_rows(X: Any, scale: Array) -> Any:
+    return X.multiply(scale[:, None]).tocsr() if is_sparse(X) else X * scale[:, None]
+
+
+def _dense(product: Any) -> Array:
+    result: Array = product.toarray() if is_sparse(product) else np.asarray(product)
+    return result

@@ -1,0 +1,134 @@
+"""Elimination orders, and the junction tree against pyAgrum on graphs of 30 labels."""
+
+from __future__ import annotations
+
+import math
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from colabel.joint import PairwiseField
+from colabel.joint.field import _junction as junction
+from colabel.joint.field._elimination import eliminate
+from colabel.joint.field._tables import FieldTables
+from tests.joint.oracle import make_space
+
+
+def field_on(graph, rng, sizes=None, n_rows=2):
+    sizes = sizes or (2,) * len(graph)
+    edges = tuple(sorted((min(e), max(e)) for e in graph.edges))
+    unary = tuple(rng.normal(size=(n_rows, k)) for k in sizes)
+    tables = tuple(rng.normal(size=(n_rows, sizes[i], sizes[j])) for i, j in edges)
+    return FieldTables(unary, edges, tables)
+
+
+def joint_of(field, **options):
+    space = make_space(field.cardinalities)
+    return PairwiseField(space, field.unary, field.edges, field.tables, **options)
+
+
+@pytest.mark.parametrize(
+    ("graph", "width"),
+    [
+        (nx.path_graph(9), 1),
+        (nx.star_graph(8), 1),
+        (nx.cycle_graph(9), 2),
+        (nx.convert_node_labels_to_integers(nx.grid_2d_graph(4, 4)), 4),
+        (nx.complete_graph(6), 5),
+    ],
+)
+def test_width_of_known_graphs(graph, width, rng):
+    found = eliminate(field_on(graph, rng), 10**6)
+    assert found.width == width
+    # every bucket sends its message to a bucket that holds its whole scope
+    for bucket in found.buckets:
+        if bucket.scope:
+            assert set(bucket.scope[1:]) <= set(found.scopes[bucket.scope[0]])
+
+
+def test_the_budget_ends_the_search(rng):
+    field = field_on(nx.complete_graph(10), rng)
+    entries = sum(2 ** (k + 1) for k in range(10))
+    assert eliminate(field, entries).n_entries == entries
+    assert eliminate(field, entries - 1) is None
+
+
+def test_labels_of_one_value_do_not_make_too_many_axes(rng):
+    field = field_on(nx.complete_graph(70), rng, sizes=(1,) * 70, n_rows=1)
+    assert eliminate(field, 10**6) is None
+    joint = joint_of(field)
+    assert joint.engine == "enumeration"
+    np.testing.assert_array_equal(joint.mode_codes(), np.zeros((1, 70)))
+    np.testing.assert_allclose(joint.pair_table(3, 60), 1.0)
+
+
+def test_chunks_do_not_change_the_answer(rng, monkeypatch):
+    field = field_on(nx.cycle_graph(12), rng, sizes=(2, 3) * 6, n_rows=7)
+    whole = joint_of(field, engine="junction_tree")
+    answers = whole.marginal_tables(), whole.top_k_codes(4)[1]
+    monkeypatch.setattr(junction, "_CHUNK_ELEMENTS", 1)
+    monkeypatch.setattr(junction, "_FEWEST_ROWS", 2)
+    pieces = joint_of(field, engine="junction_tree", n_jobs=1)
+    for one, two in zip(pieces.marginal_tables(), answers[0], strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-13)
+    np.testing.assert_allclose(pieces.top_k_codes(4)[1], answers[1], atol=1e-12)
+
+
+def agrum_answers(field, row, codes):
+    """Marginals, pair marginals of edges, log P(codes) of a row, by pyAgrum."""
+    gum = pytest.importorskip(
+        "pyagrum", reason="pyAgrum is not installed: pip install pyagrum compares with it"
+    )
+    network = gum.MarkovRandomField()
+    for i, size in enumerate(field.cardinalities):
+        network.add(gum.RangeVariable(f"y{i}", "", 0, size - 1))
+
+    def add(labels, weights):
+        factor = gum.Tensor()
+        for i in labels:
+            factor.add(network.variable(f"y{i}"))
+        factor[:] = np.ascontiguousarray(np.exp(weights).T)  # its first label changes fastest
+        network.addFactor(factor)
+
+    for i, unary in enumerate(field.unary):
+        add([i], unary[row])
+    for edge, table in zip(field.edges, field.tables, strict=True):
+        add(edge, table[row])
+    engine = gum.ShaferShenoyMRFInference(network)
+    for i, j in field.edges:
+        engine.addJointTarget({f"y{i}", f"y{j}"})
+    engine.makeInference()
+    single = [np.array(engine.posterior(f"y{i}").tolist()) for i in range(field.n_labels)]
+    pairs = []
+    for i, j in field.edges:
+        table = engine.jointPosterior({f"y{i}", f"y{j}"})
+        values = np.array(table.tolist())  # the last name is the first axis
+        pairs.append(values.T if table.names == (f"y{i}", f"y{j}") else values)
+    known = gum.ShaferShenoyMRFInference(network)
+    known.setEvidence({f"y{i}": int(v) for i, v in enumerate(codes)})
+    known.makeInference()
+    return single, pairs, math.log(known.evidenceProbability())
+
+
+@pytest.mark.parametrize("kind", ["tree", "sparse", "grid", "multi-valued"])
+def test_against_pyagrum_on_thirty_labels(kind, rng, seed):
+    graph = {
+        "tree": nx.from_prufer_sequence(list(rng.integers(0, 30, size=28))),
+        "sparse": nx.gnm_random_graph(30, 45, seed=seed),
+        "grid": nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 6)),
+        "multi-valued": nx.gnm_random_graph(30, 38, seed=seed + 1),
+    }[kind]
+    sizes = tuple(rng.integers(2, 5, size=30)) if kind == "multi-valued" else (2,) * 30
+    field = field_on(graph, rng, tuple(int(k) for k in sizes))
+    joint = joint_of(field)
+    assert joint.exact.all
+    codes = joint.mode_codes()
+    log_prob = joint.log_prob_codes(codes)
+    for row in range(2):
+        single, pairs, expected = agrum_answers(field, row, codes[row])
+        assert log_prob[row] == pytest.approx(expected, rel=1e-8)
+        for mine, theirs in zip(joint.marginal_tables(), single, strict=True):
+            np.testing.assert_allclose(mine[row], theirs, atol=1e-10)
+        for mine, theirs in zip(joint.edge_tables(), pairs, strict=True):
+            np.testing.assert_allclose(mine[row], theirs, atol=1e-10)

@@ -1,0 +1,290 @@
+"""The Gibbs sampler: streams, the compiled path against the reference, Algorithm 1 as printed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from colabel.joint.gibbs import kernels
+from colabel.joint.gibbs import sampler as gibbs
+from colabel.joint.gibbs.random import chain_keys, random_labels, random_orders, uniforms
+from colabel.joint.gibbs.runs import GibbsOptions, run, run_reference
+from colabel.labels import MISSING
+from tests.joint.gibbs.networks import Opaque, random_network
+from tests.joint.oracle import random_evidence
+
+CASES = [(2, 2, 2, 2), (3, 2, 4), (2,), (1, 2, 3), (2,) * 9]
+
+
+def keys_of(n_rows, n_chains=1, seed=0):
+    return chain_keys(np.arange(n_rows, dtype=np.uint64), n_chains, seed)
+
+
+def unknown(n_rows, cardinalities):
+    return np.full((n_rows, len(cardinalities)), MISSING, dtype=np.int32)
+
+
+# ------------------------------------------------------------------------------------- streams
+
+
+def test_streams_are_uniform_and_unrelated():
+    keys = keys_of(400, 5, seed=3)
+    drawn = np.stack([uniforms(keys, t) for t in range(100)]).reshape(100, -1)
+    assert drawn.min() > 0
+    assert drawn.max() < 1
+    assert abs(drawn.mean() - 0.5) < 5 / math.sqrt(12 * drawn.size)
+    counts = np.histogram(drawn, bins=64, range=(0, 1))[0]
+    expected = drawn.size / 64
+    assert ((counts - expected) ** 2 / expected).sum() < 63 + 5 * math.sqrt(2 * 63)
+    bound = 5 / math.sqrt(drawn.shape[1] * 99)
+    assert abs(np.corrcoef(drawn[:-1].ravel(), drawn[1:].ravel())[0, 1]) < bound
+    assert abs(np.corrcoef(drawn[:, :-1].ravel(), drawn[:, 1:].ravel())[0, 1]) < bound
+
+
+def test_compiled_and_plain_streams_agree():
+    keys = keys_of(7, seed=1)[0]
+    for position in (0, 1, 17, 10**6):
+        expected = [kernels.uniform_at(key, position) for key in keys]
+        np.testing.assert_array_equal(uniforms(keys, position), expected)
+
+
+def test_thresholds_and_logistics_written_out():
+    key = keys_of(1)[0, 0]
+    levels = np.empty(5000)
+    kernels.thresholds(key, 3, levels)
+    u = np.array([kernels.uniform_at(key, 3 + t) for t in range(5000)])
+    np.testing.assert_allclose(levels, np.log(u) - np.log1p(-u), rtol=1e-14, atol=1e-15)
+    scores = np.concatenate([np.linspace(-800, 800, 4001), np.linspace(-3, 3, 1000)])
+    prob, decay = np.empty_like(scores), np.empty_like(scores)
+    kernels.logistics(scores, prob, decay)
+    inner = abs(scores) < 700
+    np.testing.assert_allclose(decay[inner], np.exp(-abs(scores[inner])), rtol=1e-15 * 4)
+    np.testing.assert_allclose(prob[inner], expit(scores[inner]), rtol=1e-15 * 8)
+
+
+def test_seed_chain_and_row_all_change_the_stream():
+    keys = np.concatenate([keys_of(50, 4, seed).ravel() for seed in range(5)])
+    assert len(np.unique(keys)) == keys.size
+
+
+def test_orders_and_starts_are_uniform():
+    keys = keys_of(6000)[0]
+    orders = random_orders(keys, 3)
+    counts = np.unique(orders, axis=0, return_counts=True)[1]
+    assert len(counts) == 6
+    assert (abs(counts - 1000) < 5 * math.sqrt(1000)).all()
+    starts = random_labels(keys, (2, 3))
+    assert (abs(np.bincount(starts[:, 1]) - 2000) < 5 * math.sqrt(2000)).all()
+    assert starts[:, 0].max() == 1
+
+
+# -------------------------------------------------------------------- compiled and reference
+
+
+@pytest.mark.parametrize("cardinalities", CASES)
+@pytest.mark.parametrize("n_chains", [1, 3])
+@pytest.mark.parametrize("known", [0.0, 0.4])
+def test_compiled_path_equals_the_reference_sample_for_sample(cardinalities, n_chains, known):
+    rng = np.random.default_rng(len(cardinalities) + 10 * n_chains)
+    model = random_network(rng, 6, cardinalities, symmetric=False)
+    evidence = random_evidence(rng, 6, cardinalities, known)
+    queries = np.stack([random_evidence(rng, 6, cardinalities, 0.7) for _ in range(3)], axis=1)
+    plan = GibbsOptions(burn_in=3, n_sweeps=25, n_best=8, n_chains=n_chains)
+    keys = keys_of(6, n_chains)
+    found = run(model, plan, keys, evidence, queries=queries, keep_samples=True)
+    expected = run_reference(model, plan, keys, evidence, None, queries, True)
+    np.testing.assert_array_equal(found.samples, expected.samples)
+    for name in ("best", "plain", "smooth", "reached"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-10)
+
+
+def test_shared_order_in_both_paths():
+    rng = np.random.default_rng(0)
+    model = random_network(rng, 5, (2, 3, 2), symmetric=False)
+    order, evidence = np.array([2, 0, 1]), unknown(5, (2, 3, 2))
+    plan = GibbsOptions(2, 20, 5, 2)
+    found, other = (
+        run(m, plan, keys_of(5, 2), evidence, order=order, keep_samples=True)
+        for m in (model, Opaque(model))
+    )
+    np.testing.assert_array_equal(found.samples, other.samples)
+
+
+def test_floor_for_values_never_seen():
+    rng = np.random.default_rng(0)
+    model = random_network(rng, 4, (3, 2), symmetric=False)
+    floor = np.array([0.0, 0.2, 0.0, 0.0])
+    base = model.base.copy()
+    base[:, 1] = -1e6
+    model = type(model)(base, model.weights, model.cardinalities, floor)
+    labels = np.zeros((1, 4, 2), dtype=np.int32)
+    prob = np.exp(model.log_prob(labels, 0))
+    np.testing.assert_allclose(prob[..., 1], 0.2)
+    np.testing.assert_allclose(prob.sum(axis=2), 1.0)
+    plan, evidence = GibbsOptions(2, 200, 5), unknown(4, (3, 2))
+    queries = np.zeros((4, 0, 2), dtype=np.int32)
+    found = run(model, plan, keys_of(4), evidence, keep_samples=True)
+    expected = run_reference(model, plan, keys_of(4), evidence, None, queries, True)
+    np.testing.assert_array_equal(found.samples, expected.samples)
+    np.testing.assert_allclose(found.smooth[:, 1], 0.2)
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_threads_do_not_change_the_samples(n_jobs):
+    model = random_network(np.random.default_rng(0), 31, (2, 2, 3, 2), symmetric=False)
+    plan, evidence = GibbsOptions(5, 40, 10, 2), unknown(31, (2,) * 4)
+    one, many = (
+        run(model, plan, keys_of(31, 2), evidence, keep_samples=True, n_jobs=jobs)
+        for jobs in (1, n_jobs)
+    )
+    for first, second in zip(one, many, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_a_row_does_not_depend_on_the_others():
+    model = random_network(np.random.default_rng(0), 20, (2, 2, 3), symmetric=False)
+    plan, keys, evidence = GibbsOptions(5, 30, 10, 2), keys_of(20, 2), unknown(20, (2, 2, 3))
+    whole = run(model, plan, keys, evidence, keep_samples=True)
+    chosen = np.array([17, 3, 4])
+    part = run(model.rows(chosen), plan, keys[:, chosen], evidence[chosen], keep_samples=True)
+    np.testing.assert_array_equal(part.samples, whole.samples[chosen])
+    np.testing.assert_array_equal(part.best, whole.best[chosen])
+
+
+def test_a_flip_costs_one_row_of_weights_and_no_flip_costs_none(monkeypatch):
+    cardinalities = (2, 2, 3, 2)
+    model = random_network(np.random.default_rng(0), 1, cardinalities, symmetric=False)
+    net, key = model.network, keys_of(1)[0, 0]
+    moved, read = [], []
+    plain_move = kernels.move_scores.py_func
+
+    class Counting(np.ndarray):
+        def __getitem__(self, index):
+            read.append(np.asarray(super().__getitem__(index)).size)
+            return np.asarray(super().__getitem__(index))
+
+    counting = net._replace(weights=net.weights.view(Counting))
+
+    def move(scores, _, i, old, new):
+        moved.append(i)
+        plain_move(scores, counting, i, old, new)
+
+    monkeypatch.setattr(kernels, "move_scores", move)
+    labels = np.zeros(4, dtype=np.int32)
+    scores, scratch = model.base[0].copy(), np.empty((2, 6))
+    kernels.start_scores(model.base[0], labels, net, scores)
+    n_flips = 0
+    for number in range(30):
+        before = labels.copy()
+        kernels.sweep.py_func(
+            labels, scores, np.arange(4), np.full(4, -1, np.int32), key, number, net, scratch
+        )
+        n_flips += int((before != labels).sum())
+    assert len(moved) == n_flips > 10
+    assert sum(read) <= 2 * 6 * n_flips  # at most two rows of e weights: of the value gone and come
+    fresh = np.empty(6)
+    kernels.start_scores(model.base[0], labels, net, fresh)
+    np.testing.assert_allclose(scores, fresh, atol=1e-10)
+
+
+def test_known_labels_stay_and_order_is_kept():
+    rng = np.random.default_rng(2)
+    model = random_network(rng, 5, (2, 3, 2, 2))
+    evidence = random_evidence(rng, 5, (2, 3, 2, 2), 0.5)
+    keys = keys_of(5, 2)
+    state = gibbs.init(keys, model, evidence)
+    for number in range(4):
+        moved, info = gibbs.step(keys, state, model, evidence)
+        np.testing.assert_array_equal(moved.order, state.order)
+        np.testing.assert_array_equal((moved.labels != state.labels).sum(axis=2), info.flips)
+        assert moved.sweep == number + 1
+        state = moved
+    clamped = evidence != MISSING
+    np.testing.assert_array_equal(state.labels[:, clamped], np.tile(evidence[clamped], (2, 1)))
+
+
+# ---------------------------------------------------------------------- Algorithm 1 as printed
+
+
+def algorithm_1(conditional, labels, order, draws, t_b, t_c, n):
+    """Guo & Gu, Algorithm 1, transcribed line by line; labels are 0/1 instead of -1/+1.
+
+    conditional(i, y): p(y_i = 1 | x, y_-i). draws: numbers in (0, 1), in the order of use.
+    """
+    k = len(labels)
+    y = list(labels)
+    ell, S, B = 0, [], []
+    for iteration in range(1, t_b + t_c + 1):
+        for i in range(k):
+            q = conditional(order[i], y)
+            u = next(draws)
+            if u < q:
+                y[order[i]] = 1
+            else:
+                y[order[i]] = 0
+        if iteration > t_b:
+            s = 1.0
+            for j in range(k):
+                p = conditional(j, y)
+                s *= p if y[j] == 1 else 1 - p
+            if ell < n:
+                ell = ell + 1
+                S.append(s)
+                B.append(list(y))
+            else:
+                j = S.index(min(S))
+                v = S[j]
+                if v < s:
+                    S[j] = s
+                    B[j] = list(y)
+    return np.array(B), np.array(S)
+
+
+@pytest.mark.parametrize("n_best", [1, 4, 10, 60, 100])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_algorithm_1_against_its_transcription(n_best, compiled):
+    n_rows, d, t_b, t_c = 6, 4, 7, 60
+    model = random_network(np.random.default_rng(n_best), n_rows, (2,) * d, symmetric=False)
+    keys, evidence = keys_of(n_rows, seed=n_best), unknown(n_rows, (2,) * d)
+    plan = GibbsOptions(t_b, t_c, n_best)
+    order = None if compiled else np.array([3, 1, 0, 2])
+    found = run(model if compiled else Opaque(model), plan, keys, evidence, order=order)
+    start = gibbs.init(keys, model, evidence, order)
+    for row in range(n_rows):
+
+        def conditional(i, y, row=row):
+            score = model.base[row, i] + sum(model.weights[j, i] * y[j] for j in range(d))
+            return 1 / (1 + math.exp(-score))
+
+        draws = (float(uniforms(keys[0, row : row + 1], t)[0]) for t in range(10**6))
+        B, S = algorithm_1(
+            conditional, start.labels[0, row], start.order[0, row], draws, t_b, t_c, n_best
+        )
+        assert len(B) == len(S) == min(n_best, t_c)
+        np.testing.assert_allclose(found.best[row], B.mean(axis=0), atol=1e-12)
+
+
+def test_best_of_several_chains_are_the_best_of_all():
+    model = random_network(np.random.default_rng(1), 3, (2,) * 5, symmetric=False)
+    keys, evidence = keys_of(3, 3), unknown(3, (2,) * 5)
+    found = run(model, GibbsOptions(0, 20, 12, 3), keys, evidence, keep_samples=True)
+    for row in range(3):
+        samples = found.samples[row].reshape(-1, 5).astype(np.int32)
+        score = gibbs.evaluate(
+            samples[:, None], model.rows(np.array([row])), evidence[:1]
+        ).log_product[:, 0]
+        best = np.argsort(-score.round(9), kind="stable")[:12]
+        np.testing.assert_allclose(found.best[row], samples[best].mean(axis=0), atol=1e-12)
+        np.testing.assert_allclose(found.plain[row], samples.mean(axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("burn_in", -1), ("n_sweeps", 0), ("n_best", 0), ("n_chains", 0), ("n_sweeps", 2.5)],
+)
+def test_plans_are_checked(field, value):
+    with pytest.raises(ValueError, match=f"{field}={value}"):
+        GibbsOptions(**{field: value})

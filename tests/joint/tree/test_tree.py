@@ -1,0 +1,205 @@
+"""What is special to trees: their shape, their tables, the cost of a pass, the paper's examples."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from colabel.joint import Independent, Tree
+from colabel.joint._semiring import KBest, LogSum, _leading, _pairs, log_sum_exp
+from colabel.joint.tree.passes import draw, upward
+from colabel.joint.tree.wiring import Wiring
+from tests.joint.oracle import make_space
+
+
+def half(n_rows: int, n_above: int) -> np.ndarray:
+    return np.full((n_rows, n_above, 2), -math.log(2))
+
+
+# The paper's examples (Batal, Hong, Hauskrecht 2013)
+
+
+def test_example_1_the_mode_is_not_the_vector_of_marginal_modes():
+    # Table 1 itself is not in our copy of the text; any joint with these two properties shows it:
+    # P(0,0)=0.3, P(0,1)=0.3, P(1,0)=0.4, P(1,1)=0.
+    with np.errstate(divide="ignore"):
+        tables = [np.log([[[0.6, 0.4]]]), np.log([[[0.5, 0.5], [1.0, 0.0]]])]
+    joint = Tree(make_space((2, 2)), [-1, 0], tables)
+    assert joint.mode_codes().tolist() == [[1, 0]]
+    assert [table.argmax() for table in joint.marginal_tables()] == [0, 0]
+
+
+def test_example_2_max_sum_finds_what_a_greedy_chain_misses():
+    # Figure 2's tables are not in our copy; these give both of its probabilities. Y3 is the root,
+    # Y2 its child, Y1 and Y4 the children of Y2.
+    y3 = np.log([[[0.4, 0.6]]])
+    y2 = np.log([[[0.1, 0.9], [0.6, 0.4]]])
+    y1 = np.log([[[0.4, 0.6], [0.7, 0.3]]])
+    y4 = np.log([[[0.7, 0.3], [0.8, 0.2]]])
+    tables, parents = [y1, y2, y3, y4], [1, 2, -1, 1]
+    joint = Tree(make_space((2, 2, 2, 2)), parents, tables)
+
+    greedy = [0] * 4
+    for i in (2, 1, 0, 3):
+        above = 0 if parents[i] == -1 else greedy[parents[i]]
+        greedy[i] = int(tables[i][0, above].argmax())
+    assert greedy == [1, 0, 1, 0]
+    assert math.isclose(np.exp(joint.log_prob(greedy))[0], 0.1512)
+
+    assert joint.mode_codes().tolist() == [[0, 1, 0, 0]]
+    assert math.isclose(np.exp(joint.top_k(1).log_prob)[0, 0], 0.2016)
+
+
+# The cost
+
+
+class Counted:
+    """A semiring that counts what it is asked to do."""
+
+    def __init__(self, ring):
+        self.ring, self.sums, self.factors = ring, 0, 0
+
+    def product(self, log_weight, parts):
+        self.factors += len(parts)
+        return self.ring.product(log_weight, parts)
+
+    def total(self, log_table, belief):
+        self.sums += 1
+        return self.ring.total(log_table, belief)
+
+
+@pytest.mark.parametrize("ring", [LogSum(), KBest(3)])
+@pytest.mark.parametrize("shape", ["chain", "star", "forest"])
+def test_a_pass_uses_each_edge_once(ring, shape):
+    d = 60
+    parents = {
+        "chain": [i - 1 for i in range(d)],
+        "star": [-1] + [0] * (d - 1),
+        "forest": [-1 if i % 7 == 0 else i - 1 for i in range(d)],
+    }[shape]
+    counted = Counted(ring)
+    tables = [half(2, 1 if p == -1 else 2) for p in parents]
+    upward(Wiring.from_parents(parents), tables, counted)
+    assert (counted.sums, counted.factors) == (d, d)
+
+
+def test_long_chains_need_no_recursion_and_do_not_underflow():
+    d = 3000
+    space = make_space((2,) * d)
+    joint = Tree(space, np.arange(-1, d - 1), [half(1, 1), *[half(1, 2)] * (d - 1)])
+    codes, log_prob = joint.top_k_codes(2)
+    assert codes.shape == (1, 2, d)
+    np.testing.assert_allclose(log_prob, -d * math.log(2))
+    first_unknown = np.zeros((1, d), dtype=np.int32)
+    first_unknown[0, 0] = -1
+    np.testing.assert_allclose(joint.log_prob_codes(first_unknown), -(d - 1) * math.log(2))
+    assert joint.given_codes(first_unknown).mode_codes().shape == (1, d)
+
+
+def test_pairs_hold_all_the_pairs_that_can_win():
+    for n_left, n_right, k in [(1, 1, 1), (3, 5, 4), (10, 2, 7), (6, 6, 40)]:
+        left, right = _pairs(n_left, n_right, k)
+        kept = set(zip(left.tolist(), right.tolist(), strict=True))
+        wanted = {(a, b) for a in range(n_left) for b in range(n_right) if (a + 1) * (b + 1) <= k}
+        assert kept == wanted
+
+
+# Ties, extremes, and shapes
+
+
+def test_ties_go_to_the_smaller_code_nearest_the_root():
+    joint = Tree(make_space((2, 2, 2)), [1, -1, 1], [half(2, 2), half(2, 1), half(2, 2)])
+    assert joint.mode_codes().tolist() == [[0, 0, 0]] * 2
+    again = Tree(joint.space, [1, -1, 1], joint.log_tables)
+    np.testing.assert_array_equal(joint.top_k_codes(8)[0], again.top_k_codes(8)[0])
+    np.testing.assert_array_equal(joint.top_k_codes(1)[0][:, 0], joint.top_k_codes(5)[0][:, 0])
+
+
+def test_ties_in_long_lists_keep_their_order():
+    scores = np.arange(1000.0) % 3
+    score, position = _leading(scores[None], 900)
+    expected = sorted(range(1000), key=lambda i: (-scores[i], i))[:900]
+    assert position[0].tolist() == expected
+    np.testing.assert_array_equal(score[0], scores[expected])
+
+
+def test_a_value_of_probability_zero_is_never_drawn():
+    # the first two probabilities sum to a little less than one, as tables may
+    with np.errstate(divide="ignore"):
+        log_prob = np.log([0.0, 0.5, 0.5 - 1e-9, 0.0])
+    almost_one = np.nextafter(1.0, 0.0)
+    assert draw(log_prob, np.array([0.0, 0.25, 0.75, almost_one])).tolist() == [1, 1, 2, 2]
+
+
+def test_log_sum_exp_copes_with_impossible_and_extreme_values():
+    scores = np.array([[-np.inf, -np.inf], [-np.inf, -3.0], [-2000.0, -2000.0], [0.0, -np.inf]])
+    expected = [-np.inf, -3.0, -2000.0 + math.log(2), 0.0]
+    np.testing.assert_allclose(log_sum_exp(scores), expected)
+
+
+def test_evidence_of_tiny_probability_is_not_impossible():
+    tiny = np.array([[[0.0, -1500.0]]])  # exp(-1500) is zero in floating point, its log is not
+    below = np.log([[[0.5, 0.5], [0.2, 0.8]]])
+    joint = Tree(make_space((2, 2)), [-1, 0], [tiny, below]).given({0: 1})
+    np.testing.assert_allclose(joint.marginals(), [[1.0, 0.8]])
+
+
+def test_a_tree_of_roots_is_independent():
+    rng = np.random.default_rng(0)
+    tables = [np.log(rng.dirichlet(np.ones(k), size=5)) for k in (2, 3, 4)]
+    space = make_space((2, 3, 4))
+    independent = Independent(space, tables)
+    tree = Tree(space, [-1, -1, -1], [table[:, None] for table in tables])
+    np.testing.assert_array_equal(tree.top_k_codes(6)[0], independent.top_k_codes(6)[0])
+    np.testing.assert_array_equal(tree.mode_codes(), independent.mode_codes())
+    np.testing.assert_allclose(tree.entropy(), independent.entropy())
+    np.testing.assert_allclose(tree.pair_table(0, 2), independent.pair_table(0, 2))
+
+
+def test_wiring_puts_parents_first():
+    wiring = Wiring.from_parents([2, -1, 1, 2, -1])
+    assert wiring.order == (1, 2, 0, 3, 4)
+    assert wiring.path_up(3) == [3, 2, 1, -1]
+
+
+@pytest.mark.parametrize(
+    ("parents", "message"),
+    [
+        ([1, 0, -1], r"from variables \[0, 1\] never reaches a root"),
+        ([0, -1, -1], r"from variables \[0\] never reaches a root"),
+        ([1, 2, 0], r"from variables \[0, 1, 2\] never reaches a root"),
+        ([-1, 3, 0], r"parents\[1\] is 3, which is no variable"),
+        ([-2, 0, 0], r"parents\[0\] is -2, which is no variable"),
+        ([-1.0, 0, 0], "vector of integers"),
+        ([[-1, 0, 0]], "vector of integers"),
+        (np.array([], dtype=int), "parents is empty"),
+        ([-1, 0], "parents has 2 entries but there are 3 labels"),
+    ],
+)
+def test_parents_that_make_no_forest(parents, message):
+    with pytest.raises(ValueError, match=message):
+        Tree(make_space((2, 2, 2)), parents, [half(1, 1)] * 3)
+
+
+def test_tables_are_checked():
+    space = make_space((2, 2))
+    good = [half(3, 1), half(3, 2)]
+    with pytest.raises(ValueError, match="1 tables but 2 labels"):
+        Tree(space, [-1, 0], good[:1])
+    with pytest.raises(ValueError, match=r"'y1' has shape \(3, 1, 2\) but must have \(3, 2, 2\)"):
+        Tree(space, [-1, 0], [half(3, 1), half(3, 1)])
+    with pytest.raises(ValueError, match=r"'y1' has shape \(4, 2, 2\) but must have \(3, 2, 2\)"):
+        Tree(space, [-1, 0], [half(3, 1), half(4, 2)])
+    bad = half(3, 2)
+    bad[2, 1] = 0.0
+    with pytest.raises(ValueError, match=r"'y1' .* sum to 2 at \(2, 1\)"):
+        Tree(space, [-1, 0], [half(3, 1), bad])
+    with pytest.raises(ValueError, match="sum to nan"):
+        Tree(space, [-1, 0], [half(3, 1) * np.nan, half(3, 2)])
+    with pytest.raises(ValueError, match="log-probabilities"):
+        Independent(space, [np.full((1, 2), 0.5), np.full((1, 2), 0.5)])
+    with pytest.raises(ValueError, match=r"'y0' has shape \(\)"):
+        Independent(space, [0.0, 0.0])
+    Tree(space, [-1, 0], [table.astype(np.float32) for table in good])

@@ -1,0 +1,568 @@
+"""LabelSpace: every container in, the same container out, and a sentence for every refusal."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+
+from colabel.labels import MISSING, LabelSpace
+
+pd = pytest.importorskip("pandas")
+
+NAN = float("nan")
+
+
+class Size(enum.Enum):
+    LARGE = 1
+    SMALL = 2
+
+
+def infer(Y: Any, **options: Any) -> tuple[LabelSpace, np.ndarray]:
+    space, codes = LabelSpace.infer(Y, **options)
+    assert codes.dtype == np.int32
+    assert codes.flags.c_contiguous
+    assert codes.shape[1] == space.n_labels == len(space.classes)
+    return space, codes
+
+
+# ------------------------------------------------------------------------------- containers
+
+
+@pytest.mark.parametrize("dtype", [int, np.int8, np.uint8, bool, float, np.float32])
+def test_zero_one_matrix_keeps_dtype_and_both_values(dtype):
+    Y = np.array([[0, 1, 0], [1, 1, 0]], dtype=dtype)
+    space, codes = infer(Y)
+    assert space.kind == "matrix"
+    assert space.names == ("y0", "y1", "y2")
+    assert space.is_binary
+    assert space.is_indicator
+    for classes in space.classes:
+        assert classes.dtype == dtype
+        np.testing.assert_array_equal(classes, [0, 1])
+    np.testing.assert_array_equal(codes, Y)
+    decoded = space.decode(codes)
+    assert decoded.dtype == dtype
+    np.testing.assert_array_equal(decoded, Y)
+
+
+def test_multi_valued_matrix_keeps_observed_values_only():
+    space, codes = infer(np.array([[0, 1, -3], [2, 1, 7]]))
+    assert space.cardinalities == (2, 1, 2)
+    assert not space.is_binary
+    np.testing.assert_array_equal(codes, [[0, 0, 0], [1, 0, 1]])
+
+
+def test_zero_one_strings_are_ordinary_values():
+    space, _ = infer([["0", "1"], ["0", "0"]])
+    assert space.cardinalities == (1, 2)
+    assert not space.is_indicator
+
+
+def test_wide_range_and_small_dtypes():
+    Y = np.array([[-128, 10**12], [127, -(10**12)]])
+    space, codes = infer(Y)
+    np.testing.assert_array_equal(space.values(codes), Y)
+    space, codes = infer(Y[:, :1].astype(np.int8))
+    np.testing.assert_array_equal(space.classes[0], np.array([-128, 127], dtype=np.int8))
+    huge = np.array([2**63 + 1, 2**63 + 2], dtype=np.uint64)
+    space, codes = infer(huge)
+    np.testing.assert_array_equal(space.decode(codes), huge)
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (np.array([3, 1, 1]), [1, 3]),
+        (np.array([1.0, 1.0]), [1.0]),
+        (np.array([True, False]), [False, True]),
+        (["b", "a"], ["a", "b"]),
+        (np.array(["b", "a"], dtype=object), ["a", "b"]),
+        (np.array([b"b", b"a"]), [b"a", b"b"]),
+        (np.array(["2020", "2019"], dtype="datetime64[Y]"), ["2019", "2020"]),
+    ],
+)
+def test_vector(y, classes):
+    space, codes = infer(y)
+    assert space.kind == "vector"
+    assert space.classes[0].dtype == np.asarray(y).dtype
+    np.testing.assert_array_equal(space.classes[0], np.array(classes, dtype=np.asarray(y).dtype))
+    decoded = space.decode(codes)
+    assert decoded.shape == (len(y),)
+    np.testing.assert_array_equal(decoded, y)
+    np.testing.assert_array_equal(space.encode(np.asarray(y)[:, None]), codes)
+
+
+def test_series_gives_its_name():
+    assert infer(pd.Series([1, 2], name="grade"))[0].names == ("grade",)
+    assert infer(pd.Series([1, 2]))[0].names == ("y0",)
+
+
+def test_frame_of_many_dtypes():
+    frame = pd.DataFrame(
+        {
+            "category": pd.Categorical(["u", "v", None], categories=["v", "u", "unused"]),
+            "nullable": pd.array([1, None, 2], dtype="Int64"),
+            "boolean": pd.array([True, None, False], dtype="boolean"),
+            "string": pd.array(["s", "t", None], dtype="string"),
+            "object": ["x", None, "y"],
+            "date": pd.to_datetime(["2020-01-01", None, "2021-01-01"]),
+            7: [0.0, 1.0, NAN],
+        }
+    )
+    space, codes = infer(frame)
+    assert space.names == (*list(frame.columns)[:-1], "7")
+    assert [c.tolist() for c in space.classes[:5]] == [
+        ["u", "v"],
+        [1, 2],
+        [False, True],
+        ["s", "t"],
+        ["x", "y"],
+    ]
+    assert [c.dtype.kind for c in space.classes] == ["O", "i", "b", "O", "O", "M", "f"]
+    np.testing.assert_array_equal(codes == MISSING, frame.isna())
+    np.testing.assert_array_equal(space.encode(frame), codes)
+    np.testing.assert_array_equal(space.encode(frame[frame.columns[::-1]]), codes)
+    np.testing.assert_array_equal(space.encode(space.decode(codes)), codes)
+
+
+def test_frame_of_bool_and_int_is_zero_one():
+    space, codes = infer(pd.DataFrame({"a": [True, False], "b": [0, 0]}))
+    assert space.is_indicator
+    assert space.classes[0].dtype == bool
+    assert space.decode(codes).dtype.kind == "i"
+
+
+@pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
+@pytest.mark.parametrize("dtype", [int, bool, float])
+def test_sparse(make, dtype):
+    dense = np.array([[0, 1, 0], [1, 1, 0]], dtype=dtype)
+    space, codes = infer(make(dense))
+    assert space.kind == "sparse"
+    assert space.cardinalities == (2, 2, 2)
+    decoded = space.decode(codes)
+    assert isinstance(decoded, sparse.csr_array)
+    assert decoded.dtype.kind == "i"
+    np.testing.assert_array_equal(decoded.toarray(), dense)
+    np.testing.assert_array_equal(space.encode(make(dense)), codes)
+    np.testing.assert_array_equal(space.encode(dense), codes)
+
+
+def test_sparse_stored_zeros_and_nan():
+    stored = sparse.csr_array(([1.0, 0.0, NAN], ([0, 0, 1], [0, 1, 1])), shape=(3, 2))
+    _, codes = infer(stored)
+    np.testing.assert_array_equal(codes, [[1, 0], [0, -1], [0, 0]])
+
+
+SETS = [{"b", "a"}, {"c"}, set()]
+
+
+@pytest.mark.parametrize(
+    "Y",
+    [
+        SETS,
+        [frozenset(s) for s in SETS],
+        [["b", "a"], ["c"], []],
+        [("b", "a", "b"), ("c",), ()],
+        pd.Series(SETS),
+        pd.Series([["b", "a"], ["c"], []]),
+        np.array([{"b", "a"}, {"c"}, set()], dtype=object),
+        [["b", "a"], {"c"}, set()],
+    ],
+    ids=["sets", "frozensets", "lists", "tuples", "series", "series of lists", "array", "mixed"],
+)
+def test_sets(Y):
+    space, codes = infer(Y)
+    assert space.kind == "sets"
+    assert space.names == ("a", "b", "c")
+    np.testing.assert_array_equal(codes, [[1, 1, 0], [0, 0, 1], [0, 0, 0]])
+    assert space.decode(codes) == SETS
+    np.testing.assert_array_equal(space.encode(Y), codes)
+    np.testing.assert_array_equal(space.encode(codes), codes)
+    np.testing.assert_array_equal(space.encode(sparse.csr_array(codes)), codes)
+
+
+def test_equally_long_lists_of_strings():
+    rows = [["a", "b"], ["b", "c"]]
+    assert infer(rows)[0].kind == "matrix"
+    assert infer(pd.Series(rows))[0].kind == "sets"
+    space, _ = infer(SETS)
+    np.testing.assert_array_equal(space.encode(rows), [[1, 1, 0], [0, 1, 1]])
+    np.testing.assert_array_equal(space.encode(np.array(rows)), [[1, 1, 0], [0, 1, 1]])
+
+
+def test_series_of_number_lists_is_a_table():
+    space, codes = infer(pd.Series([[0, 1], [1, 1]]))
+    assert space.kind == "matrix"
+    np.testing.assert_array_equal(codes, [[0, 1], [1, 1]])
+    assert infer([np.array([0, 1]), np.array([1, 1])])[0].kind == "matrix"
+    assert infer(np.array([np.array([0, 1]), None, [1, 1]], dtype=object)[[0, 2]])[1].shape == (
+        2,
+        2,
+    )
+
+
+def test_sets_of_numbers_come_back_as_numbers():
+    space, codes = infer([{10, 9}, {2}, None])
+    assert space.names == ("2", "9", "10")
+    assert space.decode(codes) == [{10, 9}, {2}, None]
+
+
+def test_numpy_strings_sort_with_strings():
+    labels = np.array(["a", "b"])
+    assert infer([{labels[1], labels[0]}, {"c", "a"}])[0].names == ("a", "b", "c")
+    column = np.array([labels[1], "a", 1], dtype=object)
+    assert infer(column)[0].classes[0].tolist() == [1, "a", "b"]
+
+
+def test_sets_with_given_names():
+    space, codes = infer([{"b"}, set()], names=["b", "never"])
+    assert space.names == ("b", "never")
+    np.testing.assert_array_equal(codes, [[1, 0], [0, 0]])
+    numbered, codes = infer([{2}, {1}], names=[2, 1])
+    assert numbered.decode(codes) == [{2}, {1}]
+
+
+def test_sets_suit_named_zero_one_matrix():
+    space, _ = infer(np.eye(2, dtype=int), names=["a", "b"])
+    np.testing.assert_array_equal(space.encode([{"b"}, set()]), [[0, 1], [0, 0]])
+
+
+def test_mixed_types_sort_by_type_then_value():
+    space, codes = infer([["a", 1], [10, 2], [9, 3], ["B", 1]])
+    assert space.classes[0].tolist() == [9, 10, "B", "a"]
+    np.testing.assert_array_equal(codes[:, 0], [3, 1, 0, 2])
+    shuffled, _ = infer([[9, 1], ["B", 2], ["a", 3], [10, 1]])
+    assert shuffled.classes[0].tolist() == space.classes[0].tolist()
+
+
+def test_values_without_order_and_large_integers():
+    assert infer([Size.SMALL, Size.LARGE])[0].classes[0].tolist() == [Size.LARGE, Size.SMALL]
+    assert infer([2**70, 3])[0].classes[0].tolist() == [3, 2**70]
+
+
+def test_numpy_string_dtype():
+    space, codes = infer(np.array(["b", "a"], dtype=np.dtypes.StringDType()))
+    assert space.decode(codes).tolist() == ["b", "a"]
+
+
+def test_not_an_array_but_convertible():
+    class Wrapped:
+        def __array__(self, dtype=None, copy=None):
+            return np.array([[0, 1], [1, 0]])
+
+    assert infer(Wrapped())[1].tolist() == [[0, 1], [1, 0]]
+
+
+# ----------------------------------------------------------------------------- missing labels
+
+
+@pytest.mark.parametrize("gap", [None, NAN, pd.NA, pd.NaT, np.datetime64("NaT"), np.float64("nan")])
+def test_missing_in_object_columns(gap):
+    Y = np.array([[1, "a"], [gap, "b"], [0, gap]], dtype=object)
+    space, codes = infer(Y)
+    np.testing.assert_array_equal(codes, [[1, 0], [-1, 1], [0, -1]])
+    assert space.classes[0].dtype.kind == "i"
+
+
+def test_missing_in_lists_of_strings_is_not_the_string_nan():
+    _, codes = infer([["a", "b"], ["c", NAN]])
+    assert codes[1, 1] == MISSING
+
+
+def test_masked_arrays():
+    Y = np.ma.array([[1, 0], [0, 1]], mask=[[0, 1], [0, 0]])
+    space, codes = infer(Y)
+    np.testing.assert_array_equal(codes, [[1, -1], [0, 1]])
+    assert space.is_indicator
+
+
+def test_missing_comes_back_as_nan_nat_or_none():
+    floats, codes = infer(np.array([[0.0, 1.0], [NAN, 1.0]]))
+    np.testing.assert_array_equal(floats.decode(codes), [[0, 1], [NAN, 1]])
+    integers, _ = infer(np.eye(2, dtype=int))
+    decoded = integers.decode(np.array([[0, -1]]))
+    assert decoded.dtype == object
+    assert decoded.tolist() == [[0, None]]
+    dates, codes = infer(np.array(["2020", "NaT"], dtype="datetime64[Y]"))
+    assert np.isnat(dates.decode(codes)).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("Y", [SETS, sparse.csr_array(np.eye(3, dtype=int))])
+def test_sets_and_sparse_cannot_hold_single_missing_labels(Y):
+    space, codes = infer(Y)
+    codes[0, 1] = MISSING
+    with pytest.raises(ValueError, match=r"Label 1 of row 0 is missing.*cannot say so.*values"):
+        space.decode(codes)
+
+
+# ---------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("Y", "words"),
+    [
+        (None, r"requires y to be passed, but the target y is None"),
+        ([], r"Y is empty.*\(0,\).*0 rows"),
+        (np.zeros((0, 3)), r"Y is empty.*\(0, 3\).*0 rows"),
+        (np.zeros((3, 0)), r"Y is empty.*\(3, 0\).*0 columns"),
+        (pd.DataFrame({"a": []}), r"Y is empty.*\(0, 1\)"),
+        (sparse.csr_array((0, 2)), r"Y is empty.*\(0, 2\)"),
+        ([[], []], r"Y is empty.*0 columns"),
+        ([set(), set()], r"Y is empty.*none of its 2 sets"),
+        (np.zeros((2, 2, 2)), r"shape \(2, 2, 2\).*3 dimensions.*\(n, d\)"),
+        ([[[0], [1]]], r"3 dimensions"),
+        (3, r"0 dimensions"),
+        ("abc", r"0 dimensions"),
+        ([[0, 1], [1]], r"ragged.*lengths seen: 1, 2.*set of labels"),
+        ([[0, 1], 1], r"ragged"),
+        ([np.zeros(2), np.zeros(3)], r"ragged.*set of labels"),
+        ([{"a"}, 3], r"Row 1 of Y is 3.*set"),
+        ([{"a", None}], r"holds a missing value"),
+        ([{1, "1"}], r"occur more than once: '1'"),
+        (sparse.csr_array([[0, 2]]), r"Sparse Y holds 2 at row 0, column 1.*dense"),
+        (sparse.coo_array(np.array([0, 1])), r"sparse with shape \(2,\)"),
+        (np.full(3, NAN), r"no observed value for 'y0'"),
+        (np.array([[0, NAN], [1, NAN]]), r"no observed value for 'y1'"),
+        (pd.DataFrame({"a": [0, 1], "b": [None, None]}), r"no observed value for 'b'"),
+        (np.full(3, np.inf), r"infinity in variable 'y0'"),
+        (["a", float("inf")], r"infinity in variable 'y0'"),
+        (np.array([[0, 0.5]]), r"^Unknown label type: continuous.*'y1'.*0\.5.*classifies"),
+        ([0.5, None], r"^Unknown label type: continuous"),
+        (np.array([1j]), r"Unknown label type.*complex"),
+        (np.array([[{"a"}, 1]], dtype=object), r"'y0'.*cannot be classes.*unhashable"),
+        (pd.DataFrame([[0, 1]], columns=["a", "a"]), r"occur more than once: 'a'"),
+    ],
+)
+def test_infer_refuses(Y, words):
+    with pytest.raises(ValueError, match=words):
+        LabelSpace.infer(Y)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["a"], r"1 entries \('a'\).*2 label variables"),
+        (["a", "a"], r"occur more than once: 'a'"),
+        ("ab", r"single string 'ab'"),
+    ],
+)
+def test_infer_refuses_names(names, words):
+    with pytest.raises(ValueError, match=words):
+        LabelSpace.infer(np.eye(2), names=names)
+
+
+def test_infer_refuses_labels_outside_names():
+    with pytest.raises(ValueError, match=r"unknown labels 'q'.*known are 'x'"):
+        LabelSpace.infer([{"x"}, {"q"}], names=["x"])
+    with pytest.raises(ValueError, match="single string"):
+        LabelSpace.infer([{"x"}], names="x")
+
+
+@pytest.mark.parametrize(
+    ("train", "Y", "words"),
+    [
+        (np.eye(2), [[0, 2]], r"'y1'.*holds 2.*known are 0\.0, 1\.0"),
+        ([["a", 1], ["b", 2]], [["z", 1]], r"'y0'.*holds 'z'.*known are 'a', 'b'"),
+        ([["a", 1], ["b", 2]], [["a", "1"]], r"'y1'.*holds '1'.*known are 1, 2"),
+        ([[1, 5], [2, 5], [3, 5]], [[9, 5]], r"'y0'.*holds 9"),
+        (np.eye(2), [[0, 1, 1]], r"Y has 3 columns, but there are 2.*\(n, 2\)"),
+        (np.eye(2), [0, 1], r"Y has 1 column, but there are 2"),
+        (np.eye(2), sparse.csr_array(np.eye(3)), r"Y has 3 columns"),
+        (SETS, [{"a", "zz"}], r"unknown labels 'zz'.*known are 'a', 'b', 'c'"),
+        (np.array([[0, 2]]), [{"a"}], r"label sets.*other values"),
+        (np.array([[0, 2]]), sparse.csr_array([[0, 1]]), r"sparse.*other values"),
+        (np.eye(2), np.zeros((0, 2)), r"Y is empty"),
+        (np.array(["2020"], dtype="M8[Y]"), ["soon"], r"holds 'soon'"),
+    ],
+)
+def test_encode_refuses(train, Y, words):
+    space, _ = infer(train)
+    with pytest.raises(ValueError, match=words):
+        space.encode(Y)
+
+
+def test_encode_matches_frames_by_name():
+    space, codes = infer(pd.DataFrame({"a": [0, 1], "b": [1, 1]}))
+    np.testing.assert_array_equal(space.encode(pd.DataFrame({"b": [1, 1], "a": [0, 1]})), codes)
+    for frame in (
+        pd.DataFrame({"a": [0], "c": [1]}),
+        pd.DataFrame({"a": [0]}),
+        pd.DataFrame({"a": [0], "b": [0], "c": [1]}),
+    ):
+        with pytest.raises(ValueError, match=r"columns of Y are not those.*(absent: 'b'|: 'c')"):
+            space.encode(frame)
+
+
+def test_encode_takes_frames_by_position_where_names_are_default():
+    space, _ = infer(np.eye(2, dtype=int))
+    np.testing.assert_array_equal(space.encode(pd.DataFrame({"a": [0], "b": [1]})), [[0, 1]])
+
+
+def test_encode_across_dtypes():
+    space, _ = infer(np.array([[0, 2], [1, 3]]))
+    expected = [[0, 1], [1, 0]]
+    for Y in (
+        [[0.0, 3.0], [1.0, 2.0]],
+        [[False, 3], [True, 2]],
+        np.array([[0, 3], [1, 2]], object),
+    ):
+        np.testing.assert_array_equal(space.encode(Y), expected)
+
+
+# ------------------------------------------------------------------- questions about the space
+
+
+def test_index():
+    space, _ = infer(np.eye(3), names=["quiet-still", "sad", "angry"])
+    assert space.index("sad") == space.index(1) == space.index(np.int64(1)) == 1
+    with pytest.raises(KeyError, match=r"no label 'quiet'.*did you mean 'quiet-still'"):
+        space.index("quiet")
+    with pytest.raises(KeyError, match=r"no label 'xyz'.*there are 'quiet-still', 'sad'"):
+        space.index("xyz")
+    for outside in (3, -1):
+        with pytest.raises(KeyError, match=rf"no label {outside}: positions go from 0 to 2"):
+            space.index(outside)
+
+
+def test_repr_names_a_few():
+    assert repr(infer(np.eye(9))[0]).endswith("given as matrix: y0, y1, y2, y3, y4, y5, …)")
+    assert repr(infer(["a", "b"])[0]) == "LabelSpace(1 class variable given as vector: y0[2])"
+
+
+def test_values_of_any_leading_shape():
+    space, _ = infer(np.array([[0, 5, 1], [2, 6, 1], [4, 5, 1]]))
+    codes = np.random.default_rng(0).integers(0, [3, 2, 1], size=(4, 2, 5, 3))
+    values = space.values(codes)
+    assert values.shape == codes.shape
+    for index in np.ndindex(*codes.shape):
+        assert values[index] == space.classes[index[-1]][codes[index]]
+    assert space.values(codes[0, 0, 0]).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("codes", "words"),
+    [
+        (np.zeros((2, 3), dtype=int), r"shape \(2, 3\).*\(\.\.\., 2\)"),
+        (np.zeros((2, 2)), r"dtype float64.*integers"),
+        (np.array([[0, 2]]), r"Code 2 of label 'y1' is out of range.*0 to 1"),
+        (np.array([[-2, 0]]), r"Code -2 of label 'y0'"),
+    ],
+)
+def test_values_refuses(codes, words):
+    space, _ = infer(np.eye(2))
+    with pytest.raises(ValueError, match=words):
+        space.values(codes)
+    with pytest.raises(ValueError, match=words):
+        space.decode(codes)
+
+
+def test_decode_wants_rows():
+    with pytest.raises(ValueError, match=r"shape \(2,\).*`values`"):
+        infer(np.eye(2))[0].decode(np.array([0, 1]))
+
+
+@pytest.mark.parametrize("Y", [SETS, [["a", 1], [None, 2]], ["x", "y"], sparse.eye_array(3)])
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
+def test_pickle_and_deepcopy(Y, clone):
+    space, codes = infer(Y)
+    other = clone(space)
+    assert repr(other) == repr(space)
+    assert other.members == space.members
+    np.testing.assert_array_equal(other.encode(Y), codes)
+
+
+def test_pandas_is_not_needed():
+    # scikit-learn imports pandas where it is installed, so only its absence can be tested
+    code = (
+        "import sys; sys.modules['pandas'] = None; from colabel.labels import LabelSpace; "
+        "space, codes = LabelSpace.infer([{'a'}, {'b'}, None]); space.decode(codes)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_large_matrix_is_read_by_columns():
+    Y = np.random.default_rng(0).integers(0, 3, size=(20_000, 100))
+    calls = 0
+
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        space, codes = infer(Y)
+    finally:
+        sys.setprofile(None)
+    assert calls < 100_000  # a walk over single values would make two million
+    np.testing.assert_array_equal(codes, Y)
+    assert set(space.cardinalities) == {3}
+
+
+# --------------------------------------------------------------------------------- round trips
+
+shapes = hnp.array_shapes(min_dims=1, max_dims=2, min_side=1, max_side=6)
+cells = st.one_of(st.integers(-3, 3), st.text("ab", max_size=2), st.booleans(), st.none())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    hnp.arrays(st.sampled_from([np.int64, np.int8, np.bool_, np.uint16]), shapes)
+    | hnp.arrays(np.float64, shapes, elements=st.integers(-3, 3))
+    | hnp.arrays(np.dtype("U2"), shapes, elements=st.text("abc", max_size=2))
+)
+def test_decode_inverts_infer(Y):
+    space, codes = infer(Y)
+    decoded = space.decode(codes)
+    assert decoded.dtype == Y.dtype
+    np.testing.assert_array_equal(decoded, Y)
+    np.testing.assert_array_equal(space.encode(decoded), codes)
+    assert all(c.tolist() == sorted(set(c.tolist())) for c in space.classes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(hnp.arrays(object, st.tuples(st.integers(1, 6), st.integers(1, 3)), elements=cells))
+def test_object_tables_round_trip(Y):
+    missing = np.vectorize(lambda value: value is None, otypes=[bool])(Y)
+    if missing.all(axis=0).any():
+        with pytest.raises(ValueError, match="no observed value"):
+            LabelSpace.infer(Y)
+        return
+    space, codes = infer(Y)
+    np.testing.assert_array_equal(codes == MISSING, missing)
+    decoded = space.values(codes)
+    # True and 1 are one value, as in Python
+    assert (decoded[~missing] == Y[~missing]).all()
+    np.testing.assert_array_equal(space.encode(Y), codes)
+    np.testing.assert_array_equal(space.encode(Y[::-1]), codes[::-1])
+    reordered, _ = infer(Y[::-1])
+    assert [c.tolist() for c in reordered.classes] == [c.tolist() for c in space.classes]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sets(st.text("abc", min_size=1, max_size=2)) | st.none(), min_size=1))
+def test_sets_round_trip(Y):
+    if not any(Y):
+        return
+    space, codes = infer(Y)
+    assert space.decode(codes) == Y
+    np.testing.assert_array_equal(space.encode(Y), codes)
+    assert list(space.names) == sorted(set().union(*(row or set() for row in Y)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(hnp.arrays(np.int8, hnp.array_shapes(min_dims=2, max_dims=2), elements=st.integers(0, 1)))
+def test_sparse_round_trip(dense):
+    space, codes = infer(sparse.csr_array(dense))
+    np.testing.assert_array_equal(codes, dense)
+    np.testing.assert_array_equal(space.decode(codes).toarray(), dense)

@@ -1,0 +1,196 @@
+"""BayesNetEnsemble against products over its members, written out."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from colabel import BayesNetEnsemble
+from colabel.models.bayes_nets.tables import FeatureFactor
+
+SIZES = (2, 3, 2)
+
+
+@pytest.fixture
+def rows(rng):
+    """Discrete features that follow from one label, from two, and from none."""
+    Y = np.stack([rng.integers(0, k, 200) for k in SIZES], axis=1)
+    Y[:, 2] = np.where(rng.random(200) < 0.8, Y[:, 0], Y[:, 2])
+    X = np.stack(
+        [
+            np.where(rng.random(200) < 0.7, Y[:, 1], rng.integers(0, 3, 200)),
+            np.where(rng.random(200) < 0.8, Y[:, 0] ^ Y[:, 2], rng.integers(0, 2, 200)),
+            rng.integers(0, 3, 200),
+            np.where(rng.random(200) < 0.9, Y[:, 0] + Y[:, 1], 0),
+        ],
+        axis=1,
+    )
+    return X, Y
+
+
+def frequencies(columns, sizes, smoothing):
+    """Smoothed P(last | others) from loops: dictionary of the others' values to a list."""
+    tables = {}
+    for above in itertools.product(*map(range, sizes[:-1])):
+        counts = [smoothing] * sizes[-1]
+        for row in zip(*columns, strict=True):
+            if tuple(row[:-1]) == above:
+                counts[row[-1]] += 1
+        tables[above] = [c / sum(counts) for c in counts]
+    return tables
+
+
+def member(model, X, Y, root, x):
+    """P(y, x) of one member for all y, from the formula."""
+    s = model.smoothing_
+    n_values = [int(column.max()) + 2 for column in X.T]  # with the value never seen
+    found = {}
+    for y in itertools.product(*map(range, SIZES)):
+        p = frequencies([Y[:, root]], [SIZES[root]], s)[()][y[root]]
+        for i in range(3):
+            if i != root:
+                pair = frequencies([Y[:, root], Y[:, i]], [SIZES[root], SIZES[i]], s)
+                p *= pair[(y[root],)][y[i]]
+        for j, parents in enumerate(model.feature_parents_):
+            table = frequencies(
+                [*(Y[:, i] for i in parents), X[:, j]],
+                [*(SIZES[i] for i in parents), n_values[j]],
+                s,
+            )
+            p *= table[tuple(y[i] for i in parents)][x[j]]
+        found[y] = p
+    return found
+
+
+@pytest.fixture
+def fitted(rows):
+    X, Y = rows
+    return BayesNetEnsemble(None, smoothing=0.7).fit(X, Y)
+
+
+def test_parents_follow_the_data(fitted):
+    assert fitted.feature_parents_[0] == (1,)
+    assert fitted.feature_parents_[1] == (0, 2)
+    assert fitted.feature_parents_[2] == ()
+    assert fitted.feature_parents_[3] == (0, 1)
+
+
+def test_the_joint_is_the_geometric_mean_of_the_members(fitted, rows):
+    X, Y = rows
+    for x in X[:3]:
+        members = [member(fitted, X, Y, root, x) for root in range(3)]
+        vectors = list(members[0])
+        pooled = np.prod([[m[y] for y in vectors] for m in members], axis=0) ** (1 / 3)
+        pooled /= pooled.sum()
+        joint = fitted.joint(x[None])
+        assert joint.exact.all
+        found = [joint.log_prob(np.array(y))[0] for y in vectors]
+        np.testing.assert_allclose(found, np.log(pooled), atol=1e-9)
+        assert tuple(joint.mode()[0]) == vectors[int(pooled.argmax())]
+
+
+def test_members_and_their_pooled_marginals(fitted, rows):
+    X, Y = rows
+    x = X[5]
+    joints = fitted.member_joints(x[None])
+    assert len(joints) == 3
+    marginals = []
+    for root, joint in enumerate(joints):
+        expected = member(fitted, X, Y, root, x)
+        total = sum(expected.values())
+        for y, p in expected.items():
+            assert joint.log_prob(np.array(y))[0] == pytest.approx(np.log(p / total))
+        marginals.append(
+            [
+                [sum(p for y, p in expected.items() if y[i] == v) / total for v in range(size)]
+                for i, size in enumerate(SIZES)
+            ]
+        )
+    pooled = fitted.pooled_marginals(x[None])
+    for i in range(3):
+        mean = np.prod([m[i] for m in marginals], axis=0) ** (1 / 3)
+        np.testing.assert_allclose(pooled[i][0], mean / mean.sum())
+
+
+def test_zero_one_labels_have_marginals_in_one_array(rng):
+    Y = rng.integers(0, 2, size=(60, 3))
+    X = rng.normal(size=(60, 2)) + Y[:, :2]
+    model = BayesNetEnsemble().fit(X, Y)
+    pooled = model.pooled_marginals(X)
+    assert pooled.shape == (60, 3)
+    assert ((pooled > 0) & (pooled < 1)).all()
+
+
+def test_one_label_is_naive_bayes(rng):
+    y = rng.integers(0, 3, size=(80, 1))
+    X = np.column_stack([(y[:, 0] + rng.integers(0, 2, 80)) % 3, y[:, 0] > 0])
+    model = BayesNetEnsemble(None, smoothing=1.0).fit(X, y)
+    assert model.feature_parents_ == ((0,), (0,))
+    prob = (np.bincount(y[:, 0]) + 1.0) / 83
+    for j, size in ((0, 4), (1, 3)):
+        table = np.array(
+            [(np.bincount(X[y[:, 0] == v, j], minlength=size) + 1.0) for v in range(3)]
+        )
+        prob = prob * (table / table.sum(axis=1, keepdims=True))[:, X[0, j]]
+    np.testing.assert_allclose(model.joint(X[:1]).marginals()[0][0], prob / prob.sum())
+
+
+def test_the_number_of_parents_can_be_limited(rows):
+    for most in (0, 1):
+        model = BayesNetEnsemble(None, max_parents=most, smoothing=1.0).fit(*rows)
+        assert max(map(len, model.feature_parents_)) == most
+    with pytest.raises(ValueError, match="max_parents=3 must be an integer from 0 to 2"):
+        BayesNetEnsemble(max_parents=3).fit(*rows)
+
+
+def test_the_smoothing_is_chosen(rows):
+    assert BayesNetEnsemble(None, random_state=0).fit(*rows).smoothing_ in (0.01, 0.1, 1.0)
+    sure = np.repeat(np.eye(6, dtype=int), 8, axis=0)
+    assert BayesNetEnsemble(None, random_state=0).fit(sure, sure).smoothing_ == 0.01
+
+
+def test_incomplete_rows_serve_the_pairs_they_have(rows):
+    X, Y = rows
+    holes = Y.astype(float)
+    holes[:50, 1] = np.nan
+    model = BayesNetEnsemble(None, smoothing=1.0).fit(X, holes)
+    expected = frequencies([Y[:, 0], Y[:, 2]], [2, 2], 1.0)
+    for v in range(2):
+        np.testing.assert_allclose(np.exp(model.arc_log_prob_[0][2][v]), expected[(v,)])
+    fewer = frequencies([Y[50:, 0], Y[50:, 1]], [2, 3], 1.0)
+    np.testing.assert_allclose(np.exp(model.arc_log_prob_[0][1][1]), fewer[(1,)])
+    with pytest.raises(ValueError, match="No row has all its labels observed"):
+        BayesNetEnsemble(None).fit(X, np.where(np.arange(200)[:, None] % 3 == [0, 1, 2], np.nan, Y))
+
+
+def test_factors_hold_every_feature_once(fitted):
+    factors = fitted.factors_
+    assert all(isinstance(factor, FeatureFactor) for factor in factors)
+    listed = np.concatenate([factor.features for factor in factors])
+    assert sorted(listed.tolist()) == [0, 1, 2, 3]
+    for factor in factors:
+        for table in factor.log_tables:
+            np.testing.assert_allclose(np.exp(table).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [("arc_score", "aic"), ("smoothing", -1.0), ("n_folds", 0), ("bins", 0), ("engine", "magic")],
+)
+def test_wrong_parameters_are_refused_with_their_value(rows, parameter, value):
+    X, Y = rows
+    with pytest.raises(ValueError, match=f"{value!r}"):
+        BayesNetEnsemble(**{parameter: value}).fit(X, Y).joint(X)
+
+
+def test_the_decision_by_pooled_marginals(rng):
+    X = rng.integers(0, 3, size=(90, 4)).astype(float)
+    Y = (X[:, :3] + rng.integers(0, 2, size=(90, 3)) > 1.5).astype(int)
+    model = BayesNetEnsemble(None, smoothing=1.0, decision="pooled").fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X), model.pooled_marginals(X) > 0.5)
+    classes = BayesNetEnsemble(None, smoothing=1.0, decision="pooled").fit(X, Y.astype(str))
+    np.testing.assert_array_equal(classes.predict(X), model.predict(X).astype(str))
+    with pytest.raises(ValueError, match="no decision for the loss 'poled'"):
+        BayesNetEnsemble(None, decision="poled").fit(X, Y)

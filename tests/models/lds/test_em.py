@@ -1,0 +1,167 @@
+"""EM against the loops of the oracle, and what EM must do whatever the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from colabel.joint.lds import DependencySets, FeatureColumns
+from colabel.labels import MISSING
+from colabel.models.lds.em import EMOptions, LabelledCounts, fit_parameters
+from tests.joint.lds.oracle import SlowMixture, draw_rows, random_network, slow_copy
+
+PARENTS, SIZES, N_VALUES = ((), (0,), (0, 1), (2,)), (2, 3, 2, 2), (3, 2, 4)
+
+
+@pytest.fixture
+def rows(rng):
+    """Labels, features and weights of 80 rows with dependencies of all kinds."""
+    network = random_network(rng, PARENTS, SIZES, N_VALUES, 24)
+    labels, features = draw_rows(network, 80, rng)
+    return labels, features, rng.uniform(0.5, 2.0, size=80)
+
+
+def fitted(labels, features, weight, parents=PARENTS, sizes=SIZES, **options):
+    columns = FeatureColumns(N_VALUES)
+    counts = LabelledCounts.of(labels, features, columns, weight)
+    return fit_parameters(
+        counts, DependencySets.of(parents, sizes), columns, EMOptions(n_jobs=1, **options)
+    )
+
+
+def assert_same_parameters(network, slow):
+    other = slow_copy(network)
+    assert other.seen == slow.seen
+    for mine, its in zip(other.alpha, slow.alpha, strict=True):
+        assert mine.keys() == its.keys()
+        for state in mine:
+            np.testing.assert_allclose(mine[state], its[state], atol=1e-12)
+    for y in slow.seen:
+        np.testing.assert_allclose(other.theta[y], slow.theta[y], atol=1e-12)
+    for j, tables in enumerate(slow.phi):
+        for k, table in enumerate(tables):
+            for state, row in table.items():
+                np.testing.assert_allclose(other.phi[j][k][state], row, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_iter", [0, 1, 2, 5])
+@pytest.mark.parametrize("smoothing", [1.0, 0.2])
+def test_iterations_are_those_of_the_formulas(rows, n_iter, smoothing):
+    network, trace = fitted(*rows, smoothing=smoothing, tol=1e-300, max_iter=n_iter)
+    slow = SlowMixture(PARENTS, SIZES, N_VALUES, smoothing).fit(*rows, n_iter)
+    assert_same_parameters(network, slow)
+    assert (trace.n_iter == n_iter).all()
+    final = sum(each[-1] for each in trace.objective)
+    np.testing.assert_allclose(final, slow.objective(*rows), rtol=1e-12)
+
+
+@pytest.mark.parametrize("smoothing", [1.0, 0.1, 1e-3])
+def test_no_iteration_lowers_the_objective(rng, rows, smoothing):
+    _, trace = fitted(*rows, smoothing=smoothing, tol=1e-9, max_iter=200)
+    assert (trace.n_iter > 10).all()
+    for each in trace.objective:
+        assert (np.diff(each) >= -1e-9 * abs(each[0])).all()
+        assert each[-1] > each[0]
+
+
+def test_every_table_sums_to_one(rows):
+    network, _ = fitted(*rows)
+    np.testing.assert_allclose(network.theta.sum(axis=1), 1.0)
+    for k, n_states in enumerate(network.sets.n_states):
+        tables = network.alpha[k, :n_states].reshape(-1, SIZES[k])
+        np.testing.assert_allclose(tables.sum(axis=1), 1.0)
+        for j in range(len(N_VALUES)):
+            table = network.phi[k, :n_states, network.columns.of(j)]
+            np.testing.assert_allclose(table.sum(axis=1), 1.0)
+    every = network.every_vector(np.zeros((1, 3), dtype=np.int32))[0]
+    np.testing.assert_allclose(np.exp(network.log_prior(every)).sum(), 1.0)
+    conditional = np.exp(network.log_conditional(every))
+    for j in range(len(N_VALUES)):
+        np.testing.assert_allclose(conditional[:, network.columns.of(j)].sum(axis=1), 1.0)
+
+
+def test_it_stops_when_the_mixture_weights_hardly_change(rows):
+    network, trace = fitted(*rows, tol=0.05, max_iter=500)
+    for j, n_iter in enumerate(trace.n_iter):
+        one_less, _ = fitted(*rows, tol=1e-300, max_iter=int(n_iter) - 1)
+        exactly, _ = fitted(*rows, tol=1e-300, max_iter=int(n_iter))
+        change = abs(exactly.theta[:, :, j] - one_less.theta[:, :, j]).max()
+        assert change < 0.05
+        np.testing.assert_array_equal(network.theta[:, :, j], exactly.theta[:, :, j])
+        if n_iter > 1:
+            two_less, _ = fitted(*rows, tol=1e-300, max_iter=int(n_iter) - 2)
+            assert abs(one_less.theta[:, :, j] - two_less.theta[:, :, j]).max() >= 0.05
+
+
+def test_a_weight_is_a_number_of_copies(rng, rows):
+    labels, features, _ = rows
+    copies = rng.integers(0, 4, size=len(labels))
+    one, _ = fitted(labels, features, copies.astype(float), max_iter=7)
+    repeated = np.repeat(labels, copies, axis=0), np.repeat(features, copies, axis=0)
+    two, _ = fitted(*repeated, None, max_iter=7)
+    np.testing.assert_array_equal(one.vectors, two.vectors)
+    np.testing.assert_allclose(one.theta, two.theta, atol=1e-12)
+    np.testing.assert_allclose(one.phi, two.phi, atol=1e-12)
+    np.testing.assert_allclose(one.alpha, two.alpha, atol=1e-12)
+
+
+def test_incomplete_rows_serve_the_label_tables_alone(rng, rows):
+    labels, features, weight = rows
+    labels = np.where(rng.random(labels.shape) < 0.1, MISSING, labels).astype(np.int32)
+    network, _ = fitted(labels, features, weight, max_iter=3, tol=1e-300)
+    slow = SlowMixture(PARENTS, SIZES, N_VALUES, 1.0).fit(labels, features, weight, 3)
+    assert_same_parameters(network, slow)
+    complete = (labels != MISSING).all(axis=1)
+    assert 0 < complete.sum() < len(labels)
+    assert network.vector_weights.sum() == pytest.approx(weight[complete].sum())
+
+
+def test_threads_do_not_change_the_parameters(rows):
+    columns = FeatureColumns(N_VALUES)
+    counts = LabelledCounts.of(rows[0], rows[1], columns, None)
+    sets = DependencySets.of(PARENTS, SIZES)
+    one, two = (fit_parameters(counts, sets, columns, EMOptions(n_jobs=n))[0] for n in (1, 2))
+    np.testing.assert_array_equal(one.theta, two.theta)
+    np.testing.assert_array_equal(one.phi, two.phi)
+
+
+def test_parameters_of_a_known_model_are_recovered(rng):
+    """The distributions that can be identified: P(labels) and P(feature | labels).
+
+    Mixture weights alone cannot: where two sets agree on a feature any split will do.
+    """
+    parents, sizes = ((), (0,), (0, 1)), (2, 2, 2)
+    truth = random_network(rng, parents, sizes, N_VALUES, 8, sharpness=3.0)
+    labels, features = draw_rows(truth, 40_000, rng)
+    network, _ = fitted(labels, features, None, parents, sizes, tol=1e-4, max_iter=2000)
+    assert len(network.vectors) == 8
+    for k, n_states in enumerate(network.sets.n_states):
+        found, expected = network.alpha[k, :n_states], truth.alpha[k, :n_states]
+        np.testing.assert_allclose(found, expected, atol=0.04)
+    common = np.exp(network.log_prior(network.vectors))
+    error = abs(
+        np.exp(network.log_conditional(network.vectors))
+        - np.exp(truth.log_conditional(network.vectors))
+    )
+    # a vector with probability c has about 40,000 c rows: five standard errors and the smoothing
+    assert (error <= (2.5 / np.sqrt(40_000 * common) + 30 / (40_000 * common))[:, None]).all()
+    assert error[common > 0.1].max() < 0.03
+
+
+def test_weights_of_a_mixture_that_can_be_identified_are_recovered(rng):
+    """One label with two feature values: each state of a set speaks for one value."""
+    parents, sizes = ((), ()), (2, 2)
+    truth = random_network(rng, parents, sizes, (4,), 4)
+    # set 0 gives the values 0 and 1 to the states 0 and 1 of its label, set 1 the values 2 and 3
+    truth.phi[0, :2], truth.phi[1, :2] = np.eye(4)[:2], np.eye(4)[2:]
+    truth.alpha[:, :2] = 0.5
+    truth.theta[:, 0, 0] = [0.6, 0.3, 0.7, 0.5]
+    truth.theta[:, 1, 0] = [0.4, 0.7, 0.3, 0.5]
+    labels, features = draw_rows(truth, 20_000, rng)
+    columns = FeatureColumns((4,))
+    counts = LabelledCounts.of(labels, features, columns, None)
+    network, _ = fit_parameters(
+        counts, truth.sets, columns, EMOptions(smoothing=1e-3, tol=1e-6, max_iter=5000)
+    )
+    np.testing.assert_allclose(network.theta, truth.theta, atol=0.03)
+    np.testing.assert_allclose(network.phi[:, :2], truth.phi[:, :2], atol=0.01)

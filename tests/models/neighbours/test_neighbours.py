@@ -1,0 +1,271 @@
+"""ML-kNN and IBLR against loops written from the papers, and how ties are broken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from colabel import IBLR, MLkNN
+from colabel.learn.conditional import TrainingData
+from colabel.models.neighbours.neighbours import Neighbours, NeighbourSettings
+
+
+def make_data(rng, n_rows=60, n_features=3, n_labels=4):
+    X = rng.normal(size=(n_rows, n_features))
+    scores = X @ rng.normal(size=(n_features, n_labels)) + rng.normal(size=(n_rows, n_labels))
+    return X, (scores > 0.3).astype(int)
+
+
+def nearest(X, x, k, own=None):
+    """Positions of the k nearest rows, without ties."""
+    distance = np.sqrt(((X - x) ** 2).sum(axis=1))
+    if own is not None:
+        distance[own] = np.inf
+    return np.argsort(distance)[:k]
+
+
+class PaperMLkNN:
+    """The pseudo-code of Zhang & Zhou (2007), figure 1."""
+
+    def __init__(self, k, s):
+        self.k, self.s = k, s
+
+    def fit(self, X, Y):
+        self.X, self.Y = X, Y
+        n, d = Y.shape
+        self.prior = [(self.s + Y[:, j].sum()) / (2 * self.s + n) for j in range(d)]
+        self.with_label = np.zeros((d, self.k + 1))
+        self.without = np.zeros((d, self.k + 1))
+        for i in range(n):
+            counts = Y[nearest(X, X[i], self.k, own=i)].sum(axis=0)
+            for j in range(d):
+                table = self.with_label if Y[i, j] else self.without
+                table[j, counts[j]] += 1
+        return self
+
+    def predict_proba(self, X):
+        prob = np.empty((len(X), self.Y.shape[1]))
+        for i, x in enumerate(X):
+            counts = self.Y[nearest(self.X, x, self.k)].sum(axis=0)
+            for j, c in enumerate(counts):
+                one, zero = (
+                    (self.s + t[j, c]) / (self.s * (self.k + 1) + t[j].sum())
+                    for t in (self.with_label, self.without)
+                )
+                one, zero = self.prior[j] * one, (1 - self.prior[j]) * zero
+                prob[i, j] = one / (one + zero)
+        return prob
+
+
+@pytest.mark.parametrize(("k", "smoothing"), [(1, 1.0), (5, 1.0), (10, 0.3)])
+def test_mlknn_is_the_papers(rng, k, smoothing):
+    X, Y = make_data(rng)
+    asked = rng.normal(size=(25, 3))
+    paper = PaperMLkNN(k, smoothing).fit(X, Y)
+    model = MLkNN(k, smoothing=smoothing).fit(X, Y)
+    np.testing.assert_allclose(model.predict_proba(asked), paper.predict_proba(asked), atol=1e-12)
+    np.testing.assert_allclose(model.priors_, paper.prior)
+    assert model.likelihoods_.shape == (2, 4, k + 1)
+    np.testing.assert_allclose(model.likelihoods_.sum(axis=2), 1.0)
+
+
+def shares(X, Y, asked, k, own=False):
+    rows = [Y[nearest(X, x, k, own=i if own else None)].mean(axis=0) for i, x in enumerate(asked)]
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("features", [False, True])
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+def test_iblr_is_a_regression_on_shares(rng, features, storage):
+    X, Y = make_data(rng)
+    asked = rng.normal(size=(25, 3))
+    inputs, new = shares(X, Y, X, 5, own=True), shares(X, Y, asked, 5)
+    if features:
+        inputs, new = np.hstack([X, inputs]), np.hstack([asked, new])
+    model = IBLR(5, features=features, C=2.0, tol=1e-10).fit(storage(X), Y)
+    found = model.predict_proba(storage(asked))
+    for j in range(Y.shape[1]):
+        regression = LogisticRegression(C=2.0, tol=1e-10, solver="newton-cg", max_iter=1000)
+        expected = regression.fit(inputs, Y[:, j]).predict_proba(new)[:, 1]
+        np.testing.assert_allclose(found[:, j], expected, atol=1e-6)
+    assert model.C_.tolist() == [2.0] * 4
+
+
+def test_iblr_chooses_c_for_each_label(rng):
+    X, Y = make_data(rng, n_rows=120)
+    Y[:, 0] = rng.integers(0, 2, size=120)  # noise wants a strong penalty
+    model = IBLR(C=(0.01, 1.0, 100.0), random_state=0).fit(X, Y)
+    assert model.C_[0] == 0.01
+    assert model.C_.max() > 0.01
+
+
+# ------------------------------------------------------------------- more than two values
+
+
+def test_two_values_are_two_values(rng):
+    """One value against the rest, scaled to sum to one, is the binary method for two values."""
+    X, Y = make_data(rng)
+    third = np.zeros((60, 1), dtype=int)
+    third[:2] = [[1], [2]]
+    words = np.array(["no", "yes"])[Y]
+    by_words = MLkNN(5).fit(X, words).predict_proba(X)
+    np.testing.assert_allclose(by_words, MLkNN(5).fit(X, Y).predict_proba(X))
+    several = MLkNN(5).fit(X, np.hstack([Y, third])).predict_proba(X)
+    for j in range(4):
+        np.testing.assert_allclose(several[j][:, 1], by_words[:, j])
+    assert several[4].shape == (60, 3)
+
+
+def test_values_are_learned_one_against_the_rest(rng):
+    X = rng.normal(size=(80, 2))
+    values = rng.integers(0, 3, size=(80, 1)) + (X[:, :1] > 0)
+    one_hot = (values == np.arange(4)).astype(int)
+    each = MLkNN(5).fit(X, one_hot).predict_proba(X)
+    found = MLkNN(5).fit(X, values).joint(X).marginal_tables()[0]
+    np.testing.assert_allclose(found, each / each.sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("model", [MLkNN(5), IBLR(5, C=1.0)])
+def test_a_variable_without_variation_is_certain(rng, model):
+    X, Y = make_data(rng)
+    Y = np.hstack([Y + 1, np.full((60, 1), 7)])
+    tables = model.fit(X, Y).joint(X[:4]).marginal_tables()
+    np.testing.assert_allclose(tables[4], 1.0)
+
+
+# --------------------------------------------------------------------------- neighbours
+
+
+def neighbours_of(X, k=3, seed=0, metric="euclidean", algorithm="auto", **data):
+    codes = np.zeros((X.shape[0], 1), dtype=np.int32)
+    settings = NeighbourSettings(k, metric, None, algorithm, None, seed)
+    return Neighbours(TrainingData(X, codes, (2,)), settings)
+
+
+@pytest.mark.parametrize("algorithm", ["brute", "kd_tree"])
+def test_a_row_is_not_its_own_neighbour_but_its_twin_is(rng, algorithm):
+    X = np.repeat(rng.normal(size=(10, 20)) * 1e3, 2, axis=0)
+    found = neighbours_of(X, k=1, algorithm=algorithm).indices(X, np.arange(20))
+    np.testing.assert_array_equal(found[:, 0], np.arange(20) ^ 1)
+
+
+@pytest.mark.parametrize("algorithm", ["brute", "kd_tree"])
+@pytest.mark.parametrize("n_copies", [4, 40])
+def test_ties_are_broken_by_the_seed(rng, n_copies, algorithm):
+    """Copies of a row compete for two places: the seed alone says which win."""
+    near, copied = rng.normal(size=(1, 30)), rng.normal(size=(1, 30)) + 5
+    X = np.vstack([near, np.repeat(copied, n_copies, axis=0), rng.normal(size=(9, 30)) + 30])
+    asked, nobody = near + 0.01, np.array([-1])
+
+    def chosen(seed):
+        search = neighbours_of(X, k=3, seed=seed, algorithm=algorithm)
+        return sorted(search.indices(asked, nobody)[0].tolist())
+
+    found = [chosen(seed) for seed in range(20)]
+    assert all(rows[0] == 0 and rows[-1] <= n_copies for rows in found)
+    winners = {row for rows in found for row in rows[1:]}
+    assert len(winners) >= min(n_copies, 15)
+    assert chosen(19) == found[-1]
+
+
+def test_dense_and_sparse_rows_have_the_same_neighbours(rng):
+    X = rng.integers(0, 2, size=(50, 6)).astype(float)  # full of ties
+    own = np.arange(50)
+    dense = neighbours_of(X).indices(X, own)
+    for search, rows in [
+        (neighbours_of(sp.csr_array(X)), sp.csr_array(X)),
+        (neighbours_of(X), sp.csr_array(X)),
+        (neighbours_of(sp.csr_array(X)), X),
+    ]:
+        np.testing.assert_array_equal(np.sort(search.indices(rows, own)), np.sort(dense))
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "cosine", lambda a, b: np.abs(a - b).max()])
+def test_other_metrics(rng, metric):
+    X, Y = make_data(rng)
+    model = MLkNN(5, metric=metric).fit(X, Y)
+    assert model.predict_proba(X).shape == (60, 4)
+    other = MLkNN(5).fit(X, Y).predict_proba(X)
+    assert not np.allclose(model.predict_proba(X), other)
+
+
+def test_metric_parameters(rng):
+    X, Y = make_data(rng)
+    power = MLkNN(5, metric="minkowski", metric_params={"p": 1}).fit(X, Y)
+    expected = MLkNN(5, metric="manhattan").fit(X, Y).predict_proba(X)
+    np.testing.assert_allclose(power.predict_proba(X), expected)
+
+
+def test_rows_in_chunks_count_alike(rng, monkeypatch):
+    X, Y = make_data(rng)
+    whole = MLkNN(5).fit(X, Y).predict_proba(X)
+    monkeypatch.setattr("colabel.models.neighbours.neighbours._ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("colabel.models.neighbours.neighbours._ENTRIES_AT_ONCE", 20)
+    np.testing.assert_array_equal(MLkNN(5).fit(X, Y).predict_proba(X), whole)
+
+
+@pytest.mark.parametrize("model", [MLkNN(), IBLR(C=1.0)])
+def test_fewer_rows_than_neighbours(rng, model):
+    X, Y = make_data(rng, n_rows=6)
+    assert model.fit(X, Y).k_ == 5
+    assert model.predict(X).shape == (6, 4)
+    alone = model.fit(X[:1], Y[:1])
+    assert alone.k_ == 0
+    assert alone.predict_proba(X).shape == (6, 4)
+
+
+# ----------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("model", [MLkNN(), IBLR()])
+def test_missing_labels_are_refused(rng, model):
+    X, Y = make_data(rng)
+    Y = Y.astype(float)
+    Y[3, 1] = np.nan
+    with pytest.raises(ValueError, match=r"label 1 of row 3 is missing \(1 entries in all\)"):
+        model.fit(X, Y)
+
+
+@pytest.mark.parametrize("model", [MLkNN(), IBLR()])
+def test_rows_have_no_weights(rng, model):
+    X, Y = make_data(rng)
+    with pytest.raises(TypeError, match="sample_weight"):
+        model.fit(X, Y, sample_weight=np.ones(60))
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (MLkNN(k=0), "k=0 must be a whole number"),
+        (MLkNN(k=2.5), "k=2.5 must be a whole number"),
+        (MLkNN(smoothing=0.0), "smoothing=0.0 must be positive"),
+        (MLkNN(metric="precomputed"), "'precomputed' is not supported"),
+        (IBLR(k=-1), "k=-1 must be"),
+        (IBLR(C=-1.0), "C=-1.0 must be"),
+        (IBLR(decision="best"), "no decision for the loss 'best'"),
+    ],
+)
+def test_wrong_parameters(rng, model, message):
+    X, Y = make_data(rng)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y)
+
+
+def test_in_a_pipeline_and_a_grid(rng):
+    X, Y = make_data(rng)
+    search = GridSearchCV(make_pipeline(StandardScaler(), MLkNN()), {"mlknn__k": [3, 8]}, cv=2)
+    assert search.fit(X, Y).best_params_["mlknn__k"] in (3, 8)
+
+
+@pytest.mark.parametrize("decision", ["f1", "jaccard"])
+def test_estimators_decide_for_f1_and_jaccard(rng, decision):
+    X, Y = make_data(rng)
+    cautious = MLkNN(5, random_state=0).fit(X, Y).predict(X)
+    bold = MLkNN(5, random_state=0, decision=decision).fit(X, Y).predict(X)
+    assert bold.shape == Y.shape
+    assert bold.sum() > cautious.sum()
