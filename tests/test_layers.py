@@ -39,24 +39,9 @@ HELPERS = {"_version": "core"}
 # longer needed fails the test too, so that the list only shrinks.
 OPEN_WALLS = frozenset(
     {
-        ("colabel.datasets._openml", "colabel.datasets.readers._arff_header"),
-        ("colabel.datasets._openml", "colabel.datasets.readers._encode"),
-        ("colabel.datasets._openml", "colabel.datasets.readers._table"),
-        ("colabel.datasets._openml", "colabel.datasets.readers._text"),
-        ("colabel.datasets.loading", "colabel.datasets.readers._text"),
-        ("colabel.experiments.graphs", "colabel.models._label_arcs"),
-        ("colabel.learn.crf.features", "colabel.learn.glm._kernels"),
-        ("colabel.report.learned_graph", "colabel.models._label_arcs"),
         ("colabel.saving._trusted", "colabel.models._cdn_conditionals"),
         ("colabel.saving._trusted", "colabel.models._chain_learning"),
         ("colabel.saving._trusted", "colabel.models._scores"),
-        ("colabel.tables._arff_source", "colabel.datasets.readers._arff_header"),
-        ("colabel.tables._arff_source", "colabel.datasets.readers._arff_rows"),
-        ("colabel.tables._arff_source", "colabel.datasets.readers._encode"),
-        ("colabel.tables._arff_source", "colabel.datasets.readers._text"),
-        ("colabel.tables._csv_source", "colabel.datasets.readers._text"),
-        ("colabel.tables._parquet_source", "colabel.datasets.readers._table"),
-        ("colabel.tables.reading", "colabel.datasets.readers._text"),
     }
 )
 # skops is always there, but slow to import.

@@ -21,7 +21,8 @@ from tests.report.html_page import Page
 def data(tmp_path_factory):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
-    Y = (X @ [[2, 1], [0, 2]] + rng.normal(size=(60, 2)) > 0).astype(int)
+    Y = (X @ [[2, 0], [0, 0]] + rng.normal(size=(60, 2)) > 0).astype(int)
+    Y[:, 1] = np.where(rng.random(60) < 0.9, Y[:, 0], Y[:, 1])  # a tree has an arc to show
     file = tmp_path_factory.mktemp("report") / "a & b <c>.csv"
     lines = [f"{u:.3f},{v:.3f},{a},{b}" for (u, v), (a, b) in zip(X, Y, strict=True)]
     file.write_text("u,<script>alert(1)</script>,<b>a</b>,b\n" + "\n".join(lines) + "\n")

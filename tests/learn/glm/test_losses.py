@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from scipy.special import log_expit, log_softmax
 
 from colabel.learn.glm import Logistic, Softmax, loss_for
-from colabel.learn.glm._kernels import _moved_scores
+from colabel.learn.glm._kernels import _move_and_decay
 
 LOSSES = {"logistic": Logistic(), "softmax3": Softmax(3), "softmax5": Softmax(5)}
 
@@ -30,10 +32,21 @@ def problem(rng, loss, n_tasks=3, n_rows=7):
     return scores, targets
 
 
-def at(loss, scores, targets, weight):
-    """The loss at some scores, without a step."""
-    still = np.zeros(len(scores))
-    return loss.terms(scores, np.zeros_like(scores), still, targets, weight)
+class Terms(NamedTuple):
+    """Sums of a pass over the rows, and the residuals (T, K, n) it left."""
+
+    value: np.ndarray
+    curvature: np.ndarray
+    absolute: np.ndarray
+    residual: np.ndarray
+
+
+def at(loss, scores, targets, weight, change=None, length=None):
+    """The loss at some scores, after a step if there is one."""
+    residual = np.full_like(scores, np.nan)
+    change = np.zeros_like(scores) if change is None else change
+    length = np.zeros(len(scores)) if length is None else length
+    return Terms(*loss.move(scores.copy(), change, length, targets, weight, residual), residual)
 
 
 def test_value_is_the_weighted_log_loss_of_the_tasks_rows(rng, loss, weight):
@@ -62,7 +75,7 @@ def test_residual_is_the_derivative_of_the_value(rng, loss, weight):
             )
 
 
-def test_bend_is_the_second_derivative_along_a_change(rng, loss, weight):
+def test_along_is_the_second_derivative_along_a_change(rng, loss, weight):
     scores, targets = problem(rng, loss)
     change = rng.normal(size=scores.shape)
     terms = at(loss, scores, targets, weight)
@@ -71,24 +84,42 @@ def test_bend_is_the_second_derivative_along_a_change(rng, loss, weight):
         np.sum(at(loss, scores + s * change, targets, weight).residual * change, axis=(1, 2))
         for s in (-step, step)
     ]
+    curvature, largest = loss.along(terms.residual, change, targets, weight)
     np.testing.assert_allclose(
-        loss.bend(terms.curvature, change),
-        (slopes[1] - slopes[0]) / (2 * step),
-        rtol=1e-6,
-        atol=1e-8,
+        curvature, (slopes[1] - slopes[0]) / (2 * step), rtol=1e-6, atol=1e-8
     )
+    np.testing.assert_array_equal(largest, np.abs(change).max(axis=(1, 2)))
 
 
-def test_mean_curvature_is_the_diagonal_second_derivative(rng, loss, weight):
+def test_curvature_is_the_sum_of_the_diagonal_second_derivatives(rng, loss, weight):
     scores, targets = problem(rng, loss)
     terms = at(loss, scores, targets, weight)
-    total = 7.0 if weight is None else weight.sum()
     for k in range(loss.n_scores):
         along = np.zeros_like(scores)
         along[:, k] = 1.0
-        np.testing.assert_allclose(
-            terms.mean_curvature[:, k], loss.bend(terms.curvature, along) / total, rtol=1e-10
-        )
+        expected, _ = loss.along(terms.residual, along, targets, weight)
+        np.testing.assert_allclose(terms.curvature[:, k], expected, rtol=1e-10)
+
+
+def test_absolute_residuals_are_summed(rng, loss, weight):
+    scores, targets = problem(rng, loss)
+    terms = at(loss, scores, targets, weight)
+    np.testing.assert_allclose(terms.absolute, np.abs(terms.residual).sum(axis=2), rtol=1e-12)
+
+
+def test_rows_of_weight_zero_contribute_nothing(rng, loss):
+    scores, targets = problem(rng, loss)
+    weight = np.array([1.0, 2.0, 0.0, 0.5, 0.0, 1.0, 1.0])
+    terms, change = at(loss, scores, targets, weight), rng.normal(size=scores.shape)
+    kept = np.flatnonzero(weight)
+    alone = at(loss, scores[..., kept], targets[:, kept], weight[kept])
+    assert (terms.residual[..., weight == 0] == 0).all()
+    np.testing.assert_allclose(terms.value, alone.value, rtol=1e-12)
+    curvature, _ = loss.along(terms.residual, change, targets, weight)
+    expected, _ = loss.along(
+        alone.residual, change[..., kept].copy(), targets[:, kept].copy(), weight[kept]
+    )
+    np.testing.assert_allclose(curvature, expected, rtol=1e-12)
 
 
 def test_rows_outside_a_task_contribute_nothing(rng, loss, weight):
@@ -98,13 +129,13 @@ def test_rows_outside_a_task_contribute_nothing(rng, loss, weight):
     there = at(loss, np.where(outside, 99.0, scores), targets, weight)
     assert (here.residual[outside] == 0).all()
     np.testing.assert_array_equal(here.value, there.value)
-    np.testing.assert_array_equal(here.mean_curvature, there.mean_curvature)
+    np.testing.assert_array_equal(here.curvature, there.curvature)
 
 
 def test_a_step_equals_the_loss_at_the_moved_scores(rng, loss, weight):
     scores, targets = problem(rng, loss)
     change, length = rng.normal(size=scores.shape), np.array([0.0, 0.5, -2.0])
-    stepped = loss.terms(scores, change, length, targets, weight)
+    stepped = at(loss, scores, targets, weight, change, length)
     direct = at(loss, scores + length[:, None, None] * change, targets, weight)
     for part, expected in zip(stepped, direct, strict=True):
         np.testing.assert_allclose(part, expected, rtol=1e-12, atol=1e-14)
@@ -162,8 +193,8 @@ def test_inlined_exponential_is_accurate(rng):
             [0.0, -0.0],
         ]
     )
-    moved, decay = np.empty_like(scores), np.empty_like(scores)
-    _moved_scores(scores, np.zeros_like(scores), 0.0, moved, decay)
+    moved, decay = scores.copy(), np.empty_like(scores)
+    _move_and_decay(moved, np.zeros_like(scores), 0.0, decay)
     np.testing.assert_array_equal(moved, scores)
     exact = np.exp(-np.abs(scores))
     assert np.abs(decay / exact - 1.0).max() <= 1e-15
@@ -172,8 +203,8 @@ def test_inlined_exponential_is_accurate(rng):
 
 def test_inlined_exponential_ends_near_zero():
     scores = np.array([709.0, 745.0, 1e4, 1e308])
-    moved, decay = np.empty(4), np.empty(4)
-    _moved_scores(scores, np.zeros(4), 0.0, moved, decay)
+    decay = np.empty(4)
+    _move_and_decay(scores, np.zeros(4), 0.0, decay)
     assert ((decay >= 0) & (decay < 1e-307)).all()
 
 
