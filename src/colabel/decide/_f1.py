@@ -8,11 +8,13 @@ from typing import ClassVar
 import numpy as np
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.schema import stored
 from colabel.decide._chunks import by_chunks
 from colabel.joint import Joint
 from colabel.joint.sizes import SizeMarginals, require_zero_one
 
 
+@stored("f1")
 @dataclass(frozen=True)
 class F1:
     r"""Maximise the expected F1 of a row's labels, by the general F-measure maximiser.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.schema import stored
 from colabel.decide._chunks import by_chunks
 from colabel.decide._f1 import best_of_each_size, pick
 from colabel.joint import Joint
@@ -24,6 +25,7 @@ from colabel.joint.sizes import (
 _N_BEST = 10  # most probable vectors among the candidates
 
 
+@stored("jaccard")
 @dataclass(frozen=True)
 class Jaccard:
     r"""Maximise the expected overlap of a row's labels with the announced ones.

@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from colabel.core.arrays import Codes
+from colabel.core.schema import stored
 from colabel.joint import Joint
 
 
@@ -21,6 +22,7 @@ class Decision(Protocol):
         ...
 
 
+@stored("subset")
 @dataclass(frozen=True)
 class Subset:
     """Minimise the expected subset 0/1 loss, 1[y != h]: announce the most probable vector.
@@ -38,6 +40,7 @@ class Subset:
         return joint.mode_codes()
 
 
+@stored("hamming")
 @dataclass(frozen=True)
 class Hamming:
     """Minimise the expected Hamming loss, mean_i 1[y_i != h_i]: each label's own best value.

@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.schema import Real, Whole, stored
 from colabel.joint import _chain_prefixes as grown
 from colabel.joint._chain_draws import draw_vectors, shared_uniforms
 from colabel.joint._chain_grid import alike, grid
@@ -57,6 +58,7 @@ class ChainSearch(Protocol):
         ...
 
 
+@stored("beam-search", width=Whole(1, 10**5))
 @dataclass(frozen=True)
 class BeamSearch:
     """Keep the `width` most probable prefixes of every length (Kumar et al., 2013).
@@ -104,6 +106,7 @@ def _beam(links: Links, known: Codes, rows: Indices, width: int) -> Prefixes:
     return prefixes
 
 
+@stored("branch-and-bound")
 @dataclass(frozen=True)
 class BranchAndBound:
     """Drop every prefix less probable than the best vectors seen so far: exact.
@@ -184,6 +187,7 @@ def _warn_of_cut(n_cut: int, limit: int) -> None:
         )
 
 
+@stored("epsilon-search", epsilon=Real(0.0, 1.0))
 @dataclass(frozen=True)
 class EpsilonSearch:
     """Explore the prefixes whose probability exceeds epsilon (Dembczynski et al., 2012).
@@ -258,6 +262,7 @@ def _greedy_step(prefixes: Prefixes, table: Array) -> Prefixes:
     return prefixes.extend(every, value, table[every, value])
 
 
+@stored("exhaustive")
 @dataclass(frozen=True)
 class Exhaustive:
     """Write out every label vector, shared prefixes once; exact, for few labels.
@@ -293,6 +298,7 @@ class Exhaustive:
         return grown.joined(found)
 
 
+@stored("monte-carlo", n_samples=Whole(1, 10**6))
 @dataclass(frozen=True)
 class MonteCarlo:
     """Draw label vectors along the chain and keep the most probable (Read et al., 2014).

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.schema import Many, Numbers, Positions, Whole, stored
 from colabel.labels import MISSING
 from colabel.learn.feature_arcs import label_state
 from colabel.learn.lds.em import LabelledCounts
@@ -16,6 +17,12 @@ from colabel.learn.lds.sets import FeatureColumns
 __all__ = ["EnsembleTables", "FeatureFactor", "ensemble_tables"]
 
 
+@stored(
+    "feature-factor",
+    parents=Many(Whole()),
+    features=Positions("m", below=2**53),
+    log_tables=Many(Numbers("_ _"), "m"),
+)
 class FeatureFactor(NamedTuple):
     """All features with the same parents.
 

@@ -15,6 +15,20 @@ from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array, Indices, is_sparse
 from colabel.core.progress import progress_bar
+from colabel.core.schema import (
+    Dims,
+    Distributions,
+    Estimator,
+    Fields,
+    Many,
+    Maybe,
+    Part,
+    Positions,
+    Values,
+    bind,
+    refuse_unless,
+    stored,
+)
 from colabel.labels import MISSING
 from colabel.learn.conditional import Folds, HeldOutScores, RowGroup, TrainingData
 
@@ -23,6 +37,25 @@ Result = TypeVar("Result")
 _SMALLEST_PROBABILITY = 1e-12
 
 
+def _check_model(fields: Fields, dims: Dims) -> None:
+    estimator, seen = fields["estimator"], fields["seen"]
+    refuse_unless((np.diff(seen) > 0).all(), "the codes an estimator has seen do not ascend")
+    if estimator is not None and "k" in estimator.dims:
+        bind(estimator.dims, "k", len(seen), "the classes of an estimator")
+
+
+def _check_models(fields: Fields, dims: Dims) -> None:
+    dims["sizes"] = tuple(model.dims["c"] for model in fields["models"])
+
+
+@stored(
+    "estimator-model",
+    check=_check_model,
+    frequency=Distributions("c"),
+    seen=Positions("_", below="c"),
+    estimator=Maybe(Estimator()),
+    allowed=Maybe(Values("_")),
+)
 @dataclass(frozen=True)
 class EstimatorModel:
     """One fitted classifier of a variable with `n_classes` values.
@@ -51,6 +84,7 @@ class EstimatorModel:
         return np.log(prob)
 
 
+@stored("estimator-models", check=_check_models, models=Many(Part("estimator-model"), "m"))
 @dataclass(frozen=True)
 class EstimatorModels:
     """Fitted classifiers in the order of the groups' targets."""

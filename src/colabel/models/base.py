@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Codes
+from colabel.core.schema import Anything, Kind, Many, Maybe, Numbers, Part, Text, Values, Whole
 from colabel.decide import Decision, decide, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
@@ -45,6 +46,17 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
         Only where X had string column names.
     """
 
+    # what every fitted model holds: d labels of some sizes, p features
+    stored_fields: ClassVar[Mapping[str, Kind]] = {
+        "label_space_": Part("label-space", d="d", sizes="sizes"),
+        "label_names_": Many(Text(), "d"),
+        "classes_": Anything(),
+        "n_features_in_": Whole(1, size="p"),
+        "feature_names_in_": Maybe(Values("p")),
+        "n_jobs": Maybe(Whole(-1024, 1024)),
+        "n_iter_": Maybe(Whole()),
+        "C_": Maybe(Numbers("d", 0.0)),
+    }
     random_state: Any
 
     @abstractmethod

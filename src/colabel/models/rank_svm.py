@@ -15,6 +15,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes, is_sparse
 from colabel.core.progress import progress_bar
+from colabel.core.schema import (
+    Dims,
+    Fields,
+    Matrix,
+    Maybe,
+    Numbers,
+    OneOf,
+    Real,
+    Whole,
+    bind,
+    refuse_unless,
+    stored,
+)
 from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.learn.ranking import (
     KernelRows,
@@ -31,6 +44,27 @@ from colabel.models.base import LabelClassifier
 _KERNELS = ("linear", "rbf", "poly")
 
 
+def _check_scores(fields: Fields, dims: Dims) -> None:
+    bind(dims, "m", 2 if dims["d"] == 1 else dims["d"], "threshold_")
+    wanted = ("coef_",) if fields["kernel"] == "linear" else ("dual_coef_", "support_vectors_")
+    lost = [name for name in wanted if name not in fields]
+    refuse_unless(not lost, f"it has lost its {', '.join(lost)}")
+
+
+@stored(
+    "rank-svm",
+    check=_check_scores,
+    kernel=OneOf(*_KERNELS),
+    threshold_=Numbers("m+1"),
+    intercept_=Numbers("m"),
+    coef_=Maybe(Numbers("m p")),
+    dual_coef_=Maybe(Numbers("s m")),
+    support_vectors_=Maybe(Matrix("s p")),
+    gamma_=Maybe(Real(0.0)),
+    degree=Whole(1, 100),
+    objective_=Real(),
+    duality_gap_=Real(),
+)
 class RankSVM(LabelClassifier):
     r"""Support vector machine that ranks the labels of a row, with a learned cut [1]_.
 

@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Array, Codes, is_sparse
+from colabel.core.schema import Dims, Estimator, Fields, Maybe, Numbers, Whole, bind, stored
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData
@@ -36,6 +37,25 @@ def _has_joint(model: ThresholdedClassifier) -> bool:
     )
 
 
+def _check_inner(fields: Fields, dims: Dims) -> None:
+    inner = fields["estimator_"].dims
+    for name in ("sizes", "p"):
+        if name in inner and name in dims:
+            bind(dims, name, inner[name], "estimator_")
+
+
+@stored(
+    "thresholded-classifier",
+    check=_check_inner,
+    **{
+        **JointClassifier.stored_fields,
+        "n_features_in_": Maybe(Whole(1, size="p")),
+    },
+    estimator=Estimator(fitted=False),
+    estimator_=Estimator(),
+    thresholds_=Numbers("d", 0.0, 1.0),
+    held_out_f1_=Numbers("d", 0.0, 1.0),
+)
 class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     r"""A classifier that announces a label where its probability exceeds the label's threshold.
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Targets
+from colabel.core.schema import Dims, Fields, Numbers, Values, Whole, refuse_unless, stored
 from colabel.learn.glm.batch import Batch, Memory, Solution
 from colabel.learn.glm.degenerate import ClassSupport, class_support, shut_scores, with_floor
 from colabel.learn.glm.design import DesignBlock
@@ -41,6 +42,21 @@ class Tasks:
     allowed: NDArray[np.bool_] | None = None
 
 
+def _check_tasks(fields: Fields, dims: Dims) -> None:
+    kept = fields["floor"].sum(axis=1)
+    refuse_unless((kept <= 1.0).all(), "floor holds more probability than there is")
+    scores = 1 if dims["c"] == 2 else dims["c"]
+    refuse_unless(dims["k"] == scores, "coef does not fit the number of classes")
+
+
+@stored(
+    "linear-tasks",
+    check=_check_tasks,
+    coef=Numbers("t k q"),
+    floor=Numbers("t c", 0.0, 1.0),
+    converged=Values("t"),
+    n_iter=Whole(),
+)
 @dataclass(frozen=True)
 class FittedTasks:
     """Linear models of T tasks.

@@ -10,8 +10,29 @@ from functools import cached_property
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.schema import Dims, Fields, Many, Whole, refuse_cycles, refuse_unless, stored
 
 
+def _check_sets(fields: Fields, dims: Dims) -> None:
+    sizes, parents = fields["cardinalities"], fields["parents"]
+    for label, above in enumerate(parents):
+        ascending = list(above) == sorted(set(above)) and label not in above
+        refuse_unless(ascending and all(i < dims["d"] for i in above), "parents are damaged")
+    refuse_cycles(parents)
+    states = [math.prod(sizes[i] for i in (*above, k)) for k, above in enumerate(parents)]
+    dims["sizes"], dims["states"], dims["S"] = tuple(sizes), tuple(states), max(states)
+
+
+def _check_columns(fields: Fields, dims: Dims) -> None:
+    dims["values"], dims["C"] = tuple(fields["n_values"]), sum(fields["n_values"])
+
+
+@stored(
+    "label-sets",
+    check=_check_sets,
+    parents=Many(Many(Whole()), "d"),
+    cardinalities=Many(Whole(1, 2**31), "d"),
+)
 @dataclass(frozen=True)
 class DependencySets:
     """One set of labels per label: LS_k holds label k and its parents in the network.
@@ -84,6 +105,7 @@ class DependencySets:
         return grid.T.astype(np.int32)
 
 
+@stored("feature-columns", check=_check_columns, n_values=Many(Whole(1, 2**31), "p"))
 @dataclass(frozen=True)
 class FeatureColumns:
     """Discrete features as columns: value v of feature j has the column first[j] + v.
