@@ -45,6 +45,7 @@ _KERNELS = ("linear", "rbf", "poly")
 
 
 def _check_scores(fields: Fields, dims: Dims) -> None:
+    refuse_unless(set(dims["sizes"]) == {2}, "a label has not two values")
     bind(dims, "m", 2 if dims["d"] == 1 else dims["d"], "threshold_")
     wanted = ("coef_",) if fields["kernel"] == "linear" else ("dual_coef_", "support_vectors_")
     lost = [name for name in wanted if name not in fields]

@@ -20,7 +20,17 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Array, Codes, is_sparse
-from colabel.core.schema import Dims, Estimator, Fields, Maybe, Numbers, Whole, bind, stored
+from colabel.core.schema import (
+    Dims,
+    Estimator,
+    Fields,
+    Maybe,
+    Numbers,
+    Whole,
+    bind,
+    refuse_unless,
+    stored,
+)
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData
@@ -38,6 +48,7 @@ def _has_joint(model: ThresholdedClassifier) -> bool:
 
 
 def _check_inner(fields: Fields, dims: Dims) -> None:
+    refuse_unless(set(dims["sizes"]) == {2}, "a label has not two values")
     inner = fields["estimator_"].dims
     for name in ("sizes", "p"):
         if name in inner and name in dims:

@@ -7,6 +7,7 @@ open files or are patterns that take for ever.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Standa
 from sklearn.svm import LinearSVC
 
 from colabel.core.schema import (
+    LARGEST,
     Anything,
     Dims,
     Fields,
@@ -29,9 +31,11 @@ from colabel.core.schema import (
     Node,
     Numbers,
     OneOf,
+    OrNone,
     Positions,
     Real,
     Record,
+    Setting,
     Text,
     Values,
     Whole,
@@ -40,6 +44,13 @@ from colabel.core.schema import (
 )
 
 _ANY = Maybe(Anything())
+
+
+def _numbers(shape: str, low: float = -LARGEST, high: float = LARGEST) -> Kind:
+    """Numbers of either precision: scikit-learn keeps that of its rows."""
+    return Numbers(shape, low, high, ("float64", "float32"))
+
+
 _WIDTH: dict[str, Kind] = {
     "n_features_in_": Whole(size="p"),
     "feature_names_in_": Maybe(Values("p")),
@@ -52,14 +63,22 @@ class _Intercept:
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
         if isinstance(value, np.ndarray) or value != 0.0:
-            Numbers("scores").check(value, dims, where)
+            _numbers("scores").check(value, dims, where)
+
+
+def _declare(cls: type, tag: str, fields: dict[str, Kind], check: Any = None) -> None:
+    """Declare an estimator whose parameters are plain, but for a few that are not."""
+    names = ("priors", "class_prior", "class_weight", "feature_range")
+    accepted = inspect.signature(cls).parameters
+    wider: dict[str, Kind] = {name: Anything() for name in names if name in accepted}
+    declare(cls, tag, {**fields, **wider}, check, others=Setting())
 
 
 def _linear(*others: str) -> dict[str, Kind]:
     """Fields of a linear classifier: one row of coefficients for two classes, else one a class."""
     fitted: dict[str, Kind] = {
         **_CLASSES,
-        "coef_": Numbers("scores p"),
+        "coef_": _numbers("scores p"),
         "intercept_": _Intercept(),
     }
     return {**fitted, **dict.fromkeys(others, _ANY)}
@@ -75,10 +94,10 @@ def _bayes(**fitted: Kind) -> dict[str, Kind]:
 
 
 _COUNTED: dict[str, Kind] = {
-    "class_count_": Numbers("k", low=0),
-    "feature_count_": Numbers("k p", low=0),
-    "class_log_prior_": Numbers("k", high=1e-9),
-    "feature_log_prob_": Numbers("k p"),
+    "class_count_": _numbers("k", low=0),
+    "feature_count_": _numbers("k p", low=0),
+    "class_log_prior_": _numbers("k", high=1e-9),
+    "feature_log_prob_": _numbers("k p"),
 }
 
 
@@ -98,57 +117,72 @@ def _declare_estimators() -> None:
         (LogisticRegression, ("n_iter_", "l1_ratio_", "C_")),
         (LinearSVC, ("n_iter_",)),
     ):
-        declare(cls, f"sklearn.{cls.__name__}", _linear(*more), _check_linear)
-    positive = Numbers("k p", low=1e-300)
+        _declare(cls, f"sklearn.{cls.__name__}", _linear(*more), _check_linear)
+    positive = _numbers("k p", low=1e-300)
     counts = _bayes(
-        class_count_=Numbers("k", low=0),
-        class_prior_=Numbers("k", 0.0, 1.0),
-        theta_=Numbers("k p"),
+        class_count_=_numbers("k", low=0),
+        class_prior_=_numbers("k", 0.0, 1.0),
+        theta_=_numbers("k p"),
         var_=positive,
         epsilon_=Real(0.0),
     )
-    declare(GaussianNB, "sklearn.GaussianNB", counts)
+    _declare(GaussianNB, "sklearn.GaussianNB", counts)
     for cls in (BernoulliNB, MultinomialNB):
-        declare(cls, f"sklearn.{cls.__name__}", _bayes(**_COUNTED))
-    complement = _bayes(**_COUNTED, feature_all_=Numbers("p", low=0))
-    declare(ComplementNB, "sklearn.ComplementNB", complement)
+        _declare(cls, f"sklearn.{cls.__name__}", _bayes(**_COUNTED))
+    complement = _bayes(**_COUNTED, feature_all_=_numbers("p", low=0))
+    _declare(ComplementNB, "sklearn.ComplementNB", complement)
     dummy = _bayes(
         n_classes_=Whole(1),
         n_outputs_=OneOf(1),
-        class_prior_=Numbers("k", 0.0, 1.0),
+        class_prior_=_numbers("k", 0.0, 1.0),
         sparse_output_=OneOf(False),
         _strategy=Text(),
     )
-    declare(DummyClassifier, "sklearn.DummyClassifier", dummy)
+    _declare(DummyClassifier, "sklearn.DummyClassifier", dummy)
 
 
 def _declare_transformers() -> None:
-    columns: dict[str, Kind] = {
-        name: Maybe(Numbers("p"))
-        for name in (
-            "mean_", "var_", "scale_", "min_", "data_min_", "data_max_", "data_range_", "max_abs_",
-            "variances_",
-        )
-    }  # fmt: skip
-    seen = Maybe(Anything())
-    for cls in (StandardScaler, MinMaxScaler, MaxAbsScaler, Normalizer, VarianceThreshold):
-        fields = {**_WIDTH, **columns, "n_samples_seen_": seen}
-        declare(cls, f"sklearn.{cls.__name__}", fields)
+    column = _numbers("p")
+    scalers: dict[type, dict[str, Kind]] = {
+        StandardScaler: {
+            "mean_": OrNone(column),
+            "scale_": OrNone(_numbers("p", low=1e-300)),
+            "var_": OrNone(column),
+            "n_samples_seen_": Anything(),
+        },
+        MinMaxScaler: {
+            "min_": column,
+            "scale_": column,
+            "data_min_": column,
+            "data_max_": column,
+            "data_range_": column,
+            "n_samples_seen_": Anything(),
+        },
+        MaxAbsScaler: {
+            "scale_": _numbers("p", low=1e-300),
+            "max_abs_": column,
+            "n_samples_seen_": Anything(),
+        },
+        Normalizer: {"norm": OneOf("l1", "l2", "max")},
+        VarianceThreshold: {"variances_": column, "threshold": Real(0.0)},
+    }
+    for cls, fields in scalers.items():
+        _declare(cls, f"sklearn.{cls.__name__}", {**_WIDTH, **fields})
     spectrum: dict[str, Kind] = {
         **_WIDTH,
-        "components_": Numbers("q p"),
-        "mean_": Maybe(Numbers("p")),
+        "components_": _numbers("q p"),
+        "mean_": Maybe(_numbers("p")),
         **{
-            name: Maybe(Numbers("q"))
+            name: Maybe(_numbers("q"))
             for name in ("explained_variance_", "explained_variance_ratio_", "singular_values_")
         },
         "noise_variance_": Maybe(Real(0.0)),
         "n_components_": Maybe(Whole(size="q")),
-        "n_samples_": seen,
-        "_fit_svd_solver": seen,
+        "n_samples_": Maybe(Anything()),
+        "_fit_svd_solver": Maybe(Anything()),
     }
     for cls in (PCA, TruncatedSVD):
-        declare(cls, f"sklearn.{cls.__name__}", spectrum)
+        _declare(cls, f"sklearn.{cls.__name__}", spectrum)
     pipeline: dict[str, Kind] = {
         "steps": Many(Record(Text(), Maybe(Anything()))),
         "memory": OneOf(None),

@@ -33,6 +33,7 @@ from colabel.core.schema import (
     stored,
 )
 
+_FARTHEST = 1e300  # a number from which differences and quotients can still be taken
 _MOST_CATEGORIES = 100  # of a column; rarer ones share a column
 _MOST_WORDS = 10_000  # of a text column
 
@@ -47,10 +48,10 @@ def _check_numbers(fields: Fields, dims: Dims) -> None:
 @stored(
     "number-table",
     check=_check_numbers,
-    fill=Numbers("columns", -np.inf, np.inf),
+    fill=Numbers("columns", -_FARTHEST, _FARTHEST),
     flagged=Positions("_", below="columns"),
-    mean=Numbers("features", -np.inf, np.inf),
-    scale=Numbers("features", 5e-324, np.inf),
+    mean=Numbers("features", -_FARTHEST, _FARTHEST),
+    scale=Numbers("features", 1 / _FARTHEST, _FARTHEST),
     is_sparse=YesNo(),
 )
 @dataclass(frozen=True)

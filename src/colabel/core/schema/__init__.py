@@ -32,6 +32,7 @@ from colabel.core.schema._declarations import (
     stored,
 )
 from colabel.core.schema._kinds import (
+    LARGEST,
     Anything,
     Distributions,
     Estimator,
@@ -40,10 +41,12 @@ from colabel.core.schema._kinds import (
     Maybe,
     Numbers,
     OneOf,
+    OrNone,
     Part,
     Positions,
     Real,
     Record,
+    Setting,
     Table,
     Text,
     Values,
@@ -63,6 +66,7 @@ from colabel.core.schema._records import (
 )
 
 __all__ = [
+    "LARGEST",
     "Anything",
     "Declared",
     "Dims",
@@ -77,10 +81,12 @@ __all__ = [
     "NotAsDeclaredError",
     "Numbers",
     "OneOf",
+    "OrNone",
     "Part",
     "Positions",
     "Real",
     "Record",
+    "Setting",
     "Table",
     "Text",
     "Values",

@@ -54,15 +54,17 @@ def declare(
     take: Callable[[Any], Fields] | None = None,
     make: Callable[[Fields], Any] | None = None,
     has_state: bool = True,
+    others: Kind = Anything(),  # noqa: B008
 ) -> None:
     """Do what `stored` does, for a class that is not ours to decorate.
 
-    An estimator without state of its own (`has_state` false) is always checked in full.
+    An estimator without state of its own (`has_state` false) is always checked in full; `others`
+    says what parameters that are not named may hold.
     """
     named = {**getattr(cls, "stored_fields", {}), **fields}
     # what was declared for a name first is checked first: sizes are bound in that order
     given = _constructor_fields(cls)
-    every = {**named, **{name: Anything() for name in sorted(given - set(named))}}
+    every = {**named, **dict.fromkeys(sorted(given - set(named)), others)}
     parameters = frozenset(given if hasattr(cls, "get_params") and has_state else ())
     known = Declared(tag, cls, every, parameters, check, take or _taker(cls), make or _maker(cls))
     _BY_TAG[tag] = _BY_TYPE[cls] = known
@@ -96,7 +98,7 @@ def checked(declared: Declared, fields: Fields) -> Dims:
     for name, kind in declared.fields.items():
         if name in fields:
             kind.check(fields[name], dims, name)
-        elif not isinstance(kind, Maybe) and (fitted or name in declared.parameters):
+        elif name in declared.parameters or (fitted and not isinstance(kind, Maybe)):
             raise NotAsDeclaredError(f"{declared.type.__name__} has lost its {name}")
     if declared.check is not None and fitted:
         declared.check(fields, dims)

@@ -142,19 +142,32 @@ class Maybe:
 
 
 @dataclass(frozen=True)
+class OrNone:
+    """Another kind, or None; but not absent."""
+
+    kind: Kind
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        if value is not None:
+            self.kind.check(value, dims, where)
+
+
+@dataclass(frozen=True)
 class Numbers:
-    """An array of floating-point numbers, or of integers, within a range; none is NaN."""
+    """An array of numbers within a range, none NaN: of doubles, or of `dtypes` if others may be."""
 
     shape: str
     low: float = -LARGEST
     high: float = LARGEST
+    dtypes: tuple[str, ...] = ("float64",)
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
         """See `Kind.check`."""
-        _require_array(value, "biuf", where)
+        _require_array(value, self.dtypes, where)
         _bind_shape(value, self.shape, dims, where)
         if value.size:
-            least, most = value.min(), value.max()  # NaN if one is
+            least, most = float(value.min()), float(value.max())  # NaN if one is
             refuse_unless(
                 least >= self.low and most <= self.high,
                 f"{where} holds numbers that are not between {self.low:g} and {self.high:g}",
@@ -188,7 +201,7 @@ class Positions:
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
         """See `Kind.check`."""
-        _require_array(value, "iu", where)
+        _require_array(value, ("int64", "int32", "uint32", "uint64"), where)
         _bind_shape(value, self.shape, dims, where)
         below = _limit(self.below, dims)
         if value.size:
@@ -204,7 +217,7 @@ class Values:
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
         """See `Kind.check`."""
-        _require_array(value, "biufUSMmO", where)
+        _require(isinstance(value, np.ndarray), value, where, "an array")
         _bind_shape(value, self.shape, dims, where)
 
 
@@ -301,6 +314,16 @@ class Estimator:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """A plain parameter: a number, a text, true or false, None; or a declared object."""
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        plain = value is None or isinstance(value, bool | int | float | str | Node)
+        _require(plain, value, where, "a plain value")
+
+
+@dataclass(frozen=True)
 class Anything:
     """Plain values of any nesting, numbers finite; declared objects among them."""
 
@@ -329,13 +352,9 @@ def refuse_cycles(parents: Sequence[Sequence[int]]) -> None:
     refuse_unless(n_ordered == len(left), "a label is its own ancestor")
 
 
-def _require_array(value: Any, kinds: str, where: str) -> None:
-    refuse_unless(
-        isinstance(value, np.ndarray) and value.dtype.kind in kinds,
-        f"{where} is {type(value).__name__}"
-        + (f" of {value.dtype}" if isinstance(value, np.ndarray) else "")
-        + ", not such an array as belongs there",
-    )
+def _require_array(value: Any, dtypes: Sequence[str], where: str) -> None:
+    known = isinstance(value, np.ndarray) and value.dtype.name in dtypes
+    _require(known, value, where, f"an array of {' or '.join(dtypes)}")
 
 
 def _require_sequence(value: Any, where: str) -> None:

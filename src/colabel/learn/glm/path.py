@@ -44,7 +44,8 @@ class Tasks:
 
 def _check_tasks(fields: Fields, dims: Dims) -> None:
     kept = fields["floor"].sum(axis=1)
-    refuse_unless((kept <= 1.0).all(), "floor holds more probability than there is")
+    most = 0.0 if dims["c"] == 2 else 1.0  # of two values, none is ever without a score
+    refuse_unless((kept <= most).all(), "floor holds more probability than there is")
     scores = 1 if dims["c"] == 2 else dims["c"]
     refuse_unless(dims["k"] == scores, "coef does not fit the number of classes")
 

@@ -1,0 +1,104 @@
+"""What is fuzzed, and what may come of it: an answer that makes sense, or a sentence."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import colabel
+from colabel.datasets import DatasetError
+from colabel.saving import ModelFileError
+from colabel.tables import TableModel, read_frame
+from tests.fuzz.mutations import change_archive, change_text
+from tests.saving import files
+
+
+@functools.cache
+def model_files() -> dict[str, bytes]:
+    """One small model file of every kind."""
+    with tempfile.TemporaryDirectory() as folder:
+        return {name: files.written(Path(folder), name).read_bytes() for name in files.models()}
+
+
+def model_case(rng: np.random.Generator, folder: Path) -> str:
+    """Load a changed model file, and ask what was loaded."""
+    names = sorted(model_files())
+    name = names[rng.integers(len(names))]
+    file = folder / "case.colabel"
+    file.write_bytes(change_archive(rng, model_files()[name]))
+    try:
+        model = colabel.load(file)
+    except ModelFileError:
+        return "refused"
+    rows = files.frame().without(["tags"]) if isinstance(model, TableModel) else files.rows()
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            model.predict(rows)
+            if hasattr(getattr(model, "model", model), "predict_proba"):
+                require_probabilities(model.predict_proba(rows))
+    except DatasetError:  # such as a column that the table does not have
+        return "refused"
+    return "answered"
+
+
+def require_probabilities(found: Any) -> None:
+    """Raise unless every number is a probability."""
+    for table in found if isinstance(found, list) else [found]:
+        if not (np.isfinite(table).all() and (table >= 0).all() and (table <= 1 + 1e-9).all()):
+            raise AssertionError("probabilities outside [0, 1]")
+
+
+CSV = b"size,colour,note,tag_a,tag_b\n" + b"".join(
+    b"%d,%s,some words %d,%d,%d\n" % (i, [b"red", b"blue", b""][i % 3], i, i % 2, i % 3 > 0)
+    for i in range(12)
+)
+ARFF = (
+    b"@relation 'x: -C 2'\n@attribute a {0,1}\n@attribute b {0,1}\n@attribute c numeric\n"
+    b"@attribute d {red,'light blue'}\n@data\n" + b"0,1,3.5,red\n1,1,?,'light blue'\n" * 5
+)
+SPARSE_ARFF = (
+    b"@relation x\n@attribute a {0,1}\n@attribute b {0,1}\n@attribute c numeric\n@data\n"
+    b"{0 1,2 3.5}\n{1 1}\n{}\n" * 1
+)
+TABLES = {"t.csv": CSV, "t.tsv": CSV.replace(b",", b"\t"), "t.arff": ARFF, "s.arff": SPARSE_ARFF}
+
+
+@functools.cache
+def parquet() -> bytes:
+    """A small Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with tempfile.TemporaryDirectory() as folder:
+        table = pa.table({"size": [1.0, 2.0], "colour": ["red", "blüe"], "tag": [0, 1]})
+        pq.write_table(table, Path(folder) / "t.parquet")
+        return (Path(folder) / "t.parquet").read_bytes()
+
+
+def table_case(rng: np.random.Generator, folder: Path) -> str:
+    """Read a changed table."""
+    tables = {**TABLES, "t.parquet": parquet()}
+    names = sorted(tables)
+    name = names[rng.integers(len(names))]
+    file = folder / name
+    file.write_bytes(change_text(rng, tables[name]))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            read_frame(file)
+    except DatasetError:
+        return "refused"
+    return "answered"
+
+
+CASES: dict[str, Callable[[np.random.Generator, Path], str]] = {
+    "models": model_case,
+    "tables": table_case,
+}
