@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import json
 import tempfile
+import tomllib
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +15,10 @@ import numpy as np
 
 import colabel
 from colabel.datasets import DatasetError
+from colabel.experiments import PlanError, expand, load_plan
 from colabel.saving import ModelFileError
 from colabel.tables import TableModel, read_frame
-from tests.fuzz.mutations import change_archive, change_text
+from tests.fuzz.mutations import change_archive, change_text, change_tree
 from tests.saving import files
 
 
@@ -98,7 +101,77 @@ def table_case(rng: np.random.Generator, folder: Path) -> str:
     return "answered"
 
 
+PLAN = """
+title = "Small"
+description = "words"
+reference = "CTBN"
+measures = ["exact_match", "micro_f1"]
+graphs = ["CTBN"]
+steps = ["StandardScaler"]
+[protocol]
+kind = "random"
+splits = 3
+seed = 1
+train = 60
+test = 0.5
+[[datasets]]
+name = "digit_traits"
+splits = 2
+[methods.BR]
+model = "BinaryRelevance"
+C = [0.1, 1.0]
+[methods.CTBN]
+model = "CTBN"
+on = { digit_traits = { C = 0.1 } }
+without = { SD1 = "too long" }
+[[claims]]
+text = "t"
+method = "CTBN"
+over = ["BR"]
+measures = ["exact_match"]
+[remarks]
+"digit_traits/BR" = "because"
+[quick]
+title = "Quick"
+"""
+FIGURES = b"table,measure,dataset,method,value\n2,exact_match,digit_traits,BR,0.5\n"
+
+
+def plan_case(rng: np.random.Generator, folder: Path) -> str:
+    """Read a changed plan, and list its cells."""
+    file, figures = folder / "plan.toml", folder / "plan.csv"
+    figures.unlink(missing_ok=True)
+    if rng.random() < 0.5:
+        content = to_toml(change_tree(rng, tomllib.loads(PLAN))).encode()
+    else:
+        content = change_text(rng, PLAN.encode())
+    file.write_bytes(content)
+    if rng.random() < 0.3:
+        figures.write_bytes(change_text(rng, FIGURES))
+    try:
+        for cell in expand(load_plan(file, quick=bool(rng.random() < 0.2))):
+            assert cell.key
+    except PlanError:
+        return "refused"
+    return "answered"
+
+
+def to_toml(value: Any) -> str:
+    """A table as TOML, its tables inline; None, which TOML has not, as a text."""
+    return "\n".join(f"{json.dumps(str(key))} = {_inline(each)}" for key, each in value.items())
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict):
+        inner = ", ".join(f"{json.dumps(str(k))} = {_inline(v)}" for k, v in value.items())
+        return "{ " + inner + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return json.dumps("" if value is None else value)
+
+
 CASES: dict[str, Callable[[np.random.Generator, Path], str]] = {
     "models": model_case,
     "tables": table_case,
+    "plans": plan_case,
 }

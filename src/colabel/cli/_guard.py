@@ -65,6 +65,9 @@ def _run(command: Callable[..., None], arguments: Any, options: Any) -> None:
         # the library's own errors are sentences that say what to do
         fail(_one_line(error), WRONG_USE)
     except Exception as error:
+        # told by name, so that the studies need not be imported to print an error
+        if type(error).__name__ == "StoreError":
+            fail(_one_line(error), MODEL_REFUSED)
         fail(
             f"colabel failed by a fault of its own ({type(error).__name__}: {_one_line(error)}): "
             "please report it. With COLABEL_DEBUG=1 the same command shows where.",

@@ -17,7 +17,18 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Codes
-from colabel.core.schema import Anything, Kind, Many, Maybe, Numbers, Part, Text, Values, Whole
+from colabel.core.schema import (
+    Anything,
+    Estimator,
+    Kind,
+    Many,
+    Maybe,
+    Numbers,
+    Part,
+    Text,
+    Values,
+    Whole,
+)
 from colabel.decide import Decision, decide, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
@@ -53,6 +64,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
         "classes_": Anything(),
         "n_features_in_": Whole(1, size="p"),
         "feature_names_in_": Maybe(Values("p")),
+        "estimator": Maybe(Estimator(fitted=False)),
         "n_jobs": Maybe(Whole(-1024, 1024)),
         "n_iter_": Maybe(Whole()),
         "C_": Maybe(Numbers("d", 0.0)),

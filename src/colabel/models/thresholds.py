@@ -61,8 +61,8 @@ def _check_inner(fields: Fields, dims: Dims) -> None:
     **{
         **JointClassifier.stored_fields,
         "n_features_in_": Maybe(Whole(1, size="p")),
+        "estimator": Estimator(fitted=False),
     },
-    estimator=Estimator(fitted=False),
     estimator_=Estimator(),
     thresholds_=Numbers("d", 0.0, 1.0),
     held_out_f1_=Numbers("d", 0.0, 1.0),

@@ -75,7 +75,7 @@ def _reading(path: Path) -> Iterator[Any]:
     try:
         with parquet.ParquetFile(path) as file:
             yield file
-    except (OSError, arrow.ArrowException) as error:
+    except (OSError, arrow.ArrowException, UnicodeDecodeError, OverflowError) as error:
         reason = " ".join(str(error).split())
         raise TableError(
             f"{path} cannot be read as Parquet ({reason}): fetch the file again."

@@ -253,11 +253,16 @@ class Many:
 
 @dataclass(frozen=True)
 class Table:
-    """A dict, of plain keys."""
+    """A dict; `kind` says what its values are."""
+
+    kind: Kind | None = None
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
         """See `Kind.check`."""
         _require(isinstance(value, dict), value, where, "a table")
+        if self.kind is not None:
+            for key, each in value.items():
+                self.kind.check(each, dims, f"{where}.{key}")
 
 
 class Record:

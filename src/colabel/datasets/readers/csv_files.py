@@ -129,7 +129,7 @@ class _Reading:
     def run(self, reader: CsvRows) -> tuple[NDArray[np.float64], bool]:
         """Return the values (n_rows, n_columns) and whether another pass is needed."""
         read_names(reader, self.path)
-        chunk_rows = max(1, _CHUNK_VALUES // len(self.names))
+        chunk_rows = max(1, _CHUNK_VALUES // max(1, len(self.names)))
         blocks: list[NDArray[np.float64]] = []
         rows: list[list[str]] = []
         again = False

@@ -93,7 +93,7 @@ def _column(column: Any, name: str, path: FilePath) -> tuple[Attribute, NDArray[
     types = import_pyarrow("pyarrow").types
     kind = column.type
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        numbers = np.asarray(column.cast("float64").to_numpy(), dtype=np.float64)
+        numbers = np.asarray(column.cast("float64", safe=False).to_numpy(), dtype=np.float64)
         return Attribute(name, "numeric"), numbers
     if types.is_dictionary(kind):
         column = column.cast(kind.value_type)
@@ -103,7 +103,12 @@ def _column(column: Any, name: str, path: FilePath) -> tuple[Attribute, NDArray[
             f"{path}: the column {name!r} is of type {kind}, which is not a feature or a label; "
             f"leave it out with drop=[{name!r}]."
         )
-    texts = column.to_pylist()
+    try:
+        texts = column.to_pylist()
+    except UnicodeDecodeError as error:
+        raise DatasetError(
+            f"{path}: the column {name!r} holds text that is not UTF-8: write the file again."
+        ) from error
     ordered = sorted({text for text in texts if text is not None})
     code = {text: float(i) for i, text in enumerate(ordered)}
     codes = np.array([np.nan if text is None else code[text] for text in texts])
