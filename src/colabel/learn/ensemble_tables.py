@@ -12,7 +12,7 @@ from colabel.labels import MISSING
 from colabel.learn.feature_arcs import label_state
 from colabel.learn.lds.em import LabelledCounts
 from colabel.learn.lds.rounds import Parents, TrainingRows
-from colabel.learn.lds.sets import FeatureColumns
+from colabel.learn.lds.sets import FeatureColumns, sums_by_state
 
 __all__ = ["EnsembleTables", "FeatureFactor", "ensemble_tables"]
 
@@ -130,7 +130,7 @@ def _factors(
     for labels in sorted(set(parents)):
         own = [j for j, other in enumerate(parents) if other == labels]
         state, n_states = label_state(counts.vectors, labels, cardinalities)
-        tally = np.eye(n_states)[state].T @ counts.values
+        tally = sums_by_state(state, n_states, counts.values)
         tables = [_log_rows(tally[:, columns.of(j)], smoothing) for j in own]
         found.append(FeatureFactor(labels, np.array(own, dtype=np.intp), tuple(tables)))
     return tuple(found)

@@ -35,6 +35,18 @@ from colabel.learn.conditional import Folds, HeldOutScores, RowGroup, TrainingDa
 Result = TypeVar("Result")
 
 _SMALLEST_PROBABILITY = 1e-12
+# What joblib, Dask and loky raise when the process that had the work is gone.
+_LOST_WORKER = frozenset(
+    {
+        "BrokenProcessPool",
+        "CancelledError",
+        "CommClosedError",
+        "FutureCancelledError",
+        "KilledWorker",
+        "TerminatedWorkerError",
+    }
+)
+_ATTEMPTS = 3
 
 
 def _check_model(fields: Fields, dims: Dims) -> None:
@@ -94,6 +106,28 @@ class EstimatorModels:
     def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:
         """See `ConditionalModels.log_prob`."""
         return [model.log_prob(X, extra) for model in self.models]
+
+
+def _in_parallel(parallel: Parallel, calls: Sequence[Any]) -> list[Any]:
+    """Run joblib's calls; again, where a worker was lost meanwhile.
+
+    A cluster's worker may be killed for its memory, or taken away. Its calls are lost, and with
+    some backends those of the others too; they have no effect but their result, so that all can
+    simply be made again.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return list(parallel(calls))
+        except Exception as error:
+            if type(error).__name__ not in _LOST_WORKER:
+                raise
+            if attempt == _ATTEMPTS:
+                raise RuntimeError(
+                    f"Workers were lost {_ATTEMPTS} times while classifiers were fitted "
+                    f"({type(error).__name__}). Give each worker more memory, or fit fewer at a "
+                    "time (n_jobs)."
+                ) from error
+    raise AssertionError("unreachable")
 
 
 def _with_extra(X: Any, extra: Array | None, allowed: NDArray[np.bool_] | None) -> Any:
@@ -215,7 +249,7 @@ class EstimatorLearner:
             Parallel(n_jobs=self._n_jobs) as parallel,
         ):
             for group in groups:
-                scores = parallel(
+                calls = [
                     delayed(_score_one)(
                         self._estimator,
                         data,
@@ -226,7 +260,8 @@ class EstimatorLearner:
                         folds,
                     )
                     for position, target in enumerate(group.targets)
-                )
+                ]
+                scores = _in_parallel(parallel, calls)
                 choice = np.zeros(len(group.targets), dtype=np.intp)
                 results.append(reduce(group, HeldOutScores(np.stack(scores), choice)))
                 advance()
@@ -237,7 +272,7 @@ class EstimatorLearner:
     ) -> EstimatorModels:
         """See `ConditionalLearner.fit`."""
         self._check_weights(data)
-        models = Parallel(n_jobs=self._n_jobs)(
+        calls = [
             delayed(_fit_one)(
                 self._estimator,
                 data,
@@ -249,5 +284,6 @@ class EstimatorLearner:
             )
             for group in groups
             for position, target in enumerate(group.targets)
-        )
+        ]
+        models = _in_parallel(Parallel(n_jobs=self._n_jobs), calls)
         return EstimatorModels(tuple(models))

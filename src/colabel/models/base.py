@@ -34,6 +34,7 @@ from colabel.joint import Joint
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.metrics import exact_match
+from colabel.models._extremes import refuse_extreme_weights, refuse_huge
 from colabel.models._labels_html import labels_html
 
 # Rows whose joints are held at once while predicting.
@@ -138,7 +139,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
         return exact_match(y, self.predict(X), sample_weight=sample_weight)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        return validate_data(
+        checked = validate_data(
             self,
             X,
             reset=reset,
@@ -146,6 +147,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
             dtype=np.float64,
             ensure_all_finite="allow-nan" if self._allows_nan() else True,
         )
+        refuse_huge(checked, getattr(self, "feature_names_in_", None))
+        return checked
 
     def _allows_nan(self) -> bool:
         estimator = getattr(self, "estimator", None)
@@ -247,6 +250,7 @@ def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) 
     )
     if not weight.any():
         raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
+    refuse_extreme_weights(weight)
     uniform = bool((weight == 1.0).all())
     return TrainingData(X, codes, space.cardinalities, None if uniform else weight)
 

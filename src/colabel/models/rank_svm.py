@@ -44,10 +44,13 @@ from colabel.models.base import LabelClassifier
 _KERNELS = ("linear", "rbf", "poly")
 
 
+_OF_KERNELS = ("dual_coef_", "support_vectors_", "gamma_")
+
+
 def _check_scores(fields: Fields, dims: Dims) -> None:
     refuse_unless(set(dims["sizes"]) == {2}, "a label has not two values")
     bind(dims, "m", 2 if dims["d"] == 1 else dims["d"], "threshold_")
-    wanted = ("coef_",) if fields["kernel"] == "linear" else ("dual_coef_", "support_vectors_")
+    wanted = ("coef_",) if fields["kernel"] == "linear" else _OF_KERNELS
     lost = [name for name in wanted if name not in fields]
     refuse_unless(not lost, f"it has lost its {', '.join(lost)}")
 

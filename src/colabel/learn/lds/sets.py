@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.schema import Dims, Fields, Many, Whole, refuse_cycles, refuse_unless, stored
@@ -154,3 +155,17 @@ class FeatureColumns:
         rows = np.zeros((len(features), self.n_columns))
         rows[np.arange(len(features))[:, None], self.positions(features)] = 1.0
         return rows
+
+
+def sums_by_state(state: Indices, n_states: int, values: Array) -> Array:
+    """Sum the rows of values (n, C) that are in each state (n,): (n_states, C).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sums_by_state(np.array([2, 0, 2]), 3, np.array([[1.0], [2.0], [3.0]])).ravel().tolist()
+    [2.0, 0.0, 4.0]
+    """
+    shape = (n_states, len(state))
+    is_in = sp.csr_array((np.ones(len(state)), (state, np.arange(len(state)))), shape=shape)
+    return np.asarray(is_in @ values, dtype=np.float64)
