@@ -86,7 +86,7 @@ def _batch(kind: str, seed: int, first: int, count: int, seen: Counter[str]) -> 
             else:
                 failures += 1
                 again = f"python -m tests.fuzz {kind} --seed {seed} --first {first} --cases 1"
-                print(f"{again}\\n{outcome}", flush=True)  # noqa: T201
+                print(f"{again}\n{outcome}", flush=True)  # noqa: T201
             first += 1
             if outcome.startswith(("crash", "hang")):
                 break

@@ -20,6 +20,7 @@ from colabel.cli._console import (
     note,
     silence,
 )
+from colabel.core.compiling import told_when_compiling
 from colabel.saving import ModelFileError
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -36,8 +37,9 @@ def guarded(command: Command) -> Command:
         if os.environ.get("COLABEL_DEBUG"):
             command(*arguments, **options)
             return
-        with warnings.catch_warnings():
-            warnings.showwarning = _Notes(shown=not options.get("quiet"))
+        notes = _Notes(shown=not options.get("quiet"))
+        with warnings.catch_warnings(), told_when_compiling(notes):
+            warnings.showwarning = notes
             _run(command, arguments, options)
 
     return run  # type: ignore[return-value]
