@@ -105,6 +105,10 @@ def _check_pipeline(fields: Fields, dims: Dims) -> None:
     for _, step in fields["steps"]:
         named = isinstance(step, Node) or step is None or step == "passthrough"
         refuse_unless(named, "a step of the pipeline is no estimator")
+    for _, step in fields["steps"][:-1]:
+        declared = step.declared if isinstance(step, Node) else None
+        passes_on = declared is None or hasattr(declared.type, "transform")
+        refuse_unless(passes_on, "a step before the last of the pipeline transforms nothing")
     last = fields["steps"][-1][1] if fields["steps"] else None
     dims["fitted"] = isinstance(last, Node) and last.dims.get("fitted", True)
     for _, step in fields["steps"]:
