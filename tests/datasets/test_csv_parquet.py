@@ -97,7 +97,7 @@ class TestParquet:
             raise ImportError(name)
 
         monkeypatch.setattr(importlib, "import_module", missing)
-        with pytest.raises(ImportError, match=r"pip install 'colabel\[data\]'"):
+        with pytest.raises(ImportError, match=r"pip install pyarrow"):
             read_parquet(tmp_path / "t.parquet", labels=1)
 
 

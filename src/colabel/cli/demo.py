@@ -148,7 +148,7 @@ def _show_tree(console: Console, data: Dataset, seed: int, picture: Path) -> Non
         _save_picture(model, gains, picture)
     except ImportError:
         console.print(
-            "\nNo picture: drawing needs matplotlib, which comes with pip install 'colabel[plot]'.",
+            "\nNo picture: matplotlib is not installed: run pip install matplotlib.",
             markup=False,
         )
     except OSError as error:

@@ -76,7 +76,7 @@ def plot_label_graph(
     Raises
     ------
     ImportError
-        If matplotlib is not installed: it comes with ``pip install 'colabel[plot]'``.
+        If matplotlib is not installed: ``pip install matplotlib``.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def _require_matplotlib(what: str) -> None:
         import matplotlib  # noqa: F401
     except ImportError:
         raise ImportError(
-            f"{what} needs matplotlib, which is not installed: run pip install 'colabel[plot]'."
+            f"{what} needs matplotlib, which is not installed: run pip install matplotlib."
         ) from None
 
 

@@ -70,7 +70,7 @@ def plot_label_tree(
     Raises
     ------
     ImportError
-        If matplotlib is not installed: it comes with ``pip install 'colabel[plot]'``.
+        If matplotlib is not installed: ``pip install matplotlib``.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def _require_matplotlib() -> None:
     except ImportError:
         raise ImportError(
             "Drawing a label tree needs matplotlib, which is not installed: run "
-            "pip install 'colabel[plot]', or print colabel.report.tree_text instead."
+            "pip install matplotlib, or print colabel.report.tree_text instead."
         ) from None
 
 

@@ -83,9 +83,7 @@ def import_pyarrow(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(
-            "Reading Parquet needs pyarrow: install it with pip install 'colabel[data]'."
-        ) from error
+        raise ImportError("Reading Parquet needs pyarrow: run pip install pyarrow.") from error
 
 
 def _column(column: Any, name: str, path: FilePath) -> tuple[Attribute, NDArray[np.float64]]:

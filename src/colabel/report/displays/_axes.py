@@ -18,7 +18,6 @@ def axes_or_new(ax: Axes | None, what: str, width: float = 6.0, height: float = 
         from matplotlib import pyplot as plt
     except ImportError:
         raise ImportError(
-            f"Drawing {what} needs matplotlib, which is not installed: run "
-            "pip install 'colabel[plot]'."
+            f"Drawing {what} needs matplotlib, which is not installed: run pip install matplotlib."
         ) from None
     return plt.figure(figsize=(width, height), layout="constrained").add_subplot()
