@@ -12,6 +12,7 @@ import io
 import json
 import math
 import os
+import re
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -89,6 +90,14 @@ class Archive:
             refuse_unless(False, f"its {packed[0]} is compressed, which colabel never does")
         total = sum(member.file_size for member in members)
         refuse_unless(total <= size, "its members are larger than the file")
+
+    def refuse_strangers(self) -> None:
+        """Refuse members that colabel never writes."""
+        pattern = re.compile(r"arrays/\d+\.npy|foreign/\d+\.skops", re.ASCII)
+        others = self.names - {MANIFEST, TREE}
+        strange = sorted(name for name in others if not pattern.fullmatch(name))
+        if strange:
+            refuse_unless(False, f"it holds {strange[0]!r}, which colabel never writes")
 
     def json(self, name: str) -> Any:
         """Return what a JSON member holds."""

@@ -161,6 +161,7 @@ def _loaded(stream: IO[bytes], file: str, trusted: Sequence[str]) -> Any:
     with _readable(file):
         archive = Archive(stream)
         manifest = _manifest_of(archive, file)
+        archive.refuse_strangers()
         tree, arrays = archive.json(TREE), archive.arrays()
         model = made(tree, arrays, lambda i: loaded(archive.bytes(foreign_name(i)), trusted))
     space = _space_of(model, "have been saved", file)
