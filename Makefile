@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: help demo test lint types pytest bench results studies docs transcript clean
+.PHONY: help demo test lint types pytest fuzz bench results studies docs transcript clean
 
 help:            ## show this list
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*## */\t/'
@@ -29,6 +29,10 @@ types: $(READY)  ## mypy, strict
 
 pytest: $(READY) ## tests and doctests, with coverage
 	$(BIN)/pytest -n 2 --cov --cov-report=term:skip-covered
+
+FUZZ_SECONDS ?= 600
+fuzz: $(READY)   ## changed model files, tables and plans, other ones each time (FUZZ_SECONDS=600)
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 bench: $(READY)  ## speed against peers, as ratios in one run
 	$(BIN)/python -m benchmarks.startup

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.schema import stored
 from colabel.joint import Joint
 from colabel.joint.sizes import (
     MOST_ENUMERATED,
@@ -46,6 +47,7 @@ class Decision(Protocol):
         ...
 
 
+@stored("subset")
 @dataclass(frozen=True)
 class Subset:
     """Minimise the expected subset 0/1 loss, 1[y != h]: announce the most probable vector."""
@@ -55,6 +57,7 @@ class Subset:
         return joint.mode_codes()
 
 
+@stored("hamming")
 @dataclass(frozen=True)
 class Hamming:
     """Minimise the expected Hamming loss, mean_i 1[y_i != h_i]: each label's own best value.
@@ -73,6 +76,7 @@ class Hamming:
         return np.stack(best, axis=1).astype(np.int32)
 
 
+@stored("f1")
 @dataclass(frozen=True)
 class F1:
     r"""Maximise the expected F1 of a row's labels, by the general F-measure maximiser.
@@ -152,6 +156,7 @@ def best_of_each_size(sizes: SizeMarginals) -> tuple[Codes, Array]:
     return codes, expected
 
 
+@stored("jaccard")
 @dataclass(frozen=True)
 class Jaccard:
     r"""Maximise the expected overlap of a row's labels with the announced ones.

@@ -507,6 +507,15 @@ def in_json(**values: Any) -> Callable[[bytes], bytes]:
     return lambda content: json.dumps({**json.loads(content), **values}).encode()
 
 
+def of_first_type(tag: str) -> Callable[[bytes], bytes]:
+    def change(content: bytes) -> bytes:
+        tree = json.loads(content)
+        tree["objects"][0]["type"] = tag
+        return json.dumps(tree).encode()
+
+    return change
+
+
 def npy(array: Any, **options: Any) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array, **options)
@@ -553,14 +562,22 @@ def model_with_a_strange_manifest(folder):
 
 @case
 def model_wants_os_system(folder):
-    change = in_json(__module__="os", __class__="system")
-    return predict(folder, changed(good_model(folder), "schema.json", change))
+    change = of_first_type("os.system")
+    return predict(folder, changed(good_model(folder), "model.json", change))
 
 
 @case
 def model_wants_a_function_of_colabel(folder):
-    change = in_json(__module__="colabel.cli", __class__="main", __loader__="FunctionNode")
-    return predict(folder, changed(good_model(folder), "schema.json", change))
+    change = of_first_type("colabel.cli.main")
+    return predict(folder, changed(good_model(folder), "model.json", change))
+
+
+@case
+def model_with_a_member_too_many(folder):
+    model = good_model(folder)
+    with zipfile.ZipFile(model, "a") as archive:
+        archive.writestr("schema.json", "{}")
+    return predict(folder, model)
 
 
 @case
@@ -584,7 +601,7 @@ def model_unpacks_to_gigabytes(folder):
 @case
 def model_nested_without_end(folder):
     deep = b'{"content":' * 100_000 + b"1" + b"}" * 100_000
-    return predict(folder, changed(good_model(folder), "schema.json", lambda _: deep))
+    return predict(folder, changed(good_model(folder), "model.json", lambda _: deep))
 
 
 @case
@@ -626,7 +643,7 @@ def model_with_nan(folder):
 
 @case
 def model_that_is_no_json(folder):
-    return predict(folder, changed(good_model(folder), "schema.json", lambda c: c[:-10]))
+    return predict(folder, changed(good_model(folder), "model.json", lambda c: c[:-10]))
 
 
 # ------------------------------------------------------------------------------- new tables

@@ -123,3 +123,32 @@ def test_progress_ends_with_an_exception(capsys, terminal):
     with progress_bar("fitting again", 1, shown=True) as advance:  # rich allows one live bar
         advance()
     assert "fitting again" in capsys.readouterr().err
+
+
+def test_calls_that_overlap_leave_blas_as_it_was():
+    """The first to come was the last to restore, or the other way round: BLAS stayed at one."""
+    before = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    second_is_in, first_is_out = threading.Event(), threading.Event()
+
+    def first():
+        map_threads(lambda _: second_is_in.wait(10), [0], 1, nothing)
+        first_is_out.set()
+
+    def second():
+        def work(_):
+            second_is_in.set()
+            first_is_out.wait(10)
+
+        map_threads(work, [0], 1, nothing)
+
+    for _ in range(3):
+        second_is_in.clear()
+        first_is_out.clear()
+        one, two = threading.Thread(target=first), threading.Thread(target=second)
+        one.start()
+        time.sleep(0.05)
+        two.start()
+        one.join()
+        two.join()
+    after = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    assert after == before

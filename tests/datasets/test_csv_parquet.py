@@ -98,7 +98,7 @@ class TestParquet:
             raise ImportError(name)
 
         monkeypatch.setattr(builtins, "__import__", missing)
-        with pytest.raises(ImportError, match=r"pip install 'colabel\[data\]'"):
+        with pytest.raises(ImportError, match=r"pip install pyarrow"):
             read_parquet(tmp_path / "t.parquet", labels=1)
 
 

@@ -39,7 +39,7 @@ def test_published_figures_lie_beside_the_plan(write_plan, tmp_path):
     ("change", "message"),
     [
         (("title =", "tilte ="), "unknown key 'tilte'"),
-        (('kind = "random"', 'kind = "rundom"'), "kind 'rundom'; choose from kfold"),
+        (('kind = "random"', 'kind = "rundom"'), "kind is 'rundom', not one of"),
         (("train = 60\n", ""), "give the sizes train and test"),
         (('"exact_match", "log', '"exact", "log'), "unknown measure 'exact'"),
         (('reference = "CTBN"', 'reference = "X"'), "reference is 'X'; choose from BR, CTBN"),
@@ -48,6 +48,22 @@ def test_published_figures_lie_beside_the_plan(write_plan, tmp_path):
         (('name = "digit_traits"\n', ""), "a data set has no name"),
         (("[[datasets]]", "[[datasets"), "is not TOML"),
         (("splits = 3", "slpits = 3"), "unknown key 'slpits'"),
+        (
+            ("splits = 3", "splits = 99999999999999999999"),
+            "splits is 9999999",
+        ),
+        (("splits = 3", "splits = 0"), "splits is 0, not between 1 and 10000"),
+        (("splits = 3", "splits = 3.5"), "splits is 3.5, not a whole number"),
+        (("splits = 3", 'splits = "3"'), "splits is '3', not a whole number"),
+        (("splits = 3", "splits = true"), "splits is True, not a whole number"),
+        (("train = 60", "train = [60]"), "train is .60., not a number"),
+        (("train = 60", "train = nan"), "train is nan, not between"),
+        (('title = "Small"', "title = 5"), "title is 5, not a text"),
+        (('graphs = ["CTBN"]', 'graphs = "CTBN"'), "graphs is 'CTBN', not a sequence"),
+        (('graphs = ["CTBN"]', "graphs = [1]"), "graphs.0. is 1, not a text"),
+        (('model = "BinaryRelevance"', "model = 1979-05-27"), "model is 1979-05-27, no number"),
+        (('model = "BinaryRelevance"', 'model = ["CTBN"]'), "model is .'CTBN'., not a text"),
+        (('name = "digit_traits"', "name = 7"), "name is 7, not a text"),
     ],
 )
 def test_mistakes_are_named(write_plan, change, message):
@@ -156,3 +172,20 @@ def test_more_random_splits_keep_the_first_ones(write_plan):
     three = {cell.key for cell in expand(load_plan(write_plan(folds)))}
     five = {cell.key for cell in expand(load_plan(write_plan(folds.replace("= 3", "= 5", 1))))}
     assert len(three & five) == 1  # only the graph on all rows
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n", "it has no column 'table'"),
+        ("", "it has no column 'table'"),
+        ("table,measure,dataset,method,value\n1,2\n", "line 2 has too few entries"),
+        ("table,measure,dataset,method,value\n1,2,3,4,five\n", "the value 'five'"),
+        ("table,measure,dataset,method,value\n1,2,3,4,inf\n", "the value 'inf'"),
+    ],
+)
+def test_a_stray_file_beside_the_plan(write_plan, tmp_path, text, message):
+    path = write_plan()
+    (tmp_path / "small.csv").write_text(text)
+    with pytest.raises(PlanError, match=rf"small\.csv, which stands beside the plan.*{message}"):
+        load_plan(path)

@@ -130,7 +130,7 @@ def test_missing_matplotlib_is_a_sentence(monkeypatch):
         return actual(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(ImportError, match="pip install 'colabel\\[plot\\]'"):
+    with pytest.raises(ImportError, match="pip install matplotlib"):
         plot_label_graph(GRAPH, NAMES)
-    with pytest.raises(ImportError, match="pip install 'colabel\\[plot\\]'"):
+    with pytest.raises(ImportError, match="pip install matplotlib"):
         plot_alpha_profile(np.ones((3, 3)), GRAPH, NAMES)

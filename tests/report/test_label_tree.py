@@ -231,5 +231,5 @@ def test_drawing_shrinks_into_given_axes():
 
 def test_missing_matplotlib_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install 'colabel\[plot\]'"):
+    with pytest.raises(ImportError, match=r"pip install matplotlib"):
         plot_label_tree([-1, 0], ["a", "b"])

@@ -37,7 +37,7 @@ _EXAMPLES = """
 
   0 fine · 1 a fault of colabel · 2 wrong use, file, column or value
 
-  3 a model file that cannot be loaded safely · 130 interrupted
+  3 a model or result file that cannot be used safely · 130 interrupted
 """
 
 app = typer.Typer(

@@ -13,7 +13,7 @@ from rich.markup import escape
 # Exit codes; `colabel --help` lists them.
 INTERNAL = 1  # a fault of colabel
 WRONG_USE = 2  # a command, file, column or value that cannot work
-MODEL_REFUSED = 3  # a model file that is damaged, too new, not safe, or not there
+MODEL_REFUSED = 3  # a model file that is damaged, too new, not safe, or not there; or results
 INTERRUPTED = 130
 
 

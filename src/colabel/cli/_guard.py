@@ -20,6 +20,7 @@ from colabel.cli._console import (
     note,
     silence,
 )
+from colabel.core.compiling import told_when_compiling
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -35,8 +36,9 @@ def guarded(command: Command) -> Command:
         if os.environ.get("COLABEL_DEBUG"):
             command(*arguments, **options)
             return
-        with warnings.catch_warnings():
-            warnings.showwarning = _Notes(shown=not options.get("quiet"))
+        notes = _Notes(shown=not options.get("quiet"))
+        with warnings.catch_warnings(), told_when_compiling(notes):
+            warnings.showwarning = notes
             _run(command, arguments, options)
 
     return run  # type: ignore[return-value]
@@ -66,6 +68,9 @@ def _run(command: Callable[..., None], arguments: Any, options: Any) -> None:
         # the library's own errors are sentences that say what to do
         fail(_one_line(error), WRONG_USE)
     except Exception as error:
+        # told by name, so that the studies need not be imported to print an error
+        if type(error).__name__ == "StoreError":
+            fail(_one_line(error), MODEL_REFUSED)
         fail(
             f"colabel failed by a fault of its own ({type(error).__name__}: {_one_line(error)}): "
             "please report it. With COLABEL_DEBUG=1 the same command shows where.",

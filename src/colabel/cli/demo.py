@@ -151,7 +151,7 @@ def _show_tree(console: Console, graph: LabelGraph, picture: Path) -> None:
         _save_picture(graph, picture)
     except ImportError:
         console.print(
-            "\nNo picture: drawing needs matplotlib, which comes with pip install 'colabel[plot]'.",
+            "\nNo picture: matplotlib is not installed: run pip install matplotlib.",
             markup=False,
         )
     except OSError as error:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
+import secrets
+import signal
+import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
     """Give a temporary file beside `path`, renamed to it at the end and removed after an error.
+
+    A symbolic link is followed: what it leads to is replaced, not the link. What is there and is
+    no regular file (a folder, a device, a pipe) is refused with an OSError. A process that is
+    asked to end (SIGTERM) removes the temporary file first.
 
     Examples
     --------
@@ -25,19 +33,48 @@ def written_whole(path: Path) -> Iterator[Path]:
     ['a.txt']
     >>> folder.cleanup()
     """
-    if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path.parent))
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(path))
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(target.parent))
+    if target.exists():
+        mode = target.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(path))
+        if not stat.S_ISREG(mode):
+            reason = "is a device, a pipe or a socket, not a file"
+            raise OSError(errno.EINVAL, reason, str(path))
     # the suffix stays last, so that .gz still says how the file is written
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    part = Path(name)
+    part = target.parent / f".{target.name}.{secrets.token_hex(8)}{target.suffix}"
     try:
-        yield part
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)  # as any new file; a temporary one is for its owner alone
-        part.replace(path)
+        with _removed_at_end_of_process(part):
+            part.touch(exist_ok=False)
+            yield part
+            part.replace(target)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _removed_at_end_of_process(part: Path) -> Iterator[None]:
+    """Remove a file if the process is asked to end meanwhile, and then end as it would have.
+
+    Only where nobody else has said what a request to end means, and in the main thread, which
+    alone may say so.
+    """
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    ):
+        yield
+        return
+
+    def end(number: int, frame: Any) -> None:
+        part.unlink(missing_ok=True)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -8,7 +8,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Codes, Indices
 
-__all__ = ["column_owner", "label_columns"]
+__all__ = ["column_owner", "label_columns", "n_label_columns"]
 
 
 def column_owner(cardinalities: Sequence[int]) -> Indices:
@@ -34,6 +34,17 @@ def column_owner(cardinalities: Sequence[int]) -> Indices:
     sizes = np.asarray(cardinalities, dtype=np.intp)
     # one column says all about a binary variable; a second would only split its weight
     return np.repeat(np.arange(len(sizes)), np.where(sizes == 2, 1, sizes))
+
+
+def n_label_columns(cardinalities: Sequence[int]) -> int:
+    """Number of label columns e.
+
+    Examples
+    --------
+    >>> n_label_columns((2, 3))
+    4
+    """
+    return sum(1 if size == 2 else size for size in cardinalities)
 
 
 def label_columns(codes: Codes, cardinalities: Sequence[int]) -> Array:

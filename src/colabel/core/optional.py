@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-_EXTRA = {"pandas": "data", "pyarrow": "data", "matplotlib": "plot"}
-
 
 def require(package: str, what: str, instead: str = "") -> None:
     """Raise an ImportError that says what to install, unless a package is there.
@@ -24,6 +22,5 @@ def require(package: str, what: str, instead: str = "") -> None:
         __import__(package)
     except ImportError:
         raise ImportError(
-            f"{what} needs {package}, which is not installed: run pip install "
-            f"'colabel[{_EXTRA[package]}]'{instead}."
+            f"{what} needs {package}, which is not installed: run pip install {package}{instead}."
         ) from None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
@@ -21,6 +22,34 @@ Result = TypeVar("Result")
 def _thread_pools() -> ThreadpoolController:
     # Looking for the loaded libraries takes milliseconds, so it is done once.
     return ThreadpoolController()
+
+
+class _OneBlasThread:
+    """Holds BLAS to one thread while anybody is inside, and then lets it go as it was found.
+
+    The limit is one of the whole process. Were each caller to restore what it found, two that
+    overlap would leave the second with what the first had set: one thread for ever.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._limit = _thread_pools().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._limit.restore_original_limits()
+
+
+one_blas_thread = _OneBlasThread()
 
 
 def n_threads(n_jobs: int | None) -> int:
@@ -53,7 +82,7 @@ def map_threads(
         return result
 
     threads = min(n_threads(n_jobs), len(items))
-    with _thread_pools().limit(limits=1, user_api="blas"):
+    with one_blas_thread:
         if threads <= 1:
             return [done(item) for item in items]
         with ThreadPoolExecutor(threads) as pool:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from colabel.core.schema import Kind
+from colabel.experiments._plan_schema import CLAIM, DATASET, METHOD, PLAN, PROTOCOL, wrong
 from colabel.experiments.measures import MEASURES
 from colabel.experiments.published import Figure, read_figures
-
-PROTOCOLS = ("kfold", "stratified", "random", "draws", "whole")
 
 
 class PlanError(ValueError):
@@ -193,16 +193,22 @@ def load_plan(path: str | Path, *, quick: bool = False) -> Plan:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(f"Cannot read the plan {file}: {error}.") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise PlanError(f"{file} is not TOML: {error}.") from error
     shortened = table.pop("quick", None)
     if quick:
-        if shortened is None:
+        if not isinstance(shortened, dict):
             raise PlanError(f"{file} has no [quick] table: run it without --quick.")
         # Figures and what is said of them belong to the whole study.
         table = {**table, "remarks": {}, **shortened}
     figures_file = file.with_suffix(".csv")
-    figures = read_figures(figures_file) if figures_file.exists() else ()
+    try:
+        figures = read_figures(figures_file) if figures_file.exists() else ()
+    except (OSError, ValueError) as error:
+        raise PlanError(
+            f"{figures_file}, which stands beside the plan, should hold its published figures: "
+            f"{error}. Mend it, or move it away."
+        ) from error
     name = f"{file.stem}-quick" if quick else file.stem
     try:
         return _plan(name, table, () if quick else figures)
@@ -219,25 +225,8 @@ def _find(path: Path) -> Path:
     raise PlanError(f"There is no plan {path}. {there}")
 
 
-_KEYS = frozenset(
-    {
-        "title",
-        "description",
-        "reference",
-        "measures",
-        "protocol",
-        "steps",
-        "datasets",
-        "methods",
-        "graphs",
-        "claims",
-        "remarks",
-    }
-)
-
-
 def _plan(name: str, table: Mapping[str, Any], figures: Sequence[Figure]) -> Plan:
-    _refuse_unknown(table, _KEYS, "the plan")
+    _refuse_wrong(table, PLAN, "the plan")
     measures = tuple(table.get("measures", ("exact_match",)))
     for measure in measures:
         if measure not in MEASURES:
@@ -269,10 +258,10 @@ def _plan(name: str, table: Mapping[str, Any], figures: Sequence[Figure]) -> Pla
 
 
 def _protocol(table: Mapping[str, Any], default: Protocol, place: str) -> Protocol:
-    _refuse_unknown(table, frozenset(Protocol.__dataclass_fields__), place)
+    _refuse_wrong(table, PROTOCOL, place)
     protocol = replace(default, **table)
-    if protocol.kind not in PROTOCOLS:
-        raise PlanError(f"{place} has kind {protocol.kind!r}; choose from {', '.join(PROTOCOLS)}.")
+    if protocol.kind in ("kfold", "stratified") and protocol.splits < 2:
+        raise PlanError(f"{place} asks for {protocol.splits} fold: give at least 2 splits.")
     if protocol.kind == "random" and (protocol.train is None or protocol.test is None):
         raise PlanError(f"{place} draws random splits: give the sizes train and test.")
     return protocol
@@ -281,9 +270,10 @@ def _protocol(table: Mapping[str, Any], default: Protocol, place: str) -> Protoc
 def _data_plan(entry: Any, protocol: Protocol) -> DataPlan:
     if isinstance(entry, str):
         entry = {"name": entry}
+    _refuse_wrong(entry, DATASET, f"data set {entry.get('name', '')!r}")
     own = dict(entry)
     name, steps = own.pop("name", None), own.pop("steps", None)
-    if not isinstance(name, str):
+    if name is None:
         raise PlanError(f"a data set has no name: {entry}.")
     return DataPlan(
         name,
@@ -293,6 +283,7 @@ def _data_plan(entry: Any, protocol: Protocol) -> DataPlan:
 
 
 def _method_plan(name: str, table: Mapping[str, Any], steps: tuple[Any, ...]) -> MethodPlan:
+    _refuse_wrong(table, METHOD, f"method {name!r}", others=True)
     own = dict(table)
     if "model" not in own:
         raise PlanError(f'method {name!r} has no model: give one, as in model = "CTBN".')
@@ -308,7 +299,7 @@ def _graphs(wanted: Sequence[str], methods: Sequence[str]) -> tuple[str, ...]:
 
 
 def _claim(entry: Mapping[str, Any], methods: Sequence[str], datasets: Sequence[str]) -> Claim:
-    _refuse_unknown(entry, frozenset(Claim.__dataclass_fields__), "a claim")
+    _refuse_wrong(entry, CLAIM, "a claim")
     try:
         claim = Claim(
             entry["text"],
@@ -354,12 +345,12 @@ def _remarks(
     return dict(table)
 
 
-def _refuse_unknown(table: Mapping[str, Any], known: frozenset[str], place: str) -> None:
-    unknown = sorted(set(table) - known)
-    if unknown:
-        raise PlanError(
-            f"{place} has the unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}."
-        )
+def _refuse_wrong(
+    table: Mapping[str, Any], fields: Mapping[str, Kind], place: str, *, others: bool = False
+) -> None:
+    reason = wrong(table, fields, others=others)
+    if reason is not None:
+        raise PlanError(f"{place} {reason}.")
 
 
 def _chosen(what: str, known: Sequence[str], wanted: Sequence[str]) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,9 +28,36 @@ class Figure(NamedTuple):
 
 
 def read_figures(path: Path) -> tuple[Figure, ...]:
-    """Read the columns table, measure, dataset, method and value."""
+    """Read the columns table, measure, dataset, method and value.
+
+    Raises
+    ------
+    ValueError
+        With a sentence, if the file does not hold them.
+    """
+    found = []
     with path.open(encoding="utf-8", newline="") as lines:
-        return tuple(
-            Figure(row["table"], row["measure"], row["dataset"], row["method"], float(row["value"]))
-            for row in csv.DictReader(lines)
-        )
+        try:
+            rows = csv.DictReader(lines)
+            lacking = [name for name in Figure._fields if name not in (rows.fieldnames or ())]
+            if lacking:
+                raise ValueError(f"it has no column {lacking[0]!r}")
+            for row in rows:
+                table, measure, dataset, method, value = (row[name] for name in Figure._fields)
+                if value is None:
+                    raise ValueError(f"line {rows.line_num} has too few entries")
+                number = _number(value, rows.line_num)
+                found.append(Figure(table, measure, dataset, method, number))
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"it is no CSV file ({error})") from error
+    return tuple(found)
+
+
+def _number(text: str, line: int) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"line {line} has the value {text!r}, which is no number")
+    return value

@@ -7,7 +7,7 @@ import math
 import platform
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -137,10 +137,24 @@ class Store:
     ) -> None:
         self._connection.close()
 
+    @contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        """Turn what SQLite raises into a sentence."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"{self.path} cannot be {doing} ({error}). If the disk is full, make room and run "
+                "the study again: finished cells are kept. If the file is damaged, name another."
+            ) from error
+
+    def _all(self, query: str, *arguments: Any) -> list[Any]:
+        with self._told("read"), closing(self._connection.execute(query, arguments)) as found:
+            return found.fetchall()
+
     def finished(self) -> dict[str, str]:
         """Return {key: status} of all cells in the file."""
-        with closing(self._connection.execute("SELECT key, status FROM cells")) as found:
-            return dict(found)
+        return dict(self._all("SELECT key, status FROM cells"))
 
     def save(self, cell: Cell, outcome: Outcome) -> None:
         """Write a cell and its measures at once, in place of an earlier outcome."""
@@ -164,7 +178,7 @@ class Store:
         measures = [
             (cell.key, name, _or_null(outcome.values.get(name, math.nan))) for name in cell.measures
         ]
-        with self._connection:
+        with self._told("written"), self._connection:
             self._connection.execute("DELETE FROM cells WHERE key = ?", (cell.key,))
             marks = ", ".join("?" * len(described))
             self._connection.execute(f"INSERT INTO cells VALUES ({marks})", described)
@@ -178,7 +192,7 @@ class Store:
             " FROM cells c JOIN measures m USING (key) WHERE key = ? ORDER BY m.rowid"
         )
         for cell in cells:
-            for found in self._connection.execute(query, (cell.key,)).fetchall():
+            for found in self._all(query, cell.key):
                 protocol, split, measure, value, *rest = found
                 value = math.nan if value is None else value
                 rest[4] = math.nan if rest[4] is None else rest[4]
@@ -187,16 +201,14 @@ class Store:
     def graphs(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, dict[str, Any]]]:
         """Yield the label graphs among the cells."""
         for cell in cells:
-            found = self._connection.execute(
-                "SELECT graph FROM cells WHERE key = ? AND graph IS NOT NULL", (cell.key,)
-            ).fetchone()
-            if found is not None:
-                yield cell, json.loads(found[0])
+            query = "SELECT graph FROM cells WHERE key = ? AND graph IS NOT NULL"
+            for (graph,) in self._all(query, cell.key):
+                yield cell, json.loads(graph)
 
     def failures(self, cells: Sequence[Cell]) -> list[tuple[Cell, str]]:
         """Return the cells that failed, with their errors."""
         query = "SELECT key, error FROM cells WHERE status = 'failed'"
-        errors = dict(self._connection.execute(query).fetchall())
+        errors = dict(self._all(query))
         return [(cell, errors[cell.key]) for cell in cells if cell.key in errors]
 
 

@@ -71,7 +71,7 @@ def require_pandas() -> None:
         import pandas  # noqa: F401
     except ImportError:
         raise ImportError(
-            "A data frame needs pandas, which is not installed: run pip install 'colabel[data]'."
+            "A data frame needs pandas, which is not installed: run pip install pandas."
         ) from None
 
 

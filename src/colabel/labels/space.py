@@ -12,6 +12,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from colabel.core.arrays import Codes
+from colabel.core.schema import (
+    Anything,
+    Dims,
+    Fields,
+    Many,
+    OneOf,
+    Text,
+    Values,
+    refuse_unless,
+    stored,
+)
 from colabel.labels._inference import Kind, infer_fields
 from colabel.labels.columns import MISSING, common_dtype, distinct, few, lookup, tidy
 from colabel.labels.inputs import (
@@ -27,6 +38,33 @@ from colabel.labels.inputs import (
 __all__ = ["MISSING", "Codes", "Kind", "LabelSpace"]
 
 
+def _check_space(fields: Fields, dims: Dims) -> None:
+    classes, kind = fields["classes"], fields["kind"]
+    dims["sizes"] = tuple(len(values) for values in classes)
+    refuse_unless(all(dims["sizes"]), "a label has no value")
+    refuse_unless(len(set(fields["names"])) == dims["d"], "two labels have the same name")
+    for values in classes:
+        if values.dtype.kind == "O":
+            different = len(set(values.tolist())) == len(values)
+        else:
+            different = bool((values[1:] > values[:-1]).all())
+        refuse_unless(different, "the values of a label are not in order")
+    refuse_unless(kind != "vector" or dims["d"] == 1, "a vector has more than one label")
+    zero_one = all(values.tolist() == [0, 1] for values in classes)
+    refuse_unless(kind in ("vector", "matrix") or zero_one, "labels in sets are not 0 and 1")
+    members = fields["members"]
+    plain = all(isinstance(member, Hashable) for member in members)
+    refuse_unless(len(members) in (0, dims["d"]) and plain, "the members of sets are damaged")
+
+
+@stored(
+    "label-space",
+    check=_check_space,
+    names=Many(Text(), "d"),
+    classes=Many(Values("_"), "d"),
+    kind=OneOf("vector", "matrix", "sparse", "sets"),
+    members=Many(Anything()),
+)
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelSpace:
     """The label variables of a problem: their names, their values, and how Y was given.

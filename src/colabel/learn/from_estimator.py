@@ -15,14 +15,59 @@ from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array, Indices, is_sparse
 from colabel.core.progress import progress_bar
+from colabel.core.schema import (
+    Dims,
+    Distributions,
+    Estimator,
+    Fields,
+    Many,
+    Maybe,
+    Part,
+    Positions,
+    Values,
+    bind,
+    refuse_unless,
+    stored,
+)
 from colabel.labels import MISSING
 from colabel.learn.conditional import Folds, HeldOutScores, RowGroup, TrainingData
 
 Result = TypeVar("Result")
 
 _SMALLEST_PROBABILITY = 1e-12
+# What joblib, Dask and loky raise when the process that had the work is gone.
+_LOST_WORKER = frozenset(
+    {
+        "BrokenProcessPool",
+        "CancelledError",
+        "CommClosedError",
+        "FutureCancelledError",
+        "KilledWorker",
+        "TerminatedWorkerError",
+    }
+)
+_ATTEMPTS = 3
 
 
+def _check_model(fields: Fields, dims: Dims) -> None:
+    estimator, seen = fields["estimator"], fields["seen"]
+    refuse_unless((np.diff(seen) > 0).all(), "the codes an estimator has seen do not ascend")
+    if estimator is not None and "k" in estimator.dims:
+        bind(estimator.dims, "k", len(seen), "the classes of an estimator")
+
+
+def _check_models(fields: Fields, dims: Dims) -> None:
+    dims["sizes"] = tuple(model.dims["c"] for model in fields["models"])
+
+
+@stored(
+    "estimator-model",
+    check=_check_model,
+    frequency=Distributions("c"),
+    seen=Positions("_", below="c"),
+    estimator=Maybe(Estimator()),
+    allowed=Maybe(Values("_")),
+)
 @dataclass(frozen=True)
 class EstimatorModel:
     """One fitted classifier of a variable with `n_classes` values.
@@ -51,6 +96,7 @@ class EstimatorModel:
         return np.log(prob)
 
 
+@stored("estimator-models", check=_check_models, models=Many(Part("estimator-model"), "m"))
 @dataclass(frozen=True)
 class EstimatorModels:
     """Fitted classifiers in the order of the groups' targets."""
@@ -60,6 +106,28 @@ class EstimatorModels:
     def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:
         """See `ConditionalModels.log_prob`."""
         return [model.log_prob(X, extra) for model in self.models]
+
+
+def _in_parallel(parallel: Parallel, calls: Sequence[Any]) -> list[Any]:
+    """Run joblib's calls; again, where a worker was lost meanwhile.
+
+    A cluster's worker may be killed for its memory, or taken away. Its calls are lost, and with
+    some backends those of the others too; they have no effect but their result, so that all can
+    simply be made again.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return list(parallel(calls))
+        except Exception as error:
+            if type(error).__name__ not in _LOST_WORKER:
+                raise
+            if attempt == _ATTEMPTS:
+                raise RuntimeError(
+                    f"Workers were lost {_ATTEMPTS} times while classifiers were fitted "
+                    f"({type(error).__name__}). Give each worker more memory, or fit fewer at a "
+                    "time (n_jobs)."
+                ) from error
+    raise AssertionError("unreachable")
 
 
 def _with_extra(X: Any, extra: Array | None, allowed: NDArray[np.bool_] | None) -> Any:
@@ -198,7 +266,7 @@ class EstimatorLearning:
             Parallel(n_jobs=learner.n_jobs) as parallel,
         ):
             for group in groups:
-                scores = parallel(
+                calls = [
                     delayed(_score_one)(
                         learner.estimator,
                         data,
@@ -209,7 +277,8 @@ class EstimatorLearning:
                         folds,
                     )
                     for position, target in enumerate(group.targets)
-                )
+                ]
+                scores = _in_parallel(parallel, calls)
                 choice = np.zeros(len(group.targets), dtype=np.intp)
                 results.append(reduce(group, HeldOutScores(np.stack(scores), choice)))
                 advance()
@@ -218,7 +287,7 @@ class EstimatorLearning:
     def fit(self, groups: Sequence[RowGroup], choices: Sequence[Indices]) -> EstimatorModels:
         """See `Learning.fit`; there is nothing to choose."""
         data = self.data
-        models = Parallel(n_jobs=self.learner.n_jobs)(
+        calls = [
             delayed(_fit_one)(
                 self.learner.estimator,
                 data,
@@ -230,5 +299,6 @@ class EstimatorLearning:
             )
             for group in groups
             for position, target in enumerate(group.targets)
-        )
+        ]
+        models = _in_parallel(Parallel(n_jobs=self.learner.n_jobs), calls)
         return EstimatorModels(tuple(models))

@@ -12,6 +12,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
+from colabel.core.schema import (
+    Dims,
+    Fields,
+    Many,
+    Part,
+    Positions,
+    Record,
+    Whole,
+    bind,
+    refuse_unless,
+    stored,
+)
 from colabel.core.threads import map_threads
 from colabel.learn.conditional import Folds, HeldOutScores, RowGroup, TrainingData
 from colabel.learn.design import Design, linear_scores
@@ -32,6 +44,29 @@ _PATIENCE = 2
 _LOOSER = 5.0
 
 
+def _check_models(fields: Fields, dims: Dims) -> None:
+    sizes = dict[int, int]()
+    for positions, n_classes, tasks in fields["parts"]:
+        bind(dims, "q", tasks.dims["q"], "coef")
+        bind(tasks.dims, "t", len(positions), "positions")
+        bind(tasks.dims, "c", n_classes, "number of classes")
+        sizes.update(dict.fromkeys(positions.tolist(), n_classes))
+    refuse_unless(
+        sorted(sizes) == list(range(dims["m"])) and len(fields["parts"]), "a model is missing"
+    )
+    refuse_unless(
+        sum(len(positions) for positions, _, _ in fields["parts"]) == dims["m"],
+        "two models have the same position",
+    )
+    dims["sizes"] = tuple(sizes[i] for i in range(dims["m"]))
+
+
+@stored(
+    "linear-models",
+    check=_check_models,
+    n_models=Whole(1, size="m"),
+    parts=Many(Record(Positions("_", below="m"), Whole(1), Part("linear-tasks"))),
+)
 @dataclass(frozen=True)
 class LinearModels:
     """Linear conditionals: `parts` holds models with their positions in the output."""

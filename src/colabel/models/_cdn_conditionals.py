@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from colabel.core.arrays import Array, Codes, Rows, is_sparse
-from colabel.core.label_features import column_owner, label_columns
+from colabel.core.label_features import column_owner, label_columns, n_label_columns
+from colabel.core.schema import Dims, Estimator, Fields, Many, Numbers, Values, Whole, bind, stored
 from colabel.joint import LinearConditionals
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
@@ -20,6 +21,20 @@ from colabel.learn.linear import LinearModels
 _NEVER = -1e6  # a score far below any other
 
 
+def _check_network(fields: Fields, dims: Dims) -> None:
+    dims["sizes"] = tuple(fields["cardinalities"])
+    bind(dims, "e", n_label_columns(fields["cardinalities"]), "coef")
+
+
+@stored(
+    "linear-network",
+    check=_check_network,
+    coef=Numbers("e p"),
+    intercept=Numbers("e"),
+    weights=Numbers("e e"),
+    floor=Numbers("e", 0.0, 1.0),
+    cardinalities=Many(Whole(1, 2**31), "d"),
+)
 @dataclass(frozen=True)
 class LinearNetwork:
     """Fitted linear conditionals, one score for each label column.
@@ -97,6 +112,12 @@ def _repeated(X: Any, times: int) -> Any:
     return sp.vstack([X] * times, format="csr") if is_sparse(X) else np.tile(X, (times, 1))
 
 
+@stored(
+    "hard-decisions",
+    estimator=Estimator(fitted=False),
+    estimator_=Estimator(),
+    classes_=Values("k"),
+)
 class HardDecisions(ClassifierMixin, BaseEstimator):
     """A classifier whose probabilities are 0 and 1: what it predicts has probability 1.
 

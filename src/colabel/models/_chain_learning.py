@@ -11,7 +11,19 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from colabel.core.arrays import Array, Indices
-from colabel.core.label_features import column_owner, label_columns
+from colabel.core.label_features import column_owner, label_columns, n_label_columns
+from colabel.core.schema import (
+    Dims,
+    Fields,
+    Many,
+    Numbers,
+    Part,
+    Positions,
+    Whole,
+    bind,
+    refuse_unless,
+    stored,
+)
 from colabel.joint.chain import Chain, ChainSearch, EstimatorLinks, Links
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import (
@@ -30,6 +42,24 @@ from colabel.models._learning import can_hold_out
 Models = LinearModels | EstimatorModels
 
 
+def _check_chain(fields: Fields, dims: Dims) -> None:
+    refuse_unless(sorted(fields["order"].tolist()) == list(range(dims["d"])), "order is no order")
+    bind(dims, "sizes", tuple(fields["cardinalities"]), "cardinalities")
+    if "q" in dims:  # features, label columns, and the intercept
+        n_columns = n_label_columns(fields["cardinalities"])
+        refuse_unless(dims["q"] > n_columns, "the regressions have too few coefficients")
+        dims["p"] = dims["q"] - n_columns - 1
+
+
+@stored(
+    "chain",
+    check=_check_chain,
+    order=Positions("d", below="d"),
+    models=Part("linear-models", "estimator-models", m="d", sizes="sizes", q="q"),
+    choice=Positions("d", below=2**31),
+    scale=Numbers("d"),
+    cardinalities=Many(Whole(1, 2**31), "d"),
+)
 @dataclass(frozen=True)
 class LearnedChain:
     """A chain for any rows.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array
+from colabel.core.schema import Kind, Maybe, Numbers, Part, Positions, Whole
 from colabel.joint import Chain
 from colabel.joint.chain import ChainSearch
 from colabel.learn.conditional import ConditionalLearner, TrainingData
@@ -37,6 +38,15 @@ _TEACHERS: Mapping[str, Callable[..., LearnedChain]] = MappingProxyType(
 class ChainModel(JointClassifier):
     """A model of one chain; a subclass says how its modes are searched for."""
 
+    stored_fields: ClassVar[Mapping[str, Kind]] = {
+        **JointClassifier.stored_fields,
+        "n_samples": Whole(1, 10**6),
+        "order_": Positions("d", below="d"),
+        "_sampling_seed": Whole(),
+        "_chain": Part("chain", d="d", sizes="sizes", p="p"),
+        "models_": Part("linear-models", "estimator-models", sizes="sizes"),
+        "label_scale_": Maybe(Numbers("d")),
+    }
     C: float | Sequence[float]
     estimator: BaseEstimator | None
     order: str | Sequence[str | int] | None

@@ -11,8 +11,15 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array
+from colabel.core.schema import Estimator, Values, stored
 
 
+@stored(
+    "scores-as-log-odds",
+    estimator=Estimator(fitted=False),
+    estimator_=Estimator(),
+    classes_=Values("k"),
+)
 class ScoresAsLogOdds(ClassifierMixin, BaseEstimator):
     """A classifier whose decision values pass for log-odds.
 

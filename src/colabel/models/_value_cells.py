@@ -9,11 +9,32 @@ import numpy as np
 from numba import njit
 
 from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.schema import Dims, Fields, Numbers, Positions, Table, refuse_unless, stored
 
 # Whole numbers within such a range are looked up directly; others by a search.
 _WIDEST_RANGE = 4096
 
 
+def _check_cells(fields: Fields, dims: Dims) -> None:
+    first = fields["first"]
+    sizes = np.diff(first)
+    refuse_unless(first[0] == 0 and (sizes > 0).all(), "the cells of a feature are damaged")
+    for j, values in fields["searched"].items():
+        known = type(j) is int and 0 <= j < dims["p"] and isinstance(values, np.ndarray)
+        flat = known and values.dtype == np.float64 and values.ndim == 1
+        refuse_unless(flat, "the values of a feature are damaged")
+        fits = len(values) == sizes[j] - 1 and len(values) and (np.diff(values) > 0).all()
+        refuse_unless(fits, "the values of a feature do not fit its cells")
+    dims["cells"] = int(first[-1])
+
+
+@stored(
+    "value-cells",
+    check=_check_cells,
+    first=Positions("p+1", below=2**53),
+    low=Numbers("p", -np.inf, np.inf),
+    searched=Table(),
+)
 class ValueCells(NamedTuple):
     """Where each value of each feature is counted; the last cell of a feature is for the unseen.
 

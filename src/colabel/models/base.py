@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,11 +17,24 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Codes
+from colabel.core.schema import (
+    Anything,
+    Estimator,
+    Kind,
+    Many,
+    Maybe,
+    Numbers,
+    Part,
+    Text,
+    Values,
+    Whole,
+)
 from colabel.decide import Decision, decide, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.metrics import exact_match
+from colabel.models._extremes import refuse_extreme_weights, refuse_huge
 from colabel.models._labels_html import labels_html
 from colabel.models.label_graph import LabelGraph
 
@@ -50,6 +63,18 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
     short_name: ClassVar[str] = ""
     """What a user may type instead of the name of the class."""
 
+    # what every fitted model holds: d labels of some sizes, p features
+    stored_fields: ClassVar[Mapping[str, Kind]] = {
+        "label_space_": Part("label-space", d="d", sizes="sizes"),
+        "label_names_": Many(Text(), "d"),
+        "classes_": Anything(),
+        "n_features_in_": Whole(1, size="p"),
+        "feature_names_in_": Maybe(Values("p")),
+        "estimator": Maybe(Estimator(fitted=False)),
+        "n_jobs": Maybe(Whole(-1024, 1024)),
+        "n_iter_": Maybe(Whole()),
+        "C_": Maybe(Numbers("d", 0.0)),
+    }
     random_state: Any
 
     @abstractmethod
@@ -124,7 +149,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
         return LabelGraph.without_edges(self.label_names_, meaning)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        return validate_data(
+        checked = validate_data(
             self,
             X,
             reset=reset,
@@ -132,6 +157,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
             dtype=np.float64,
             ensure_all_finite="allow-nan" if self._allows_nan() else True,
         )
+        refuse_huge(checked, getattr(self, "feature_names_in_", None))
+        return checked
 
     def _allows_nan(self) -> bool:
         estimator = getattr(self, "estimator", None)
@@ -237,6 +264,7 @@ def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) 
     )
     if not weight.any():
         raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
+    refuse_extreme_weights(weight)
     uniform = bool((weight == 1.0).all())
     return TrainingData(X, codes, space.cardinalities, None if uniform else weight)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from colabel.core.schema import Part, stored
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.learn.conditional import TrainingData
@@ -23,6 +24,9 @@ from colabel.models._learning import (
 from colabel.models.base import JointClassifier
 
 
+@stored(
+    "binary-relevance", models_=Part("linear-models", "estimator-models", sizes="sizes", q="p+1")
+)
 class BinaryRelevance(JointClassifier):
     r"""One independent classifier per label.
 

@@ -13,6 +13,19 @@ from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.hashing import row_keys
 from colabel.core.label_features import label_columns
+from colabel.core.schema import (
+    Dims,
+    Estimator,
+    Fields,
+    Maybe,
+    Numbers,
+    OneOf,
+    Part,
+    Positions,
+    Whole,
+    refuse_unless,
+    stored,
+)
 from colabel.decide import Decision
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint
 from colabel.joint.gibbs.runs import GibbsOptions
@@ -47,6 +60,30 @@ def _has_probabilities(model: CDN) -> bool:
     )
 
 
+def _check_network(fields: Fields, dims: Dims) -> None:
+    inside = (fields["_usual"] < np.asarray(dims["sizes"])).all()
+    refuse_unless(inside, "_usual holds a value that no label has")
+    linear = fields["models_"].declared.tag == "linear-models"
+    refuse_unless(linear == ("_network" in fields), "_network does not fit models_")
+    refuse_unless(linear == (fields["estimator"] is None), "estimator does not fit models_")
+
+
+@stored(
+    "cdn",
+    check=_check_network,
+    burn_in=Whole(0, 10**6),
+    n_sweeps=Whole(1, 10**6),
+    n_best=Whole(1, 10**6),
+    n_chains=Whole(1, 10**4),
+    max_iterations=Whole(1, 10**6),
+    marginals=OneOf("best", "plain"),
+    estimator=Maybe(Estimator(fitted=False)),
+    seed_=Whole(),
+    models_=Part("linear-models", "estimator-models", sizes="sizes"),
+    _network=Maybe(Part("linear-network", d="d", p="p", sizes="sizes")),
+    label_weights_=Maybe(Numbers("e e")),
+    _usual=Positions("d", below=2**31),
+)
 class CDN(JointClassifier):
     r"""A classifier for every label given the features and all other labels.
 

@@ -7,12 +7,14 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from colabel.core.schema import stored
 from colabel.decide import Decision
 from colabel.joint.chain import BeamSearch, ChainSearch
 from colabel.models._chain_model import ChainModel
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE
 
 
+@stored("classifier-chain")
 class ClassifierChain(ChainModel):
     r"""A chain of classifiers, each with the labels before it as further features.
 

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from colabel.core.arrays import Array
+from colabel.core.schema import Dims, Fields, Maybe, OneOf, Positions, refuse_unless, stored
 from colabel.decide import Decision
 from colabel.joint import Joint, PairwiseField, VectorList
 from colabel.learn.conditional import TrainingData
@@ -22,8 +23,10 @@ from colabel.learn.crf.scoring import held_out_score
 from colabel.learn.crf.selection import MakeObjective, Score
 from colabel.learn.crf.state_likelihood import StateLikelihood, all_vectors
 from colabel.models._field_parameters import (
+    FIELD_FIELDS,
     Engine,
     Strengths,
+    check_graph,
     interactions,
     node_scores,
     refuse_missing,
@@ -47,6 +50,23 @@ _FEW_VECTORS = 1 << 12
 _MOST_VECTORS = 1 << 16
 
 
+def _check_field(fields: Fields, dims: Dims) -> None:
+    check_graph(fields, dims)
+    vectors = fields.get("vectors_")
+    supported = fields["training_"] == "supported"
+    refuse_unless(supported == (vectors is not None), "vectors_ does not fit training_")
+    if vectors is not None:
+        inside = len(vectors) and (vectors < np.asarray(dims["sizes"])).all()
+        refuse_unless(inside, "vectors_ holds a value that no label has")
+
+
+@stored(
+    "collective-crf",
+    check=_check_field,
+    **FIELD_FIELDS,
+    training_=OneOf("enumeration", "supported", "pseudo"),
+    vectors_=Maybe(Positions("_ d", below=2**31)),
+)
 class CollectiveCRF(JointClassifier):
     r"""One table of weights for each pair of labels, beside each label's own regression.
 

@@ -11,6 +11,19 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.schema import (
+    Dims,
+    Fields,
+    Many,
+    Numbers,
+    Part,
+    Positions,
+    Whole,
+    bind,
+    refuse_cycles,
+    refuse_unless,
+    stored,
+)
 from colabel.decide import Decision
 from colabel.joint import Joint, Tree
 from colabel.labels import MISSING
@@ -44,6 +57,27 @@ _CANDIDATES = 5
 _OFFSET_FOLDS = 5
 
 
+def _check_tree(fields: Fields, dims: Dims) -> None:
+    tree, slots, sizes = fields["tree_"], fields["_slots"], dims["sizes"]
+    refuse_cycles([[int(parent)] if parent != ROOT else [] for parent in tree])
+    model_sizes = fields["models_"].dims["sizes"]
+    for label, (parent, own) in enumerate(zip(tree, slots, strict=True)):
+        bind(dims, 1 if parent == ROOT else sizes[parent], len(own), f"_slots[{label}]")
+        known = all(slot < len(model_sizes) for slot in own)
+        refuse_unless(known, f"_slots[{label}] names a model that is not there")
+        fits = all(model_sizes[slot] == sizes[label] for slot in own)
+        refuse_unless(fits, f"_slots[{label}] names a model of other values")
+
+
+@stored(
+    "ctbn",
+    check=_check_tree,
+    tree_=Positions("d", below="d", least=ROOT),
+    edge_scores_=Numbers("d d"),
+    edge_gains_=Numbers("d d"),
+    _slots=Many(Many(Whole()), "d"),
+    models_=Part("linear-models", "estimator-models", q="p+1"),
+)
 class CTBN(JointClassifier):
     r"""A tree over the labels, learned to fit P(y | x), with exact inference.
 

@@ -11,12 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, is_sparse
+from colabel.core.schema import Dims, Fields, Many, Numbers, YesNo, refuse_unless, stored
 from colabel.joint.lds import FeatureColumns
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.preprocess import FeatureBins
 
 
+def _check_features(fields: Fields, dims: Dims) -> None:
+    cuts, binned = fields["cuts"], fields["binned"]
+    refuse_unless(all((np.diff(each) > 0).all() for each in cuts), "cuts do not ascend")
+    refuse_unless(binned or all(map(len, cuts)), "a feature has no value")
+    dims["values"] = tuple(len(each) + 1 for each in cuts)
+
+
+@stored(
+    "discrete-features",
+    check=_check_features,
+    cuts=Many(Numbers("_", -np.inf, np.inf), "p"),
+    binned=YesNo(),
+)
 class DiscreteFeatures(NamedTuple):
     """What fitting learned about the values of each feature.
 

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.progress import progress_bar
+from colabel.core.schema import Many, Part, Positions, Whole, stored
 from colabel.core.threads import map_threads
 from colabel.decide import Decision
 from colabel.joint import Mixture
@@ -30,6 +31,13 @@ from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
 
 
+@stored(
+    "ensemble-of-chains",
+    n_samples=Whole(1, 10**6),
+    _sampling_seed=Whole(),
+    chains_=Many(Part("chain", d="d", sizes="sizes", p="p"), "members"),
+    orders_=Positions("members d", below="d"),
+)
 class EnsembleOfChains(JointClassifier):
     r"""Chains in random orders, each taught with some of the rows, and averaged.
 

@@ -13,9 +13,32 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, is_sparse
+from colabel.core.schema import (
+    Distributions,
+    Maybe,
+    Numbers,
+    Part,
+    Positions,
+    Real,
+    Values,
+    Whole,
+    stored,
+)
 from colabel.models._value_cells import ValueCells, count_by_class, sum_by_class
 
 
+@stored(
+    "discrete-naive-bayes",
+    alpha=Real(0.0),
+    n_features_in_=Whole(1, size="p"),
+    feature_names_in_=Maybe(Values("p")),
+    classes_=Values("k"),
+    class_count_=Numbers("k", 0.0),
+    class_log_prior_=Distributions("k", log=True),
+    n_categories_=Positions("p", below=2**53),
+    _cells=Part("value-cells", p="p", cells="cells"),
+    _log_prob=Numbers("k cells"),
+)
 class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
     r"""Naive Bayes for features whose distinct values are categories; one class variable.
 

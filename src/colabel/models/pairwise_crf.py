@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from colabel.core.schema import Numbers, Positions, Real, Table, stored
 from colabel.decide import Decision
 from colabel.joint import Joint, PairwiseField
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.learner import FieldLearner, LearnedField
 from colabel.models._field_parameters import (
+    FIELD_FIELDS,
     EdgeFeatures,
     Engine,
     Strengths,
     candidate_limit,
+    check_graph,
     edge_columns,
     interactions,
     node_scores,
@@ -37,6 +40,17 @@ from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
 
 
+@stored(
+    "pairwise-crf",
+    check=check_graph,
+    **FIELD_FIELDS,
+    candidates_=Positions("_ 2", below="d"),
+    alpha_profile_=Numbers("_ _"),
+    group_=Real(0.0, np.inf),
+    group_scores_=Table(),
+    lambda_w_=Real(0.0, np.inf),
+    eta_=Real(0.0, 1.0),
+)
 class PairwiseCRF(JointClassifier):
     r"""A field of potentials on labels and pairs of labels; the graph is learned.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from colabel.core.schema import Real, Whole, stored
 from colabel.decide import Decision
 from colabel.joint.chain import (
     BeamSearch,
@@ -19,6 +20,11 @@ from colabel.models._chain_model import ChainModel
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE
 
 
+@stored(
+    "probabilistic-chain",
+    beam_width=Whole(1, 10**5),
+    epsilon=Real(0.0, 1.0),
+)
 class ProbabilisticClassifierChain(ChainModel):
     r"""A classifier chain that is asked for what it knows: modes, marginals, probabilities.
 

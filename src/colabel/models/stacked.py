@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
 from colabel.core.arrays import Array
-from colabel.core.label_features import label_columns
+from colabel.core.label_features import label_columns, n_label_columns
+from colabel.core.schema import Dims, Fields, Maybe, Numbers, Part, bind, stored
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
@@ -46,6 +47,20 @@ def _has_probabilities(model: StackedBinaryRelevance) -> bool:
     )
 
 
+def _check_layers(fields: Fields, dims: Dims) -> None:
+    second = fields["models_"].dims
+    if "q" in second:
+        width = dims["p"] + n_label_columns(dims["sizes"]) + 1
+        bind(dims, width, second["q"], "models_")
+
+
+@stored(
+    "stacked-binary-relevance",
+    check=_check_layers,
+    first_models_=Part("linear-models", "estimator-models", sizes="sizes", q="p+1"),
+    models_=Part("linear-models", "estimator-models", sizes="sizes"),
+    first_C_=Maybe(Numbers("d", 0.0)),
+)
 class StackedBinaryRelevance(JointClassifier):
     r"""A second classifier per label that also sees what the first ones say of all labels.
 

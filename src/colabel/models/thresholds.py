@@ -20,6 +20,17 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Array, Codes, is_sparse
+from colabel.core.schema import (
+    Dims,
+    Estimator,
+    Fields,
+    Maybe,
+    Numbers,
+    Whole,
+    bind,
+    refuse_unless,
+    stored,
+)
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData
@@ -27,6 +38,9 @@ from colabel.metrics import exact_match
 from colabel.models._learning import make_folds
 from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
+
+_FEWEST_TRUE = 5.0  # rows held out that carry a label, from which on its threshold is tuned
+_DEVIATIONS = 2.0
 
 
 def _has_joint(model: ThresholdedClassifier) -> bool:
@@ -37,6 +51,26 @@ def _has_joint(model: ThresholdedClassifier) -> bool:
     )
 
 
+def _check_inner(fields: Fields, dims: Dims) -> None:
+    refuse_unless(set(dims["sizes"]) == {2}, "a label has not two values")
+    inner = fields["estimator_"].dims
+    for name in ("sizes", "p"):
+        if name in inner and name in dims:
+            bind(dims, name, inner[name], "estimator_")
+
+
+@stored(
+    "thresholded-classifier",
+    check=_check_inner,
+    **{
+        **JointClassifier.stored_fields,
+        "n_features_in_": Maybe(Whole(1, size="p")),
+        "estimator": Estimator(fitted=False),
+    },
+    estimator_=Estimator(),
+    thresholds_=Numbers("d", 0.0, 1.0),
+    held_out_f1_=Numbers("d", 0.0, 1.0),
+)
 class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     r"""A classifier that announces a label where its probability exceeds the label's threshold.
 
@@ -47,9 +81,11 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     threshold of one half they are often not announced at all. Whether labels make sense together
     is left out of account; for that, choose a `decision` of the model itself.
 
-    A label without a true row of positive probability among those held out keeps the threshold
-    1/2. In a tie the threshold nearest to 1/2 wins. Thresholds lie halfway between two
-    probabilities that occurred.
+    A threshold needs evidence. A label that fewer than 5 of the rows held out carry keeps the
+    threshold 1/2, and so does one whose best cut finds hardly more true rows than chance would: the
+    F1 of a rare label that the features say nothing about is largest where it is announced in every
+    row, which nobody wants. In a tie the threshold nearest to 1/2 wins. Thresholds lie halfway
+    between two probabilities that occurred.
 
     scikit-learn's `TunedThresholdClassifierCV` does this for a single label.
 
@@ -205,7 +241,8 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         )
         rows, prob = np.concatenate(tests), np.concatenate(held_out)
         counted = np.ones(len(rows)) if weight is None else weight[rows]
-        found = [best_threshold(prob[:, i], codes[rows, i], counted) for i in range(codes.shape[1])]
+        labels = range(codes.shape[1])
+        found = [tuned_threshold(prob[:, i], codes[rows, i], counted) for i in labels]
         self.thresholds_, self.held_out_f1_ = np.array(found).T
 
     def _folds(self, X: Any, codes: Codes, weight: Array | None) -> Folds:
@@ -272,6 +309,47 @@ def best_threshold(
     best = np.flatnonzero(f1 >= f1.max() * (1 - 1e-12))
     chosen = best[np.abs(cuts[best] - 0.5).argmin()]
     return float(cuts[chosen]), float(f1[chosen])
+
+
+def tuned_threshold(prob: Array, truth: NDArray[Any], weight: Array) -> tuple[float, float]:
+    r"""Return the best threshold of one label and its F1; 1/2 where there is no evidence for it.
+
+    Of N rows (by weight) M carry the label, and the cut announces it in A rows, of which H carry
+    it. Were the rows announced drawn by chance, H would be hypergeometric, with
+
+    .. math:: \mathrm E H = A M / N, \qquad
+        \mathrm{Var}\, H = \frac{A M (N - M) (N - A)}{N^2 (N - 1)}.
+
+    A label that at most half of the rows carry needs H to exceed its mean by two deviations.
+
+    Parameters
+    ----------
+    prob, truth, weight : (n,)
+        See `best_threshold`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> truth = np.arange(200) == 7
+    >>> tuned_threshold(np.full(200, 0.005), truth.astype(int), np.ones(200))
+    (0.5, 0.0)
+    """
+    threshold, f1 = best_threshold(prob, truth, weight)
+    seen = truth != MISSING
+    prob, weight = prob[seen], weight[seen]
+    positive = weight * (truth[seen] == 1)
+    n_rows, n_true = float(weight.sum()), float(positive.sum())
+    announced = prob > threshold
+    n_announced, n_hit = float(weight[announced].sum()), float(positive[announced].sum())
+    by_chance = n_announced * n_true / max(n_rows, 1e-300)
+    spread = by_chance * (n_rows - n_true) * (n_rows - n_announced) / max(n_rows, 1e-300)
+    deviation = np.sqrt(max(spread, 0.0) / max(n_rows - 1.0, 1.0))
+    informed = n_hit > by_chance + _DEVIATIONS * deviation
+    if n_true >= _FEWEST_TRUE and (informed or 2 * n_true > n_rows):
+        return threshold, f1
+    half = prob > 0.5
+    total = float(weight[half].sum()) + n_true
+    return 0.5, 2 * float(positive[half].sum()) / total if total > 0 else 0.0
 
 
 def _held_out(

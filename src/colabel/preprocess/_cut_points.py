@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -10,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.schema import Kind, Many, Maybe, Numbers, Positions, Values, Whole
 
 
 class CutPoints(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -26,6 +28,12 @@ class CutPoints(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Only where X had string column names.
     """
 
+    stored_fields: ClassVar[Mapping[str, Kind]] = {
+        "n_features_in_": Whole(1, size="p"),
+        "feature_names_in_": Maybe(Values("p")),
+        "cuts_": Many(Numbers("_", -np.inf, np.inf), "p"),
+        "n_bins_": Positions("p", below=2**53),
+    }
     cuts_: list[Array]
 
     def transform(self, X: Any) -> Indices:

@@ -10,12 +10,14 @@ from numba import njit
 from sklearn.utils import Tags
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.schema import stored
 from colabel.preprocess._cut_points import CutPoints, between
 from colabel.preprocess._targets import Target, target_columns
 
 __all__ = ["EntropyBins"]
 
 
+@stored("entropy-bins")
 class EntropyBins(CutPoints):
     r"""Cut each feature where the cut says most about the labels, as long as it pays.
 

@@ -8,11 +8,13 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
 from colabel.core.arrays import Array
+from colabel.core.schema import stored
 from colabel.preprocess._cut_points import CutPoints, between
 
 __all__ = ["FeatureBins"]
 
 
+@stored("feature-bins")
 class FeatureBins(CutPoints):
     """Cut each feature into a few bins of about equal frequency, or of equal width.
 

@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, is_sparse
+from colabel.core.schema import Maybe, Numbers, Values, Whole, stored
 from colabel.preprocess._best_first import add_locally_predictive, best_subset
 from colabel.preprocess._targets import Target, TargetColumn, target_columns
 from colabel.preprocess._uncertainty import FeatureUncertainty, symmetrical_uncertainty
@@ -22,6 +23,13 @@ __all__ = ["CorrelationSelector"]
 _MANY_VALUES = 64
 
 
+@stored(
+    "correlation-selector",
+    n_features_in_=Whole(1, size="p"),
+    feature_names_in_=Maybe(Values("p")),
+    support_=Values("p"),
+    merits_=Numbers("_"),
+)
 class CorrelationSelector(SelectorMixin, BaseEstimator):
     r"""Choose features that say much about the labels and little about each other.
 

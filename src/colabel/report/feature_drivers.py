@@ -41,7 +41,7 @@ def plot_feature_drivers(drivers: FeatureDrivers, *, n_sets: int = 8) -> Figure:
     Raises
     ------
     ImportError
-        If matplotlib is not installed: it comes with ``pip install 'colabel[plot]'``.
+        If matplotlib is not installed: ``pip install matplotlib``.
 
     Examples
     --------

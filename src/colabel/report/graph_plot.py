@@ -71,7 +71,7 @@ def plot_label_graph(
     Raises
     ------
     ImportError
-        If matplotlib is not installed: it comes with ``pip install 'colabel[plot]'``.
+        If matplotlib is not installed: ``pip install matplotlib``.
 
     Examples
     --------

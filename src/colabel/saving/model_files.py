@@ -1,41 +1,47 @@
 """Saving and loading models without pickle: a file is data, and never runs code of its own.
 
-A model file is a zip archive in the format of skops (a JSON tree of types and numbers, arrays as
-.npy files) with one more member, `colabel.json`, which says what the model is. Nothing in it is
-compressed, so that no small file can unpack to a large one.
+A model file is a zip archive of a manifest (`colabel.json`), a list of objects (`model.json`) and
+arrays (`arrays/*.npy`). Every object is of a type that declares, in its own file, what it may hold
+(`colabel.core.schema`); all of them are checked before the first is made.
 """
 
 from __future__ import annotations
 
 import io
-import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from zipfile import ZIP_STORED, ZipFile
+from typing import IO, TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
-import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from colabel._version import __version__
 from colabel.core.files import written_whole
-from colabel.datasets.frame import Frame
+from colabel.core.schema import NotAsDeclaredError
 from colabel.labels import LabelSpace
 from colabel.models import LabelClassifier, ThresholdedClassifier
-from colabel.saving._trusted import trusted_names
+from colabel.saving import _other_types as _other_types  # declares the types it lists
+from colabel.saving._archive import (
+    MANIFEST,
+    TREE,
+    Archive,
+    foreign_name,
+    require_regular,
+    write_archive,
+)
+from colabel.saving._foreign import RefusedTypesError, dumped, loaded, wanted_types
+from colabel.saving._tree import CannotBeWrittenError, made, written
 from colabel.tables.model import TableModel
 
 if TYPE_CHECKING:
     from os import PathLike
 
-FORMAT = 1
-_MANIFEST = "colabel.json"
-_MOST_MEMBERS = 100_000
-_LARGEST_MANIFEST = 1 << 26
+FORMAT = 2
 
 
 class ModelFileError(ValueError):
@@ -46,18 +52,19 @@ def save(model: Any, path: str | PathLike[str]) -> None:
     """Save a fitted model to a file that is safe to load.
 
     The file holds the model, its label names, and the versions of the packages that made it. It
-    appears under its name only when it is complete.
+    is loaded back from memory first, and appears under its name only when it is complete: a model
+    that could not be loaded again leaves an older file as it was.
 
     Parameters
     ----------
     model : fitted estimator of colabel, pipeline that ends in one, or TableModel
     path : str or path
-        Usually ending in .colabel.
+        Usually ending in .colabel. A symbolic link is followed.
 
     Raises
     ------
     ModelFileError
-        If the model is not fitted or holds something that cannot be written.
+        If the model is not fitted or holds something that cannot be written and read again.
 
     Warns
     -----
@@ -79,25 +86,26 @@ def save(model: Any, path: str | PathLike[str]) -> None:
     True
     >>> folder.cleanup()
     """
-    from skops import io as skops_io
-
     space = _space_of(model, "be saved")
     buffer = io.BytesIO()
+    name = type(model).__name__
     try:
-        skops_io.dump(model, buffer, compression=ZIP_STORED)
-    except Exception as error:  # whatever a stranger's object raises
-        reason = " ".join(str(error).split())
+        content = written(model)
+        foreign = [dumped(value) for value in content.foreign]
+        write_archive(buffer, _manifest(model, space), content, foreign)
+    except CannotBeWrittenError as error:
+        raise ModelFileError(f"The {name} cannot be saved: {error}.") from error
+    wanted = sorted({each for part in foreign for each in wanted_types(part)})
+    try:
+        _loaded(buffer, f"The {name} just written", wanted)
+    except ModelFileError as error:
         raise ModelFileError(
-            f"The {type(model).__name__} cannot be saved, for it holds an object that cannot be "
-            f"written as data ({reason})."
+            f"The {name} cannot be saved, for it could not be loaded again. {error}"
         ) from error
-    with ZipFile(buffer, "a", compression=ZIP_STORED) as archive:
-        archive.writestr(_MANIFEST, json.dumps(_manifest(model, space), indent=2))
-    unknown = set(skops_io.get_untrusted_types(data=buffer.getvalue())) - set(trusted_names())
-    if unknown:
+    if wanted:
         warnings.warn(
-            f"The model holds {', '.join(sorted(unknown))}: to load the file, pass "
-            f"trusted={sorted(unknown)} to colabel.load.",
+            f"The model holds {', '.join(wanted)}: to load the file, pass trusted={wanted} to "
+            "colabel.load.",
             stacklevel=2,
         )
     try:
@@ -110,9 +118,10 @@ def save(model: Any, path: str | PathLike[str]) -> None:
 def load(path: str | PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
     """Load a model that `save` has written.
 
-    Only types of colabel and scikit-learn are made from the file; one that names any other class
-    or function is refused, and so is a pickle. scikit-learn's decision trees are compiled
-    structures whose content cannot be checked: they load only if named in `trusted`.
+    Every object in the file is checked against what its type declares (shapes, ranges, finite
+    numbers, probabilities that sum to one) before the first is made; a file that differs is
+    refused, and so is a pickle. Estimators of other packages, such as scikit-learn's trees,
+    cannot be checked: they load only if named in `trusted`.
 
     Parameters
     ----------
@@ -129,37 +138,10 @@ def load(path: str | PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is not a model, is damaged, was made by a later version, or is refused.
+        If the file is not a model, is damaged, was made by another format, or is refused.
     """
-    file = Path(path)
-    manifest = describe_model(file)
-    model = _read(file, [*trusted_names(), *trusted])
-    space = _space_of(model, "have been saved", file)
-    if list(space.names) != manifest["labels"]:
-        raise ModelFileError(f"{file} is damaged: its label names disagree with its model.")
-    if isinstance(model, TableModel):
-        _try_out(model, file)
-    return model
-
-
-def _try_out(model: TableModel, file: Path) -> None:
-    """Ask the model about an empty row, so that arrays that do not fit are found at once."""
-    try:
-        texts = {
-            c.name: np.array([None], dtype=object) for c in model.columns if c.kind != "number"
-        }
-        numbers = tuple(column.name for column in model.columns if column.kind == "number")
-        empty = Frame(np.full((1, len(numbers)), np.nan), numbers, texts)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            answer = model.predict_proba(empty)
-        tables = answer if isinstance(answer, list) else [answer]
-        if not all(np.isfinite(table).all() for table in tables):
-            raise ValueError("probabilities that are not numbers")
-    except Exception as error:  # damage takes many forms
-        raise ModelFileError(
-            f"{file} is damaged: its model cannot answer ({_brief(error)})."
-        ) from error
+    with _stream(Path(path)) as stream:
+        return _loaded(stream, str(path), trusted)
 
 
 def describe_model(path: str | PathLike[str]) -> dict[str, Any]:
@@ -171,52 +153,82 @@ def describe_model(path: str | PathLike[str]) -> dict[str, Any]:
         `format`, `colabel` (version), `packages` ({name: version}), `model` (class name) and
         `labels` (names).
     """
-    file = Path(path)
+    with _stream(Path(path)) as stream, _readable(str(path)):
+        return _manifest_of(Archive(stream), str(path))
+
+
+def _loaded(stream: IO[bytes], file: str, trusted: Sequence[str]) -> Any:
+    with _readable(file):
+        archive = Archive(stream)
+        manifest = _manifest_of(archive, file)
+        archive.refuse_strangers()
+        tree, arrays = archive.json(TREE), archive.arrays()
+        model = made(tree, arrays, lambda i: loaded(archive.bytes(foreign_name(i)), trusted))
+    space = _space_of(model, "have been saved", file)
+    if list(space.names) != manifest["labels"]:
+        raise ModelFileError(f"{file} is damaged: its label names disagree with its model.")
+    return model
+
+
+@contextmanager
+def _stream(file: Path) -> Iterator[IO[bytes]]:
+    """Open a file that is a file; a pickle is told at once."""
     try:
-        with file.open("rb") as stream:
-            start = stream.read(4)
+        require_regular(file)
+        stream = file.open("rb")
     except OSError as error:
         raise ModelFileError(f"{file} cannot be read ({error.strerror or error}).") from error
-    if start[:1] == b"\x80":
-        raise ModelFileError(
-            f"{file} is a pickle, which can run any code when it is loaded: colabel never loads "
-            "one. Save the model with colabel.save."
-        )
+    with stream:
+        if stream.read(1) == b"\x80":
+            raise ModelFileError(
+                f"{file} is a pickle, which can run any code when it is loaded: colabel never "
+                "loads one. Save the model with colabel.save."
+            )
+        yield stream
+
+
+@contextmanager
+def _readable(file: str) -> Iterator[None]:
+    """Turn whatever a damaged file raises into a sentence."""
     try:
-        with ZipFile(file) as archive:
-            _check_archive(archive, file)
-            manifest = json.loads(archive.read(_MANIFEST))
+        yield
     except ModelFileError:
         raise
-    except Exception as error:  # damage takes many forms
+    except RefusedTypesError as error:
+        raise ModelFileError(
+            f"{file} is refused: it wants {error}, which colabel cannot check. If you know the "
+            f"file and that code, load it with colabel.load(path, trusted={error.names})."
+        ) from error
+    except BadZipFile as error:
         raise ModelFileError(
             f"{file} is not a colabel model, or was cut short: save the model again."
         ) from error
-    return _checked_manifest(manifest, file)
-
-
-def _check_archive(archive: ZipFile, file: Path) -> None:
-    members = archive.infolist()
-    names = {member.filename for member in members}
-    if _MANIFEST not in names or "schema.json" not in names:
-        raise ModelFileError(f"{file} is not a colabel model: it has no {_MANIFEST}.")
-    if len(members) > _MOST_MEMBERS or len(names) != len(members):
-        raise ModelFileError(f"{file} is damaged: its table of contents is not as it was saved.")
-    packed = [m.filename for m in members if m.compress_type != ZIP_STORED]
-    if packed or archive.getinfo(_MANIFEST).file_size > _LARGEST_MANIFEST:
+    except NotAsDeclaredError as error:
+        raise ModelFileError(f"{file} is damaged, or was changed: {error}.") from error
+    except Exception as error:  # damage takes many forms
+        first = " ".join(str(error).split()).partition(". ")[0].rstrip(".")
         raise ModelFileError(
-            f"{file} was changed after it was saved (its {(packed or [_MANIFEST])[0]} is "
-            "compressed or too large): it is not loaded."
-        )
+            f"{file} is damaged, or was made by versions of packages that differ too much "
+            f"({type(error).__name__}: {first[:150]})."
+        ) from error
 
 
-def _checked_manifest(manifest: Any, file: Path) -> dict[str, Any]:
+def _manifest_of(archive: Archive, file: str) -> dict[str, Any]:
+    if MANIFEST not in archive.names:
+        raise ModelFileError(f"{file} is not a colabel model: it has no {MANIFEST}.")
+    manifest = archive.json(MANIFEST)
     expected = {"format": int, "colabel": str, "packages": dict, "model": str, "labels": list}
     if not isinstance(manifest, dict) or any(
         type(manifest.get(key)) is not kind for key, kind in expected.items()
     ):
-        raise ModelFileError(f"{file} is damaged: its {_MANIFEST} is not as it was saved.")
-    if manifest["format"] > FORMAT:
+        raise ModelFileError(f"{file} is damaged: its {MANIFEST} is not as it was saved.")
+    if manifest["format"] == 1:
+        raise ModelFileError(
+            f"{file} was made by colabel {manifest['colabel']} in format 1, which held objects "
+            f"that cannot be checked. This version, {__version__}, does not load it: fit the "
+            "model again and save it anew."
+        )
+    if manifest["format"] != FORMAT:
         raise ModelFileError(
             f"{file} was made by colabel {manifest['colabel']}, whose files (format "
             f"{manifest['format']}) this version, {__version__}, cannot read: upgrade colabel."
@@ -224,38 +236,11 @@ def _checked_manifest(manifest: Any, file: Path) -> dict[str, Any]:
     return manifest
 
 
-def _read(file: Path, trusted: Sequence[str]) -> Any:
-    from skops import io as skops_io
-    from skops.io.exceptions import UntrustedTypesFoundException
-
-    try:
-        return skops_io.load(file, trusted=list(trusted))
-    except UntrustedTypesFoundException as error:
-        unsafe = set(skops_io.get_untrusted_types(file=file)) - set(trusted)
-        wanted = ", ".join(sorted(unsafe))
-        raise ModelFileError(
-            f"{file} is refused: it wants {wanted}, which is not a type of colabel or of "
-            "scikit-learn that is safe to make from a file. If you know the file and that code, "
-            "name it in colabel.load(path, trusted=[...])."
-        ) from error
-    except Exception as error:  # damage takes many forms
-        raise ModelFileError(
-            f"{file} is damaged, or was made by versions of packages that differ too much "
-            f"({_brief(error)})."
-        ) from error
-
-
-def _brief(error: BaseException) -> str:
-    """Kind and first sentence of an error."""
-    first = " ".join(str(error).split()).partition(". ")[0].rstrip(".")
-    return f"{type(error).__name__}: {first[:150]}"
-
-
-def _space_of(model: Any, what: str, file: Path | None = None) -> LabelSpace:
+def _space_of(model: Any, what: str, file: str | None = None) -> LabelSpace:
     """Return the label space of a fitted model, or refuse what is not one."""
     last = model.model if isinstance(model, TableModel) else model
     if isinstance(last, Pipeline):
-        last = last.steps[-1][-1]
+        last = last.steps[-1][-1] if last.steps else None
     where = f"{file} holds a {type(model).__name__}" if file else f"{model!r}"
     if not isinstance(last, LabelClassifier | ThresholdedClassifier):
         raise ModelFileError(
@@ -272,7 +257,7 @@ def _space_of(model: Any, what: str, file: Path | None = None) -> LabelSpace:
 
 
 def _manifest(model: Any, space: LabelSpace) -> dict[str, Any]:
-    packages = ("numpy", "scipy", "scikit-learn", "skops")
+    packages = ("numpy", "scipy", "scikit-learn")
     return {
         "format": FORMAT,
         "colabel": __version__,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from colabel.core.schema import OneOf, Text, stored
 from colabel.datasets.frame import Frame, TableError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _DATE = re.compile(
 )
 
 
+@stored("column", name=Text(), kind=OneOf("number", "category", "text"))
 @dataclass(frozen=True)
 class Column:
     """A feature column that is used, and as what."""

@@ -10,6 +10,17 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from colabel.core.schema import (
+    Dims,
+    Estimator,
+    Fields,
+    Many,
+    Part,
+    Whole,
+    bind,
+    refuse_unless,
+    stored,
+)
 from colabel.datasets.frame import Frame
 from colabel.tables.columns import Column, ColumnChoice, storage_of
 from colabel.tables.preprocessing import Preprocessor
@@ -21,6 +32,26 @@ if TYPE_CHECKING:
     from colabel.models.label_graph import LabelGraph
 
 
+def _check_table_model(fields: Fields, dims: Dims) -> None:
+    own = [(c.fields["name"], c.fields["kind"]) for c in fields["columns"]]
+    theirs = [
+        (c.fields["name"], c.fields["kind"]) for c in fields["preprocessor"].fields["columns"]
+    ]
+    refuse_unless(own == theirs, "its columns are not those of its preprocessor")
+    inner = fields["model"].dims
+    if "p" in inner:
+        bind(dims, "p", inner["p"], "the features of the model")
+
+
+@stored(
+    "table-model",
+    check=_check_table_model,
+    columns=Many(Part("column")),
+    preprocessor=Part("preprocessor", p="p"),
+    model=Estimator(),
+    label_source=Part("label-source"),
+    n_rows=Whole(),
+)
 @dataclass(eq=False, repr=False)
 class TableModel:
     """Columns, their preprocessing, and a fitted model of the labels.

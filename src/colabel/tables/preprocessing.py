@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
+from colabel.core.schema import Dims, Fields, Many, Maybe, Part, Whole, YesNo, refuse_unless, stored
 from colabel.datasets.frame import Frame, TableError
+from colabel.tables._feature_tables import CategoryTable, NumberTable, WordTable
 from colabel.tables.columns import Column
 
 if TYPE_CHECKING:
@@ -21,11 +19,32 @@ if TYPE_CHECKING:
 
     from colabel.datasets.dataset import Features
 
-_MOST_CATEGORIES = 100  # of a column; rarer ones share a column
-_MOST_WORDS = 10_000  # of a text column
 _MOST_DENSE = 200  # features that are stored densely although most are zero
 
 
+def _check_preprocessor(fields: Fields, dims: Dims) -> None:
+    kinds = [column.fields["kind"] for column in fields["columns"]]
+    tables = {"category": fields["categories_"], "text": fields["texts_"]}
+    for kind, found in tables.items():
+        refuse_unless(kinds.count(kind) == len(found), f"a {kind} column has no table, or two")
+    numbers = fields["numbers_"]
+    n_numbers = 0 if numbers is None else numbers.dims["columns"]
+    refuse_unless(kinds.count("number") == n_numbers, "numbers_ does not fit the columns")
+    every = [*tables["category"], *tables["text"], *([] if numbers is None else [numbers])]
+    total = sum(table.dims["features"] for table in every)
+    refuse_unless(total == dims["p"], "the tables do not give as many features as there are")
+
+
+@stored(
+    "preprocessor",
+    check=_check_preprocessor,
+    columns=Many(Part("column")),
+    numbers_=Maybe(Part("number-table")),
+    categories_=Many(Part("category-table")),
+    texts_=Many(Part("word-table")),
+    n_features_out_=Whole(1, size="p"),
+    is_sparse_=YesNo(),
+)
 class Preprocessor(BaseEstimator):
     """Turn the columns of a frame into features; everything it needs is learned by `fit`.
 
@@ -42,8 +61,11 @@ class Preprocessor(BaseEstimator):
 
     Attributes
     ----------
-    numbers_, categories_ : transformer or None
-    texts_ : list of transformers or None
+    numbers_ : NumberTable or None
+    categories_ : list of CategoryTable
+        One for each column of categories.
+    texts_ : list of WordTable
+        One for each column of text.
     n_features_out_ : int
     is_sparse_ : bool
         Whether the features are a CSR array.
@@ -65,21 +87,14 @@ class Preprocessor(BaseEstimator):
     def fit(self, frame: Frame, y: Any = None) -> Self:
         """Learn medians, scales, categories and words from the rows of a frame."""
         numbers, categories, texts = (self._names(k) for k in ("number", "category", "text"))
-        self.numbers_ = _numbers(frame.is_sparse).fit(frame.block(numbers)) if numbers else None
-        self.categories_ = None
-        if categories:
-            self.categories_ = OneHotEncoder(
-                handle_unknown="infrequent_if_exist",
-                max_categories=_MOST_CATEGORIES,
-                dtype=np.float64,
-            ).fit(_table(frame, categories))
-        self.texts_ = [_words(_filled(frame, name)) for name in texts]
-        parts = self._parts(frame.rows(slice(0, 1)))
-        self.n_features_out_ = sum(part.shape[1] for part in parts)
+        self.numbers_ = NumberTable.fit(frame.block(numbers)) if numbers else None
+        self.categories_ = [CategoryTable.fit(_filled(frame, name)) for name in categories]
+        self.texts_ = [WordTable.fit(_filled(frame, name)) for name in texts]
+        self.n_features_out_ = sum(table.n_features for table in self._tables())
         if not self.n_features_out_:
             raise TableError("The columns give no feature: the texts hold no words.")
         wide = self.n_features_out_ > _MOST_DENSE
-        self.is_sparse_ = frame.is_sparse or (wide and any(map(sparse.issparse, parts)))
+        self.is_sparse_ = frame.is_sparse or (wide and bool(categories or texts))
         return self
 
     def fit_transform(self, frame: Frame, y: Any = None) -> Features:
@@ -98,44 +113,23 @@ class Preprocessor(BaseEstimator):
     def _names(self, kind: str) -> list[str]:
         return [column.name for column in self.columns if column.kind == kind]
 
+    def _tables(self) -> list[NumberTable | CategoryTable | WordTable]:
+        numbers = [] if self.numbers_ is None else [self.numbers_]
+        return [*numbers, *self.categories_, *self.texts_]
+
     def _parts(self, frame: Frame) -> list[Any]:
         parts: list[Any] = []
         if self.numbers_ is not None:
             parts.append(self.numbers_.transform(frame.block(self._names("number"))))
-        if self.categories_ is not None:
-            parts.append(self.categories_.transform(_table(frame, self._names("category"))))
-        for name, words in zip(self._names("text"), self.texts_, strict=True):
-            if words is not None:
-                parts.append(words.transform(_filled(frame, name)))
+        names = [*self._names("category"), *self._names("text")]
+        tables: list[CategoryTable | WordTable] = [*self.categories_, *self.texts_]
+        for name, table in zip(names, tables, strict=True):
+            if table.n_features:
+                parts.append(table.transform(_filled(frame, name)))
         return parts
-
-
-def _numbers(is_sparse: bool) -> Pipeline:
-    if is_sparse:
-        imputer = SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True)
-        return make_pipeline(imputer, MaxAbsScaler())
-    imputer = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
-    return make_pipeline(imputer, StandardScaler())
-
-
-def _words(texts: NDArray[np.object_]) -> TfidfVectorizer | None:
-    """Learn the words of a text column; None if there are none."""
-    for fewest in (2, 1):
-        vectorizer = TfidfVectorizer(
-            strip_accents="unicode", sublinear_tf=True, min_df=fewest, max_features=_MOST_WORDS
-        )
-        try:
-            return vectorizer.fit(texts)
-        except ValueError:  # no words at all, or none often enough
-            continue
-    return None
 
 
 def _filled(frame: Frame, name: str) -> NDArray[np.object_]:
     """Text column with "" where missing."""
     column = frame.column(name)
     return np.array(["" if text is None else text for text in column], dtype=object)
-
-
-def _table(frame: Frame, names: Sequence[str]) -> NDArray[np.object_]:
-    return np.stack([_filled(frame, name) for name in names], axis=1)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from colabel.core.schema import Many, Text, stored
 from colabel.datasets.frame import Frame, TableError
 from colabel.datasets.readers.mulan import read_label_names
 
@@ -23,6 +24,7 @@ _LARGEST_LIST = 1 << 24  # characters of a list of names
 _MOST_LABELS = 20_000
 
 
+@stored("label-source", columns=Many(Text()), separator=Text())
 @dataclass(frozen=True)
 class LabelSource:
     """Where labels stand in a table.

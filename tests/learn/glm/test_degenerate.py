@@ -167,7 +167,9 @@ def test_constant_softmax_folds_are_scored_by_smoothed_frequencies(rng):
         1,
         TIGHT,
     )
-    np.testing.assert_allclose(np.exp(found.log_prob[0, 0, :2]), smoothed([10, 0, 0])[1:], rtol=1e-12)
+    np.testing.assert_allclose(
+        np.exp(found.log_prob[0, 0, :2]), smoothed([10, 0, 0])[1:], rtol=1e-12
+    )
 
 
 def test_perfectly_separable_tasks_keep_proper_probabilities(rng):

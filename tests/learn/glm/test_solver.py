@@ -337,9 +337,7 @@ def test_few_rows_with_extra_features_equal_scikit_learn(rng, store):
     problem = Problem(targets, np.array([1.0]), allowed=np.array([[True, False, True]]))
     found = solve(Design.of(store(X), None, extra).block(), Logistic(), problem)
     expected = sklearn_coef(np.hstack([X, extra[:, [0, 2]]]), targets[0], 1.0)
-    np.testing.assert_allclose(
-        np.delete(found.coef[0], 61, axis=1), expected, rtol=1e-5, atol=1e-7
-    )
+    np.testing.assert_allclose(np.delete(found.coef[0], 61, axis=1), expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("n_extra", [0, 2])

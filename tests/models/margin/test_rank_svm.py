@@ -199,3 +199,30 @@ def test_class_variables_and_missing_labels_are_refused(rng):
     missing[3, 1] = np.nan
     with pytest.raises(ValueError, match=r"missing labels .* in 1 of 20 rows"):
         RankSVM().fit(X, missing)
+
+
+def test_a_cut_that_sees_the_features_mends_separable_labels(rng):
+    """What all weight vectors have in common is lost to the scores, and says how many labels."""
+    X, weights = rng.normal(size=(400, 10)), rng.normal(size=(10, 5))
+    Y = (X @ weights > 0).astype(int)
+    published = RankSVM(random_state=0).fit(X[:300], Y[:300])
+    mended = RankSVM(cut="features", random_state=0).fit(X[:300], Y[:300])
+    assert mended.threshold_.shape == (16,)
+    np.testing.assert_allclose(published.coef_, mended.coef_)
+    np.testing.assert_allclose(published.coef_.sum(axis=0), 0.0, atol=1e-8)
+    assert mended.score(X[:300], Y[:300]) > published.score(X[:300], Y[:300]) + 0.15
+    assert mended.score(X[300:], Y[300:]) > published.score(X[300:], Y[300:]) + 0.15
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_the_cut_is_the_same_for_sparse_rows(rng, kernel):
+    X = np.where(rng.random((80, 6)) < 0.4, rng.normal(size=(80, 6)), 0.0)
+    Y = (X[:, :3] + 0.5 * rng.normal(size=(80, 3)) > 0).astype(int)
+    dense = RankSVM(kernel=kernel, cut="features", random_state=0).fit(X, Y)
+    sparse = RankSVM(kernel=kernel, cut="features", random_state=0).fit(sp.csr_array(X), Y)
+    np.testing.assert_allclose(dense.threshold_, sparse.threshold_, atol=1e-6)
+
+
+def test_an_unknown_cut(rng):
+    with pytest.raises(ValueError, match="cut='x' must be one of scores, features"):
+        RankSVM(cut="x").fit(np.ones((2, 1)), [[0, 1], [1, 0]])

@@ -109,7 +109,9 @@ def read_label_names(path: FilePath) -> tuple[str, ...]:
     parser.ExternalEntityRefHandler = refuse
     try:
         parser.Parse(data, True)
-    except expat.ExpatError as error:
+    except (expat.ExpatError, LookupError, ValueError) as error:  # or an encoding nobody knows
+        if isinstance(error, DatasetError):
+            raise
         raise DatasetError(
             f"{path} is not well-formed XML ({error}): correct it, or fetch the file again."
         ) from error

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.schema import Real, Whole, stored
 from colabel.joint.chain import prefixes as grown
 from colabel.joint.chain._draws import draw_vectors, shared_uniforms
 from colabel.joint.chain._grid import alike, grid
@@ -73,6 +74,7 @@ class ChainSearch(Protocol):
         ...
 
 
+@stored("beam-search", width=Whole(1, 10**5))
 @dataclass(frozen=True)
 class BeamSearch:
     """Keep the `width` most probable prefixes of every length (Kumar et al., 2013).
@@ -126,6 +128,7 @@ def _most_probable(prefixes: Prefixes, width: int) -> Prefixes:
     return prefixes.take(np.sort(ranked))  # in the order of codes again
 
 
+@stored("branch-and-bound")
 @dataclass(frozen=True)
 class BranchAndBound:
     """Drop every prefix less probable than the best vectors seen so far: exact.
@@ -229,6 +232,7 @@ def _warn_of_cut(n_cut: int, limit: int) -> None:
         )
 
 
+@stored("epsilon-search", epsilon=Real(0.0, 1.0))
 @dataclass(frozen=True)
 class EpsilonSearch:
     """Explore the prefixes whose probability exceeds epsilon (Dembczynski et al., 2012).
@@ -300,6 +304,7 @@ def _greedy_step(prefixes: Prefixes, table: Array) -> Prefixes:
     return prefixes.extend(every, value, table[every, value])
 
 
+@stored("exhaustive")
 @dataclass(frozen=True)
 class Exhaustive:
     """Write out every label vector, shared prefixes once; exact, for few labels.
@@ -333,6 +338,7 @@ class Exhaustive:
         return _uncut(links, grown.joined(found))
 
 
+@stored("monte-carlo", n_samples=Whole(1, 10**6))
 @dataclass(frozen=True)
 class MonteCarlo:
     """Draw label vectors along the chain and keep the most probable (Read et al., 2014).

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.schema import Dims, Fields, Numbers, Part, Positions, refuse_unless, stored
 from colabel.core.threads import map_threads
 from colabel.joint.lds import _score_kernels as kernels
 from colabel.joint.lds.sets import DependencySets, FeatureColumns
@@ -22,8 +23,36 @@ _KEY_SEED = 20160829
 _ROWS_AT_ONCE = 256
 _ENTRIES_AT_ONCE = 2**22
 _MOST_SWEEPS = 100
+_ROUNDING = 1e-6
 
 
+def _check_network(fields: Fields, dims: Dims) -> None:
+    alpha, phi = fields["alpha"], fields["phi"]
+    first = np.concatenate([[0], np.cumsum(dims["values"])]).astype(np.intp)
+    for k, (n_states, size) in enumerate(zip(dims["states"], dims["sizes"], strict=True)):
+        refuse_unless(_sum_to_one(alpha[k, :n_states].reshape(-1, size)), "alpha is no table")
+        sums = np.add.reduceat(phi[k, :n_states], first[:-1], axis=1)
+        refuse_unless(np.abs(sums - 1.0).max(initial=0.0) < _ROUNDING, "phi is no table")
+    refuse_unless(_sum_to_one(fields["theta"].transpose(0, 2, 1)), "theta does not sum to one")
+    inside = (fields["vectors"] < np.asarray(dims["sizes"])).all()
+    refuse_unless(inside, "a label vector holds a value that no label has")
+
+
+def _sum_to_one(table: Array) -> bool:
+    return bool(np.abs(table.sum(axis=-1) - 1.0).max(initial=0.0) < _ROUNDING)
+
+
+@stored(
+    "lds-network",
+    check=_check_network,
+    sets=Part("label-sets", d="d", S="S", sizes="sizes", states="states"),
+    columns=Part("feature-columns", p="p", C="C", values="values"),
+    alpha=Numbers("d S", 0.0, 1.0),
+    vectors=Positions("u d", below=2**31),
+    vector_weights=Numbers("u", 0.0),
+    theta=Numbers("u d p", 0.0, 1.0),
+    phi=Numbers("d S C", 0.0, 1.0),
+)
 @dataclass(frozen=True)
 class LDSNetwork:
     r"""Labels from a Bayesian network, each feature from a mixture over label dependency sets.

@@ -8,10 +8,32 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.schema import Dims, Fields, Many, Whole, refuse_cycles, refuse_unless, stored
 
 
+def _check_sets(fields: Fields, dims: Dims) -> None:
+    sizes, parents = fields["cardinalities"], fields["parents"]
+    for label, above in enumerate(parents):
+        ascending = list(above) == sorted(set(above)) and label not in above
+        refuse_unless(ascending and all(i < dims["d"] for i in above), "parents are damaged")
+    refuse_cycles(parents)
+    states = [math.prod(sizes[i] for i in (*above, k)) for k, above in enumerate(parents)]
+    dims["sizes"], dims["states"], dims["S"] = tuple(sizes), tuple(states), max(states)
+
+
+def _check_columns(fields: Fields, dims: Dims) -> None:
+    dims["values"], dims["C"] = tuple(fields["n_values"]), sum(fields["n_values"])
+
+
+@stored(
+    "label-sets",
+    check=_check_sets,
+    parents=Many(Many(Whole()), "d"),
+    cardinalities=Many(Whole(1, 2**31), "d"),
+)
 @dataclass(frozen=True)
 class DependencySets:
     """One set of labels per label: LS_k holds label k and its parents in the network.
@@ -84,6 +106,7 @@ class DependencySets:
         return grid.T.astype(np.int32)
 
 
+@stored("feature-columns", check=_check_columns, n_values=Many(Whole(1, 2**31), "p"))
 @dataclass(frozen=True)
 class FeatureColumns:
     """Discrete features as columns: value v of feature j has the column first[j] + v.
@@ -132,3 +155,17 @@ class FeatureColumns:
         rows = np.zeros((len(features), self.n_columns))
         rows[np.arange(len(features))[:, None], self.positions(features)] = 1.0
         return rows
+
+
+def sums_by_state(state: Indices, n_states: int, values: Array) -> Array:
+    """Sum the rows of values (n, C) that are in each state (n,): (n_states, C).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sums_by_state(np.array([2, 0, 2]), 3, np.array([[1.0], [2.0], [3.0]])).ravel().tolist()
+    [2.0, 0.0, 4.0]
+    """
+    shape = (n_states, len(state))
+    is_in = sp.csr_array((np.ones(len(state)), (state, np.arange(len(state)))), shape=shape)
+    return np.asarray(is_in @ values, dtype=np.float64)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.schema import Dims, Fields, Many, Positions, Whole, refuse_unless, stored
 
 
 def all_pairs(n_labels: int) -> Indices:
@@ -22,6 +23,21 @@ def all_pairs(n_labels: int) -> Indices:
     return np.stack(np.triu_indices(n_labels, 1), axis=1).astype(np.intp)
 
 
+def _check_layout(fields: Fields, dims: Dims) -> None:
+    edges, sizes = fields["edges"], np.asarray(fields["cardinalities"], dtype=np.intp)
+    refuse_unless((edges[:, 0] < edges[:, 1]).all(), "an edge is not written as i < j")
+    refuse_unless(len(np.unique(edges, axis=0)) == len(edges), "an edge stands twice")
+    dims["sizes"] = tuple(fields["cardinalities"])
+    dims["nodes"] = int((sizes - 1).sum())
+    dims["cells"] = int((sizes[edges[:, 0]] * sizes[edges[:, 1]] - 1).sum())
+
+
+@stored(
+    "field-layout",
+    check=_check_layout,
+    cardinalities=Many(Whole(1, 2**31), "d"),
+    edges=Positions("e 2", below="d"),
+)
 @dataclass(frozen=True)
 class FieldLayout:
     r"""Columns of the parameters of a field.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
+from colabel.core.schema import Numbers, Part, Positions, stored
 from colabel.core.threads import map_threads
 from colabel.learn.conditional import Folds, RowGroup, TrainingData
 from colabel.learn.crf.layout import FieldLayout
@@ -36,6 +37,13 @@ from colabel.learn.linear import LinearLearning, LinearModels
 _PATH_TOLERANCE = 1e-2
 
 
+@stored(
+    "fitted-field",
+    layout=Part("field-layout", d="d", e="e", sizes="sizes", nodes="nodes", cells="cells"),
+    node=Numbers("p+1 nodes"),
+    edge_columns=Positions("f", below="p"),
+    edge=Numbers("f+1 cells"),
+)
 @dataclass(frozen=True)
 class FittedField:
     """A field in the user's features.

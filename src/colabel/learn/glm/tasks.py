@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices, Targets
+from colabel.core.schema import Dims, Fields, Numbers, Values, Whole, refuse_unless, stored
 from colabel.learn.glm.degenerate import shut_scores, with_floor
 from colabel.learn.glm.losses import Loss
 
@@ -75,6 +76,22 @@ def _tiled(array: Any, times: int) -> Any:
     return None if array is None else np.tile(array, (times, *[1] * (array.ndim - 1)))
 
 
+def _check_tasks(fields: Fields, dims: Dims) -> None:
+    kept = fields["floor"].sum(axis=1)
+    most = 0.0 if dims["c"] == 2 else 1.0  # of two values, none is ever without a score
+    refuse_unless((kept <= most).all(), "floor holds more probability than there is")
+    scores = 1 if dims["c"] == 2 else dims["c"]
+    refuse_unless(dims["k"] == scores, "coef does not fit the number of classes")
+
+
+@stored(
+    "linear-tasks",
+    check=_check_tasks,
+    coef=Numbers("t k q"),
+    floor=Numbers("t c", 0.0, 1.0),
+    converged=Values("t"),
+    n_iter=Whole(),
+)
 @dataclass(frozen=True)
 class FittedTasks:
     """Linear models of T tasks.

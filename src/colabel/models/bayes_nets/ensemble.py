@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.schema import (
+    Dims,
+    Distributions,
+    Fields,
+    Many,
+    Maybe,
+    OneOf,
+    Part,
+    Real,
+    Whole,
+    bind,
+    refuse_unless,
+    stored,
+)
 from colabel.decide import Decision, resolve_decision
 from colabel.joint import Joint, PairwiseField
 from colabel.learn.conditional import TrainingData
@@ -36,6 +51,39 @@ from colabel.models.label_graph import LabelGraph
 from colabel.models.lds.rounds import Parents, TrainingRows
 
 
+def _check_tables(fields: Fields, dims: Dims) -> None:
+    sizes, values = dims["sizes"], dims["values"]
+    for r, table in enumerate(fields["label_log_prob_"]):
+        bind(dims, sizes[r], len(table), f"label_log_prob_[{r}]")
+        for i, arc in enumerate(fields["arc_log_prob_"][r]):
+            shape = None if arc is None else arc.shape
+            refuse_unless(shape == (None if i == r else (sizes[r], sizes[i])), "arcs are damaged")
+    told: list[int] = []
+    for factor in fields["factors_"]:
+        parents, features = factor.fields["parents"], factor.fields["features"].tolist()
+        few = list(parents) == sorted(set(parents)) and len(parents) <= 2
+        refuse_unless(few and all(i < dims["d"] for i in parents), "a factor's labels are damaged")
+        n_states = math.prod(sizes[i] for i in parents)
+        refuse_unless(all(j < dims["p"] for j in features), "a factor names no feature")
+        tables = zip(features, factor.fields["log_tables"], strict=True)
+        fits = all(table.shape == (n_states, values[j]) for j, table in tables)
+        refuse_unless(fits, "a table of a factor does not fit its labels and feature")
+        told += features
+    refuse_unless(sorted(told) == list(range(dims["p"])), "a feature is in no factor, or in two")
+
+
+@stored(
+    "bayes-net-ensemble",
+    check=_check_tables,
+    engine=OneOf(*get_args(Engine)),
+    features_=Part("discrete-features", p="p", values="values"),
+    _field_seed=Whole(),
+    smoothing_=Real(0.0),
+    feature_parents_=Many(Many(Whole()), "p"),
+    label_log_prob_=Many(Distributions("_", log=True), "d"),
+    arc_log_prob_=Many(Many(Maybe(Distributions("_ _", log=True)), "d"), "d"),
+    factors_=Many(Part("feature-factor")),
+)
 class BayesNetEnsemble(JointClassifier):
     r"""As many Bayesian networks as labels, each with another label as root, pooled.
 

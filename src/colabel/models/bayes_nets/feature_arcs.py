@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from colabel.core.arrays import Array, Codes, Indices
-from colabel.joint.lds.sets import FeatureColumns
+from colabel.joint.lds.sets import FeatureColumns, sums_by_state
 
 __all__ = ["ArcScore", "choose_label_parents", "label_state"]
 
@@ -74,7 +74,7 @@ def choose_label_parents(
     chosen: list[tuple[int, ...]] = [()] * columns.n_features
     for parents in _label_sets(len(cardinalities), max_parents):
         state, n_states = label_state(vectors, parents, cardinalities)
-        counts = np.eye(n_states)[state].T @ values
+        counts = sums_by_state(state, n_states, values)
         if score == "bdeu":
             found = _bdeu(counts, columns, equivalent_sample_size)
         else:

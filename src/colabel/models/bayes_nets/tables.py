@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Indices
-from colabel.joint.lds.sets import FeatureColumns
+from colabel.core.schema import Many, Numbers, Positions, Whole, stored
+from colabel.joint.lds.sets import FeatureColumns, sums_by_state
 from colabel.labels import MISSING
 from colabel.models.bayes_nets.feature_arcs import label_state
 from colabel.models.lds.em import LabelledCounts
@@ -16,6 +17,12 @@ from colabel.models.lds.rounds import Parents, TrainingRows
 __all__ = ["EnsembleTables", "FeatureFactor", "ensemble_tables"]
 
 
+@stored(
+    "feature-factor",
+    parents=Many(Whole()),
+    features=Positions("m", below=2**53),
+    log_tables=Many(Numbers("_ _"), "m"),
+)
 class FeatureFactor(NamedTuple):
     """All features with the same parents.
 
@@ -123,7 +130,7 @@ def _factors(
     for labels in sorted(set(parents)):
         own = [j for j, other in enumerate(parents) if other == labels]
         state, n_states = label_state(counts.vectors, labels, cardinalities)
-        tally = np.eye(n_states)[state].T @ counts.values
+        tally = sums_by_state(state, n_states, counts.values)
         tables = [_log_rows(tally[:, columns.of(j)], smoothing) for j in own]
         found.append(FeatureFactor(labels, np.array(own, dtype=np.intp), tuple(tables)))
     return tuple(found)

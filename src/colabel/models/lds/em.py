@@ -10,11 +10,14 @@ from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.progress import progress_bar
 from colabel.core.threads import map_threads
 from colabel.joint.lds.network import LDSNetwork
-from colabel.joint.lds.sets import DependencySets, FeatureColumns
+from colabel.joint.lds.sets import DependencySets, FeatureColumns, sums_by_state
 from colabel.labels import MISSING
 from colabel.models.lds import _em_kernels as kernels
 
 __all__ = ["EMOptions", "EMTrace", "LabelledCounts", "fit_parameters"]
+
+# Of the tables of P(value of a feature | state of a set): one gibibyte.
+_MOST_NUMBERS = 2**27
 
 
 class EMOptions(NamedTuple):
@@ -121,6 +124,7 @@ def fit_parameters(
     where n counts rows and s is the smoothing. No iteration lowers the log-likelihood plus
     :math:`s \sum \log \theta + s \sum \log \phi`.
     """
+    _refuse_large_tables(sets, columns)
     n_labels, most = sets.n_labels, int(sets.n_states.max())
     states = sets.states(counts.vectors)
     tallies = _tallies(counts, states, sets.n_states)
@@ -175,8 +179,21 @@ def label_tables(counts: LabelledCounts, sets: DependencySets, smoothing: float)
 
 def _tallies(counts: LabelledCounts, states: Indices, n_states: Indices) -> Array:
     """How often each value of each feature occurs in each state of each set, (d, S, C)."""
-    every = np.eye(int(n_states.max()))
-    return np.stack([every[own].T @ counts.values for own in states.T])
+    most = int(n_states.max())
+    return np.stack([sums_by_state(own, most, counts.values) for own in states.T])
+
+
+def _refuse_large_tables(sets: DependencySets, columns: FeatureColumns) -> None:
+    """Raise ValueError where the features' tables would not fit into the memory."""
+    most = int(sets.n_states.max())
+    n_numbers = sets.n_labels * most * columns.n_columns
+    if n_numbers > _MOST_NUMBERS:
+        raise ValueError(
+            f"The features' tables have {n_numbers:,} numbers ({n_numbers * 8 / 2**30:.1f} GiB): "
+            f"{sets.n_labels} label sets of up to {most:,} states, {columns.n_columns:,} values of "
+            f"features. At most {_MOST_NUMBERS:,} are allowed: set max_parents=1 or 0, or use "
+            "fewer bins, fewer features, or labels of fewer values."
+        )
 
 
 def _frequencies(tallies: Array, n_states: Indices, columns: slice, smoothing: float) -> Array:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.schema import Many, Numbers, OneOf, Part, Positions, Real, Whole, stored
 from colabel.decide import Decision
 from colabel.joint import Joint, LDSPosterior
 from colabel.joint.lds import Inference, chosen_inference
@@ -52,6 +53,17 @@ _MOST_PROVEN = 20
 _MOST_WEIGHTS = 2**28
 
 
+@stored(
+    "lds-mixture",
+    inference=OneOf(*get_args(Inference)),
+    features_=Part("discrete-features", p="p", values="values"),
+    parameters_=Part("lds-network", d="d", p="p", sizes="sizes", values="values", u="u"),
+    network_=Many(Many(Whole()), "d"),
+    mixture_weights_=Numbers("u p d", 0.0, 1.0),
+    label_vectors_=Positions("u d", below=2**31),
+    smoothing_=Real(0.0),
+    rounds_=Many(Real()),
+)
 class LDSMixture(JointClassifier):
     r"""Labels from a Bayesian network, each feature from a mixture over small sets of labels.
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Indices, is_sparse
@@ -36,6 +37,7 @@ from colabel.models.margin._ranking_kernels import (
     ranking_loss,
     sparse_sweep,
 )
+from colabel.models.margin._ridge import RidgePath
 
 __all__ = [
     "KernelRows",
@@ -283,15 +285,50 @@ def best_thresholds(scores: Array, relevant: NDArray[np.bool_]) -> Array:
     return result
 
 
-def fit_threshold(scores: Array, relevant: NDArray[np.bool_], weight: Array | None = None) -> Array:
+def fit_threshold(
+    scores: Array,
+    relevant: NDArray[np.bool_],
+    weight: Array | None = None,
+    features: Any = None,
+) -> Array:
     """Least-squares regression of the best thresholds on the scores, (q + 1,), intercept last.
 
-    The solution of least norm: the scores of a row sum to zero.
+    The solution of least norm: the scores of a row sum to zero. With features (n, p) beside the
+    scores a ridge regression, (q + p + 1,).
     """
-    design = np.column_stack([scores, np.ones(len(scores))])
     target = best_thresholds(scores, relevant)
+    if features is not None:
+        return _ridge_threshold(scores, features, target, weight)
+    design = np.column_stack([scores, np.ones(len(scores))])
     if weight is not None:
         root = np.sqrt(weight)
         design, target = design * root[:, None], target * root
     solution = np.linalg.lstsq(design, target, rcond=None)[0]
     return np.asarray(solution, dtype=np.float64)
+
+
+def _ridge_threshold(scores: Array, features: Any, target: Array, weight: Array | None) -> Array:
+    r"""Ridge regression on scores and features, its penalty by generalised cross-validation.
+
+    .. math:: \mathrm{GCV}(\alpha)
+              = \frac{\sum_i w_i r_i^2}{(N - 1 - \sum_j e_j / (e_j + \alpha))^2}
+
+    with residuals r, total weight N and eigenvalues e of the centred Gram matrix.
+    """
+    counted = np.ones(len(scores)) if weight is None else weight
+    if is_sparse(features):
+        rows = sp.hstack([sp.csr_array(scores), features], format="csr")
+    else:
+        rows = np.column_stack([scores, features])
+    path = RidgePath(rows, target[:, None], counted)
+    best: tuple[float, Array] = (np.inf, np.zeros(rows.shape[1] + 1))
+    spread = max(float(path.eigenvalues.max(initial=0.0)), 1e-300)
+    for alpha in spread * 10.0 ** np.arange(-6.0, 2.0):
+        coef, intercept = path.at(float(alpha))
+        missed = target - np.asarray(rows @ coef).ravel() - intercept
+        freedom = counted.sum() - 1.0 - float((path.eigenvalues / (path.eigenvalues + alpha)).sum())
+        if freedom > 0:
+            error = float(counted @ np.square(missed)) / freedom**2
+            if error < best[0]:
+                best = (error, np.append(coef[:, 0], intercept))
+    return best[1]

@@ -48,6 +48,12 @@ class RidgePath:
         right = targets if self._dual else self._pullback(targets)
         self._rotated = self._vectors.T @ right
 
+    @property
+    def eigenvalues(self) -> Array:
+        """Eigenvalues of the centred Gram matrix that may differ from zero."""
+        found: Array = np.maximum(self._values, 0.0)
+        return found
+
     def _gram(self) -> Array:
         scaled = _scale_rows(self._X, self._root)
         centre = self._root @ self._root * np.outer(self._shift, self._shift)

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 
 from colabel.core.arrays import Array, Codes
 from colabel.core.progress import progress_bar
+from colabel.core.schema import Dims, Fields, Numbers, Part, Real, refuse_unless, stored
 from colabel.learn.conditional import Folds, TrainingData
 from colabel.models._learning import (
     DEFAULT_GRID,
@@ -35,6 +36,29 @@ _COVARIANCES = ("full", "diagonal")
 _LEAST_RELATIVE_VARIANCE = 1e-3
 
 
+def _check_precision(fields: Fields, dims: Dims) -> None:
+    precision = fields["precision_"]
+    refuse_unless(np.array_equal(precision, precision.T), "precision_ is not symmetric")
+    eigenvalues = np.linalg.eigvalsh(precision)
+    least = -1e-8 * max(1.0, float(eigenvalues[-1]))
+    refuse_unless(eigenvalues[0] >= least, "precision_ is not positive semi-definite")
+    refuse_unless(set(dims["sizes"]) == {2}, "a label has not two values")
+
+
+@stored(
+    "max-margin-output-coding",
+    check=_check_precision,
+    weight=Real(0.0),
+    models_=Part("linear-models", sizes="sizes", q="p+1"),
+    coef_=Numbers("d p"),
+    intercept_=Numbers("d"),
+    metric_=Numbers("d d"),
+    code_=Numbers("d _"),
+    precision_=Numbers("d d", -1e100, 1e100),
+    alpha_=Real(0.0),
+    objective_=Real(),
+    duality_gap_=Real(),
+)
 class MaxMarginOutputCoding(LabelClassifier):
     r"""Label vectors coded so that they can be told apart and predicted (MMOC) [1]_.
 

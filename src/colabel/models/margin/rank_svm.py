@@ -15,6 +15,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes, is_sparse
 from colabel.core.progress import progress_bar
+from colabel.core.schema import (
+    Dims,
+    Fields,
+    Matrix,
+    Maybe,
+    Numbers,
+    OneOf,
+    Real,
+    Whole,
+    bind,
+    refuse_unless,
+    stored,
+)
 from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.models._parameters import check_integer, check_positive
 from colabel.models.base import LabelClassifier
@@ -28,9 +41,38 @@ from colabel.models.margin._ranking import (
 )
 from colabel.models.margin._two_values import two_valued
 
+_CUTS = ("scores", "features")
 _KERNELS = ("linear", "rbf", "poly")
 
 
+_OF_KERNELS = ("dual_coef_", "support_vectors_", "gamma_")
+
+
+def _check_scores(fields: Fields, dims: Dims) -> None:
+    refuse_unless(set(dims["sizes"]) == {2}, "a label has not two values")
+    bind(dims, "m", 2 if dims["d"] == 1 else dims["d"], "intercept_")
+    width = dims["m"] + (dims["p"] if fields["cut"] == "features" else 0)
+    bind(dims, width + 1, len(fields["threshold_"]), "threshold_")
+    wanted = ("coef_",) if fields["kernel"] == "linear" else _OF_KERNELS
+    lost = [name for name in wanted if name not in fields]
+    refuse_unless(not lost, f"it has lost its {', '.join(lost)}")
+
+
+@stored(
+    "rank-svm",
+    check=_check_scores,
+    kernel=OneOf(*_KERNELS),
+    cut=OneOf(*_CUTS),
+    threshold_=Numbers("_"),
+    intercept_=Numbers("m"),
+    coef_=Maybe(Numbers("m p")),
+    dual_coef_=Maybe(Numbers("s m")),
+    support_vectors_=Maybe(Matrix("s p")),
+    gamma_=Maybe(Real(0.0)),
+    degree=Whole(1, 100),
+    objective_=Real(),
+    duality_gap_=Real(),
+)
 class RankSVM(LabelClassifier):
     r"""Support vector machine that ranks the labels of a row, with a learned cut [1]_.
 
@@ -47,6 +89,13 @@ class RankSVM(LabelClassifier):
     all or no labels have no pair to rank; they count for t only. Not probabilistic: there is no
     `joint` and no `predict_proba`.
 
+    The published cut can be far from the best even where the labels are separable. Only differences
+    of scores are learned, so that the weight vectors sum to zero, and what all labels have in
+    common, which says how many of them a row has, is no function of the scores. On 400 rows whose
+    five labels are signs of linear functions of ten features, exact match on held-out rows is .49
+    with the published cut, .82 with one classifier a label; ``cut="features"``, which lets t see x
+    too, reaches .79 (emotions: .26, .29 and .28; 800 rows of scene: .55, .67 and .57).
+
     Parameters
     ----------
     C : float
@@ -60,6 +109,9 @@ class RankSVM(LabelClassifier):
         Degree of the polynomial kernel.
     coef0 : float
         Constant of the polynomial kernel, zero or more.
+    cut : {"scores", "features"}
+        What t(x) depends on: the scores alone, as published, or the features beside them, by a
+        ridge regression whose penalty is the best of several by generalised cross-validation.
     fit_intercept : bool
         Whether scores have a constant b.
     tol : float
@@ -85,8 +137,9 @@ class RankSVM(LabelClassifier):
         Rows with a coefficient; other kernels only.
     gamma_ : float
         Number used for `gamma`; other kernels only.
-    threshold_ : (d + 1,) array
-        Coefficients of t(x), the constant last.
+    threshold_ : (d + 1,) array, or (d + p + 1,)
+        Coefficients of t(x), of the scores first, then with ``cut="features"`` of the features, the
+        constant last.
     objective_ : float
         Value of the objective above.
     duality_gap_ : float
@@ -127,6 +180,7 @@ class RankSVM(LabelClassifier):
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 1.0,
+        cut: str = "scores",
         fit_intercept: bool = True,
         tol: float = 1e-3,
         max_iter: int = 2000,
@@ -138,6 +192,7 @@ class RankSVM(LabelClassifier):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.cut = cut
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
@@ -165,6 +220,8 @@ class RankSVM(LabelClassifier):
         check_positive("coef0", self.coef0, or_zero=True)
         if self.kernel not in _KERNELS:
             raise ValueError(f"kernel={self.kernel!r} must be one of {', '.join(_KERNELS)}.")
+        if self.cut not in _CUTS:
+            raise ValueError(f"cut={self.cut!r} must be one of {', '.join(_CUTS)}.")
         if isinstance(self.gamma, str):
             if self.gamma not in ("scale", "auto"):
                 raise ValueError(
@@ -182,7 +239,9 @@ class RankSVM(LabelClassifier):
         relevant = np.column_stack([~labels, labels]) if labels.shape[1] == 1 else labels
         weight = np.asarray(data.weight, dtype=np.float64)
         learn = self._learn_linear if self.kernel == "linear" else self._learn_kernel
-        self.threshold_ = fit_threshold(learn(data.X, relevant, weight), relevant, weight)
+        scores = learn(data.X, relevant, weight)
+        features = data.X if self.cut == "features" else None
+        self.threshold_ = fit_threshold(scores, relevant, weight, features)
 
     def _share_classes(self) -> None:
         """Let `classes_[decision_function(X) > 0]` be the prediction, as scikit-learn has it."""
@@ -243,7 +302,10 @@ class RankSVM(LabelClassifier):
             scores = kernel @ self.dual_coef_ + self.intercept_
         if self.label_space_.n_labels == 1:
             return scores[:, 1:] - scores[:, :1]
-        threshold = scores @ self.threshold_[:-1] + self.threshold_[-1]
+        n_scores = scores.shape[1]
+        threshold = scores @ self.threshold_[:n_scores] + self.threshold_[-1]
+        if self.cut == "features":
+            threshold = threshold + np.asarray(X @ self.threshold_[n_scores:-1]).ravel()
         margins: Array = scores - threshold[:, None]
         return margins
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from colabel.core.arrays import Array
+from colabel.core.label_features import n_label_columns
+from colabel.core.schema import Dims, Fields, Part, Whole, YesNo, bind, stored
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.learn.conditional import TrainingData
@@ -23,6 +25,20 @@ from colabel.models._learning import (
 from colabel.models.neighbours.neighbours import NeighbourClassifier
 
 
+def _check_inputs(fields: Fields, dims: Dims) -> None:
+    bind(dims, "e", n_label_columns(dims["sizes"]), "_neighbours")
+    width = dims["e"] + (dims["p"] if fields["features"] else 0) + 1
+    bind(dims, width, fields["models_"].dims["q"], "models_")
+
+
+@stored(
+    "iblr",
+    check=_check_inputs,
+    features=YesNo(),
+    k_=Whole(0, 2**31, size="k"),
+    _neighbours=Part("neighbours", p="p", e="e", k="k"),
+    models_=Part("linear-models", sizes="sizes"),
+)
 class IBLR(NeighbourClassifier):
     r"""A logistic regression per label on the shares of neighbours that have each label.
 

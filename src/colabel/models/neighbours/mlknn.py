@@ -9,13 +9,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array
-from colabel.core.label_features import column_owner
+from colabel.core.label_features import column_owner, n_label_columns
+from colabel.core.schema import (
+    Dims,
+    Distributions,
+    Fields,
+    Numbers,
+    Part,
+    Whole,
+    bind,
+    refuse_unless,
+    stored,
+)
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.learn.conditional import TrainingData
 from colabel.models.neighbours.neighbours import NeighbourClassifier
 
 
+def _check_counts(fields: Fields, dims: Dims) -> None:
+    bind(dims, "e", n_label_columns(dims["sizes"]), "priors_")
+    inside = (fields["priors_"] > 0).all() and (fields["priors_"] < 1).all()
+    refuse_unless(inside, "priors_ holds what is no probability between 0 and 1")
+    refuse_unless((fields["likelihoods_"] > 0).all(), "likelihoods_ holds zeros")
+
+
+@stored(
+    "mlknn",
+    check=_check_counts,
+    k_=Whole(0, 2**31, size="k"),
+    _neighbours=Part("neighbours", p="p", e="e", k="k"),
+    priors_=Numbers("e", 0.0, 1.0),
+    likelihoods_=Distributions("2 e k+1"),
+)
 class MLkNN(NeighbourClassifier):
     r"""How many of the k nearest neighbours have a label, and what that number usually means.
 

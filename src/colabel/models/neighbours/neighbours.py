@@ -9,10 +9,11 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
+from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 
 from colabel.core.arrays import Array, Indices, is_sparse
 from colabel.core.label_features import label_columns
+from colabel.core.schema import Matrix, Maybe, Numbers, OneOf, Positions, Real, Table, Whole, stored
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.models.base import JointClassifier
@@ -22,6 +23,7 @@ _TIE = 1e-9
 # Squared Euclidean distances come from |x|^2 - 2 x.y + |y|^2, which rounds on the scale of |x|^2.
 _TIE_SQUARED = 1e-12
 _EUCLIDEAN = ("euclidean", "l2", "minkowski")
+_METRICS = sorted({name for names in VALID_METRICS.values() for name in names} - {"precomputed"})
 _ENTRIES_AT_ONCE = 2**22
 _ROWS_AT_ONCE = 2**12
 
@@ -47,6 +49,18 @@ class NeighbourSettings:
             )
 
 
+@stored(
+    "neighbours",
+    k=Whole(0, 2**31, size="k"),
+    columns=Numbers("n e", 0.0, 1.0),
+    rows=Matrix("n p"),
+    rank=Positions("n", below="n"),
+    metric=OneOf(*_METRICS),
+    p=Real(1.0),
+    metric_params=Maybe(Table()),
+    algorithm=OneOf("auto", "ball_tree", "kd_tree", "brute"),
+    n_jobs=Maybe(Whole(-1024, 1024)),
+)
 class Neighbours:
     """The k nearest training rows of any row, and what share of them has which label.
 
@@ -67,25 +81,43 @@ class Neighbours:
         self.columns = label_columns(data.codes, data.cardinalities)
         others = dict(settings.metric_params or {})
         power = others.pop("p", 2)  # of "minkowski", which scikit-learn wants apart
-        self._search = NearestNeighbors(
+        rank = np.random.default_rng(settings.seed).permutation(data.n_rows)
+        self._set_up(
+            data.X,
+            rank,
             metric=settings.metric,
             p=power,
             metric_params=others or None,
             algorithm=settings.algorithm,
             n_jobs=settings.n_jobs,
-        ).fit(data.X)
-        self._rows = data.X
-        self._sparse = is_sparse(data.X)
-        self._euclidean = settings.metric in _EUCLIDEAN and power == 2
-        self._rank = np.random.default_rng(settings.seed).permutation(data.n_rows)
+        )
+
+    def _set_up(self, rows: Any, rank: Indices, **options: Any) -> None:
+        self._options = options
+        self._search = NearestNeighbors(**options).fit(rows)
+        self._rows, self._rank = rows, rank
+        self._sparse = is_sparse(rows)
+        self._euclidean = options["metric"] in _EUCLIDEAN and options["p"] == 2
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return what is stored: the search tree is built again from the rows."""
+        parts = {"k": self.k, "columns": self.columns, "rows": self._rows, "rank": self._rank}
+        return {**parts, **self._options}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Neighbours:
+        """Build the search again."""
+        found = object.__new__(cls)
+        given = dict(fields)
+        found.k, found.columns = given.pop("k"), given.pop("columns")
+        found._set_up(given.pop("rows"), given.pop("rank"), **given)
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the search tree out: it is built again from the rows, and cannot be checked."""
-        return {**vars(self), "_search": self._search.get_params()}
+        return self.to_fields()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._search = NearestNeighbors(**state["_search"]).fit(self._rows)
+        vars(self).update(vars(self.from_fields(state)))
 
     def counts_in_training(self, X: Any) -> Array:
         """Neighbours with each label (n, e), for the training rows X, none its own neighbour."""

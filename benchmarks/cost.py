@@ -1,0 +1,133 @@
+"""What fitting costs: seconds and memory of every model in rows and in labels.
+
+Synthetic rows with 30 features and labels that depend on them and on each other; the models'
+defaults but for one value of C. Prints a table and, with `--plot`, draws it; the site's page on
+cost shows both.
+
+    python -m benchmarks.cost --plot docs/images/cost.svg
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import tracemalloc
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+import colabel
+from benchmarks.cold import models
+
+ROWS = (250, 1000, 4000)
+LABELS = (5, 20, 60)
+USUAL_ROWS, USUAL_LABELS = 1000, 20
+# A setting four times as large is not tried where one took longer.
+_LONG_SECONDS = 15.0
+_CHOICES = {"C": 0.1, "logistic_C": 0.1, "alphas": 10.0, "smoothing": 1.0, "random_state": 0}
+
+Costs = tuple[float, float]  # seconds to fit, milliseconds to predict a row
+
+
+def data(n_rows: int, n_labels: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rows (n, 30) and labels (n, d), each depending on the one before."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 30))
+    scores = X @ rng.normal(size=(30, n_labels)) / 5 - 1
+    for i in range(1, n_labels):
+        scores[:, i] += np.where(scores[:, i - 1] > 0, 1.0, -0.5)
+    return X, (scores + rng.logistic(size=scores.shape) > 0).astype(int)
+
+
+def make(name: str) -> Any:
+    """A model with its penalty given."""
+    around = name == "ThresholdedClassifier"
+    model = getattr(colabel, name)(*[colabel.BinaryRelevance(C=0.1)] * around)
+    own = model.get_params(deep=False)
+    return model.set_params(**{key: value for key, value in _CHOICES.items() if key in own})
+
+
+def measured(name: str, n_rows: int, n_labels: int) -> Costs:
+    """Seconds to fit, and milliseconds to predict a row."""
+    X, Y = data(n_rows + 100, n_labels)
+    start = time.perf_counter()
+    model = make(name).fit(X[:n_rows], Y[:n_rows])
+    fitted = time.perf_counter()
+    model.predict(X[n_rows:])
+    return fitted - start, (time.perf_counter() - fitted) * 10
+
+
+def memory(name: str) -> float:
+    """Megabytes that a fit of the usual size needs at most, beside the rows."""
+    X, Y = data(USUAL_ROWS, USUAL_LABELS)
+    model = make(name)
+    tracemalloc.start()
+    model.fit(X, Y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 2**20
+
+
+def costs(name: str) -> dict[tuple[int, int], Costs]:
+    """Costs at every setting; NaN at those left out."""
+    few = data(100, 3)
+    clone(make(name)).fit(*few).predict(few[0])  # compiles
+    found: dict[tuple[int, int], Costs] = {}
+    for settings in ([(n, USUAL_LABELS) for n in ROWS], [(USUAL_ROWS, d) for d in LABELS]):
+        before = 0.0
+        for setting in settings:
+            if setting not in found:
+                tried = before < _LONG_SECONDS
+                found[setting] = measured(name, *setting) if tried else (np.nan, np.nan)
+            before = found[setting][0]
+    return found
+
+
+def main() -> None:
+    """Measure, print and draw."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", nargs="*", default=models())
+    parser.add_argument("--plot", type=Path)
+    asked = parser.parse_args()
+    settings = [(n, USUAL_LABELS) for n in ROWS] + [(USUAL_ROWS, d) for d in LABELS]
+    found: dict[str, dict[tuple[int, int], Costs]] = {}
+    warnings.simplefilter("ignore")
+    print("| model | " + " | ".join(f"{n} rows" for n in ROWS) + " | ", end="")
+    print(" | ".join(f"{d} labels" for d in LABELS) + " | ms a row | MB |")
+    print("|---|" + "---:|" * (len(ROWS) + len(LABELS) + 2))
+    for name in asked.only:
+        found[name] = costs(name)
+        seconds = [_said(found[name][s][0]) for s in settings]
+        per_row = found[name][USUAL_ROWS, USUAL_LABELS][1]
+        print(f"| {name} | {' | '.join(seconds)} | {per_row:.2g} | ", end="", flush=True)
+        print(f"{memory(name):.0f} |", flush=True)
+    if asked.plot:
+        _draw(found, asked.plot)
+
+
+def _said(seconds: float) -> str:
+    return "–" if np.isnan(seconds) else f"{seconds:.2g}"
+
+
+def _draw(found: dict[str, dict[tuple[int, int], Costs]], path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(10, 5), sharey=True, layout="constrained")
+    for place, (name, times) in enumerate(found.items()):
+        style = ("osD^vPX*"[place % 8], ("-", "--", ":")[place // 8])
+        rows = [times[n, USUAL_LABELS][0] for n in ROWS]
+        labels = [times[USUAL_ROWS, d][0] for d in LABELS]
+        axes[0].loglog(ROWS, rows, label=name, marker=style[0], linestyle=style[1])
+        axes[1].loglog(LABELS, labels, label=name, marker=style[0], linestyle=style[1])
+    axes[0].set(xlabel=f"rows ({USUAL_LABELS} labels)", ylabel="seconds to fit")
+    axes[1].set(xlabel=f"labels ({USUAL_ROWS} rows)")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
+    figure.savefig(path)
+
+
+if __name__ == "__main__":
+    main()

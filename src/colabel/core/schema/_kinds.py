@@ -1,0 +1,366 @@
+"""The kinds of values that a field may hold."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from colabel.core.schema._records import Dims, Kind, Node, Size, refuse_unless
+
+# Larger numbers are no coefficients: a product of two of them would leave the range of doubles.
+LARGEST = 1e150
+_ROUNDING = 1e-6
+
+
+def bind(dims: Dims, size: Size, found: Any, where: str) -> None:
+    """Require that a size is the one found; a name that has no size yet gets it.
+
+    Parameters
+    ----------
+    dims : {name: size}
+    size : int, name, "name+1", or None for any
+    found : int, or tuple of int for names that stand for several sizes
+    where : what has the size, for the message
+    """
+    if size is None:
+        return
+    if isinstance(size, str):
+        name, _, more = size.partition("+")
+        offset = int(more or 0)
+        if name not in dims:
+            value = found - offset if offset else found
+            refuse_unless(not isinstance(value, int) or value >= 0, f"{where} is too short")
+            dims[name] = value
+            return
+        size = dims[name] + offset if offset else dims[name]
+    if found != size:
+        refuse_unless(False, f"{where} has {_short(found)} where {_short(size)} belong")
+
+
+def _short(value: Any) -> str:
+    return reprlib.repr(value)
+
+
+def _require(holds: Any, value: Any, where: str, wanted: str) -> None:
+    """Raise unless something holds; the message, which may be long to make, only then."""
+    if not holds:
+        refuse_unless(False, f"{where} is {_short(value)}, not {wanted}")
+
+
+def _bind_shape(array: Any, shape: str, dims: Dims, where: str) -> None:
+    """Bind a shape such as "d p+1"; "_" stands for any size."""
+    sizes = shape.split()
+    refuse_unless(array.ndim == len(sizes), f"{where} has {array.ndim} axes, not {len(sizes)}")
+    for axis, (size, found) in enumerate(zip(sizes, array.shape, strict=True)):
+        wanted: Size = None if size == "_" else int(size) if size.isdigit() else size
+        bind(dims, wanted, int(found), f"axis {axis} of {where}")
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int or isinstance(value, np.integer)
+
+
+def _limit(limit: int | str, dims: Dims) -> int:
+    return int(dims[limit]) if isinstance(limit, str) else limit
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number between two, both allowed; `size` binds it to a name."""
+
+    low: int = 0
+    high: int = 2**53
+    size: Size = None
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        _require(_is_whole(value), value, where, "a whole number")
+        inside = self.low <= value <= self.high
+        _require(inside, value, where, f"between {self.low} and {self.high}")
+        bind(dims, self.size, int(value), where)
+
+
+@dataclass(frozen=True)
+class Real:
+    """A number between two, both allowed; infinite ones only where asked for."""
+
+    low: float = -LARGEST
+    high: float = LARGEST
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        number = _is_whole(value) or isinstance(value, float)
+        _require(number, value, where, "a number")
+        inside = self.low <= value <= self.high
+        _require(inside, value, where, f"between {self.low:g} and {self.high:g}")
+
+
+@dataclass(frozen=True)
+class YesNo:
+    """True or False."""
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        _require(isinstance(value, bool), value, where, "true or false")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A string."""
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        _require(isinstance(value, str), value, where, "a text")
+
+
+class OneOf:
+    """One of some values."""
+
+    def __init__(self, *values: Any) -> None:
+        self.values = values
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        known = any(type(value) is type(v) and value == v for v in self.values)
+        _require(known, value, where, f"one of {_short(self.values)}")
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """Another kind, or None, or absent."""
+
+    kind: Kind
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        if value is not None:
+            self.kind.check(value, dims, where)
+
+
+@dataclass(frozen=True)
+class OrNone:
+    """Another kind, or None; but not absent."""
+
+    kind: Kind
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        if value is not None:
+            self.kind.check(value, dims, where)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """An array of numbers within a range, none NaN: of doubles, or of `dtypes` if others may be."""
+
+    shape: str
+    low: float = -LARGEST
+    high: float = LARGEST
+    dtypes: tuple[str, ...] = ("float64",)
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        _require_array(value, self.dtypes, where)
+        _bind_shape(value, self.shape, dims, where)
+        if value.size:
+            least, most = float(value.min()), float(value.max())  # NaN if one is
+            refuse_unless(
+                least >= self.low and most <= self.high,
+                f"{where} holds numbers that are not between {self.low:g} and {self.high:g}",
+            )
+
+
+@dataclass(frozen=True)
+class Distributions:
+    """An array whose last axis holds probabilities that sum to one; `log` for their logarithms."""
+
+    shape: str
+    log: bool = False
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        Numbers(self.shape, -np.inf if self.log else 0.0, _ROUNDING if self.log else 1.0).check(
+            value, dims, where
+        )
+        sums = (np.exp(value) if self.log else value).sum(axis=-1)
+        one = np.abs(sums - 1.0).max(initial=0.0) <= _ROUNDING
+        refuse_unless(one, f"{where} holds probabilities that do not sum to one")
+
+
+@dataclass(frozen=True)
+class Positions:
+    """An array of integers from `least` up to, but not including, `below`, a number or a size."""
+
+    shape: str
+    below: int | str
+    least: int = 0
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        _require_array(value, ("int64", "int32", "uint32", "uint64"), where)
+        _bind_shape(value, self.shape, dims, where)
+        below = _limit(self.below, dims)
+        if value.size:
+            inside = self.least <= int(value.min()) and int(value.max()) < below
+            refuse_unless(inside, f"{where} holds positions outside {self.least} to {below - 1}")
+
+
+@dataclass(frozen=True)
+class Values:
+    """An array of any values: numbers, texts, dates, or plain objects."""
+
+    shape: str
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        _require(isinstance(value, np.ndarray), value, where, "an array")
+        _bind_shape(value, self.shape, dims, where)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A dense array of numbers with two axes, or a CSR array."""
+
+    shape: str
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        if isinstance(value, Node) and "columns" in value.dims:
+            for size, name in zip(self.shape.split(), ("rows", "columns"), strict=True):
+                bind(dims, size, value.dims[name], f"{name} of {where}")
+            return
+        Numbers(self.shape).check(value, dims, where)
+
+
+@dataclass(frozen=True)
+class Many:
+    """A list or tuple of values of one kind; `size` says how many."""
+
+    kind: Kind
+    size: Size = None
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        _require_sequence(value, where)
+        bind(dims, self.size, len(value), where)
+        for i, each in enumerate(value):
+            self.kind.check(each, dims, f"{where}[{i}]")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A dict; `kind` says what its values are."""
+
+    kind: Kind | None = None
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        _require(isinstance(value, dict), value, where, "a table")
+        if self.kind is not None:
+            for key, each in value.items():
+                self.kind.check(each, dims, f"{where}.{key}")
+
+
+class Record:
+    """A tuple with a kind for each place."""
+
+    def __init__(self, *kinds: Kind) -> None:
+        self.kinds = kinds
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        _require_sequence(value, where)
+        bind(dims, len(self.kinds), len(value), where)
+        for i, (kind, each) in enumerate(zip(self.kinds, value, strict=True)):
+            kind.check(each, dims, f"{where}[{i}]")
+
+
+class Part:
+    """An object of one of some declared types.
+
+    Parameters
+    ----------
+    *tags : str
+        Tags of the types.
+    **sizes : str
+        ``m="d"`` says that what the part calls m is what the holder calls d; sizes that the part
+        does not have are left out of account.
+    """
+
+    def __init__(self, *tags: str, **sizes: str) -> None:
+        self.tags, self.sizes = tags, sizes
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        declared = value.declared if isinstance(value, Node) else None
+        known = declared is not None and declared.tag in self.tags
+        _require(known, value, where, " or ".join(self.tags))
+        for theirs, ours in self.sizes.items():
+            if theirs in value.dims:
+                bind(dims, ours, value.dims[theirs], f"{theirs} of {where}")
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """Any estimator whose type is declared, or that the user trusts."""
+
+    fitted: bool = True
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        known = isinstance(value, Node) and (value.declared is None or "fitted" in value.dims)
+        _require(known, value, where, "an estimator")
+        fits = value.declared is None or value.dims["fitted"] or not self.fitted
+        refuse_unless(fits, f"{where} is not fitted")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A plain parameter: a number, a text, true or false, None; or a declared object."""
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        plain = value is None or isinstance(value, bool | int | float | str | Node)
+        _require(plain, value, where, "a plain value")
+
+
+@dataclass(frozen=True)
+class Anything:
+    """Plain values of any nesting, numbers finite; declared objects among them."""
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            refuse_unless(np.isfinite(value).all(), f"{where} holds numbers that are not finite")
+
+
+def refuse_cycles(parents: Sequence[Sequence[int]]) -> None:
+    """Refuse parents (of each node) among which a node is its own ancestor."""
+    left = [set(above) for above in parents]
+    free = [node for node, above in enumerate(left) if not above]
+    children: list[list[int]] = [[] for _ in left]
+    for node, above in enumerate(left):
+        for parent in above:
+            children[parent].append(node)
+    n_ordered = 0
+    while free:
+        node = free.pop()
+        n_ordered += 1
+        for child in children[node]:
+            left[child].discard(node)
+            if not left[child]:
+                free.append(child)
+    refuse_unless(n_ordered == len(left), "a label is its own ancestor")
+
+
+def _require_array(value: Any, dtypes: Sequence[str], where: str) -> None:
+    known = isinstance(value, np.ndarray) and value.dtype.name in dtypes
+    _require(known, value, where, f"an array of {' or '.join(dtypes)}")
+
+
+def _require_sequence(value: Any, where: str) -> None:
+    _require(isinstance(value, list | tuple), value, where, "a sequence")

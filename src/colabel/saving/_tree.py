@@ -1,0 +1,274 @@
+"""A model as a flat list of declared objects in JSON, with its arrays apart.
+
+Objects stand in an order in which each names only earlier ones, so that neither a cycle nor deep
+nesting can be written down; an object named twice is stored, checked and made once. Reading has
+two passes: all objects are checked against their declarations (`colabel.core.schema`), and only
+then is any of them made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from colabel.core.schema import (
+    Node,
+    NotAsDeclaredError,
+    checked,
+    declared_by_tag,
+    declared_for,
+    refuse_unless,
+)
+
+# An object may hold others, those again others: so deep, and so many if each were written out.
+_DEEPEST = 60
+_MOST_NAMED = 1_000_000
+_MOST_AXES = 8
+_PLAIN_DTYPES = "biufUSMm"
+
+
+class CannotBeWrittenError(ValueError):
+    """An object is no data; the message names it and its place."""
+
+
+@dataclass
+class Written:
+    """What is written of a model: a tree for JSON, its arrays, and objects of foreign types."""
+
+    tree: dict[str, Any] = field(default_factory=dict)
+    arrays: list[NDArray[Any]] = field(default_factory=list)
+    foreign: list[Any] = field(default_factory=list)
+
+
+def written(model: Any) -> Written:
+    """Write a model down.
+
+    Raises
+    ------
+    CannotBeWrittenError
+        If something in it is neither plain data nor of a declared type nor an estimator.
+    """
+    writer = _Writer()
+    root = writer.value(model, type(model).__name__)
+    found = writer.found
+    found.tree = {"root": root, "objects": writer.objects, "n_arrays": len(found.arrays)}
+    return found
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.found = Written()
+        self.objects: list[dict[str, Any]] = []
+        self._known: dict[int, tuple[Any, dict[str, Any]]] = {}  # the object keeps its id taken
+
+    def value(self, value: Any, where: str) -> Any:
+        if value is None or isinstance(value, bool | str):
+            return str(value) if isinstance(value, str) else value
+        if isinstance(value, np.bool_):
+            return bool(value)
+        if isinstance(value, int | np.integer):
+            return int(value)
+        if isinstance(value, float | np.floating):
+            return float(value) if math.isfinite(value) else {"float": str(float(value))}
+        if type(value) is list:
+            return [self.value(each, f"{where}[{i}]") for i, each in enumerate(value)]
+        if type(value) is tuple:
+            return {"tuple": [self.value(each, f"{where}[{i}]") for i, each in enumerate(value)]}
+        if type(value) is dict:
+            pairs = [
+                [self.value(k, where), self.value(v, f"{where}[{k!r}]")] for k, v in value.items()
+            ]
+            return {"dict": pairs}
+        return self._shared(value, where)
+
+    def _shared(self, value: Any, where: str) -> dict[str, Any]:
+        """Write what may be named more than once, once."""
+        if id(value) not in self._known:
+            self._known[id(value)] = (value, self._new(value, where))
+        return self._known[id(value)][1]
+
+    def _new(self, value: Any, where: str) -> dict[str, Any]:
+        if type(value) is np.ndarray:
+            return self._array(value, where)
+        declared = declared_for(value)
+        if declared is not None:
+            fields = declared.take(value)
+            unknown = sorted(set(fields) - set(declared.fields))
+            if unknown:
+                raise CannotBeWrittenError(f"its {where}.{unknown[0]} is not declared")
+            entry = {
+                "type": declared.tag,
+                "fields": {k: self.value(v, f"{where}.{k}") for k, v in fields.items()},
+            }
+            self.objects.append(entry)
+            return {"object": len(self.objects) - 1}
+        if isinstance(value, BaseEstimator):
+            self.found.foreign.append(value)
+            return {"foreign": len(self.found.foreign) - 1}
+        raise CannotBeWrittenError(f"its {where} is {value!r:.200}, which is no plain data")
+
+    def _array(self, value: NDArray[Any], where: str) -> dict[str, Any]:
+        if value.dtype.kind in _PLAIN_DTYPES:
+            self.found.arrays.append(value)
+            return {"array": len(self.found.arrays) - 1}
+        if value.dtype.kind != "O":
+            raise CannotBeWrittenError(f"its {where} is an array of {value.dtype}")
+        listed = [self.value(each, f"{where}[{i}]") for i, each in enumerate(value.ravel())]
+        return {"values": listed, "shape": list(value.shape)}
+
+
+# ------------------------------------------------------------------------ reading
+
+
+def made(tree: Any, arrays: Sequence[NDArray[Any]], foreign: Callable[[int], Any]) -> Any:
+    """Check a tree and make the model it describes.
+
+    Parameters
+    ----------
+    tree : what JSON gave
+    arrays : the arrays beside it
+    foreign : function of a position that returns the foreign object there, or refuses
+
+    Raises
+    ------
+    NotAsDeclaredError
+        If anything in it is not as its type declares; nothing has been made then.
+    """
+    reader = _Reader(tree, arrays)
+    for node in reader.nodes:
+        node.made = (
+            foreign(node.fields["foreign"])
+            if node.declared is None
+            else node.declared.make({k: _with_made(v) for k, v in node.fields.items()})
+        )
+        # a model's own sentences about its parameters, as at the start of fit
+        getattr(node.made, "_check_parameters", lambda: None)()
+    return _with_made(reader.root)
+
+
+class _Reader:
+    """The first pass: every object checked, none made."""
+
+    def __init__(self, tree: Any, arrays: Sequence[NDArray[Any]]) -> None:
+        refuse_unless(
+            isinstance(tree, dict)
+            and set(tree) == {"root", "objects", "n_arrays"}
+            and isinstance(tree["objects"], list)
+            and tree["n_arrays"] == len(arrays),
+            "its list of objects is not as it was saved",
+        )
+        self._arrays = arrays
+        self._objects: list[Node] = []
+        self._foreign: dict[int, Node] = {}
+        self._sizes: dict[int, tuple[int, int]] = {}  # of each node: objects in it, levels
+        self._named: list[Node] = []
+        self.nodes: list[Node] = []
+        for entry in tree["objects"]:
+            self._objects.append(self._object(entry))
+        self.root = self._value(tree["root"])
+        refuse_unless(isinstance(self.root, Node), "it holds no object")
+
+    def _object(self, entry: Any) -> Node:
+        well_formed = isinstance(entry, dict) and set(entry) == {"type", "fields"}
+        refuse_unless(well_formed and isinstance(entry["fields"], dict), "an object is malformed")
+        tag = entry["type"]
+        try:
+            declared = declared_by_tag(tag)
+        except (KeyError, TypeError):
+            raise NotAsDeclaredError(
+                f"it wants the type {tag!r}, which no part of colabel that is imported declares"
+            ) from None
+        self._named = []
+        fields = {str(name): self._value(value) for name, value in entry["fields"].items()}
+        held = [self._sizes[id(node)] for node in self._named]
+        size, depth = 1 + sum(n for n, _ in held), 1 + max((d for _, d in held), default=0)
+        refuse_unless(
+            depth <= _DEEPEST and size <= _MOST_NAMED,
+            "its objects are nested too deeply or named too often",
+        )
+        try:
+            dims = checked(declared, fields)
+        except NotAsDeclaredError as error:
+            raise NotAsDeclaredError(f"in a {declared.type.__name__}, {error}") from None
+        node = Node(declared, fields, dims)
+        self._sizes[id(node)] = (size, depth)
+        self.nodes.append(node)
+        return node
+
+    def _value(self, value: Any) -> Any:
+        if value is None or isinstance(value, bool | str | int | float):
+            return value
+        if isinstance(value, list):
+            return [self._value(each) for each in value]
+        refuse_unless(isinstance(value, dict), f"a value is {type(value).__name__}")
+        match value:
+            case {"tuple": list(items)} if len(value) == 1:
+                return tuple(self._value(each) for each in items)
+            case {"dict": list(pairs)} if len(value) == 1:
+                return self._dict(pairs)
+            case {"float": "inf" | "-inf" | "nan" as number} if len(value) == 1:
+                return float(number)
+            case {"array": int(position)} if len(value) == 1:
+                return _at(self._arrays, position)
+            case {"values": list(items), "shape": list(shape)} if len(value) == 2:
+                return self._object_array(items, shape)
+            case {"object": int(position)} if len(value) == 1:
+                self._named.append(_at(self._objects, position))
+                return self._named[-1]
+            case {"foreign": int(position)} if len(value) == 1:
+                return self._foreign_node(position)
+        raise NotAsDeclaredError(f"it holds a value of an unknown form, {sorted(value)[:3]}")
+
+    def _dict(self, pairs: list[Any]) -> dict[Any, Any]:
+        found = {}
+        for pair in pairs:
+            refuse_unless(isinstance(pair, list) and len(pair) == 2, "a table is malformed")
+            key = self._value(pair[0])
+            refuse_unless(isinstance(key, str | int | float | tuple), "a key is no plain value")
+            found[key] = self._value(pair[1])
+        return found
+
+    def _object_array(self, items: list[Any], shape: list[Any]) -> NDArray[Any]:
+        whole = all(type(n) is int and n >= 0 for n in shape) and len(shape) <= _MOST_AXES
+        refuse_unless(whole and math.prod(shape) == len(items), "an array has a false shape")
+        found = np.empty(len(items), dtype=object)
+        for i, item in enumerate(items):
+            each = self._value(item)
+            plain = each is None or isinstance(each, bool | str | int | float | tuple)
+            refuse_unless(plain, "an array holds what is no plain value")
+            found[i] = each
+        return found.reshape(shape)
+
+    def _foreign_node(self, position: int) -> Node:
+        if position not in self._foreign:
+            node = Node(None, {"foreign": position})
+            self._foreign[position] = node
+            self._sizes[id(node)] = (1, 1)
+            self.nodes.append(node)
+        self._named.append(self._foreign[position])
+        return self._foreign[position]
+
+
+def _at(items: Sequence[Any], position: int) -> Any:
+    inside = type(position) is int and 0 <= position < len(items)
+    refuse_unless(inside, f"it names the object or array {position}, which is not before it")
+    return items[position]
+
+
+def _with_made(value: Any) -> Any:
+    """Replace the nodes in a value by the objects made of them."""
+    if isinstance(value, Node):
+        return value.made
+    if isinstance(value, list):
+        return [_with_made(each) for each in value]
+    if isinstance(value, tuple):
+        return tuple(_with_made(each) for each in value)
+    if isinstance(value, dict):
+        return {key: _with_made(each) for key, each in value.items()}
+    return value

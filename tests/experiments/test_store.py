@@ -1,0 +1,54 @@
+"""A file of results that cannot be used is told in a sentence, with exit code 3."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from colabel.experiments.store import Store, StoreError
+
+
+def test_not_a_database(tmp_path):
+    (tmp_path / "results.sqlite").write_text("not a database at all, but long enough to be read")
+    with pytest.raises(StoreError, match=r"Cannot use .*results\.sqlite.*Name another file"):
+        Store(tmp_path / "results.sqlite")
+
+
+def test_a_table_that_is_gone(tmp_path):
+    with Store(tmp_path / "results.sqlite") as store:
+        with sqlite3.connect(tmp_path / "results.sqlite") as other:
+            other.execute("DROP TABLE cells")
+        other.close()
+        with pytest.raises(StoreError, match=r"cannot be read .no such table"):
+            store.finished()
+
+
+def test_a_file_cut_short(tmp_path):
+    path = tmp_path / "results.sqlite"
+    with Store(path) as store:
+        store._connection.execute("PRAGMA journal_mode = DELETE")
+    path.write_bytes(path.read_bytes()[:3000])
+    with pytest.raises(StoreError), Store(path) as store:
+        store.finished()
+
+
+def test_the_command_ends_with_a_sentence_and_code_3(tmp_path, write_plan):
+    results = tmp_path / "results.sqlite"
+    results.write_text("not a database at all, but long enough to be read as one")
+    command = [
+        sys.executable,
+        "-c",
+        "from colabel.cli import main; main()",
+        "study",
+        "show",
+        str(write_plan()),
+    ]
+    done = subprocess.run(
+        [*command, "--store", str(results)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 3, done.stderr
+    assert "as a file of results" in " ".join(done.stderr.split())
+    assert "fault of its own" not in done.stderr

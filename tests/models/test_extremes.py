@@ -1,0 +1,119 @@
+"""Numbers at the edge of what doubles hold: the right answer, or a sentence with the place."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import colabel
+from tests.saving.test_model_files import ESTIMATORS, TWO_VALUED, make
+
+
+@pytest.fixture
+def rows(rng):
+    X = rng.normal(size=(40, 3))
+    return X, (X @ rng.normal(size=(3, 3)) + rng.normal(size=(40, 3)) > 0).astype(int)
+
+
+OWN = [e for e in ESTIMATORS if e is not colabel.ThresholdedClassifier]
+
+
+@pytest.mark.parametrize("estimator_class", OWN, ids=lambda e: e.__name__)
+@pytest.mark.parametrize("kind", ["a constant column", "a scale", "one entry", "sparse"])
+def test_huge_numbers_are_refused_with_their_column(estimator_class, kind, rows):
+    X, Y = rows
+    X = X.copy()
+    if kind == "a constant column":
+        X[:, 1] = 1e200
+    elif kind == "a scale":
+        X[:, 1] *= 1e300
+    else:
+        X[5, 1] = -1e160
+    X = sp.csr_array(X) if kind == "sparse" else X
+    with pytest.raises(ValueError, match=r"X holds -?[\d.]+e\+\d+ in column 1; squares of numbers"):
+        make(estimator_class).fit(X, Y)
+
+
+def test_a_named_column_is_named(rows):
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame(rows[0], columns=["a", "b", "c"]).assign(b=1e200)
+    with pytest.raises(ValueError, match="in the column 'b'"):
+        colabel.BinaryRelevance(C=1.0).fit(X, rows[1])
+
+
+def test_rows_to_predict_are_refused_too(rows):
+    model = colabel.BinaryRelevance(C=1.0).fit(*rows)
+    with pytest.raises(ValueError, match="in column 0"):
+        model.predict(np.full((1, 3), 1e250))
+
+
+@pytest.mark.parametrize("weight", [5e-324, 1e-200, 1e300])
+def test_extreme_weights_are_refused(weight, rows):
+    X, Y = rows
+    weights = np.ones(len(X))
+    weights[3] = weight
+    for estimator_class in OWN:
+        if "sample_weight" in inspect.signature(estimator_class.fit).parameters:
+            with pytest.raises(ValueError, match=re.escape(f"sample_weight holds {weight:g}")):
+                make(estimator_class).fit(X, Y, sample_weight=weights)
+
+
+def test_weights_that_are_only_small_count(rows):
+    """Of all weights times 1e-6, with C times 1e6, comes the same model."""
+    X, Y = rows
+    usual = colabel.BinaryRelevance(C=1.0, tol=1e-9).fit(X, Y, sample_weight=np.full(40, 2.0))
+    small = colabel.BinaryRelevance(C=1e6, tol=1e-9).fit(X, Y, sample_weight=np.full(40, 2e-6))
+    np.testing.assert_allclose(small.predict_proba(X), usual.predict_proba(X), atol=1e-4)
+
+
+def test_three_variables_of_forty_values_need_little_memory(rng):
+    """The mixture once asked for 29 GiB here: a square matrix of the states of a label set."""
+    import tracemalloc
+
+    X, Y = rng.normal(size=(200, 4)), rng.integers(0, 40, size=(200, 3))
+    tracemalloc.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = colabel.LDSMixture(smoothing=1.0, random_state=0).fit(X, Y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert max(map(len, model.network_)) == 2  # a set of 64,000 states
+    assert peak < 3e8
+
+
+def test_larger_tables_are_refused_with_their_size(monkeypatch, rng):
+    from colabel.learn.lds import em
+
+    monkeypatch.setattr(em, "_MOST_NUMBERS", 1000)
+    X, Y = rng.normal(size=(200, 4)), rng.integers(0, 40, size=(200, 3))
+    with pytest.raises(ValueError, match=r"The features' tables have [\d,]+ numbers.*max_parents"):
+        colabel.LDSMixture(smoothing=1.0, random_state=0).fit(X, Y)
+
+
+# ------------------------------------------------------------------------ thresholds
+
+
+def test_a_rare_label_is_not_announced_in_every_row(rng):
+    """One row in 200 carries it, and the features say nothing about it."""
+    assert colabel.ThresholdedClassifier in TWO_VALUED
+    for n_rows in (200, 2000):
+        X = rng.normal(size=(n_rows, 4))
+        Y = np.column_stack([X[:, 0] > 0, np.arange(n_rows) % 200 == 7]).astype(int)
+        model = colabel.ThresholdedClassifier(colabel.BinaryRelevance(C=0.1), random_state=0)
+        model.fit(X, Y)
+        assert model.predict(X)[:, 1].mean() < 0.1
+        assert model.thresholds_[1] == 0.5
+
+
+def test_a_rare_label_that_features_tell_keeps_its_threshold(rng):
+    X = rng.normal(size=(1000, 4))
+    Y = np.column_stack([X[:, 0] > 0, X[:, 1] + 0.3 * rng.normal(size=1000) > 2]).astype(int)
+    model = colabel.ThresholdedClassifier(colabel.BinaryRelevance(C=0.01), random_state=0)
+    model.fit(X, Y)
+    assert model.thresholds_[1] < 0.4
+    assert model.held_out_f1_[1] > 0.35

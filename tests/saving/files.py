@@ -1,0 +1,129 @@
+"""Model files to attack: one of every type, and ways to change them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import colabel
+from colabel.models import DiscreteNaiveBayes
+from colabel.tables import Frame, TableModel, choose_columns, read_labels
+
+N_ROWS, N_FEATURES = 40, 3
+
+
+def rows(kind: str = "dense") -> Any:
+    """Features (40, 3)."""
+    X = np.random.default_rng(0).normal(size=(N_ROWS, N_FEATURES))
+    return sp.csr_array(np.where(np.abs(X) > 0.3, X, 0.0)) if kind == "sparse" else X
+
+
+def labels(kind: str = "binary") -> Any:
+    """Labels (40, 3) of two values, or of three and two."""
+    rng = np.random.default_rng(1)
+    Y = (rows() @ rng.normal(size=(3, 3)) + rng.normal(size=(N_ROWS, 3)) > 0).astype(int)
+    return Y if kind == "binary" else np.column_stack([Y[:, 0] + Y[:, 1], Y[:, 2]])
+
+
+def frame() -> Frame:
+    """A table with numbers, categories, texts and tags."""
+    rng = np.random.default_rng(2)
+    size = np.where(rng.random(60) < 0.2, np.nan, rng.normal(size=60))
+    return Frame.of(
+        {
+            "size": size,
+            "weight": rng.normal(size=60),
+            "colour": rng.choice(["red", "green", "blue"], 60),
+            "note": [f"a note about {rng.choice(['wood', 'iron'])} no {i}" for i in range(60)],
+            "tags": rng.choice(["a", "a;b", "b;c"], 60),
+        }
+    )
+
+
+def table_model(model: Any) -> TableModel:
+    """A model of the table."""
+    features = frame().without(["tags"])
+    return TableModel.fit(model, features, choose_columns(features), read_labels(frame(), ["tags"]))
+
+
+def models() -> dict[str, Callable[[], Any]]:
+    """Fitted models by name: every estimator, and every kind of part it can have."""
+    quick = {"C": 1.0, "random_state": 0}
+    X, Y, V = rows(), labels(), labels("variables")
+    made: dict[str, Callable[[], Any]] = {
+        "br": lambda: colabel.BinaryRelevance(C=1.0).fit(X, Y),
+        "br-variables": lambda: colabel.BinaryRelevance(C=1.0).fit(X, V),
+        "br-nb": lambda: colabel.BinaryRelevance(estimator=GaussianNB()).fit(X, Y),
+        "br-discrete": lambda: colabel.BinaryRelevance(estimator=DiscreteNaiveBayes()).fit(X, Y),
+        "cc": lambda: colabel.ClassifierChain(**quick).fit(X, Y),
+        "pcc": lambda: colabel.ProbabilisticClassifierChain(**quick).fit(X, V),
+        "ecc": lambda: colabel.EnsembleOfChains(3, **quick).fit(X, Y),
+        "ctbn": lambda: colabel.CTBN(**quick).fit(X, V),
+        "cdn": lambda: colabel.CDN(**quick, n_sweeps=20, burn_in=5).fit(X, Y),
+        "cdn-variables": lambda: colabel.CDN(**quick, n_sweeps=20, burn_in=5).fit(X, V),
+        "crf": lambda: colabel.PairwiseCRF(**quick, ridge=1.0, group=0.01).fit(X, Y),
+        "cml": lambda: colabel.CollectiveCRF(**quick, ridge=1.0).fit(X, V),
+        "cml-supported": lambda: colabel.CollectiveCRF(
+            **quick, ridge=1.0, training="supported"
+        ).fit(X, Y),
+        "lds": lambda: colabel.LDSMixture(smoothing=1.0, random_state=0).fit(X, V),
+        "ebn": lambda: colabel.BayesNetEnsemble(smoothing=1.0, random_state=0).fit(X, V),
+        "stacked": lambda: colabel.StackedBinaryRelevance(**quick).fit(X, Y),
+        "mlknn": lambda: colabel.MLkNN(5, random_state=0).fit(X, Y),
+        "mlknn-sparse": lambda: colabel.MLkNN(5, random_state=0).fit(rows("sparse"), Y),
+        "iblr": lambda: colabel.IBLR(5, **quick).fit(X, Y),
+        "ranksvm": lambda: colabel.RankSVM(random_state=0).fit(X, Y),
+        "ranksvm-rbf": lambda: colabel.RankSVM(kernel="rbf", random_state=0).fit(X, Y),
+        "mmoc": lambda: colabel.MaxMarginOutputCoding(alphas=1.0, logistic_C=1.0).fit(X, Y),
+        "thresholds": lambda: colabel.ThresholdedClassifier(
+            colabel.BinaryRelevance(C=1.0), random_state=0
+        ).fit(X, Y),
+        "pipeline": lambda: make_pipeline(StandardScaler(), colabel.BinaryRelevance(C=1.0)).fit(
+            X, Y
+        ),
+        "table": lambda: table_model(colabel.CTBN(**quick)),
+        "table-mlknn": lambda: table_model(colabel.MLkNN(5, random_state=0)),
+    }
+    return made
+
+
+def written(folder: Path, name: str) -> Path:
+    """Fit the model of a name and save it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = models()[name]()
+    file = folder / f"{name}.colabel"
+    colabel.save(model, file)
+    return file
+
+
+def members(file: Path) -> dict[str, bytes]:
+    """Content of every member."""
+    with zipfile.ZipFile(file) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def rewritten(file: Path, content: dict[str, bytes], **options: Any) -> Path:
+    """Write members anew."""
+    with zipfile.ZipFile(file, "w", **options) as archive:
+        for name, each in content.items():
+            archive.writestr(name, each)
+    return file
+
+
+def changed(file: Path, name: str, change: Callable[[Any], Any], **options: Any) -> Path:
+    """Change a JSON member."""
+    content = members(file)
+    value = json.loads(content[name])
+    content[name] = json.dumps(change(value) or value).encode()
+    return rewritten(file, content, **options)
