@@ -35,15 +35,6 @@ ROOMS = (
 )
 # Private files beside the rooms belong to the room they serve.
 HELPERS = {"_version": "core"}
-# Imports of private modules from outside their package that are still there. A line that is no
-# longer needed fails the test too, so that the list only shrinks.
-OPEN_WALLS = frozenset(
-    {
-        ("colabel.saving._trusted", "colabel.models._cdn_conditionals"),
-        ("colabel.saving._trusted", "colabel.models._chain_learning"),
-        ("colabel.saving._trusted", "colabel.models._scores"),
-    }
-)
 # skops is always there, but slow to import.
 OPTIONAL = frozenset(
     {
@@ -182,13 +173,8 @@ def test_imports_point_down_and_optional_packages_wait(path):
 
 @pytest.mark.parametrize("path", source_files(), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_private_modules_are_imported_inside_their_package_only(path):
-    found = sorted(set(opened_walls(path, SOURCE)) - OPEN_WALLS)
+    found = sorted(set(opened_walls(path, SOURCE)))
     assert not found, f"{found}: make the module public, or move what is needed to core/."
-
-
-def test_no_wall_is_listed_as_open_that_is_closed():
-    found = {wall for path in source_files() for wall in opened_walls(path, SOURCE)}
-    assert found >= OPEN_WALLS, f"Take {sorted(OPEN_WALLS - found)} off OPEN_WALLS."
 
 
 def test_every_folder_of_tests_is_a_package():
