@@ -101,7 +101,7 @@ class CollectiveCRF(JointClassifier):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`.
     tol : float
-        Bound on the gradient of the mean objective.
+        How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
         Bound on the iterations of each solver.
     n_jobs : int or None

@@ -34,7 +34,7 @@ from colabel.learn.design import Design
 from colabel.learn.linear import LinearLearning, LinearModels
 
 # Penalties are compared with parameters tuned to this tolerance (or the user's, if looser).
-_PATH_TOLERANCE = 1e-2
+_PATH_TOLERANCE = 0.3
 
 
 @stored(

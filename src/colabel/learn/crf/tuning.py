@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 from scipy.optimize import minimize
 
 from colabel.core.arrays import Array
@@ -48,11 +47,12 @@ class Tuner:
     Parameters
     ----------
     tol : float
-        Bound on the entries of the gradient of the mean objective in these coordinates.
+        Bound on the entries of the gradient in these coordinates: how far, in standard errors, a
+        coordinate may be from the optimum.
     max_iter : int
     """
 
-    tol: float = 1e-4
+    tol: float = 1e-2
     max_iter: int = 1000
 
     def solve(self, objective: Objective, penalty: Penalty, start: Parameters) -> Tuned:
@@ -70,11 +70,10 @@ class Tuner:
         first = coordinates.enter(start)
         if not first.size:
             return Tuned(start, 0, True)  # every variable has a single value
-        # In coordinates of unit curvature the mean objective has curvature 1 / total.
         options: Any = {
             "maxiter": self.max_iter,
             "maxfun": 2 * self.max_iter,
-            "gtol": self.tol / np.sqrt(total),
+            "gtol": self.tol / total,  # of the mean objective
             "ftol": 0.0,
             "maxcor": _CORRECTIONS if first.size < _MANY_PARAMETERS else _FEW_CORRECTIONS,
         }
