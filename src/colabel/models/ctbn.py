@@ -51,7 +51,8 @@ from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
 
 ROOT = -1
-# Parents of a label for which more than slope and intercept is tried.
+# For this many arcs, or this many parents of a label, more than slope and intercept is tried.
+_MOST_ARCS = 200
 _CANDIDATES = 5
 # Folds of the scores without parent where the folds of `cv` leave some rows in training always.
 _OFFSET_FOLDS = 5
@@ -309,7 +310,7 @@ def _search(learning: Learning, folds: Folds, min_rows: int, shared: bool) -> _S
     )
     found = [arcs._replace(choice=~arcs.choice) for arcs in found]
     _record(search, values, groups, found)
-    promising = _best_parents(search.gains, _CANDIDATES)
+    promising = _best_parents(search.gains, max(_CANDIDATES, _MOST_ARCS // data.n_labels))
     narrowed = [
         group.take(np.flatnonzero(promising[parent, group.targets]))
         for (parent, _), group in zip(values, groups, strict=True)
