@@ -4,7 +4,7 @@ Both sides score the same arcs on the same folds at the same C and tolerance, fi
 tree and refit it on all rows. The loop is what a careful user would write: each pair model is
 one call of `fit` on the rows with that parent value.
 
-scikit-learn's fits end by its default rule, ours by ours, which is the stricter one for rare labels.
+scikit-learn ends its fits by its own rule, we by ours, which is the stricter one for rare labels.
 
 Usage: python -m benchmarks.speed [--data DIR] [--sets yeast enron] [--folds 5] [--C 1.0]
 """

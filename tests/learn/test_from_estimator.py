@@ -31,7 +31,7 @@ ZERO = [np.zeros(1, dtype=np.intp)]
 
 def fit_one(data, estimator, rows=None, target=0):
     group = RowGroup(rows, np.array([target]))
-    return EstimatorLearner(estimator, 1, verbose=False).fit(data, [group], ZERO).models[0]
+    return EstimatorLearner(estimator, 1, verbose=False).on(data).fit([group], ZERO).models[0]
 
 
 @pytest.fixture
@@ -99,9 +99,11 @@ def test_weights_reach_the_classifier(data, rng):
 def test_held_out_scores_by_hand(data):
     folds = Folds(np.where(np.arange(80) < 60, np.arange(80) % 2, -1), 2)
     rows = np.arange(5, 75)
-    found = EstimatorLearner(GaussianNB(), 1, verbose=False).cross_validate(
-        data, [RowGroup(rows, np.array([1]))], folds, lambda _, scores: scores, ""
-    )[0]
+    found = (
+        EstimatorLearner(GaussianNB(), 1, verbose=False)
+        .on(data)
+        .cross_validate([RowGroup(rows, np.array([1]))], folds, lambda _, scores: scores, "")[0]
+    )
     expected = np.zeros(80)
     for fold in range(2):
         train = rows[folds.of_row[rows] != fold]
@@ -124,7 +126,7 @@ def test_the_given_estimator_stays_unfitted(data):
 def test_workers_do_not_change_the_answer(data, n_jobs):
     group = RowGroup(None, np.arange(2))
     learner = EstimatorLearner(LogisticRegression(), n_jobs, verbose=False)
-    tables = learner.fit(data, [group], ZERO).log_prob(data.X)
+    tables = learner.on(data).fit([group], ZERO).log_prob(data.X)
     for label in range(2):
         expected = LogisticRegression().fit(data.X, data.codes[:, label])
         np.testing.assert_allclose(tables[label], expected.predict_log_proba(data.X), atol=1e-9)
@@ -139,26 +141,21 @@ def test_classifiers_without_probabilities_are_refused(estimator):
 def test_weights_for_a_classifier_without_them_are_refused(data, rng):
     weighted = TrainingData(data.X, data.codes, (2, 2), rng.uniform(size=80))
     learner = EstimatorLearner(KNeighborsClassifier(), 1, verbose=False)
-    group = [RowGroup(None, np.array([0]))]
     with pytest.raises(ValueError, match="does not accept sample_weight"):
-        learner.fit(weighted, group, ZERO)
-    with pytest.raises(ValueError, match="does not accept sample_weight"):
-        learner.cross_validate(
-            weighted, group, Folds(np.arange(80) % 2, 2), lambda _, scores: scores, ""
-        )
+        learner.on(weighted)
 
 
 def test_no_groups_have_no_scores(data):
     learner = EstimatorLearner(GaussianNB(), 1, verbose=False)
     folds = Folds(np.arange(80) % 2, 2)
-    assert learner.cross_validate(data, [], folds, lambda _, scores: scores, "") == []
+    assert learner.on(data).cross_validate([], folds, lambda _, scores: scores, "") == []
 
 
 def test_folds_without_rows_of_a_group_are_skipped(data):
     folds = Folds(np.where(np.arange(80) < 40, 0, 1), 2)
     learner = EstimatorLearner(GaussianNB(), 1, verbose=False)
     group = RowGroup(np.arange(50, 80), np.array([0]))  # none of them in fold 0
-    found = learner.cross_validate(data, [group], folds, lambda _, scores: scores, "")[0]
+    found = learner.on(data).cross_validate([group], folds, lambda _, scores: scores, "")[0]
     frequency = data.class_frequencies(0)  # fold 1 leaves no rows to learn from
     expected = np.log(frequency[data.codes[50:, 0]])
     np.testing.assert_allclose(found.log_prob[0], expected, rtol=1e-12)

@@ -246,7 +246,8 @@ class Design:
         """
         energy = self.energy()
         if is_sparse(self.rows) and len(energy) > 1:
-            energy[:-1] = np.sqrt(energy[:-1] * energy.mean())
+            own = energy[:-1]
+            energy[:-1] = np.minimum(np.sqrt(own * energy.mean()), 10.0 * own)
         return energy
 
     def take(self, rows: Indices) -> Design:

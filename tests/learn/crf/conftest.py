@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from colabel.learn.crf import Features, FieldData, FieldLayout, Parameters
+from colabel.learn.crf import FieldData, FieldLayout, Parameters
+from colabel.learn.design import Design
 
 SIZES = {"labels": (2, 2, 2, 2), "class variables": (3, 2, 4)}
 
@@ -16,11 +17,11 @@ def make_data(rng, sizes, storage="dense", edge_kind="all", n_rows=40):
     if storage == "sparse":
         X = sp.csr_array(X * (rng.random(X.shape) < 0.6))
     weight = rng.integers(1, 4, size=n_rows).astype(float)
-    nodes = Features.of(X, weight)
+    nodes = Design.of(X, weight)
     edges = {
-        "all": lambda: nodes.balanced(weight),
-        "some": lambda: Features.of(X[:, [0, 2]], weight).balanced(weight),
-        "none": lambda: Features.constant(3),
+        "all": lambda: nodes.balanced(),
+        "some": lambda: Design.of(X[:, [0, 2]], weight).balanced(),
+        "none": lambda: Design.constant(3, weight),
     }[edge_kind]()
     codes = np.stack([rng.integers(0, size, n_rows) for size in sizes], axis=1).astype(np.int32)
     return FieldData(nodes, edges, codes, weight)
@@ -32,8 +33,8 @@ def make_parameters(rng, data, layout, scale=0.4):
     return Parameters(node, edge)
 
 
-def dense_rows(features, n_rows):
-    matrix = features.matrix.toarray() if sp.issparse(features.matrix) else features.matrix
+def dense_rows(design, n_rows):
+    matrix = design.rows.toarray() if sp.issparse(design.rows) else design.rows
     return np.broadcast_to(matrix, (n_rows, matrix.shape[1]))
 
 

@@ -161,7 +161,8 @@ def _derivatives(
     slope = wrong @ Z + ridge * coef
     same = np.eye(len(coef))[:, :, None]
     bend = w * (same * own[:, None] - own[:, None] * own[None])  # (K, K, n)
-    hessian = np.einsum("kln,np,nq->kplq", bend, Z, Z, optimize=True)
+    hessian = np.stack([[(Z * each[:, None]).T @ Z for each in row] for row in bend])
+    hessian = hessian.transpose(0, 2, 1, 3).copy()  # (K, p + 1, K, p + 1)
     for k in range(len(coef)):
         hessian[k, :, k, :] += np.diag(ridge)
     return slope, hessian

@@ -10,8 +10,8 @@ from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm import Tasks, fit_tasks, held_out_path, loss_for
 from colabel.learn.glm.choice import best_points
 from colabel.learn.glm.path import Block
-from tests.learn.glm.conftest import weights
 from tests.learn.glm.oracle import TIGHT, softmax_targets
+from tests.learn.glm.shapes import weights
 
 WEAK = 1.0 / 2.5**2  # half a nat for a log-odds ratio of 2.5
 N, P = 80, 3

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from colabel.learn.design import Design
 from colabel.learn.glm import Ridge, RowsObjective, loss_for
 from colabel.learn.glm.objective import OwnScores
-from tests.learn.glm.conftest import features, weights
 from tests.learn.glm.oracle import softmax_targets
+from tests.learn.glm.shapes import features, weights
 
 N_ROWS = 60
 

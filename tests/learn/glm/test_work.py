@@ -9,7 +9,6 @@ import pytest
 
 from colabel.learn.design import Design
 from colabel.learn.glm import LBFGS, Logistic, loss_for
-from tests.learn.glm.conftest import features
 from tests.learn.glm.oracle import (
     TIGHT,
     CountingDesign,
@@ -21,6 +20,7 @@ from tests.learn.glm.oracle import (
     softmax_targets,
     solve,
 )
+from tests.learn.glm.shapes import features
 
 # ------------------------------------------------------------------------------ starts
 

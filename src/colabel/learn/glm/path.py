@@ -327,12 +327,14 @@ def held_out_path(
     held_out = _HeldOutRows.of(design, folds, n_folds)
     log_prob, total = np.zeros((len(grid), n_tasks, n_rows)), np.full((len(grid), n_tasks), -np.inf)
     coef: list[Array] = [np.empty(0)] * len(grid)
-    like = None
+    previous = None
     alive, idle, best = np.arange(n_tasks), np.zeros(n_tasks, dtype=np.intp), total[0].copy()
     for position in np.argsort(grid, kind="stable"):
         if start is not None:
-            last, like = like, block.entered(start[position])
-            point = point._replace(coef=like if last is None else point.coef + (like - last))
+            like = block.entered(start[position][:, alive])
+            if previous is not None:
+                like += point.coef - block.entered(start[previous][:, alive])
+            point, previous = point._replace(coef=like), position
         if grid[position] > 0:
             point = block.solve(1.0 / float(grid[position]), solver, point)
             n_failed += int((~point.converged).sum())
@@ -340,7 +342,9 @@ def held_out_path(
             picked = _picked(prob, tasks.targets[np.ix_(alive, rows)])
             log_prob[position, alive[:, None], rows] = picked
         if keep:
-            coef[position] = block.features(point)
+            found = block.features(point)
+            coef[position] = np.zeros((n_folds, n_tasks, *found.shape[1:]))
+            coef[position][:, alive] = found.reshape(n_folds, len(alive), *found.shape[1:])
         total[position, alive] = log_prob[position, alive] @ weight
         idle = np.where(total[position] > best, 0, idle + 1)
         best = np.maximum(best, total[position])
@@ -350,8 +354,8 @@ def held_out_path(
                 break
     kept = None
     if keep:
-        stacked = np.stack(coef)
-        kept = stacked.reshape(len(grid), n_folds, n_tasks, *stacked.shape[2:])
+        shape = next(part.shape for part in coef if part.size)
+        kept = np.stack([part if part.size else np.zeros(shape) for part in coef])
     return HeldOut(log_prob, total, kept, n_failed)
 
 

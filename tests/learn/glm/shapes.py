@@ -1,22 +1,8 @@
-"""Rows of every shape and storage."""
+"""Rows of every shape."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
-import scipy.sparse as sp
-
-STORAGES = {"dense": np.asarray, "csr": sp.csr_array}
-
-
-@pytest.fixture(params=STORAGES)
-def store(request):
-    return STORAGES[request.param]
-
-
-@pytest.fixture(params=[False, True], ids=["unweighted", "weighted"])
-def weighted(request) -> bool:
-    return request.param
 
 
 def features(rng, n_rows, n_features):

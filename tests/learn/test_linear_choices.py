@@ -1,0 +1,199 @@
+"""Honest choices of C, scales of extra features, cross-fitted scores and deviations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds
+from colabel.learn.linear import LinearLearner, joined
+from tests.learn.glm.oracle import sklearn_model
+from tests.learn.test_linear import keep, learner, make_data
+
+ZERO = np.zeros(1, dtype=np.intp)
+
+
+# ------------------------------------------------------------------------- honest folds
+
+
+def rare_labels(rng, n_rows=300, n_features=120, n_labels=12):
+    """Sparse rows with labels that 5 to 60 of them have."""
+    X = sp.random_array((n_rows, n_features), density=0.05, rng=rng, format="csr")
+    coef = (
+        8.0 * rng.normal(size=(n_features, n_labels)) * (rng.random((n_features, n_labels)) < 0.1)
+    )
+    scores = X @ coef + rng.gumbel(size=(n_rows, n_labels))
+    codes = np.zeros((n_rows, n_labels), dtype=np.int32)
+    for label, count in enumerate(np.linspace(5, 60, n_labels).astype(int)):
+        codes[np.argsort(-scores[:, label])[:count], label] = 1
+    codes[:4] = 1  # in both folds
+    return TrainingData(X, codes, (2,) * n_labels)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_choices_are_those_of_folds_fitted_to_the_end_from_zero(rng):
+    data = rare_labels(rng)
+    grid = 10.0 ** np.arange(-3, 4)
+    folds = Folds(np.arange(data.n_rows) % 2, 2)
+    default = LinearLearner(grid, tol=1e-2, max_iter=1000, n_jobs=1, verbose=False)
+    group = RowGroup(None, np.arange(data.n_labels))
+    found = default.on(data).cross_validate([group], folds, keep, "")[0]
+    dense = data.X.toarray()
+    for label, y in enumerate(data.codes.T):
+        total = np.zeros(len(grid))
+        for point, C in enumerate(grid):
+            for fold in range(2):
+                model = sklearn_model(dense, np.where(folds.of_row == fold, -1, y), C)
+                held = folds.of_row == fold
+                log_prob = model.predict_log_proba(dense[held])
+                total[point] += log_prob[np.arange(held.sum()), y[held]].sum()
+        # ties that no held-out sample could tell apart may fall either way
+        assert total[found.choice[label]] >= total.max() - 0.05
+        # and what is said of the choice is true
+        said = found.log_prob[label].sum()
+        np.testing.assert_allclose(said, total[found.choice[label]], atol=0.1)
+
+
+# --------------------------------------------------------------------------- row groups
+
+
+def test_a_group_may_be_narrowed_to_some_targets():
+    group = RowGroup(np.arange(9), np.array([4, 1, 3]), np.eye(3, dtype=bool), np.arange(1.0, 4.0))
+    part = group.take(np.array([2, 0]))
+    np.testing.assert_array_equal(part.rows, np.arange(9))
+    np.testing.assert_array_equal(part.targets, [3, 4])
+    np.testing.assert_array_equal(part.allowed, np.eye(3, dtype=bool)[[2, 0]])
+    np.testing.assert_array_equal(part.extra_scale, [3.0, 1.0])
+    bare = RowGroup(None, np.array([4, 1])).take(np.array([1]))
+    assert (bare.rows, bare.allowed, bare.extra_scale) == (None, None, None)
+
+
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("n_rows", [None, 20], ids=["all rows", "few rows"])
+def test_a_scale_is_that_of_the_extra_columns(rng, store, n_rows):
+    """Scores with extra_scale=s are those of extra columns multiplied by s."""
+    plain = make_data(rng, sizes=(2, 3, 2, 2))
+    extra = (plain.codes[:, [0, 2]] == 1).astype(float)
+    scales = np.array([0.1, 1.0, 10.0])
+    rows = None if n_rows is None else np.arange(n_rows)
+    folds = random_folds(plain, 3, seed=0)
+
+    def learning(extra):
+        data = TrainingData(store(plain.X), plain.codes, plain.cardinalities, None, extra)
+        return learner((0.3, 3.0)).on(data)
+
+    for target in (3, 1):
+        group = RowGroup(rows, np.full(3, target), None, scales)
+        ours = learning(extra)
+        found = ours.cross_validate([group], folds, keep, "")[0]
+        tables = ours.fit([group], [found.choice]).log_prob(plain.X, extra)
+        for at, scale in enumerate(scales):
+            alone = RowGroup(rows, np.array([target]))
+            theirs = learning(scale * extra)
+            expected = theirs.cross_validate([alone], folds, keep, "")[0]
+            assert found.choice[at] == expected.choice[0]
+            np.testing.assert_allclose(found.log_prob[at], expected.log_prob[0], atol=1e-5)
+            table = theirs.fit([alone], [expected.choice]).log_prob(plain.X, scale * extra)[0]
+            np.testing.assert_allclose(tables[at], table, atol=1e-5)
+
+
+# ------------------------------------------------------------------------- fitted models
+
+
+def test_models_can_be_taken_in_any_order_and_joined(rng):
+    data = make_data(rng)
+    learning = learner().on(data)
+    groups = [RowGroup(None, np.arange(5)), RowGroup(np.arange(60), np.array([2, 1]))]
+    models = learning.fit(groups, [np.repeat(ZERO, 5), np.repeat(ZERO, 2)])
+    tables = models.log_prob(data.X)
+    order = np.array([6, 0, 3])
+    taken = models.take(order)
+    assert taken.n_models == 3
+    for found, position in zip(taken.log_prob(data.X), order, strict=True):
+        np.testing.assert_allclose(found, tables[position], atol=1e-12)
+    for found, position in zip(taken.coef, order, strict=True):
+        np.testing.assert_array_equal(found, models.coef[position])
+    both = joined([taken, models])
+    assert both.n_models == 10
+    expected = [tables[position] for position in [*order, *range(7)]]
+    for found, table in zip(both.log_prob(data.X), expected, strict=True):
+        np.testing.assert_allclose(found, table, atol=1e-12)
+    assert joined([]).log_prob(data.X) == []
+
+
+def test_cross_fitted_scores_are_by_models_that_have_not_seen_the_row(rng):
+    data = make_data(rng, weighted=True, missing=0.1)
+    folds = random_folds(data, 3, seed=0)
+    choice = np.array([0, 1, 0, 1, 1])
+    learning = learner((0.2, 2.0)).on(data)
+    scores = learning.cross_fitted_scores(folds, choice)
+    assert [score.shape for score in scores] == [(1 if k == 2 else k, 120) for k in (2, 3, 2, 4, 2)]
+    for fold in range(3):
+        held = folds.of_row == fold
+        seen = RowGroup(np.flatnonzero(~held), np.arange(5))
+        tables = learning.fit([seen], [choice]).log_prob(data.X[held])
+        for score, table in zip(scores, tables, strict=True):
+            own = table[:, 1:] - table[:, :1] if table.shape[1] == 2 else table
+            np.testing.assert_allclose(score[:, held], own.T, atol=1e-9)
+
+
+# ----------------------------------------------------------------- paths and deviations
+
+
+def test_paths_handed_on_are_where_other_groups_may_start(rng):
+    data = make_data(rng)
+    folds = random_folds(data, 3, seed=0)
+    learning = learner((0.1, 1.0)).on(data)
+    first = learning.cross_validate([RowGroup(None, np.arange(5))], folds, keep, "", keep=True)[0]
+    shapes = [(2, 3, 1 if size == 2 else size, 5) for size in data.cardinalities]
+    assert [path.shape for path in first.path] == shapes
+    assert learning.cross_validate([RowGroup(None, ZERO)], folds, keep, "")[0].path is None
+    groups = [RowGroup(np.arange(0, 120, 2), np.array([3, 0, 1]))]
+    cold = learning.cross_validate(groups, folds, keep, "")[0]
+    warm = learning.cross_validate(groups, folds, keep, "", start=first.path)[0]
+    np.testing.assert_allclose(warm.log_prob, cold.log_prob, atol=1e-6)
+    np.testing.assert_array_equal(warm.choice, cold.choice)
+
+
+def test_deviations_have_a_grid_of_their_own_that_begins_with_none():
+    np.testing.assert_array_equal(learner((0.1, 1.0)).deviations, [0.0, 0.1, 1.0])
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_constant_deviations_are_slope_and_intercept_alone(rng, constant):
+    data = make_data(rng, sizes=(2, 2, 3))
+    folds = random_folds(data, 3, seed=0)
+    learning = learner((0.1, 1.0)).on(data)
+    offsets = learning.cross_fitted_scores(folds, np.zeros(3, dtype=np.intp))
+    groups = [
+        RowGroup(np.flatnonzero(data.codes[:, 0] == value), np.array([1, 2])) for value in (0, 1)
+    ]
+    found = learning.cross_validate(groups, folds, keep, "", offsets=offsets, constant=constant)
+    every = LinearLearner(np.array([1e-9]), 1e-9, 3000, 1, verbose=False).on(data)
+    none = every.cross_validate(groups, folds, keep, "", offsets=offsets)
+    for group, ours, theirs in zip(groups, found, none, strict=True):
+        assert ours.log_prob.shape == (2, len(group.rows))
+        if constant:  # a deviation of no size says what none at all says
+            assert not ours.choice.any()
+            np.testing.assert_allclose(ours.log_prob, theirs.log_prob, atol=1e-4)
+        else:
+            assert (ours.log_prob.sum(axis=1) >= theirs.log_prob.sum(axis=1) - 1e-4).all()
+
+
+def test_fitted_deviations_are_linear_models_of_the_features(rng):
+    data = make_data(rng, sizes=(2, 2, 3))
+    folds = random_folds(data, 3, seed=0)
+    learning = learner((0.1, 1.0)).on(data)
+    offsets = learning.cross_fitted_scores(folds, np.zeros(3, dtype=np.intp))
+    alone = learning.fit([RowGroup(None, np.arange(3))], [np.zeros(3, dtype=np.intp)])
+    rows = np.flatnonzero(data.codes[:, 0] == 1)
+    group = RowGroup(rows, np.array([1, 2]))
+    base = {label: alone.coef[label] for label in (1, 2)}
+    # no deviation: log-odds are slope times those alone, and an intercept
+    none = learning.fit([group], [np.zeros(2, dtype=np.intp)], offsets, base)
+    found, before = none.coef[0][0], base[1][0]
+    np.testing.assert_allclose(found[:-1] / before[:-1], found[0] / before[0], rtol=1e-9)
+    more = learning.fit([group], [np.full(2, 2)], offsets, base)
+    slopes = more.coef[0][0][:-1] / before[:-1]
+    assert np.ptp(slopes) > 1e-3
