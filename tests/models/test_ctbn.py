@@ -272,3 +272,28 @@ def test_a_tree_beats_independent_labels_on_emotions(data_home):
             joint = model[-1].joint(model[0].transform(data.X[test]))
             found.append(-joint.log_prob(data.Y[test]).mean())
     assert np.mean(losses[CTBN]) < np.mean(losses[BinaryRelevance]) - 0.05
+
+
+def test_shared_pairs_of_class_variables_are_as_good_as_separate_ones(rng):
+    X, codes = draw(rng, 900, (4, 4, 3), {0: None, 1: 0, 2: 1}, strength=1.0)
+    X = np.hstack([X, rng.normal(size=(900, 5))])
+    losses = []
+    for pairs in ("shared", "separate"):
+        model = CTBN(C=[0.1, 1.0], pairs=pairs, random_state=0).fit(X[:300], codes[:300])
+        losses.append(-model.joint(X[300:]).log_prob(codes[300:]).mean())
+    assert losses[0] < losses[1] + 0.03
+
+
+def test_few_rows_show_a_dependency_to_shared_pairs(rng):
+    X = (rng.random((600, 120)) < 0.1).astype(float)
+    first = rng.random(600) < 1 / (1 + np.exp(-X @ rng.normal(size=120) + 1))
+    second = rng.random(600) < 1 / (1 + np.exp(-X @ rng.normal(size=120) - 3 * first + 2))
+    Y = np.column_stack([first, second]).astype(int)
+    shared, separate = (CTBN(pairs=p, random_state=0).fit(X, Y) for p in ("shared", "separate"))
+    assert (shared.tree_ >= 0).sum() == 1
+    assert shared.edge_gains_.max() > separate.edge_gains_.max()
+
+
+def test_unknown_pairs_are_refused(rng):
+    with pytest.raises(ValueError, match=r"pairs='both' must be"):
+        CTBN(pairs="both").fit(*binary_data(rng))

@@ -258,7 +258,9 @@ def fit_tasks(
         point = point._replace(n_iter=found.n_iter)
     coef = block.features(point)
     if base is not None:
-        coef += block.slope[:, :, None] * base
+        # Classes have slopes of their own, so that what their scores share must be taken off first.
+        shared = base.mean(axis=1, keepdims=True) if block.loss.n_scores > 1 else 0.0
+        coef += block.slope[:, :, None] * (base - shared)
     if block.loss.n_scores > 1:
         coef[..., -1] -= coef[..., -1].mean(axis=1, keepdims=True)
     return FittedTasks(coef, block.floor, point.converged, point.n_iter)
