@@ -249,7 +249,9 @@ def _direction(
 ) -> Array:
     diagonal = objective.diagonal()
     diagonal += state.ridge.strength
-    np.maximum(diagonal, 1e-10 * diagonal.max(axis=2, keepdims=True) + 1e-300, out=diagonal)
+    # No floor relative to the largest: it would still the coordinates of a narrow feature beside a
+    # wide one, and call them converged.
+    np.maximum(diagonal, 1e-300, out=diagonal)
     return quasi_newton_direction(
         _flat(gradient),
         pairs.steps,
