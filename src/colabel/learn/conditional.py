@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, Keys
+from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, is_sparse
 from colabel.core.hashing import mix, row_keys
 from colabel.labels import MISSING
 
@@ -248,7 +247,7 @@ def rounding_units(data: TrainingData, counted: Flags) -> Array:
 
 def _along_columns(part: Any, extreme: np.ufunc) -> Array:
     """Largest or smallest numbers (p,) of dense or sparse rows (m, p)."""
-    if not sp.issparse(part):
+    if not is_sparse(part):
         return np.asarray(extreme.reduce(part, axis=0))
     found = part.max(axis=0) if extreme is np.fmax else part.min(axis=0)
     return np.asarray(found.toarray()).ravel()

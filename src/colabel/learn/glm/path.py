@@ -54,6 +54,17 @@ class Point(NamedTuple):
         """A point to start from."""
         return cls(coef, np.zeros(0), None, np.ones(len(coef), dtype=bool), 1)
 
+    def take(self, tasks: Indices, block: Block) -> Point:
+        """Return the models of some tasks of the block."""
+        coef, converged = self.coef[tasks], self.converged[tasks]
+        if self.pairs is None:
+            return Point(coef, self.strength, None, converged, self.n_iter)
+        lane = np.full(block.tasks.n_tasks, -1)
+        lane[block.solved] = np.arange(len(block.solved))
+        lanes = lane[tasks]
+        pairs = self.pairs.take(lanes[lanes >= 0])
+        return Point(coef, self.strength[tasks], pairs, converged, self.n_iter)
+
 
 @dataclass(frozen=True)
 class Block:
@@ -326,12 +337,12 @@ def held_out_path(
         n_failed += int((~point.converged).sum())
     held_out = _HeldOutRows.of(design, folds, n_folds)
     log_prob, total = np.zeros((len(grid), n_tasks, n_rows)), np.full((len(grid), n_tasks), -np.inf)
-    coef: list[Array] = [np.empty(0)] * len(grid)
-    like = None
+    kept = None
+    like: Array | None = None
     alive, idle, best = np.arange(n_tasks), np.zeros(n_tasks, dtype=np.intp), total[0].copy()
     for position in np.argsort(grid, kind="stable"):
         if start is not None:
-            last, like = like, block.entered(start[position])
+            last, like = like, block.entered(start[position][:, alive])
             point = point._replace(coef=like if last is None else point.coef + (like - last))
         if grid[position] > 0:
             point = block.solve(1.0 / float(grid[position]), solver, point)
@@ -340,18 +351,21 @@ def held_out_path(
             picked = _picked(prob, tasks.targets[np.ix_(alive, rows)])
             log_prob[position, alive[:, None], rows] = picked
         if keep:
-            coef[position] = block.features(point)
+            found = block.features(point)
+            if kept is None:
+                kept = np.zeros((len(grid), n_folds, n_tasks, *found.shape[1:]))
+            kept[position][:, alive] = found.reshape(n_folds, len(alive), *found.shape[1:])
         total[position, alive] = log_prob[position, alive] @ weight
         idle = np.where(total[position] > best, 0, idle + 1)
         best = np.maximum(best, total[position])
         if patience is not None:
-            block, point, alive = _still_improving(block, point, alive, idle < patience, n_folds)
-            if not len(alive):
+            stay = np.flatnonzero((idle < patience)[alive])
+            if not len(stay):
                 break
-    kept = None
-    if keep:
-        stacked = np.stack(coef)
-        kept = stacked.reshape(len(grid), n_folds, n_tasks, *stacked.shape[2:])
+            if len(stay) < len(alive):
+                every = (np.arange(n_folds)[:, None] * len(alive) + stay).ravel()
+                block, point, alive = block.take(every), point.take(every, block), alive[stay]
+                like = None if like is None else like[every]
     return HeldOut(log_prob, total, kept, n_failed)
 
 
@@ -359,25 +373,6 @@ def _picked(log_prob: Array, targets: Targets) -> Array:
     """Log-probabilities (T, m) of the true classes; zero where there is none."""
     own = np.take_along_axis(log_prob, np.maximum(targets, 0)[:, None, :], axis=1)[:, 0]
     return np.asarray(np.where(targets >= 0, own, 0.0))
-
-
-def _still_improving(
-    block: Block, point: Point, alive: Indices, improving: Flags, n_folds: int
-) -> tuple[Block, Point, Indices]:
-    """Block, point and positions of the tasks that stay on the path."""
-    stay = np.flatnonzero(improving[alive])
-    if len(stay) == len(alive):
-        return block, point, alive
-    every = (np.arange(n_folds)[:, None] * len(alive) + stay).ravel()
-    pairs = point.pairs
-    if pairs is not None:
-        lane = np.full(block.tasks.n_tasks, -1)
-        lane[block.solved] = np.arange(len(block.solved))
-        lanes = lane[every]
-        pairs = pairs.take(lanes[lanes >= 0])
-    strength = point.strength if pairs is None else point.strength[every]
-    left = Point(point.coef[every], strength, pairs, point.converged[every], point.n_iter)
-    return block.take(every), left, alive[stay]
 
 
 @dataclass(frozen=True)

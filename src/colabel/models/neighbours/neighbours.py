@@ -103,8 +103,8 @@ class Neighbours:
         self._rows, self._rank = rows, rank
         self._sparse = is_sparse(rows)
         self._euclidean = options["metric"] in _EUCLIDEAN and options["p"] == 2
-        # |x|^2 - 2 x.y + |y|^2 keeps nothing of distances that are small beside |x|: medians, unlike
-        # means, are in place whatever a single row holds, and keep whole numbers whole.
+        # |x|^2 - 2 x.y + |y|^2 keeps nothing of distances that are small beside |x|. Medians,
+        # unlike means, are in place whatever a single row holds, and keep whole numbers whole.
         moves = options["metric"] in _OF_DIFFERENCES and not self._sparse
         self._centre = np.median(rows, axis=0) if moves else None
         self._search = NearestNeighbors(**options).fit(self._centred(rows))
@@ -259,8 +259,8 @@ class NeighbourClassifier(JointClassifier):
         column = found.only_column() if data.X.shape[1] > 1 else None
         if column is not None:
             warnings.warn(
-                f"Column {column} alone decides which rows {type(self).__name__} takes for near: its"
-                " differences dwarf those of all other columns. Scale the features first, by"
+                f"Column {column} alone decides which rows {type(self).__name__} takes for near:"
+                " its differences dwarf those of all other columns. Scale the features first, by"
                 " StandardScaler for example.",
                 UserWarning,
                 stacklevel=5,  # the caller of fit
