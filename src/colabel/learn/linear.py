@@ -277,7 +277,9 @@ class LinearLearning:
     def cross_fitted_scores(self, folds: Folds, choice: Indices) -> tuple[Array, ...]:
         """Scores of all labels, d arrays (K_i, n), by models that have not seen the row.
 
-        Log-odds, or log-probabilities of more than two values. The folds must cover all rows.
+        Log-odds; of more than two values, log-probabilities less their mean, which is what the
+        linear scores are: slopes that differ between values must not meet a shift that varies with
+        x. The folds must cover all rows.
         """
         data = self.data
         every = np.arange(data.n_labels)
@@ -289,7 +291,8 @@ class LinearLearning:
             rows = np.flatnonzero(folds.of_row == fold)
             part = models.take(np.arange(fold * data.n_labels, (fold + 1) * data.n_labels))
             for own, table in zip(scores, part.log_prob(data.X[rows]), strict=True):
-                own[:, rows] = (np.diff(table, axis=1) if table.shape[1] == 2 else table).T
+                centred = table - table.mean(axis=1, keepdims=True)
+                own[:, rows] = (np.diff(table, axis=1) if table.shape[1] == 2 else centred).T
         return scores
 
     def fit(
