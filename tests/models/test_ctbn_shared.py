@@ -75,5 +75,5 @@ def test_each_kind_of_classifier_is_chosen_where_it_is_right(rng):
     splits = [(np.flatnonzero(folds != f), np.flatnonzero(folds == f)) for f in range(3)]
     model = CTBN(GRID, cv=splits, **TIGHT).fit(X, codes)
     assert_equals(model, oracle, rng.normal(size=(20, 3)))
-    assert {oracle.choice[2, 0, value][0] for value in (0, 1)} == {"apart"}
+    assert "line" not in {oracle.choice[2, 0, value][0] for value in (0, 1)}
     assert len(kinds(oracle)) > 1

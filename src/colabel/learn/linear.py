@@ -261,7 +261,7 @@ class LinearLearning:
                 keep=keep,
                 patience=None if offsets is None else _PATIENCE,
             )
-            best = best_points(found.total, grid)
+            best = best_points(found.total, grid, found.informed)
             every = np.arange(len(best))
             log_prob[chunk.positions], choice[chunk.positions] = found.log_prob[best, every], best
             if found.coef is not None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices, Targets
 from colabel.learn.design import Design
+from colabel.learn.glm.choice import informed_tasks
 from colabel.learn.glm.degenerate import ClassSupport, class_support, shut_scores
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge
 from colabel.learn.glm.losses import Loss, loss_for
@@ -290,12 +291,15 @@ class HeldOut:
         Coefficients without each fold's rows, if they were asked for.
     n_failed : int
         Number of regressions that did not converge.
+    informed : (T,) of bool
+        See `informed_tasks`.
     """
 
     log_prob: Array
     total: Array
     coef: Array | None
     n_failed: int
+    informed: Flags
 
 
 def held_out_path(
@@ -336,6 +340,7 @@ def held_out_path(
         block, point = block.calibrated(solver)
         n_failed += int((~point.converged).sum())
     held_out = _HeldOutRows.of(design, folds, n_folds)
+    informed = informed_tasks(tasks, block.support, held_out.rows, weight)
     log_prob, total = np.zeros((len(grid), n_tasks, n_rows)), np.full((len(grid), n_tasks), -np.inf)
     kept = None
     like: Array | None = None
@@ -366,7 +371,7 @@ def held_out_path(
                 every = (np.arange(n_folds)[:, None] * len(alive) + stay).ravel()
                 block, point, alive = block.take(every), point.take(every, block), alive[stay]
                 like = None if like is None else like[every]
-    return HeldOut(log_prob, total, kept, n_failed)
+    return HeldOut(log_prob, total, kept, n_failed, informed)
 
 
 def _picked(log_prob: Array, targets: Targets) -> Array:
