@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, Keys
+from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, is_sparse
 from colabel.core.hashing import mix, row_keys
 from colabel.labels import MISSING
 
@@ -25,6 +24,10 @@ _ROWS_AT_ONCE = 1 << 12  # while reading their content
 # Chance is drawn from features to this many bits of their column's largest: far more than any
 # measurement has, far fewer than another machine's rounding reaches.
 _BITS = 24
+# A column is far from zero if it varies by a smaller share of its largest number; it is rounded to
+# so many bits more than others, at most, since doubles hold no more of it.
+_FAR = 2.0**-10
+_MOST_BITS = 20
 
 
 @dataclass(frozen=True)
@@ -222,18 +225,32 @@ def rounding_units(data: TrainingData, counted: Flags) -> Array:
     """The step (p,) to which each feature is rounded before chance is drawn from it.
 
     A power of two, so that it is the same for data that differ by rounding noise alone; the
-    factor keeps columns scaled to a round largest value, such as 1, off the step's own edges.
+    factor keeps columns scaled to a round largest value, such as 1, off the step's own edges. In a
+    column far from zero, such as a time stamp, it is the differences that count.
     """
-    largest = np.zeros(data.X.shape[1])
+    highest = np.full(data.X.shape[1], -np.inf)
+    lowest = -highest
     for start in range(0, data.n_rows, _ROWS_AT_ONCE):
         part = data.X[start : start + _ROWS_AT_ONCE][counted[start : start + _ROWS_AT_ONCE]]
         if part.shape[0]:
-            sparse = sp.issparse(part)
-            top = abs(part).max(axis=0).toarray() if sparse else np.fmax.reduce(abs(part), axis=0)
-            np.fmax(largest, top.ravel(), out=largest)
-    _, exponents = np.frexp(0.685 * np.where(np.isfinite(largest), largest, 1.0))
+            np.fmax(highest, _along_columns(part, np.fmax), out=highest)
+            np.fmin(lowest, _along_columns(part, np.fmin), out=lowest)
+    with np.errstate(invalid="ignore"):  # infinity less infinity, where there is no number
+        width = highest - lowest
+    largest = np.fmax(np.abs(highest), np.abs(lowest))
+    far = (width > 0) & (width < _FAR * largest)
+    scale = np.where(far, np.fmax(width, largest / 2**_MOST_BITS), largest)
+    _, exponents = np.frexp(0.685 * np.where(np.isfinite(scale), scale, 1.0))
     units: Array = np.ldexp(1.0, np.maximum(exponents + 1 - _BITS, -1000))
     return units
+
+
+def _along_columns(part: Any, extreme: np.ufunc) -> Array:
+    """Largest or smallest numbers (p,) of dense or sparse rows (m, p)."""
+    if not is_sparse(part):
+        return np.asarray(extreme.reduce(part, axis=0))
+    found = part.max(axis=0) if extreme is np.fmax else part.min(axis=0)
+    return np.asarray(found.toarray()).ravel()
 
 
 def distinct_rows(data: TrainingData, seed: int) -> TrainingData:

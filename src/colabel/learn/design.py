@@ -30,6 +30,8 @@ _LARGEST_ROW_SPACE = 400
 _WIDEST_ENERGY_RANGE = 1e8
 # Directions whose variance is below this share of the largest are numerically absent.
 _RANK_TOLERANCE = 1e-12
+# A sparse column's curvature is never taken for more than this many times its own.
+_STEEPEST = 10.0
 _ROWS_AT_ONCE = 1 << 13
 
 
@@ -242,12 +244,13 @@ class Design:
         """Curvature (q,) of every coordinate if each row had curvature one, roughly.
 
         Sparse columns are far from principal axes: half way (geometrically) between the columns'
-        own scales and a common one takes fewer iterations than either.
+        own scales and a common one takes fewer iterations than either. Not far above its own,
+        though: beside a huge column all others would look steep, and soon converged.
         """
         energy = self.energy()
         if is_sparse(self.rows) and len(energy) > 1:
             own = energy[:-1]
-            energy[:-1] = np.minimum(np.sqrt(own * energy.mean()), 10.0 * own)
+            energy[:-1] = np.minimum(np.sqrt(own * energy.mean()), _STEEPEST * own)
         return energy
 
     def take(self, rows: Indices) -> Design:

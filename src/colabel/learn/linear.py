@@ -261,7 +261,7 @@ class LinearLearning:
                 keep=keep,
                 patience=None if offsets is None else _PATIENCE,
             )
-            best = best_points(found.total, grid)
+            best = best_points(found.total, grid, found.informed)
             every = np.arange(len(best))
             log_prob[chunk.positions], choice[chunk.positions] = found.log_prob[best, every], best
             if found.coef is not None:
@@ -277,8 +277,9 @@ class LinearLearning:
     def cross_fitted_scores(self, folds: Folds, choice: Indices) -> tuple[Array, ...]:
         """Scores of all labels, d arrays (K_i, n), by models that have not seen the row.
 
-        Log-odds, or log-probabilities of more than two values less their mean, which linear scores
-        have in common with them. The folds must cover all rows.
+        Log-odds; of more than two values, log-probabilities less their mean, which is what the
+        linear scores are: slopes that differ between values must not meet a shift that varies with
+        x. The folds must cover all rows.
         """
         data = self.data
         every = np.arange(data.n_labels)

@@ -97,8 +97,8 @@ def test_iblr_is_a_regression_on_shares(rng, features, storage):
 
 
 def test_iblr_chooses_c_for_each_label(rng):
-    X, Y = make_data(rng, n_rows=120)
-    Y[:, 0] = rng.integers(0, 2, size=120)  # noise wants a strong penalty
+    X, Y = make_data(rng, n_rows=600)
+    Y[:, 0] = rng.integers(0, 2, size=600)  # noise wants a strong penalty
     model = IBLR(C=(0.01, 1.0, 100.0), random_state=0).fit(X, Y)
     assert model.C_[0] == 0.01
     assert model.C_.max() > 0.01

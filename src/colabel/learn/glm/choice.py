@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from colabel.core.arrays import Array, Indices
+from colabel.core.arrays import Array, Flags, Indices
+from colabel.learn.glm.degenerate import ClassSupport
+from colabel.learn.glm.tasks import Tasks
 
 
-def best_points(total: Array, grid: Array) -> Indices:
+def best_points(total: Array, grid: Array, informed: Flags | None = None) -> Indices:
     """Position (T,) in the grid (G,) of every task's best held-out score (G, T).
 
-    Of equal scores that of the smallest C counts.
+    Of equal scores that of the smallest C counts, and so it does for tasks that are not `informed`
+    (T,): where held-out rows show a single class, the surest model looks best.
 
     Examples
     --------
@@ -18,4 +21,31 @@ def best_points(total: Array, grid: Array) -> Indices:
     array([1, 1])
     """
     order = np.argsort(grid, kind="stable")
-    return np.asarray(order[total[order].argmax(axis=0)])
+    best = total[order].argmax(axis=0)
+    return np.asarray(order[best if informed is None else np.where(informed, best, 0)])
+
+
+def informed_tasks(
+    tasks: Tasks, without: ClassSupport, held_out: tuple[Indices, ...], weight: Array
+) -> Flags:
+    """Tasks (T,) of which rows of two classes were scored by models that know their class.
+
+    Of one, where there is but one. A label's only positive row, for example, is scored by a model
+    that knows of none, and all others are negative.
+
+    Parameters
+    ----------
+    without : ClassSupport
+        That of the tasks without each fold's rows, those of a fold together.
+    held_out : F arrays
+        Rows of each fold.
+    weight : (n,)
+    """
+    known = ~without.absent.reshape(len(held_out), tasks.n_tasks, -1)
+    counted = np.where(weight > 0, tasks.targets, -1)
+    every = np.stack([counted == value for value in range(tasks.n_classes)], axis=1)  # (T, c, n)
+    scored = np.zeros(every.shape[:2], dtype=bool)
+    for rows, knows in zip(held_out, known, strict=True):
+        scored |= every[:, :, rows].any(axis=2) & knows
+    needed = np.minimum(every.any(axis=2).sum(axis=1), 2)
+    return np.asarray(scored.sum(axis=1) >= needed)

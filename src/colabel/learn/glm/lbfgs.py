@@ -249,6 +249,8 @@ def _direction(
 ) -> Array:
     diagonal = objective.diagonal()
     diagonal += state.ridge.strength
+    # No floor relative to the largest: it would still the coordinates of a narrow feature beside a
+    # wide one, and call them converged.
     np.maximum(diagonal, 1e-300, out=diagonal)
     return quasi_newton_direction(
         _flat(gradient),

@@ -16,6 +16,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices, Targets
 from colabel.learn.design import Design
+from colabel.learn.glm.choice import informed_tasks
 from colabel.learn.glm.degenerate import ClassSupport, class_support, shut_scores
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge
 from colabel.learn.glm.losses import Loss, loss_for
@@ -53,6 +54,17 @@ class Point(NamedTuple):
     def at(cls, coef: Array) -> Point:
         """A point to start from."""
         return cls(coef, np.zeros(0), None, np.ones(len(coef), dtype=bool), 1)
+
+    def take(self, tasks: Indices, block: Block) -> Point:
+        """Return the models of some tasks of the block."""
+        coef, converged = self.coef[tasks], self.converged[tasks]
+        if self.pairs is None:
+            return Point(coef, self.strength, None, converged, self.n_iter)
+        lane = np.full(block.tasks.n_tasks, -1)
+        lane[block.solved] = np.arange(len(block.solved))
+        lanes = lane[tasks]
+        pairs = self.pairs.take(lanes[lanes >= 0])
+        return Point(coef, self.strength[tasks], pairs, converged, self.n_iter)
 
 
 @dataclass(frozen=True)
@@ -281,12 +293,15 @@ class HeldOut:
         Coefficients without each fold's rows, if they were asked for.
     n_failed : int
         Number of regressions that did not converge.
+    informed : (T,) of bool
+        See `informed_tasks`.
     """
 
     log_prob: Array
     total: Array
     coef: Array | None
     n_failed: int
+    informed: Flags
 
 
 def held_out_path(
@@ -327,16 +342,15 @@ def held_out_path(
         block, point = block.calibrated(solver)
         n_failed += int((~point.converged).sum())
     held_out = _HeldOutRows.of(design, folds, n_folds)
+    informed = informed_tasks(tasks, block.support, held_out.rows, weight)
     log_prob, total = np.zeros((len(grid), n_tasks, n_rows)), np.full((len(grid), n_tasks), -np.inf)
-    coef: list[Array] = [np.empty(0)] * len(grid)
-    previous = None
+    kept = None
+    like: Array | None = None
     alive, idle, best = np.arange(n_tasks), np.zeros(n_tasks, dtype=np.intp), total[0].copy()
     for position in np.argsort(grid, kind="stable"):
         if start is not None:
-            like = block.entered(start[position][:, alive])
-            if previous is not None:
-                like += point.coef - block.entered(start[previous][:, alive])
-            point, previous = point._replace(coef=like), position
+            last, like = like, block.entered(start[position][:, alive])
+            point = point._replace(coef=like if last is None else point.coef + (like - last))
         if grid[position] > 0:
             point = block.solve(1.0 / float(grid[position]), solver, point)
             n_failed += int((~point.converged).sum())
@@ -345,45 +359,27 @@ def held_out_path(
             log_prob[position, alive[:, None], rows] = picked
         if keep:
             found = block.features(point)
-            coef[position] = np.zeros((n_folds, n_tasks, *found.shape[1:]))
-            coef[position][:, alive] = found.reshape(n_folds, len(alive), *found.shape[1:])
+            if kept is None:
+                kept = np.zeros((len(grid), n_folds, n_tasks, *found.shape[1:]))
+            kept[position][:, alive] = found.reshape(n_folds, len(alive), *found.shape[1:])
         total[position, alive] = log_prob[position, alive] @ weight
         idle = np.where(total[position] > best, 0, idle + 1)
         best = np.maximum(best, total[position])
         if patience is not None:
-            block, point, alive = _still_improving(block, point, alive, idle < patience, n_folds)
-            if not len(alive):
+            stay = np.flatnonzero((idle < patience)[alive])
+            if not len(stay):
                 break
-    kept = None
-    if keep:
-        shape = next(part.shape for part in coef if part.size)
-        kept = np.stack([part if part.size else np.zeros(shape) for part in coef])
-    return HeldOut(log_prob, total, kept, n_failed)
+            if len(stay) < len(alive):
+                every = (np.arange(n_folds)[:, None] * len(alive) + stay).ravel()
+                block, point, alive = block.take(every), point.take(every, block), alive[stay]
+                like = None if like is None else like[every]
+    return HeldOut(log_prob, total, kept, n_failed, informed)
 
 
 def _picked(log_prob: Array, targets: Targets) -> Array:
     """Log-probabilities (T, m) of the true classes; zero where there is none."""
     own = np.take_along_axis(log_prob, np.maximum(targets, 0)[:, None, :], axis=1)[:, 0]
     return np.asarray(np.where(targets >= 0, own, 0.0))
-
-
-def _still_improving(
-    block: Block, point: Point, alive: Indices, improving: Flags, n_folds: int
-) -> tuple[Block, Point, Indices]:
-    """Block, point and positions of the tasks that stay on the path."""
-    stay = np.flatnonzero(improving[alive])
-    if len(stay) == len(alive):
-        return block, point, alive
-    every = (np.arange(n_folds)[:, None] * len(alive) + stay).ravel()
-    pairs = point.pairs
-    if pairs is not None:
-        lane = np.full(block.tasks.n_tasks, -1)
-        lane[block.solved] = np.arange(len(block.solved))
-        lanes = lane[every]
-        pairs = pairs.take(lanes[lanes >= 0])
-    strength = point.strength if pairs is None else point.strength[every]
-    left = Point(point.coef[every], strength, pairs, point.converged[every], point.n_iter)
-    return block.take(every), left, alive[stay]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -23,6 +24,11 @@ _TIE = 1e-9
 # Squared Euclidean distances come from |x|^2 - 2 x.y + |y|^2, which rounds on the scale of |x|^2.
 _TIE_SQUARED = 1e-12
 _EUCLIDEAN = ("euclidean", "l2", "minkowski")
+# Metrics that see differences of features only, so that all rows may be moved alike.
+_OF_DIFFERENCES = (*_EUCLIDEAN, "manhattan", "l1", "cityblock", "chebyshev", "sqeuclidean")
+# If a column has more than this share of the squared distance, the others hardly count.
+_WHOLE = 1.0 - 1e-5
+_PAIRS_LOOKED_AT = 1000
 _METRICS = sorted({name for names in VALID_METRICS.values() for name in names} - {"precomputed"})
 _ENTRIES_AT_ONCE = 2**22
 _ROWS_AT_ONCE = 2**12
@@ -94,10 +100,14 @@ class Neighbours:
 
     def _set_up(self, rows: Any, rank: Indices, **options: Any) -> None:
         self._options = options
-        self._search = NearestNeighbors(**options).fit(rows)
         self._rows, self._rank = rows, rank
         self._sparse = is_sparse(rows)
         self._euclidean = options["metric"] in _EUCLIDEAN and options["p"] == 2
+        # |x|^2 - 2 x.y + |y|^2 keeps nothing of distances that are small beside |x|. Medians,
+        # unlike means, are in place whatever a single row holds, and keep whole numbers whole.
+        moves = options["metric"] in _OF_DIFFERENCES and not self._sparse
+        self._centre = np.median(rows, axis=0) if moves else None
+        self._search = NearestNeighbors(**options).fit(self._centred(rows))
 
     def to_fields(self) -> dict[str, Any]:
         """Return what is stored: the search tree is built again from the rows."""
@@ -141,7 +151,7 @@ class Neighbours:
 
         `own` (m,) is each row's own position among the training rows, which is left out, or -1.
         """
-        X = self._stored_like_training(X)
+        X = self._centred(self._stored_like_training(X))
         slack = self._slack(X)
         found = np.empty((X.shape[0], self.k), dtype=np.intp)
         # one more than k shows whether the k-th place is tied, and one may be the row itself
@@ -158,6 +168,28 @@ class Neighbours:
                 unsettled.append(part[~keep])
             todo, asked = np.concatenate(unsettled), min(4 * asked, len(self._rank))
         return found
+
+    def _centred(self, X: Any) -> Any:
+        return X if self._centre is None else X - self._centre
+
+    def only_column(self) -> int | None:
+        """Column that makes up the Euclidean distance of most rows, whatever the others hold."""
+        n_rows = self._rows.shape[0]
+        if not self._euclidean or n_rows < 2:
+            return None
+        picked = np.argsort(self._rank)[:_PAIRS_LOOKED_AT]
+        difference = self._rows[picked] - self._rows[np.roll(picked, 1)]
+        if self._sparse:
+            squared = sp.csr_array(difference.power(2))
+            squared.eliminate_zeros()
+            largest, n_different = squared.max(axis=1).toarray(), np.diff(squared.indptr)
+        else:
+            squared = difference**2
+            largest, n_different = squared.max(axis=1), (squared > 0).sum(axis=1)
+        whole = np.ravel(largest) > _WHOLE * np.ravel(squared.sum(axis=1))
+        alone = np.ravel(squared.argmax(axis=1))[whole & (n_different > 1)]
+        most = np.bincount(alone, minlength=1)
+        return int(most.argmax()) if most.max() > 0.5 * len(picked) else None
 
     def _stored_like_training(self, X: Any) -> Any:
         """Return the rows dense if the training rows are, else as CSR: search trees insist."""
@@ -223,7 +255,17 @@ class NeighbourClassifier(JointClassifier):
         settings = NeighbourSettings(
             self.k, self.metric, self.metric_params, self.algorithm, self.n_jobs, self._seed()
         )
-        return Neighbours(data, settings)
+        found = Neighbours(data, settings)
+        column = found.only_column() if data.X.shape[1] > 1 else None
+        if column is not None:
+            warnings.warn(
+                f"Column {column} alone decides which rows {type(self).__name__} takes for near:"
+                " its differences dwarf those of all other columns. Scale the features first, by"
+                " StandardScaler for example.",
+                UserWarning,
+                stacklevel=5,  # the caller of fit
+            )
+        return found
 
 
 def require_observed(data: TrainingData, method: str) -> None:
