@@ -28,9 +28,9 @@ from colabel.core.schema import (
 )
 from colabel.decide import Decision, resolve_decision
 from colabel.joint import Joint, PairwiseField
+from colabel.joint.field import Engine
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
-from colabel.models._field_parameters import Engine
 from colabel.models._parameters import (
     DEFAULT_SMOOTHING,
     check_integer,

@@ -17,17 +17,17 @@ from colabel.joint import Chain
 from colabel.joint.chain import ChainSearch
 from colabel.learn.conditional import ConditionalLearner, TrainingData
 from colabel.learn.linear import LinearModels
-from colabel.models._chain_learning import (
+from colabel.models._learning import make_folds, make_learner
+from colabel.models.base import JointClassifier
+from colabel.models.chain._learning import (
     LearnedChain,
     learn_chain,
     learn_chain_on_predictions,
     refuse_missing_labels,
     seeded,
 )
-from colabel.models._chain_order import resolve_order
-from colabel.models._chain_scales import resolve_scales
-from colabel.models._learning import make_folds, make_learner
-from colabel.models.base import JointClassifier
+from colabel.models.chain._order import resolve_order
+from colabel.models.chain._scales import resolve_scales
 from colabel.models.label_graph import LabelGraph
 
 _TEACHERS: Mapping[str, Callable[..., LearnedChain]] = MappingProxyType(

@@ -19,15 +19,15 @@ from colabel.joint import Mixture
 from colabel.joint.chain import ChainSearch, as_search
 from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.linear import LinearModels
-from colabel.models._chain_learning import (
+from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE, make_folds, make_learner
+from colabel.models.base import JointClassifier
+from colabel.models.chain._learning import (
     LearnedChain,
     learn_chain,
     refuse_missing_labels,
     seeded,
 )
-from colabel.models._chain_scales import resolve_scales
-from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE, make_folds, make_learner
-from colabel.models.base import JointClassifier
+from colabel.models.chain._scales import resolve_scales
 from colabel.models.label_graph import LabelGraph
 
 

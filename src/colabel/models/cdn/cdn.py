@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.hashing import row_keys
 from colabel.core.label_features import label_columns
@@ -33,12 +32,6 @@ from colabel.labels import MISSING
 from colabel.learn.conditional import ConditionalLearner, RowGroup, TrainingData
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
-from colabel.models._cdn_conditionals import (
-    EstimatorConditionals,
-    HardDecisions,
-    LinearNetwork,
-    allowed_columns,
-)
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
@@ -47,7 +40,13 @@ from colabel.models._learning import (
     make_learner,
 )
 from colabel.models.base import JointClassifier
+from colabel.models.cdn._conditionals import (
+    EstimatorConditionals,
+    LinearNetwork,
+    allowed_columns,
+)
 from colabel.models.label_graph import LabelGraph
+from colabel.models.without_probabilities import HardDecisions
 
 
 def _has_probabilities(model: CDN) -> bool:
@@ -223,7 +222,7 @@ class CDN(JointClassifier):
 
     def _learn(self, data: TrainingData) -> None:
         self._check(data)
-        learner = self._learner(data)
+        learner = self._learner()
         self.seed_ = self._seed()
         data = replace(data, extra=label_columns(data.codes, data.cardinalities))
         group = RowGroup(None, np.arange(data.n_labels), allowed_columns(data.cardinalities))
@@ -250,14 +249,9 @@ class CDN(JointClassifier):
                 " BinaryRelevance, which take missing labels."
             )
 
-    def _learner(self, data: TrainingData) -> ConditionalLearner:
+    def _learner(self) -> ConditionalLearner:
         estimator = self.estimator
         if estimator is not None and not hasattr(estimator, "predict_proba"):
-            if data.weight is not None and not has_fit_parameter(estimator, "sample_weight"):
-                raise ValueError(
-                    f"estimator={estimator!r} does not accept sample_weight. Fit without weights"
-                    " or choose an estimator that takes them."
-                )
             estimator = HardDecisions(estimator)
         return make_learner(estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
 

@@ -27,9 +27,9 @@ from colabel.models._learning import (
     make_folds,
     make_learner,
 )
-from colabel.models._scores import ScoresAsLogOdds
-from colabel.models._stacking import FirstLayer, choose_behind
 from colabel.models.base import JointClassifier
+from colabel.models.stacking._first_layer import FirstLayer, choose_behind
+from colabel.models.without_probabilities import ScoresAsLogOdds
 
 Outputs = Literal["auto", "probabilities", "scores", "decisions"]
 

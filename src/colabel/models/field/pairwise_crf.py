@@ -12,21 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from colabel.core.schema import Numbers, Positions, Real, Table, stored
 from colabel.decide import Decision
 from colabel.joint import Joint, PairwiseField
+from colabel.joint.field import Engine
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.learner import FieldLearner, LearnedField
-from colabel.models._field_parameters import (
-    FIELD_FIELDS,
-    EdgeFeatures,
-    Engine,
-    Strengths,
-    candidate_limit,
-    check_graph,
-    edge_columns,
-    interactions,
-    node_scores,
-    refuse_missing,
-    strengths,
-)
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
@@ -37,6 +25,18 @@ from colabel.models._learning import (
     make_folds,
 )
 from colabel.models.base import JointClassifier
+from colabel.models.field._parameters import (
+    FIELD_FIELDS,
+    EdgeFeatures,
+    Strengths,
+    candidate_limit,
+    check_graph,
+    edge_columns,
+    interactions,
+    node_scores,
+    refuse_missing,
+    strengths,
+)
 from colabel.models.label_graph import LabelGraph
 
 

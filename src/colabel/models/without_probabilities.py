@@ -1,8 +1,9 @@
-"""Classifiers without probabilities, treated as if their scores were log-odds."""
+"""Classifiers without probabilities, wrapped to pass for classifiers that have them."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -11,27 +12,25 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array
-from colabel.core.schema import Estimator, Values, stored
+from colabel.core.schema import Estimator, Kind, Values, stored
 
 
-@stored(
-    "scores-as-log-odds",
-    estimator=Estimator(fitted=False),
-    estimator_=Estimator(),
-    classes_=Values("k"),
-)
-class ScoresAsLogOdds(ClassifierMixin, BaseEstimator):
-    """A classifier whose decision values pass for log-odds.
+@stored("hard-decisions")
+class HardDecisions(ClassifierMixin, BaseEstimator):
+    """A classifier whose probabilities are 0 and 1: what it predicts has probability 1.
 
-    The probabilities are no more than a way to carry scores through code that expects
-    probabilities: the largest stays the largest, and the logarithms give the scores back, up to
-    about 27 in size. What the classifier only predicts has probability 1.
+    So the paper of CDN extends the network to classifiers without probabilities.
 
     Parameters
     ----------
     estimator : classifier
-        With `decision_function`, or at least `predict`.
     """
+
+    stored_fields: ClassVar[Mapping[str, Kind]] = {
+        "estimator": Estimator(fitted=False),
+        "estimator_": Estimator(),
+        "classes_": Values("k"),
+    }
 
     def __init__(self, estimator: BaseEstimator) -> None:
         self.estimator = estimator
@@ -49,14 +48,42 @@ class ScoresAsLogOdds(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Any:
+        """Predict as the classifier behind does, (n,)."""
+        return self.estimator_.predict(X)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return 1 for the predicted class and 0 for the others, (n, K)."""
+        certain: Array = (self.estimator_.predict(X)[:, None] == self.classes_).astype(np.float64)
+        return certain
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+
+@stored("scores-as-log-odds")
+class ScoresAsLogOdds(HardDecisions):
+    """A classifier whose decision values pass for log-odds.
+
+    The probabilities are no more than a way to carry scores through code that expects
+    probabilities: the largest stays the largest, and the logarithms give the scores back, up to
+    about 27 in size. What the classifier only predicts has probability 1.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With `decision_function`, or at least `predict`.
+    """
+
+    def predict(self, X: Any) -> Any:
         """Return the classes of the largest scores, (n,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Array:
         """Return scores squeezed between 0 and 1, (n, K)."""
         if not hasattr(self.estimator_, "decision_function"):
-            certain: Array = self.estimator_.predict(X)[:, None] == self.classes_
-            return certain.astype(np.float64)
+            return super().predict_proba(X)
         scores = np.asarray(self.estimator_.decision_function(X), dtype=np.float64)
         if scores.ndim == 1 or scores.shape[1] == 1:
             positive = scores.reshape(-1)
@@ -69,8 +96,3 @@ class ScoresAsLogOdds(ClassifierMixin, BaseEstimator):
             )
         found: Array = softmax(scores, axis=1)
         return found
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self.estimator).input_tags
-        return tags

@@ -35,9 +35,9 @@ from colabel.learn.conditional import (
 )
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
-from colabel.models._chain_links import linear_links
-from colabel.models._chain_scales import choose_with_scale
 from colabel.models._learning import can_hold_out
+from colabel.models.chain._links import linear_links
+from colabel.models.chain._scales import choose_with_scale
 
 Models = LinearModels | EstimatorModels
 

@@ -22,12 +22,12 @@ from colabel.core.schema import (
     Table,
     refuse_unless,
 )
+from colabel.joint.field import Engine
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.learner import FittedField
 from colabel.learn.linear import LinearModels
 
-Engine = Literal["auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"]
 Strengths = float | Sequence[float] | Literal["auto"]
 EdgeFeatures = Literal["auto", "all", "none"] | Sequence[int]
 

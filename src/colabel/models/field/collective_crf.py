@@ -15,6 +15,7 @@ from colabel.core.arrays import Array
 from colabel.core.schema import Dims, Fields, Maybe, OneOf, Positions, refuse_unless, stored
 from colabel.decide import Decision
 from colabel.joint import Joint, PairwiseField, VectorList
+from colabel.joint.field import Engine
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.learner import FieldLearner
@@ -22,16 +23,6 @@ from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLik
 from colabel.learn.crf.scoring import held_out_score
 from colabel.learn.crf.selection import MakeObjective, Score
 from colabel.learn.crf.state_likelihood import StateLikelihood, all_vectors
-from colabel.models._field_parameters import (
-    FIELD_FIELDS,
-    Engine,
-    Strengths,
-    check_graph,
-    interactions,
-    node_scores,
-    refuse_missing,
-    strengths,
-)
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
@@ -42,6 +33,15 @@ from colabel.models._learning import (
     make_folds,
 )
 from colabel.models.base import JointClassifier
+from colabel.models.field._parameters import (
+    FIELD_FIELDS,
+    Strengths,
+    check_graph,
+    interactions,
+    node_scores,
+    refuse_missing,
+    strengths,
+)
 from colabel.models.label_graph import LabelGraph
 
 _TRAININGS = ("auto", "enumeration", "supported", "pseudo")
