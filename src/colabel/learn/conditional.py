@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +20,7 @@ from colabel.core.hashing import mix, row_keys
 from colabel.labels import MISSING
 
 Result = TypeVar("Result")
+Offsets = Sequence[Array]
 
 _ROWS_AT_ONCE = 1 << 12  # while reading their content
 # Chance is drawn from features to this many bits of their column's largest: far more than any
@@ -145,6 +146,19 @@ class ConditionalModels(Protocol):
         """
         ...
 
+    @property
+    def n_iter(self) -> int | None:
+        """Most iterations any of them took; None where nobody counts."""
+        ...
+
+    def take(self, order: Indices) -> Self:
+        """Return some of the models in another order: position i has the model `order[i]`."""
+        ...
+
+    def joined(self, *others: Self) -> Self:
+        """Return these models and then the others."""
+        ...
+
 
 class ConditionalLearner(Protocol):
     """Learns conditionals, and scores them on rows they have not seen."""
@@ -152,6 +166,10 @@ class ConditionalLearner(Protocol):
     @property
     def needs_choice(self) -> bool:
         """Whether there is a hyperparameter to choose."""
+        ...
+
+    def values(self, choice: Indices) -> Array | None:
+        """Return the hyperparameters (m,) at these positions; None where there is none."""
         ...
 
     def on(self, data: TrainingData) -> Learning:
@@ -178,8 +196,19 @@ class Learning(Protocol):
         folds: Folds,
         reduce: Callable[[RowGroup, HeldOutScores], Result],
         description: str,
+        *,
+        start: Offsets | None = None,
+        keep: bool = False,
     ) -> list[Result]:
-        """Score every group; `reduce` keeps of a group's scores what the caller needs."""
+        """Score every group; `reduce` keeps of a group's scores what the caller needs.
+
+        Parameters
+        ----------
+        start : d arrays (G, F, K_i, p + 1), or None
+            Where to start from (`HeldOutScores.path`), for learners that iterate.
+        keep : bool
+            Whether to hand on the path, where there is one.
+        """
         ...
 
     def fit(self, groups: Sequence[RowGroup], choices: Sequence[Indices]) -> ConditionalModels:

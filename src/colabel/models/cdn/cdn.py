@@ -28,7 +28,6 @@ from colabel.core.schema import (
 from colabel.decide import Decision
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint
 from colabel.joint.gibbs.runs import GibbsOptions
-from colabel.labels import MISSING
 from colabel.learn.conditional import ConditionalLearner, RowGroup, TrainingData
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
@@ -39,6 +38,7 @@ from colabel.models._learning import (
     make_folds,
     make_learner,
 )
+from colabel.models._parameters import refuse_missing
 from colabel.models.base import JointClassifier
 from colabel.models.cdn._conditionals import (
     EstimatorConditionals,
@@ -221,33 +221,29 @@ class CDN(JointClassifier):
         self.verbose = verbose
 
     def _learn(self, data: TrainingData) -> None:
-        self._check(data)
+        refuse_missing(
+            data.codes, self.label_space_, "a CDN learns a label from all others of its row"
+        )
         learner = self._learner()
         self.seed_ = self._seed()
         data = replace(data, extra=label_columns(data.codes, data.cardinalities))
         group = RowGroup(None, np.arange(data.n_labels), allowed_columns(data.cardinalities))
         learning = learner.on(data)
         choice = choose(learning, make_folds(data, self.cv, self.seed_), group)
-        self.models_ = learning.fit([group], [choice])
+        models: Any = learning.fit([group], [choice])
+        self.models_: LinearModels | EstimatorModels = models
+        self._record(self.models_.n_iter, learner.values(choice))
         if isinstance(self.models_, LinearModels):
-            self.n_iter_ = self.models_.n_iter
-            self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]
             self._network = LinearNetwork.of(self.models_, data.cardinalities)
             self.label_weights_ = self._network.weights
         frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
         self._usual = np.array([values.argmax() for values in frequencies])
 
-    def _check(self, data: TrainingData) -> None:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         GibbsOptions(self.burn_in, self.n_sweeps, self.n_best, self.n_chains)
         if self.marginals not in ("best", "plain"):
             raise ValueError(f"marginals={self.marginals!r} must be 'best' or 'plain'.")
-        n_missing = int((data.codes == MISSING).sum())
-        if n_missing:
-            raise ValueError(
-                f"y has {n_missing} missing labels, but a CDN learns every label from all the"
-                " others of its row. Fill them in, leave those rows out, or use CTBN or"
-                " BinaryRelevance, which take missing labels."
-            )
 
     def _learner(self) -> ConditionalLearner:
         estimator = self.estimator
@@ -260,7 +256,6 @@ class CDN(JointClassifier):
         if isinstance(self.models_, LinearModels):
             conditionals: Any = self._network.at(X)
         else:
-            assert isinstance(self.models_, EstimatorModels)
             conditionals = EstimatorConditionals(self.models_, X, space.cardinalities)
         if self.estimator is not None and not hasattr(self.estimator, "predict_proba"):
             return DiscreteDependencyNetwork(

@@ -23,7 +23,6 @@ from colabel.core.schema import (
     refuse_unless,
 )
 from colabel.joint.field import Engine
-from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.learner import FittedField
 from colabel.learn.linear import LinearModels
@@ -54,17 +53,6 @@ def check_graph(fields: Fields, dims: Dims) -> None:
     """Refuse a graph that is not the one of the field."""
     edges = fields["field_"].fields["layout"].fields["edges"]
     refuse_unless(np.array_equal(fields["graph_"], edges), "graph_ is not the graph of the field")
-
-
-def refuse_missing(data: TrainingData, name: str) -> None:
-    """Refuse labels that were not observed."""
-    missing = int((data.codes == MISSING).sum())
-    if missing:
-        raise ValueError(
-            f"y has {missing} missing labels, and {name} learns only from complete rows: a"
-            " label's probability is conditioned on all others. Drop these rows, or use"
-            " BinaryRelevance or CTBN, which use the labels a row has."
-        )
 
 
 def strengths(given: Strengths, name: str, *, positive: bool) -> list[float] | None:

@@ -32,6 +32,7 @@ from colabel.models._learning import (
     linear_learner,
     make_folds,
 )
+from colabel.models._parameters import refuse_missing
 from colabel.models.base import JointClassifier
 from colabel.models.field._parameters import (
     FIELD_FIELDS,
@@ -39,7 +40,6 @@ from colabel.models.field._parameters import (
     check_graph,
     interactions,
     node_scores,
-    refuse_missing,
     strengths,
 )
 from colabel.models.label_graph import LabelGraph
@@ -186,14 +186,14 @@ class CollectiveCRF(JointClassifier):
             raise ValueError(f"training={self.training!r} must be one of {listed}.")
 
     def _learn(self, data: TrainingData) -> None:
-        refuse_missing(data, type(self).__name__)
+        refuse_missing(data.codes, self.label_space_, "a field conditions a label on all others")
         self.training_ = _resolved(self.training, data.cardinalities)
         learner = self._field_learner(data)
         folds = make_folds(data, self.cv, self._seed())
         linear = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose).on(data)
         choice = choose(linear, folds)
         self.models_ = linear.fit([everything(data)], [choice])
-        self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]
+        self.C_ = linear.learner.values(choice)
         if not can_hold_out(folds):
             folds = folds._replace(n_folds=0)
         found = learner.learn(linear, self.models_, choice, 0.5 / self.C_, folds)

@@ -17,7 +17,6 @@ from colabel.core.schema import Dims, Fields, Maybe, Numbers, Part, bind, stored
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
-from colabel.learn.linear import LinearModels
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
@@ -191,7 +190,8 @@ class StackedBinaryRelevance(JointClassifier):
         return super().predict_log_proba(X)
 
     def _learn(self, data: TrainingData) -> None:
-        learning = self._learner().on(data)
+        learner = self._learner()
+        learning = learner.on(data)
         folds = make_folds(data, self.cv, self._seed())
         first_choice = choose(learning, folds)
         crossed = self.first_layer == "cross_validated" and can_hold_out(folds)
@@ -199,15 +199,14 @@ class StackedBinaryRelevance(JointClassifier):
             self._require_every_row(folds)
         first = FirstLayer(learning, folds, first_choice, self._columns, crossed)
         choice = np.zeros(data.n_labels, dtype=np.intp)
-        grid = np.atleast_1d(np.asarray(self.C, dtype=np.float64))
         if learning.needs_choice and can_hold_out(folds):
-            choice = choose_behind(first, self._learner(), len(grid))
+            choice = choose_behind(first, learner, np.size(self.C))
         self.first_models_ = first.models()
         stacked = replace(data, extra=first.inputs())
-        self.models_ = self._learner().on(stacked).fit([everything(data)], [choice])
-        if isinstance(self.models_, LinearModels):
-            self.first_C_, self.C_ = grid[first_choice], grid[choice]
-            self.n_iter_ = self.models_.n_iter
+        self.models_ = learner.on(stacked).fit([everything(data)], [choice])
+        self._record(self.models_.n_iter, learner.values(choice))
+        if (first_C := learner.values(first_choice)) is not None:
+            self.first_C_ = first_C
 
     def _joint(self, X: Any) -> Joint:
         extra = self._columns(self.first_models_.log_prob(X))
