@@ -63,6 +63,11 @@ class TrainingData:
         return int(self.codes.shape[1])
 
     @property
+    def row_weights(self) -> Array:
+        """Weights (n,) of the rows; ones where none were given."""
+        return np.ones(self.n_rows) if self.weight is None else self.weight
+
+    @property
     def total_weight(self) -> float:
         """Sum of the row weights."""
         return float(self.n_rows if self.weight is None else self.weight.sum())
@@ -271,7 +276,7 @@ def distinct_rows(data: TrainingData, seed: int) -> TrainingData:
     What is learned from the result depends neither on the order of the rows nor on whether a row
     is written twice or has weight 2.
     """
-    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    weight = data.row_weights
     used = np.flatnonzero(weight > 0)
     _, first, group = np.unique(
         row_digests(data, seed)[used], return_index=True, return_inverse=True

@@ -283,7 +283,7 @@ def _search(
     (alone,) = learning.cross_validate(
         [everything(data)], folds, keep_all, "labels alone", keep=True
     )
-    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    weight = data.row_weights
     # Missing labels and rows never held out have log-probability zero in both.
     search.alone = alone.log_prob @ weight
     search.choice_alone = alone.choice
@@ -375,7 +375,7 @@ def _rows_of(group: RowGroup) -> Indices:
 
 
 def _parent_values(data: TrainingData, min_rows: int) -> list[tuple[int, int]]:
-    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    weight = data.row_weights
     return [
         (parent, value)
         for parent in range(data.n_labels)

@@ -1,4 +1,4 @@
-"""Classifiers without probabilities, wrapped to pass for classifiers that have them."""
+"""Classifiers without probabilities: wrapped to pass for others, and models built on them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags, get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array
 from colabel.core.schema import Estimator, Kind, Values, stored
+from colabel.models.base import JointClassifier
 
 
 @stored("hard-decisions")
@@ -96,3 +98,37 @@ class ScoresAsLogOdds(HardDecisions):
             )
         found: Array = softmax(scores, axis=1)
         return found
+
+
+def has_probabilities(estimator: BaseEstimator | None) -> bool:
+    """Whether a model's `estimator`, or the built-in regression instead, has probabilities."""
+    return estimator is None or hasattr(estimator, "predict_proba")
+
+
+def probabilities_available(model: Any) -> bool:
+    """Return True, or raise AttributeError where the model's `estimator` has no probabilities."""
+    if has_probabilities(model.estimator):
+        return True
+    raise AttributeError(
+        f"estimator={model.estimator!r} has no predict_proba, so there are no probabilities of"
+        " labels. Use predict, or wrap the estimator in sklearn.calibration.CalibratedClassifierCV."
+    )
+
+
+class MayLackProbabilities(JointClassifier):
+    """Base of models that predict even where their `estimator` has no probabilities."""
+
+    estimator: BaseEstimator | None
+
+    @available_if(probabilities_available)
+    def predict_proba(self, X: Any) -> Any:
+        """Probability of each label alone; see `JointClassifier.predict_proba`.
+
+        Not available where `estimator` has no probabilities.
+        """
+        return super().predict_proba(X)
+
+    @available_if(probabilities_available)
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithm of `predict_proba`."""
+        return super().predict_log_proba(X)

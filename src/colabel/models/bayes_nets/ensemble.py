@@ -45,7 +45,6 @@ from colabel.models.discrete_features import (
     complete_rows,
     fit_features,
     require_complete_rows,
-    weights_of,
 )
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lds.rounds import Parents, TrainingRows
@@ -260,7 +259,7 @@ class BayesNetEnsemble(JointClassifier):
 
     def _rows(self, data: TrainingData) -> TrainingRows:
         codes, columns = self.features_.codes(data.X), self.features_.columns
-        return TrainingRows(data.codes, data.cardinalities, codes, columns, weights_of(data))
+        return TrainingRows(data.codes, data.cardinalities, codes, columns, data.row_weights)
 
     def _feature_parents(self, rows: TrainingRows) -> Parents:
         counts = rows.counts()

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.metaestimators import available_if
 
 from colabel.core.hashing import row_keys
 from colabel.core.label_features import label_columns
@@ -39,24 +38,17 @@ from colabel.models._learning import (
     make_learner,
 )
 from colabel.models._parameters import refuse_missing
-from colabel.models.base import JointClassifier
 from colabel.models.cdn._conditionals import (
     EstimatorConditionals,
     LinearNetwork,
     allowed_columns,
 )
 from colabel.models.label_graph import LabelGraph
-from colabel.models.without_probabilities import HardDecisions
-
-
-def _has_probabilities(model: CDN) -> bool:
-    if model.estimator is None or hasattr(model.estimator, "predict_proba"):
-        return True
-    raise AttributeError(
-        f"estimator={model.estimator!r} has no predict_proba, so this network decides by"
-        " Algorithm 2 and has no probabilities. Use predict, or wrap the estimator in"
-        " sklearn.calibration.CalibratedClassifierCV."
-    )
+from colabel.models.without_probabilities import (
+    HardDecisions,
+    MayLackProbabilities,
+    has_probabilities,
+)
 
 
 def _check_network(fields: Fields, dims: Dims) -> None:
@@ -83,7 +75,7 @@ def _check_network(fields: Fields, dims: Dims) -> None:
     label_weights_=Maybe(Numbers("e e")),
     _usual=Positions("d", below=2**31),
 )
-class CDN(JointClassifier):
+class CDN(MayLackProbabilities):
     r"""A classifier for every label given the features and all other labels.
 
     .. math:: p(y_i \mid x, y_1, \dots, y_{i-1}, y_{i+1}, \dots, y_d), \quad i = 1, \dots, d
@@ -247,7 +239,7 @@ class CDN(JointClassifier):
 
     def _learner(self) -> ConditionalLearner:
         estimator = self.estimator
-        if estimator is not None and not hasattr(estimator, "predict_proba"):
+        if not has_probabilities(estimator):
             estimator = HardDecisions(estimator)
         return make_learner(estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
 
@@ -257,7 +249,7 @@ class CDN(JointClassifier):
             conditionals: Any = self._network.at(X)
         else:
             conditionals = EstimatorConditionals(self.models_, X, space.cardinalities)
-        if self.estimator is not None and not hasattr(self.estimator, "predict_proba"):
+        if not has_probabilities(self.estimator):
             return DiscreteDependencyNetwork(
                 space,
                 conditionals,
@@ -277,19 +269,6 @@ class CDN(JointClassifier):
             row_keys=row_keys(X),
             n_jobs=self.n_jobs,
         )
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> Any:
-        """Probability of each label alone; see `JointClassifier.predict_proba`.
-
-        Not available where `estimator` has no probabilities.
-        """
-        return super().predict_proba(X)
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of `predict_proba`."""
-        return super().predict_log_proba(X)
 
     def label_graph(self) -> LabelGraph:
         """Return pairs of labels with the mean of the weights in both directions."""

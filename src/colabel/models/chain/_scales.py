@@ -50,7 +50,7 @@ def choose_with_scale(
     if not needed or not can_hold_out(folds):
         return np.zeros(n_targets, dtype=np.intp), np.full(n_targets, scales[0])
     data = learning.data
-    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    weight = data.row_weights
 
     def keep(_: RowGroup, scores: HeldOutScores) -> tuple[Array, Indices]:
         return scores.log_prob @ weight, scores.choice

@@ -225,7 +225,7 @@ def resampled(
         return np.arange(data.n_rows), data
     # as many folds as there are distinct rows: a fold is then the rank of a row by its content
     ranks = random_folds(data, max(2, data.n_rows), seed)
-    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    weight = data.row_weights
     if not bootstrap:
         kept = (ranks.of_row < max(1, round(share * ranks.n_folds))) & (weight > 0)
         return _chosen(data, kept, data.weight)

@@ -26,24 +26,15 @@ from colabel.models._learning import (
     make_folds,
     make_learner,
 )
-from colabel.models.base import JointClassifier
 from colabel.models.stacking._first_layer import FirstLayer, choose_behind
-from colabel.models.without_probabilities import ScoresAsLogOdds
+from colabel.models.without_probabilities import (
+    MayLackProbabilities,
+    ScoresAsLogOdds,
+    has_probabilities,
+    probabilities_available,
+)
 
 Outputs = Literal["auto", "probabilities", "scores", "decisions"]
-
-
-def _is_probabilistic(estimator: BaseEstimator | None) -> bool:
-    return estimator is None or hasattr(estimator, "predict_proba")
-
-
-def _has_probabilities(model: StackedBinaryRelevance) -> bool:
-    if _is_probabilistic(model.estimator):
-        return True
-    raise AttributeError(
-        f"estimator={model.estimator!r} has no predict_proba, so there are no probabilities of"
-        " labels. Use predict, or wrap the estimator in sklearn.calibration.CalibratedClassifierCV."
-    )
 
 
 def _check_layers(fields: Fields, dims: Dims) -> None:
@@ -60,7 +51,7 @@ def _check_layers(fields: Fields, dims: Dims) -> None:
     models_=Part("linear-models", "estimator-models", sizes="sizes"),
     first_C_=Maybe(Numbers("d", 0.0)),
 )
-class StackedBinaryRelevance(JointClassifier):
+class StackedBinaryRelevance(MayLackProbabilities):
     r"""A second classifier per label that also sees what the first ones say of all labels.
 
     .. math:: P(y_i \mid x) = f_i\bigl(x, \; g_1(x), \dots, g_d(x)\bigr)
@@ -168,26 +159,13 @@ class StackedBinaryRelevance(JointClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    @available_if(_has_probabilities)
+    @available_if(probabilities_available)
     def joint(self, X: Any) -> Joint:
         """Return the joint distribution of the labels for each row of X (n, p).
 
         Not available where `estimator` has no probabilities.
         """
         return super().joint(X)
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> Any:
-        """Probability of each label alone; see `JointClassifier.predict_proba`.
-
-        Not available where `estimator` has no probabilities.
-        """
-        return super().predict_proba(X)
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of `predict_proba`."""
-        return super().predict_log_proba(X)
 
     def _learn(self, data: TrainingData) -> None:
         learner = self._learner()
@@ -214,7 +192,7 @@ class StackedBinaryRelevance(JointClassifier):
 
     def _learner(self) -> ConditionalLearner:
         estimator = self.estimator
-        if not _is_probabilistic(estimator):
+        if not has_probabilities(estimator):
             estimator = ScoresAsLogOdds(estimator)
         return make_learner(estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
 
@@ -242,7 +220,7 @@ class StackedBinaryRelevance(JointClassifier):
     def _outputs(self) -> Outputs:
         if self.outputs != "auto":
             return self.outputs
-        if _is_probabilistic(self.estimator):
+        if has_probabilities(self.estimator):
             return "probabilities"
         return "scores" if hasattr(self.estimator, "decision_function") else "decisions"
 
@@ -257,7 +235,7 @@ class StackedBinaryRelevance(JointClassifier):
                 f"outputs={self.outputs!r} must be 'auto', 'probabilities', 'scores' or"
                 " 'decisions'."
             )
-        if _is_probabilistic(self.estimator):
+        if has_probabilities(self.estimator):
             return
         lacking = {"probabilities": "predict_proba", "scores": "decision_function"}
         if not hasattr(self.estimator, lacking.get(self.outputs, "fit")):
