@@ -87,7 +87,7 @@ def test_three_variables_of_forty_values_need_little_memory(rng):
 
 
 def test_larger_tables_are_refused_with_their_size(monkeypatch, rng):
-    from colabel.learn.lds import em
+    from colabel.models.lds import em
 
     monkeypatch.setattr(em, "_MOST_NUMBERS", 1000)
     X, Y = rng.normal(size=(200, 4)), rng.integers(0, 40, size=(200, 3))

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, KFold
 
 _OTHERS = {
-    "colabel.models.cdn": ("HardDecisions",),
+    "colabel.models.without_probabilities": ("HardDecisions",),
     "sklearn.ensemble": ("RandomForestClassifier",),
     "sklearn.linear_model": ("LogisticRegression", "LogisticRegressionCV", "SGDClassifier"),
     "sklearn.naive_bayes": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from colabel.core.hashing import mix, row_keys
 from colabel.labels import MISSING
 
 Result = TypeVar("Result")
+Offsets = Sequence[Array]
 
 _ROWS_AT_ONCE = 1 << 12  # while reading their content
 # Chance is drawn from features to this many bits of their column's largest: far more than any
@@ -63,6 +64,11 @@ class TrainingData:
     def n_labels(self) -> int:
         """Number of label variables d."""
         return int(self.codes.shape[1])
+
+    @property
+    def row_weights(self) -> Array:
+        """Weights (n,) of the rows; ones where none were given."""
+        return np.ones(self.n_rows) if self.weight is None else self.weight
 
     @property
     def total_weight(self) -> float:
@@ -148,6 +154,19 @@ class ConditionalModels(Protocol):
         """
         ...
 
+    @property
+    def n_iter(self) -> int | None:
+        """Most iterations any of them took; None where nobody counts."""
+        ...
+
+    def take(self, order: Indices) -> Self:
+        """Return some of the models in another order: position i has the model `order[i]`."""
+        ...
+
+    def joined(self, *others: Self) -> Self:
+        """Return these models and then the others."""
+        ...
+
 
 class ConditionalLearner(Protocol):
     """Learns conditionals, and scores them on rows they have not seen."""
@@ -155,6 +174,10 @@ class ConditionalLearner(Protocol):
     @property
     def needs_choice(self) -> bool:
         """Whether there is a hyperparameter to choose."""
+        ...
+
+    def values(self, choice: Indices) -> Array | None:
+        """Return the hyperparameters (m,) at these positions; None where there is none."""
         ...
 
     def on(self, data: TrainingData) -> Learning:
@@ -181,8 +204,19 @@ class Learning(Protocol):
         folds: Folds,
         reduce: Callable[[RowGroup, HeldOutScores], Result],
         description: str,
+        *,
+        start: Offsets | None = None,
+        keep: bool = False,
     ) -> list[Result]:
-        """Score every group; `reduce` keeps of a group's scores what the caller needs."""
+        """Score every group; `reduce` keeps of a group's scores what the caller needs.
+
+        Parameters
+        ----------
+        start : d arrays (G, F, K_i, p + 1), or None
+            Where to start from (`HeldOutScores.path`), for learners that iterate.
+        keep : bool
+            Whether to hand on the path, where there is one.
+        """
         ...
 
     def fit(self, groups: Sequence[RowGroup], choices: Sequence[Indices]) -> ConditionalModels:
@@ -259,7 +293,7 @@ def distinct_rows(data: TrainingData, seed: int) -> TrainingData:
     What is learned from the result depends neither on the order of the rows nor on whether a row
     is written twice or has weight 2.
     """
-    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    weight = data.row_weights
     used = np.flatnonzero(weight > 0)
     _, first, group = np.unique(
         row_digests(data, seed)[used], return_index=True, return_inverse=True

@@ -30,7 +30,7 @@ from colabel.core.schema import (
     stored,
 )
 from colabel.labels import MISSING
-from colabel.learn.conditional import Folds, HeldOutScores, RowGroup, TrainingData
+from colabel.learn.conditional import Folds, HeldOutScores, Offsets, RowGroup, TrainingData
 
 Result = TypeVar("Result")
 
@@ -106,6 +106,19 @@ class EstimatorModels:
     def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:
         """See `ConditionalModels.log_prob`."""
         return [model.log_prob(X, extra) for model in self.models]
+
+    @property
+    def n_iter(self) -> None:
+        """None: how classifiers count, if they do, is their own affair."""
+        return None
+
+    def take(self, order: Indices) -> EstimatorModels:
+        """Return some of the models in another order: position i has the model `order[i]`."""
+        return EstimatorModels(tuple(self.models[i] for i in order))
+
+    def joined(self, *others: EstimatorModels) -> EstimatorModels:
+        """Return these models and then the others."""
+        return EstimatorModels(sum((other.models for other in others), self.models))
 
 
 def _in_parallel(parallel: Parallel, calls: Sequence[Any]) -> list[Any]:
@@ -230,6 +243,10 @@ class EstimatorLearner:
                 " classifier, or wrap it in sklearn.calibration.CalibratedClassifierCV."
             )
 
+    def values(self, choice: Indices) -> None:
+        """None: there is nothing to choose."""
+        return
+
     def on(self, data: TrainingData) -> EstimatorLearning:
         """See `ConditionalLearner.on`."""
         if data.weight is not None and not has_fit_parameter(self.estimator, "sample_weight"):
@@ -257,8 +274,11 @@ class EstimatorLearning:
         folds: Folds,
         reduce: Callable[[RowGroup, HeldOutScores], Result],
         description: str,
+        *,
+        start: Offsets | None = None,
+        keep: bool = False,
     ) -> list[Result]:
-        """See `Learning.cross_validate`."""
+        """See `Learning.cross_validate`; there is no path to start from or to hand on."""
         learner, data = self.learner, self.data
         results: list[Result] = []
         with (

@@ -25,13 +25,12 @@ from colabel.core.schema import (
     stored,
 )
 from colabel.core.threads import map_threads
-from colabel.learn.conditional import Folds, HeldOutScores, RowGroup, TrainingData
+from colabel.learn.conditional import Folds, HeldOutScores, Offsets, RowGroup, TrainingData
 from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm import LBFGS, FittedTasks, Tasks, fit_tasks, held_out_path, loss_for
 from colabel.learn.glm.choice import best_points
 
 Result = TypeVar("Result")
-Offsets = Sequence[Array]
 
 # A batch of this many scores stays in the processor's cache; fewer tasks than the second
 # number would leave the products too narrow to be fast, as long as rows are few.
@@ -109,16 +108,16 @@ class LinearModels:
                 parts.append((position[own[kept]], n_classes, fitted.take(kept)))
         return LinearModels(tuple(parts), len(order))
 
-
-def joined(models: Sequence[LinearModels]) -> LinearModels:
-    """Put models one after the other."""
-    first = np.cumsum([0, *(part.n_models for part in models)])
-    parts = tuple(
-        (start + positions, n_classes, fitted)
-        for start, part in zip(first, models, strict=False)
-        for positions, n_classes, fitted in part.parts
-    )
-    return LinearModels(parts, int(first[-1]))
+    def joined(self, *others: LinearModels) -> LinearModels:
+        """Return these models and then the others."""
+        models = (self, *others)
+        first = np.cumsum([0, *(part.n_models for part in models)])
+        parts = tuple(
+            (start + positions, n_classes, fitted)
+            for start, part in zip(first, models, strict=False)
+            for positions, n_classes, fitted in part.parts
+        )
+        return LinearModels(parts, int(first[-1]))
 
 
 @dataclass(frozen=True)
@@ -152,6 +151,10 @@ class LinearLearner:
     def deviations(self) -> Array:
         """Values of C of a deviation from other models, (1 + G,): none, then those of the grid."""
         return np.concatenate([[0.0], self.grid])
+
+    def values(self, choice: Indices) -> Array:
+        """Return the values of C (m,) at these positions of the grid."""
+        return self.grid[choice]
 
     def on(self, data: TrainingData) -> LinearLearning:
         """See `ConditionalLearner.on`."""
@@ -192,10 +195,11 @@ class LinearLearning:
         folds: Folds,
         reduce: Callable[[RowGroup, HeldOutScores], Result],
         description: str,
-        offsets: Offsets | None = None,
-        constant: bool = False,
+        *,
         start: Offsets | None = None,
         keep: bool = False,
+        offsets: Offsets | None = None,
+        constant: bool = False,
     ) -> list[Result]:
         """See `Learning.cross_validate`.
 
@@ -206,10 +210,6 @@ class LinearLearning:
             then positions in `LinearLearner.deviations`.
         constant : bool
             Whether nothing but slope and intercept may deviate: no product with the rows is needed.
-        start : d arrays (G, F, K_i, p + 1), or None
-            Where to start from (`HeldOutScores.path`).
-        keep : bool
-            Whether to hand on the path.
         """
 
         def score(index: int) -> tuple[Result, int]:

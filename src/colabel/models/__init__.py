@@ -1,22 +1,22 @@
-"""The estimators, one file per published method."""
+"""The estimators, one file or one package per published method."""
 
 from colabel.models.base import JointClassifier, LabelClassifier
 from colabel.models.bayes_nets.ensemble import BayesNetEnsemble
 from colabel.models.binary_relevance import BinaryRelevance
-from colabel.models.cdn import CDN
-from colabel.models.chain import ClassifierChain
-from colabel.models.collective_crf import CollectiveCRF
+from colabel.models.cdn.cdn import CDN
+from colabel.models.chain.cc import ClassifierChain
+from colabel.models.chain.ecc import EnsembleOfChains
+from colabel.models.chain.pcc import ProbabilisticClassifierChain
 from colabel.models.ctbn import CTBN
-from colabel.models.ecc import EnsembleOfChains
+from colabel.models.field.collective_crf import CollectiveCRF
+from colabel.models.field.pairwise_crf import PairwiseCRF
 from colabel.models.lds.mixture import LDSMixture
 from colabel.models.margin.mmoc import MaxMarginOutputCoding
 from colabel.models.margin.rank_svm import RankSVM
 from colabel.models.naive_bayes import DiscreteNaiveBayes
 from colabel.models.neighbours.iblr import IBLR
 from colabel.models.neighbours.mlknn import MLkNN
-from colabel.models.pairwise_crf import PairwiseCRF
-from colabel.models.pcc import ProbabilisticClassifierChain
-from colabel.models.stacked import StackedBinaryRelevance
+from colabel.models.stacking.stacked import StackedBinaryRelevance
 from colabel.models.thresholds import ThresholdedClassifier
 
 __all__ = [

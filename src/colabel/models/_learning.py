@@ -22,6 +22,7 @@ from colabel.learn.conditional import (
 )
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearner
+from colabel.models._parameters import checked_grid
 
 DEFAULT_GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
 DEFAULT_TOLERANCE = 1e-2
@@ -45,12 +46,7 @@ def linear_learner(
     C: float | Sequence[float], tol: float, max_iter: int, n_jobs: int | None, verbose: int
 ) -> LinearLearner:
     """Return the built-in regressions, after checking their parameters."""
-    try:
-        grid = np.atleast_1d(np.asarray(C, dtype=np.float64))
-    except (TypeError, ValueError):
-        grid = np.array([])
-    if grid.ndim != 1 or not len(grid) or not (np.isfinite(grid) & (grid > 0)).all():
-        raise ValueError(f"C={C!r} must be a positive number or a sequence of positive numbers.")
+    grid = np.array(checked_grid("C", C))
     if not tol > 0:
         raise ValueError(f"tol={tol!r} must be positive.")
     if max_iter < 1:

@@ -1,4 +1,4 @@
-"""Checks on numbers that estimators are given."""
+"""Checks on what estimators are given: numbers, and labels that must be complete."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+
+from colabel.core.arrays import Codes
+from colabel.labels import MISSING, LabelSpace
 
 # Laplace's one, and less for rare labels and values.
 DEFAULT_SMOOTHING = (0.01, 0.1, 1.0)
@@ -39,3 +42,15 @@ def checked_grid(name: str, value: Any) -> tuple[float, ...]:
             f"{name}={value!r} must be a positive number or a sequence of positive numbers."
         )
     return tuple(grid.tolist())
+
+
+def refuse_missing(codes: Codes, space: LabelSpace, reason: str) -> None:
+    """Raise ValueError unless every code (n, d) is known; the `reason` is a clause."""
+    missing = np.argwhere(codes == MISSING)
+    if len(missing):
+        row, label = missing[0]
+        raise ValueError(
+            f"y has {len(missing)} missing labels (the first is {space.names[label]!r} in row"
+            f" {row}), but {reason}. Leave out or fill in these rows, or use BinaryRelevance or"
+            " CTBN, which learn from the labels a row has."
+        )

@@ -16,7 +16,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from colabel.core.arrays import Codes
+from colabel.core.arrays import Array, Codes
 from colabel.core.schema import (
     Anything,
     Estimator,
@@ -163,6 +163,13 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
     def _allows_nan(self) -> bool:
         estimator = getattr(self, "estimator", None)
         return estimator is not None and bool(get_tags(estimator).input_tags.allow_nan)
+
+    def _record(self, n_iter: int | None, C: Array | None = None) -> None:
+        """Keep what the built-in regressions say of their fit; other classifiers say None."""
+        if n_iter is not None:
+            self.n_iter_ = n_iter
+        if C is not None:
+            self.C_ = C
 
     def _seed(self) -> int:
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
 from colabel.core.schema import Part, stored
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.learn.conditional import TrainingData
-from colabel.learn.linear import LinearModels
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
@@ -109,9 +107,7 @@ class BinaryRelevance(JointClassifier):
         learning = learner.on(data)
         choice = choose(learning, folds)
         self.models_ = learning.fit([everything(data)], [choice])
-        if isinstance(self.models_, LinearModels):
-            self.n_iter_ = self.models_.n_iter
-            self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]
+        self._record(self.models_.n_iter, learner.values(choice))
 
     def _joint(self, X: Any) -> Joint:
         return Independent(self.label_space_, self.models_.log_prob(X))

@@ -36,7 +36,7 @@ from colabel.learn.conditional import (
     TrainingData,
     random_folds,
 )
-from colabel.learn.linear import LinearLearning, LinearModels, joined
+from colabel.learn.linear import LinearLearning, LinearModels
 from colabel.learn.structure import maximum_branching
 from colabel.models._learning import (
     DEFAULT_GRID,
@@ -193,16 +193,16 @@ class CTBN(JointClassifier):
         )
         folds = make_folds(data, self.cv, self._seed())
         learning = learner.on(data)
-        shared = self.pairs == "shared" and isinstance(learning, LinearLearning)
+        linear = learning if isinstance(learning, LinearLearning) else None
+        shared = linear if self.pairs == "shared" else None
         search = _search(learning, folds, self.min_rows, shared)
-        error = np.sqrt(search.noise) if shared else 0.0
+        error = 0.0 if shared is None else np.sqrt(search.noise)
         self.tree_ = maximum_branching(search.gains - error, np.zeros(data.n_labels))
         self.edge_scores_ = search.gains + search.alone
         np.fill_diagonal(self.edge_scores_, search.alone)
         self.edge_gains_ = search.gains / data.total_weight
-        self.models_, self._slots = _fit_tree(learning, self.tree_, search)
-        if isinstance(self.models_, LinearModels):
-            self.n_iter_ = self.models_.n_iter
+        self.models_, self._slots = _fit_tree(learning, self.tree_, search, shared)
+        self._record(self.models_.n_iter)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -264,8 +264,14 @@ class _Arcs(NamedTuple):
     choice: Indices
 
 
-def _search(learning: Learning, folds: Folds, min_rows: int, shared: bool) -> _Search:
-    """Score every label alone and with every parent, on rows held out."""
+def _search(
+    learning: Learning, folds: Folds, min_rows: int, shared: LinearLearning | None
+) -> _Search:
+    """Score every label alone and with every parent, on rows held out.
+
+    Where pairs are shared, a pair's regression may deviate from the one of the label alone;
+    `shared` is then the learner, and None otherwise.
+    """
     data = learning.data
     search = _Search.empty(data.n_labels)
     if data.n_labels == 1 or not can_hold_out(folds):
@@ -275,13 +281,10 @@ def _search(learning: Learning, folds: Folds, min_rows: int, shared: bool) -> _S
     def keep_all(_: RowGroup, scores: HeldOutScores) -> HeldOutScores:
         return scores
 
-    linear = isinstance(learning, LinearLearning)
-    handing_on: dict[str, Any] = {"keep": True} if linear else {}
-    alone = learning.cross_validate(
-        [everything(data)], folds, keep_all, "labels alone", **handing_on
-    )[0]
-    starting: dict[str, Any] = {"start": alone.path} if linear else {}
-    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    (alone,) = learning.cross_validate(
+        [everything(data)], folds, keep_all, "labels alone", keep=True
+    )
+    weight = data.row_weights
     # Missing labels and rows never held out have log-probability zero in both.
     search.alone = alone.log_prob @ weight
     search.choice_alone = alone.choice
@@ -293,19 +296,18 @@ def _search(learning: Learning, folds: Folds, min_rows: int, shared: bool) -> _S
 
     values = _parent_values(data, min_rows)
     groups = [_children(data, parent, value) for parent, value in values]
-    if shared:  # there is nothing to learn of a label that never varies
-        varied = np.array([_n_values(data, label) > 1 for label in range(data.n_labels)])
-        groups = [group.take(np.flatnonzero(varied[group.targets])) for group in groups]
-    if not shared:
-        found = learning.cross_validate(groups, folds, gain, "label pairs", **starting)
+    if shared is None:
+        found = learning.cross_validate(groups, folds, gain, "label pairs", start=alone.path)
         _record(search, values, groups, found)
         return search
-    assert isinstance(learning, LinearLearning)
+    # there is nothing to learn of a label that never varies
+    varied = np.array([_n_values(data, label) > 1 for label in range(data.n_labels)])
+    groups = [group.take(np.flatnonzero(varied[group.targets])) for group in groups]
     covered = bool((folds.of_row >= 0).all())
-    search.offsets = learning.cross_fitted_scores(
+    search.offsets = shared.cross_fitted_scores(
         folds if covered else random_folds(data, _OFFSET_FOLDS, 0), alone.choice
     )
-    found = learning.cross_validate(
+    found = shared.cross_validate(
         groups, folds, gain, "label pairs", offsets=search.offsets, constant=True
     )
     found = [arcs._replace(choice=~arcs.choice) for arcs in found]
@@ -315,11 +317,9 @@ def _search(learning: Learning, folds: Folds, min_rows: int, shared: bool) -> _S
         group.take(np.flatnonzero(promising[parent, group.targets]))
         for (parent, _), group in zip(values, groups, strict=True)
     ]
-    near = learning.cross_validate(narrowed, folds, gain, "promising pairs", offsets=search.offsets)
+    near = shared.cross_validate(narrowed, folds, gain, "promising pairs", offsets=search.offsets)
     near = [arcs._replace(choice=~arcs.choice) for arcs in near]
-    apart = learning.cross_validate(
-        narrowed, folds, gain, "promising pairs apart", start=alone.path
-    )
+    apart = shared.cross_validate(narrowed, folds, gain, "promising pairs apart", start=alone.path)
     search.gains[:], search.noise[:] = 0.0, 0.0
     for other in (near, apart):
         found = [_better(*four) for four in zip(groups, found, narrowed, other, strict=True)]
@@ -376,7 +376,7 @@ def _rows_of(group: RowGroup) -> Indices:
 
 
 def _parent_values(data: TrainingData, min_rows: int) -> list[tuple[int, int]]:
-    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    weight = data.row_weights
     return [
         (parent, value)
         for parent in range(data.n_labels)
@@ -395,7 +395,7 @@ def _children(
 
 
 def _fit_tree(
-    learning: Learning, tree: Indices, search: _Search
+    learning: Learning, tree: Indices, search: _Search, shared: LinearLearning | None
 ) -> tuple[ConditionalModels, list[list[int]]]:
     """Fit the classifiers of a tree; say where those of each table are.
 
@@ -417,9 +417,9 @@ def _fit_tree(
     groups = [_children(data, *arc, children) for arc, children in own.items()]
     choices = [search.choices[arc][children] for arc, children in own.items()]
     parentless, chosen = RowGroup(None, alone), search.choice_alone[alone]
-    if isinstance(learning, LinearLearning) and search.offsets is not None:
+    if shared is not None and search.offsets is not None:
         models: ConditionalModels = _fit_both(
-            learning, parentless, chosen, groups, choices, search.offsets
+            shared, parentless, chosen, groups, choices, search.offsets
         )
     else:
         models = learning.fit([parentless, *groups], [chosen, *choices])
@@ -458,4 +458,4 @@ def _fit_both(
     position = np.empty(len(both), dtype=np.intp)
     position[both], position[~both] = np.arange(both.sum()), np.arange((~both).sum())
     order = np.where(both, position, shared.n_models + position)
-    return joined([first, joined([shared, separate]).take(order)])
+    return first.joined(shared.joined(separate).take(order))

@@ -8,7 +8,6 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, is_sparse
 from colabel.core.schema import Dims, Fields, Many, Numbers, YesNo, refuse_unless, stored
@@ -101,11 +100,6 @@ def dense(X: Any) -> Array:
     return np.asarray(X.toarray() if is_sparse(X) else X)
 
 
-def weights_of(data: TrainingData) -> NDArray[np.float64]:
-    """Weights (n,) of the rows, ones where none were given."""
-    return np.ones(data.n_rows) if data.weight is None else data.weight.astype(np.float64)
-
-
 def complete_rows(data: TrainingData, seed: int) -> TrainingData:
     """Rows with all their labels, equal ones merged, in random order."""
     complete = np.flatnonzero((data.codes != MISSING).all(axis=1))
@@ -116,7 +110,7 @@ def complete_rows(data: TrainingData, seed: int) -> TrainingData:
 
 def require_complete_rows(data: TrainingData) -> None:
     """Raise ValueError unless some row has all its labels and a positive weight."""
-    complete = (data.codes != MISSING).all(axis=1) & (weights_of(data) > 0)
+    complete = (data.codes != MISSING).all(axis=1) & (data.row_weights > 0)
     if not complete.any():
         raise ValueError(
             "No row has all its labels observed, but features are learned from whole label "

@@ -275,7 +275,7 @@ class FieldLearner:
 
 
 def _field_data(data: TrainingData, nodes: Design, edge_columns: Indices) -> FieldData:
-    weight = np.ones(data.n_rows) if data.weight is None else np.asarray(data.weight, np.float64)
+    weight = data.row_weights
     n_features = data.X.shape[1]
     if not len(edge_columns):
         edges = Design.constant(n_features, weight)

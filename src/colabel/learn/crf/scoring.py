@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from colabel.core.arrays import Array
-from colabel.learn.crf._kernels import exact_log_prob
+from colabel.joint import PairwiseField
+from colabel.labels import LabelSpace
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood
 
@@ -27,19 +28,14 @@ def can_enumerate(cardinalities: tuple[int, ...]) -> bool:
 
 
 def log_likelihood(data: FieldData, layout: FieldLayout, theta: Parameters) -> Array:
-    """Log-probability (n,) of the labels of every row, by enumeration."""
-    log_prob = np.empty(len(data.codes))
-    exact_log_prob(
-        data.nodes.times(theta.node),
-        data.edges.times(theta.edge),
-        data.codes,
-        layout.sizes,
-        layout.edges,
-        layout.node_start,
-        layout.edge_start,
-        log_prob,
+    """Log-probability (n,) of the labels of every row; exact where `can_enumerate`."""
+    sizes = layout.cardinalities
+    space = LabelSpace(
+        tuple(f"y{i}" for i in range(len(sizes))), tuple(map(np.arange, sizes)), "matrix"
     )
-    return log_prob
+    nodes = layout.node_tables(data.nodes.times(theta.node))
+    edges = layout.edge_tables(data.edges.times(theta.edge))
+    return PairwiseField(space, nodes, layout.edges, edges, n_jobs=1).log_prob_codes(data.codes)
 
 
 def held_out_score(data: FieldData, layout: FieldLayout, theta: Parameters) -> Array:

@@ -28,9 +28,9 @@ from colabel.core.schema import (
 )
 from colabel.decide import Decision, resolve_decision
 from colabel.joint import Joint, PairwiseField
+from colabel.joint.field import Engine
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
-from colabel.models._field_parameters import Engine
 from colabel.models._parameters import (
     DEFAULT_SMOOTHING,
     check_integer,
@@ -45,7 +45,6 @@ from colabel.models.discrete_features import (
     complete_rows,
     fit_features,
     require_complete_rows,
-    weights_of,
 )
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lds.rounds import Parents, TrainingRows
@@ -260,7 +259,7 @@ class BayesNetEnsemble(JointClassifier):
 
     def _rows(self, data: TrainingData) -> TrainingRows:
         codes, columns = self.features_.codes(data.X), self.features_.columns
-        return TrainingRows(data.codes, data.cardinalities, codes, columns, weights_of(data))
+        return TrainingRows(data.codes, data.cardinalities, codes, columns, data.row_weights)
 
     def _feature_parents(self, rows: TrainingRows) -> Parents:
         counts = rows.counts()

@@ -32,7 +32,6 @@ from colabel.models.discrete_features import (
     feature_position,
     fit_features,
     require_complete_rows,
-    weights_of,
 )
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lds.drivers import FeatureDrivers, feature_drivers, information_table
@@ -299,7 +298,7 @@ class LDSMixture(JointClassifier):
             data.cardinalities,
             self.features_.codes(data.X),
             self.features_.columns,
-            weights_of(data),
+            data.row_weights,
         )
 
     def _choose_smoothing(

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Codes
-from colabel.labels import MISSING, LabelSpace
+from colabel.labels import LabelSpace
+from colabel.models._parameters import refuse_missing
 
 
 def two_valued(codes: Codes, space: LabelSpace, model: str) -> NDArray[np.bool_]:
@@ -21,11 +22,5 @@ def two_valued(codes: Codes, space: LabelSpace, model: str) -> NDArray[np.bool_]
                 f" values, but label {name!r} has {size} {'class' if size == 1 else 'classes'}."
                 " Use BinaryRelevance or CTBN for class variables of other sizes."
             )
-    missing = int((codes == MISSING).any(axis=1).sum())
-    if missing:
-        raise ValueError(
-            f"y has missing labels (NaN or None) in {missing} of {len(codes)} rows, but {model}"
-            " learns from whole label vectors. Leave those rows out, or use BinaryRelevance or"
-            " CTBN, which learn from the labels that were observed."
-        )
+    refuse_missing(codes, space, f"{model} learns from whole label vectors")
     return codes.astype(bool)

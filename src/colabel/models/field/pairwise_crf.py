@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from colabel.core.schema import Numbers, Positions, Real, Table, stored
 from colabel.decide import Decision
-from colabel.joint import Joint, PairwiseField
+from colabel.joint.field import Engine
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.learner import FieldLearner, LearnedField
-from colabel.models._field_parameters import (
-    FIELD_FIELDS,
+from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE
+from colabel.models.field._model import FieldModel, check_graph
+from colabel.models.field._parameters import (
     EdgeFeatures,
-    Engine,
     Strengths,
     candidate_limit,
-    check_graph,
     edge_columns,
-    interactions,
-    node_scores,
-    refuse_missing,
     strengths,
 )
-from colabel.models._learning import (
-    DEFAULT_GRID,
-    DEFAULT_TOLERANCE,
-    can_hold_out,
-    choose,
-    everything,
-    linear_learner,
-    make_folds,
-)
-from colabel.models.base import JointClassifier
-from colabel.models.label_graph import LabelGraph
 
 
 @stored(
     "pairwise-crf",
     check=check_graph,
-    **FIELD_FIELDS,
     candidates_=Positions("_ 2", below="d"),
     alpha_profile_=Numbers("_ _"),
     group_=Real(0.0, np.inf),
@@ -51,7 +33,7 @@ from colabel.models.label_graph import LabelGraph
     lambda_w_=Real(0.0, np.inf),
     eta_=Real(0.0, 1.0),
 )
-class PairwiseCRF(JointClassifier):
+class PairwiseCRF(FieldModel):
     r"""A field of potentials on labels and pairs of labels; the graph is learned.
 
     .. math:: P(y \mid x) \propto \exp\Bigl(\sum_i x \cdot v_i^{y_i}
@@ -210,18 +192,6 @@ class PairwiseCRF(JointClassifier):
         if not self.standard_errors >= 0:
             raise ValueError(f"standard_errors={self.standard_errors!r} must not be negative.")
 
-    def _learn(self, data: TrainingData) -> None:
-        refuse_missing(data, type(self).__name__)
-        learner = self._field_learner(data)
-        folds = make_folds(data, self.cv, self._seed())
-        linear = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose).on(data)
-        choice = choose(linear, folds)
-        self.models_ = linear.fit([everything(data)], [choice])
-        self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]
-        if not can_hold_out(folds):
-            folds = folds._replace(n_folds=0)
-        self._keep(learner.learn(linear, self.models_, choice, 0.5 / self.C_, folds), data)
-
     def _field_learner(self, data: TrainingData) -> FieldLearner:
         limit = candidate_limit(self.max_candidates, data.n_labels)
         return FieldLearner(
@@ -237,42 +207,12 @@ class PairwiseCRF(JointClassifier):
             verbose=bool(self.verbose),
         )
 
-    def _keep(self, learned: LearnedField, data: TrainingData) -> None:
-        self.field_ = learned.field
-        self.graph_ = learned.field.layout.edges
+    def _keep(self, learned: LearnedField) -> None:
+        super()._keep(learned)
         self.candidates_ = learned.candidates
         self.alpha_profile_ = learned.profile
-        self.ridge_, self.group_ = learned.choice.ridge, learned.choice.group
-        self.ridge_scores_ = learned.choice.ridge_scores
-        self.group_scores_ = learned.choice.group_scores
+        self.group_, self.group_scores_ = learned.choice.group, learned.choice.group_scores
         self.lambda_w_ = self.ridge_ + self.group_
         self.eta_ = 1.0 if np.isinf(self.group_) else self.group_ / max(self.lambda_w_, 1e-300)
-        self.edge_strengths_, self.edge_signs_ = interactions(
-            learned.field.edge_tables(data.X), data.weight
-        )
-        self.n_iter_ = max(learned.n_iter, self.models_.n_iter)
-        if not learned.converged:
-            warnings.warn(
-                f"The field did not reach the tolerance in {self.max_iter} iterations. Scale the"
-                " features, raise max_iter, or give a stronger ridge.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-
-    def _joint(self, X: Any) -> Joint:
-        return PairwiseField(
-            self.label_space_,
-            node_scores(self.field_, self.models_, X),
-            self.graph_,
-            self.field_.edge_tables(X),
-            engine=self.engine,
-            n_jobs=self.n_jobs,
-        )
 
     short_name = "pairwise"
-
-    def label_graph(self) -> LabelGraph:
-        """Return the edges of the field and how strong they are."""
-        return LabelGraph.of_field(
-            self.label_names_, self.graph_, self.edge_strengths_, self.edge_signs_
-        )

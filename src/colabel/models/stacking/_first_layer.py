@@ -113,7 +113,7 @@ def _log_likelihoods(
     rows = np.flatnonzero(held)
     assert data.extra is not None
     tables = models.log_prob(data.X[rows], data.extra[rows])
-    weight = np.ones(len(rows)) if data.weight is None else data.weight[rows]
+    weight = data.row_weights[rows]
     found = np.empty((n_choices, data.n_labels))
     for position, table in enumerate(tables):
         choice, label = divmod(position, data.n_labels)

@@ -17,7 +17,6 @@ from colabel.core.schema import Dims, Fields, Maybe, Numbers, Part, bind, stored
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
-from colabel.learn.linear import LinearModels
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
@@ -27,24 +26,15 @@ from colabel.models._learning import (
     make_folds,
     make_learner,
 )
-from colabel.models._scores import ScoresAsLogOdds
-from colabel.models._stacking import FirstLayer, choose_behind
-from colabel.models.base import JointClassifier
+from colabel.models.stacking._first_layer import FirstLayer, choose_behind
+from colabel.models.without_probabilities import (
+    MayLackProbabilities,
+    ScoresAsLogOdds,
+    has_probabilities,
+    probabilities_available,
+)
 
 Outputs = Literal["auto", "probabilities", "scores", "decisions"]
-
-
-def _is_probabilistic(estimator: BaseEstimator | None) -> bool:
-    return estimator is None or hasattr(estimator, "predict_proba")
-
-
-def _has_probabilities(model: StackedBinaryRelevance) -> bool:
-    if _is_probabilistic(model.estimator):
-        return True
-    raise AttributeError(
-        f"estimator={model.estimator!r} has no predict_proba, so there are no probabilities of"
-        " labels. Use predict, or wrap the estimator in sklearn.calibration.CalibratedClassifierCV."
-    )
 
 
 def _check_layers(fields: Fields, dims: Dims) -> None:
@@ -61,7 +51,7 @@ def _check_layers(fields: Fields, dims: Dims) -> None:
     models_=Part("linear-models", "estimator-models", sizes="sizes"),
     first_C_=Maybe(Numbers("d", 0.0)),
 )
-class StackedBinaryRelevance(JointClassifier):
+class StackedBinaryRelevance(MayLackProbabilities):
     r"""A second classifier per label that also sees what the first ones say of all labels.
 
     .. math:: P(y_i \mid x) = f_i\bigl(x, \; g_1(x), \dots, g_d(x)\bigr)
@@ -169,7 +159,7 @@ class StackedBinaryRelevance(JointClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    @available_if(_has_probabilities)
+    @available_if(probabilities_available)
     def joint(self, X: Any) -> Joint:
         """Return the joint distribution of the labels for each row of X (n, p).
 
@@ -177,21 +167,9 @@ class StackedBinaryRelevance(JointClassifier):
         """
         return super().joint(X)
 
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> Any:
-        """Probability of each label alone; see `JointClassifier.predict_proba`.
-
-        Not available where `estimator` has no probabilities.
-        """
-        return super().predict_proba(X)
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of `predict_proba`."""
-        return super().predict_log_proba(X)
-
     def _learn(self, data: TrainingData) -> None:
-        learning = self._learner().on(data)
+        learner = self._learner()
+        learning = learner.on(data)
         folds = make_folds(data, self.cv, self._seed())
         first_choice = choose(learning, folds)
         crossed = self.first_layer == "cross_validated" and can_hold_out(folds)
@@ -199,15 +177,14 @@ class StackedBinaryRelevance(JointClassifier):
             self._require_every_row(folds)
         first = FirstLayer(learning, folds, first_choice, self._columns, crossed)
         choice = np.zeros(data.n_labels, dtype=np.intp)
-        grid = np.atleast_1d(np.asarray(self.C, dtype=np.float64))
         if learning.needs_choice and can_hold_out(folds):
-            choice = choose_behind(first, self._learner(), len(grid))
+            choice = choose_behind(first, learner, np.size(self.C))
         self.first_models_ = first.models()
         stacked = replace(data, extra=first.inputs())
-        self.models_ = self._learner().on(stacked).fit([everything(data)], [choice])
-        if isinstance(self.models_, LinearModels):
-            self.first_C_, self.C_ = grid[first_choice], grid[choice]
-            self.n_iter_ = self.models_.n_iter
+        self.models_ = learner.on(stacked).fit([everything(data)], [choice])
+        self._record(self.models_.n_iter, learner.values(choice))
+        if (first_C := learner.values(first_choice)) is not None:
+            self.first_C_ = first_C
 
     def _joint(self, X: Any) -> Joint:
         extra = self._columns(self.first_models_.log_prob(X))
@@ -215,7 +192,7 @@ class StackedBinaryRelevance(JointClassifier):
 
     def _learner(self) -> ConditionalLearner:
         estimator = self.estimator
-        if not _is_probabilistic(estimator):
+        if not has_probabilities(estimator):
             estimator = ScoresAsLogOdds(estimator)
         return make_learner(estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
 
@@ -243,7 +220,7 @@ class StackedBinaryRelevance(JointClassifier):
     def _outputs(self) -> Outputs:
         if self.outputs != "auto":
             return self.outputs
-        if _is_probabilistic(self.estimator):
+        if has_probabilities(self.estimator):
             return "probabilities"
         return "scores" if hasattr(self.estimator, "decision_function") else "decisions"
 
@@ -258,7 +235,7 @@ class StackedBinaryRelevance(JointClassifier):
                 f"outputs={self.outputs!r} must be 'auto', 'probabilities', 'scores' or"
                 " 'decisions'."
             )
-        if _is_probabilistic(self.estimator):
+        if has_probabilities(self.estimator):
             return
         lacking = {"probabilities": "predict_proba", "scores": "decision_function"}
         if not hasattr(self.estimator, lacking.get(self.outputs, "fit")):

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from colabel.core.arrays import Array, Indices
 from colabel.learn.conditional import Folds, HeldOutScores, Learning, RowGroup
 from colabel.models._learning import can_hold_out
+from colabel.models._parameters import checked_grid
 
 DEFAULT_SCALES = (1.0, 10.0, 100.0)
 
@@ -28,18 +29,13 @@ def resolve_scales(
     """Return the scales to choose from, after checking them."""
     if label_scale is None:
         return DEFAULT_SCALES if estimator is None and np.size(C) > 1 else (1.0,)
-    scales = np.atleast_1d(np.asarray(label_scale, dtype=np.float64))
-    if scales.ndim != 1 or not len(scales) or not (np.isfinite(scales) & (scales > 0)).all():
-        raise ValueError(
-            f"label_scale={label_scale!r} must be None, a positive number or a sequence of "
-            "positive numbers."
-        )
-    if estimator is not None and (scales != 1.0).any():
+    scales = checked_grid("label_scale", label_scale)
+    if estimator is not None and any(scale != 1.0 for scale in scales):
         raise ValueError(
             f"label_scale={label_scale!r} is of the built-in regression only: leave it out when "
             "you give an estimator."
         )
-    return tuple(scales.tolist())
+    return scales
 
 
 def choose_with_scale(
@@ -54,7 +50,7 @@ def choose_with_scale(
     if not needed or not can_hold_out(folds):
         return np.zeros(n_targets, dtype=np.intp), np.full(n_targets, scales[0])
     data = learning.data
-    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    weight = data.row_weights
 
     def keep(_: RowGroup, scores: HeldOutScores) -> tuple[Array, Indices]:
         return scores.log_prob @ weight, scores.choice

@@ -16,18 +16,18 @@ from colabel.core.schema import Kind, Maybe, Numbers, Part, Positions, Whole
 from colabel.joint import Chain
 from colabel.joint.chain import ChainSearch
 from colabel.learn.conditional import ConditionalLearner, TrainingData
-from colabel.learn.linear import LinearModels
-from colabel.models._chain_learning import (
+from colabel.models._learning import make_folds, make_learner
+from colabel.models._parameters import check_integer, refuse_missing
+from colabel.models.base import JointClassifier
+from colabel.models.chain._learning import (
+    NEEDS_EARLIER,
     LearnedChain,
     learn_chain,
     learn_chain_on_predictions,
-    refuse_missing_labels,
     seeded,
 )
-from colabel.models._chain_order import resolve_order
-from colabel.models._chain_scales import resolve_scales
-from colabel.models._learning import make_folds, make_learner
-from colabel.models.base import JointClassifier
+from colabel.models.chain._order import resolve_order
+from colabel.models.chain._scales import resolve_scales
 from colabel.models.label_graph import LabelGraph
 
 _TEACHERS: Mapping[str, Callable[..., LearnedChain]] = MappingProxyType(
@@ -71,25 +71,24 @@ class ChainModel(JointClassifier):
             raise ValueError(
                 f'train_on={self.train_on!r} is unknown: choose "true" (labels) or "predicted".'
             )
-        if self.n_samples < 1:
-            raise ValueError(f"n_samples={self.n_samples!r} must be at least 1.")
+        check_integer("n_samples", self.n_samples, 1)
         resolve_scales(self.label_scale, self.C, self.estimator)
         self._search(0)
 
     def _learn(self, data: TrainingData) -> None:
-        refuse_missing_labels(data, self.label_space_)
+        refuse_missing(data.codes, self.label_space_, NEEDS_EARLIER)
         seed = self._seed()
         self._sampling_seed = seed
         self.order_ = resolve_order(self.order, self.label_space_, data, seed)
         folds = make_folds(data, self.cv, seed)
         scales = resolve_scales(self.label_scale, self.C, self.estimator)
         teach = _TEACHERS[self.train_on]
-        chain = teach(self._learner(seed), data, self.order_, folds, scales)
+        learner = self._learner(seed)
+        chain = teach(learner, data, self.order_, folds, scales)
         self._chain = chain
         self.models_ = chain.models
-        if isinstance(chain.models, LinearModels):
-            self.n_iter_ = chain.models.n_iter
-            self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[chain.choice]
+        self._record(chain.models.n_iter, learner.values(chain.choice))
+        if self.estimator is None:
             self.label_scale_ = chain.scale
 
     def _learner(self, seed: int) -> ConditionalLearner:

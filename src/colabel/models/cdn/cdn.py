@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.hashing import row_keys
 from colabel.core.label_features import label_columns
@@ -29,16 +27,9 @@ from colabel.core.schema import (
 from colabel.decide import Decision
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint
 from colabel.joint.gibbs.runs import GibbsOptions
-from colabel.labels import MISSING
 from colabel.learn.conditional import ConditionalLearner, RowGroup, TrainingData
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
-from colabel.models._cdn_conditionals import (
-    EstimatorConditionals,
-    HardDecisions,
-    LinearNetwork,
-    allowed_columns,
-)
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
@@ -46,18 +37,18 @@ from colabel.models._learning import (
     make_folds,
     make_learner,
 )
-from colabel.models.base import JointClassifier
+from colabel.models._parameters import refuse_missing
+from colabel.models.cdn._conditionals import (
+    EstimatorConditionals,
+    LinearNetwork,
+    allowed_columns,
+)
 from colabel.models.label_graph import LabelGraph
-
-
-def _has_probabilities(model: CDN) -> bool:
-    if model.estimator is None or hasattr(model.estimator, "predict_proba"):
-        return True
-    raise AttributeError(
-        f"estimator={model.estimator!r} has no predict_proba, so this network decides by"
-        " Algorithm 2 and has no probabilities. Use predict, or wrap the estimator in"
-        " sklearn.calibration.CalibratedClassifierCV."
-    )
+from colabel.models.without_probabilities import (
+    HardDecisions,
+    MayLackProbabilities,
+    has_probabilities,
+)
 
 
 def _check_network(fields: Fields, dims: Dims) -> None:
@@ -84,7 +75,7 @@ def _check_network(fields: Fields, dims: Dims) -> None:
     label_weights_=Maybe(Numbers("e e")),
     _usual=Positions("d", below=2**31),
 )
-class CDN(JointClassifier):
+class CDN(MayLackProbabilities):
     r"""A classifier for every label given the features and all other labels.
 
     .. math:: p(y_i \mid x, y_1, \dots, y_{i-1}, y_{i+1}, \dots, y_d), \quad i = 1, \dots, d
@@ -222,42 +213,33 @@ class CDN(JointClassifier):
         self.verbose = verbose
 
     def _learn(self, data: TrainingData) -> None:
-        self._check(data)
-        learner = self._learner(data)
+        refuse_missing(
+            data.codes, self.label_space_, "a CDN learns a label from all others of its row"
+        )
+        learner = self._learner()
         self.seed_ = self._seed()
         data = replace(data, extra=label_columns(data.codes, data.cardinalities))
         group = RowGroup(None, np.arange(data.n_labels), allowed_columns(data.cardinalities))
         learning = learner.on(data)
         choice = choose(learning, make_folds(data, self.cv, self.seed_), group)
-        self.models_ = learning.fit([group], [choice])
+        models: Any = learning.fit([group], [choice])
+        self.models_: LinearModels | EstimatorModels = models
+        self._record(self.models_.n_iter, learner.values(choice))
         if isinstance(self.models_, LinearModels):
-            self.n_iter_ = self.models_.n_iter
-            self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]
             self._network = LinearNetwork.of(self.models_, data.cardinalities)
             self.label_weights_ = self._network.weights
         frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
         self._usual = np.array([values.argmax() for values in frequencies])
 
-    def _check(self, data: TrainingData) -> None:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         GibbsOptions(self.burn_in, self.n_sweeps, self.n_best, self.n_chains)
         if self.marginals not in ("best", "plain"):
             raise ValueError(f"marginals={self.marginals!r} must be 'best' or 'plain'.")
-        n_missing = int((data.codes == MISSING).sum())
-        if n_missing:
-            raise ValueError(
-                f"y has {n_missing} missing labels, but a CDN learns every label from all the"
-                " others of its row. Fill them in, leave those rows out, or use CTBN or"
-                " BinaryRelevance, which take missing labels."
-            )
 
-    def _learner(self, data: TrainingData) -> ConditionalLearner:
+    def _learner(self) -> ConditionalLearner:
         estimator = self.estimator
-        if estimator is not None and not hasattr(estimator, "predict_proba"):
-            if data.weight is not None and not has_fit_parameter(estimator, "sample_weight"):
-                raise ValueError(
-                    f"estimator={estimator!r} does not accept sample_weight. Fit without weights"
-                    " or choose an estimator that takes them."
-                )
+        if not has_probabilities(estimator):
             estimator = HardDecisions(estimator)
         return make_learner(estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
 
@@ -266,9 +248,8 @@ class CDN(JointClassifier):
         if isinstance(self.models_, LinearModels):
             conditionals: Any = self._network.at(X)
         else:
-            assert isinstance(self.models_, EstimatorModels)
             conditionals = EstimatorConditionals(self.models_, X, space.cardinalities)
-        if self.estimator is not None and not hasattr(self.estimator, "predict_proba"):
+        if not has_probabilities(self.estimator):
             return DiscreteDependencyNetwork(
                 space,
                 conditionals,
@@ -288,19 +269,6 @@ class CDN(JointClassifier):
             row_keys=row_keys(X),
             n_jobs=self.n_jobs,
         )
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> Any:
-        """Probability of each label alone; see `JointClassifier.predict_proba`.
-
-        Not available where `estimator` has no probabilities.
-        """
-        return super().predict_proba(X)
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of `predict_proba`."""
-        return super().predict_log_proba(X)
 
     def label_graph(self) -> LabelGraph:
         """Return pairs of labels with the mean of the weights in both directions."""

@@ -16,8 +16,8 @@ from colabel.joint.chain import (
     MonteCarlo,
     as_search,
 )
-from colabel.models._chain_model import ChainModel
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE
+from colabel.models.chain._model import ChainModel
 
 
 @stored(

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from colabel.core.arrays import Array
 from colabel.core.schema import Dims, Fields, Maybe, OneOf, Positions, refuse_unless, stored
 from colabel.decide import Decision
-from colabel.joint import Joint, PairwiseField, VectorList
+from colabel.joint import Joint, VectorList
+from colabel.joint.field import Engine
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.learner import FieldLearner
@@ -22,27 +21,9 @@ from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLik
 from colabel.learn.crf.scoring import held_out_score
 from colabel.learn.crf.selection import MakeObjective, Score
 from colabel.learn.crf.state_likelihood import StateLikelihood, all_vectors
-from colabel.models._field_parameters import (
-    FIELD_FIELDS,
-    Engine,
-    Strengths,
-    check_graph,
-    interactions,
-    node_scores,
-    refuse_missing,
-    strengths,
-)
-from colabel.models._learning import (
-    DEFAULT_GRID,
-    DEFAULT_TOLERANCE,
-    can_hold_out,
-    choose,
-    everything,
-    linear_learner,
-    make_folds,
-)
-from colabel.models.base import JointClassifier
-from colabel.models.label_graph import LabelGraph
+from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE
+from colabel.models.field._model import FieldModel, check_graph
+from colabel.models.field._parameters import Strengths, node_scores, strengths
 
 _TRAININGS = ("auto", "enumeration", "supported", "pseudo")
 # "auto" enumerates up to this many label vectors; a request for enumeration may go further.
@@ -63,11 +44,10 @@ def _check_field(fields: Fields, dims: Dims) -> None:
 @stored(
     "collective-crf",
     check=_check_field,
-    **FIELD_FIELDS,
     training_=OneOf("enumeration", "supported", "pseudo"),
     vectors_=Maybe(Positions("_ d", below=2**31)),
 )
-class CollectiveCRF(JointClassifier):
+class CollectiveCRF(FieldModel):
     r"""One table of weights for each pair of labels, beside each label's own regression.
 
     .. math:: P(y \mid x) \propto \exp\Bigl(\sum_i x \cdot v_i^{y_i}
@@ -185,33 +165,8 @@ class CollectiveCRF(JointClassifier):
             listed = ", ".join(f'"{name}"' for name in _TRAININGS)
             raise ValueError(f"training={self.training!r} must be one of {listed}.")
 
-    def _learn(self, data: TrainingData) -> None:
-        refuse_missing(data, type(self).__name__)
-        self.training_ = _resolved(self.training, data.cardinalities)
-        learner = self._field_learner(data)
-        folds = make_folds(data, self.cv, self._seed())
-        linear = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose).on(data)
-        choice = choose(linear, folds)
-        self.models_ = linear.fit([everything(data)], [choice])
-        self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]
-        if not can_hold_out(folds):
-            folds = folds._replace(n_folds=0)
-        found = learner.learn(linear, self.models_, choice, 0.5 / self.C_, folds)
-        self.field_, self.graph_ = found.field, found.field.layout.edges
-        self.ridge_, self.ridge_scores_ = found.choice.ridge, found.choice.ridge_scores
-        self.edge_strengths_, self.edge_signs_ = interactions(
-            found.field.edge_tables(data.X), data.weight
-        )
-        self.n_iter_ = max(found.n_iter, self.models_.n_iter)
-        if not found.converged:
-            warnings.warn(
-                f"The field did not reach the tolerance in {self.max_iter} iterations. Scale the"
-                " features, raise max_iter, or give a stronger ridge.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
     def _field_learner(self, data: TrainingData) -> FieldLearner:
+        self.training_ = _resolved(self.training, data.cardinalities)
         objective, score = self._likelihood(data)
         return FieldLearner(
             ridges=strengths(self.ridge, "ridge", positive=True),
@@ -245,16 +200,10 @@ class CollectiveCRF(JointClassifier):
         return partial(StateLikelihood, states=states), score
 
     def _joint(self, X: Any) -> Joint:
-        unary = node_scores(self.field_, self.models_, X)
-        tables = self.field_.edge_tables(X)
-        if self.training_ == "supported":
-            return self._supported_joint(unary, tables)
-        return PairwiseField(
-            self.label_space_, unary, self.graph_, tables, engine=self.engine, n_jobs=self.n_jobs
-        )
-
-    def _supported_joint(self, unary: list[Array], tables: list[Array]) -> Joint:
-        """Return the supported vectors, each weighed by its score."""
+        if self.training_ != "supported":
+            return super()._joint(X)
+        # the supported vectors, each weighed by its score
+        unary, tables = node_scores(self.field_, self.models_, X), self.field_.edge_tables(X)
         scores = np.zeros((len(unary[0]), len(self.vectors_)))
         for i, table in enumerate(unary):
             scores += table[:, self.vectors_[:, i]]
@@ -263,12 +212,6 @@ class CollectiveCRF(JointClassifier):
         return VectorList(self.label_space_, self.vectors_, scores)
 
     short_name = "collective"
-
-    def label_graph(self) -> LabelGraph:
-        """Return the edges of the field and how strong they are."""
-        return LabelGraph.of_field(
-            self.label_names_, self.graph_, self.edge_strengths_, self.edge_signs_
-        )
 
 
 def _resolved(training: str, cardinalities: tuple[int, ...]) -> str:

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from colabel import ClassifierChain, ProbabilisticClassifierChain
 from colabel.joint.chain import BeamSearch
 from colabel.learn.conditional import TrainingData
-from colabel.models._chain_order import mutual_information, order_by_dependence
+from colabel.models.chain._order import mutual_information, order_by_dependence
 
 MODELS = [ClassifierChain, ProbabilisticClassifierChain]
 
@@ -248,9 +248,9 @@ def test_missing_labels_are_refused(problem, model_class):
     [
         ({"order": "alphabetical"}, "order='alphabetical' is unknown"),
         ({"order": [0, 1]}, "must name each of the 5 labels once"),
-        ({"n_samples": 0}, "n_samples=0 must be at least 1"),
+        ({"n_samples": 0}, "n_samples=0 must be an integer of at least 1"),
         ({"C": -1.0}, "C=-1.0 must be a positive number"),
-        ({"label_scale": [1.0, 0.0]}, "must be None, a positive number or a sequence"),
+        ({"label_scale": [1.0, 0.0]}, "must be a positive number or a sequence"),
         ({"label_scale": 2.0, "estimator": GaussianNB()}, "of the built-in regression only"),
     ],
 )

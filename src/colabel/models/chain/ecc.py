@@ -18,16 +18,16 @@ from colabel.decide import Decision
 from colabel.joint import Mixture
 from colabel.joint.chain import ChainSearch, as_search
 from colabel.learn.conditional import Folds, TrainingData, random_folds
-from colabel.learn.linear import LinearModels
-from colabel.models._chain_learning import (
+from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE, make_folds, make_learner
+from colabel.models._parameters import check_integer, refuse_missing
+from colabel.models.base import JointClassifier
+from colabel.models.chain._learning import (
+    NEEDS_EARLIER,
     LearnedChain,
     learn_chain,
-    refuse_missing_labels,
     seeded,
 )
-from colabel.models._chain_scales import resolve_scales
-from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE, make_folds, make_learner
-from colabel.models.base import JointClassifier
+from colabel.models.chain._scales import resolve_scales
 from colabel.models.label_graph import LabelGraph
 
 
@@ -155,7 +155,7 @@ class EnsembleOfChains(JointClassifier):
         self.verbose = verbose
 
     def _learn(self, data: TrainingData) -> None:
-        refuse_missing_labels(data, self.label_space_)
+        refuse_missing(data.codes, self.label_space_, NEEDS_EARLIER)
         seed = self._seed()
         self._sampling_seed = seed
         seeds = np.random.SeedSequence(seed).generate_state(self.n_chains).tolist()
@@ -167,9 +167,8 @@ class EnsembleOfChains(JointClassifier):
                 lambda member: self._learn_member(data, member), seeds, threads, advance
             )
         self.orders_ = np.stack([chain.order for chain in self.chains_])
-        fitted = [chain.models for chain in self.chains_]
-        if self.estimator is None:
-            self.n_iter_ = max(m.n_iter for m in fitted if isinstance(m, LinearModels))
+        counts = [chain.models.n_iter for chain in self.chains_]
+        self._record(max((n for n in counts if n is not None), default=None))
 
     def _learn_member(self, data: TrainingData, seed: int) -> LearnedChain:
         order = np.random.default_rng(seed).permutation(data.n_labels)
@@ -183,10 +182,8 @@ class EnsembleOfChains(JointClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.n_chains < 1:
-            raise ValueError(f"n_chains={self.n_chains!r} must be at least 1.")
-        if self.n_samples < 1:
-            raise ValueError(f"n_samples={self.n_samples!r} must be at least 1.")
+        check_integer("n_chains", self.n_chains, 1)
+        check_integer("n_samples", self.n_samples, 1)
         if not 0 < self.max_samples <= 1:
             raise ValueError(
                 f"max_samples={self.max_samples!r} must be a share of the rows: above 0, at most 1."
@@ -228,7 +225,7 @@ def resampled(
         return np.arange(data.n_rows), data
     # as many folds as there are distinct rows: a fold is then the rank of a row by its content
     ranks = random_folds(data, max(2, data.n_rows), seed)
-    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    weight = data.row_weights
     if not bootstrap:
         kept = (ranks.of_row < max(1, round(share * ranks.n_folds))) & (weight > 0)
         return _chosen(data, kept, data.weight)

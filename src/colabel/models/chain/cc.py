@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator
 from colabel.core.schema import stored
 from colabel.decide import Decision
 from colabel.joint.chain import BeamSearch, ChainSearch
-from colabel.models._chain_model import ChainModel
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE
+from colabel.models.chain._model import ChainModel
 
 
 @stored("classifier-chain")

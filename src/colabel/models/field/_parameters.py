@@ -2,69 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Literal, get_args
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Indices
-from colabel.core.schema import (
-    Dims,
-    Fields,
-    Kind,
-    Numbers,
-    OneOf,
-    Part,
-    Positions,
-    Real,
-    Table,
-    refuse_unless,
-)
-from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.learner import FittedField
 from colabel.learn.linear import LinearModels
 
-Engine = Literal["auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"]
 Strengths = float | Sequence[float] | Literal["auto"]
 EdgeFeatures = Literal["auto", "all", "none"] | Sequence[int]
 
 _MOST_PARAMETERS = 1 << 21
 _MOST_CANDIDATES = 500
 _CANDIDATES_PER_LABEL = 5
-
-
-FIELD_FIELDS: Mapping[str, Kind] = MappingProxyType(
-    {
-        "engine": OneOf(*get_args(Engine)),
-        "models_": Part("linear-models", sizes="sizes", q="p+1"),
-        "field_": Part("fitted-field", d="d", e="edges", p="p", sizes="sizes"),
-        "graph_": Positions("edges 2", below="d"),
-        "ridge_": Real(0.0, np.inf),
-        "ridge_scores_": Table(),
-        "edge_strengths_": Numbers("edges", 0.0),
-        "edge_signs_": Positions("edges", below=2, least=-1),
-    }
-)
-
-
-def check_graph(fields: Fields, dims: Dims) -> None:
-    """Refuse a graph that is not the one of the field."""
-    edges = fields["field_"].fields["layout"].fields["edges"]
-    refuse_unless(np.array_equal(fields["graph_"], edges), "graph_ is not the graph of the field")
-
-
-def refuse_missing(data: TrainingData, name: str) -> None:
-    """Refuse labels that were not observed."""
-    missing = int((data.codes == MISSING).sum())
-    if missing:
-        raise ValueError(
-            f"y has {missing} missing labels, and {name} learns only from complete rows: a"
-            " label's probability is conditioned on all others. Drop these rows, or use"
-            " BinaryRelevance or CTBN, which use the labels a row has."
-        )
 
 
 def strengths(given: Strengths, name: str, *, positive: bool) -> list[float] | None:

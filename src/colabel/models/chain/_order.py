@@ -34,7 +34,7 @@ def mutual_information(data: TrainingData) -> Array:
     owner = np.repeat(np.arange(len(sizes)), sizes)
     value = np.arange(len(owner)) - np.searchsorted(owner, owner)
     is_value = (data.codes[:, owner] == value).astype(np.float64)
-    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    weight = data.row_weights
     joint = (is_value * weight[:, None]).T @ is_value / weight.sum()  # P(y_i = u, y_j = v)
     alone = np.diag(joint)
     with np.errstate(divide="ignore", invalid="ignore"):

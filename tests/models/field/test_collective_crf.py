@@ -133,7 +133,7 @@ def test_wrong_parameters_are_refused(data, rng):
         CollectiveCRF(training="enumeration").fit(rng.normal(size=(30, 2)), Y)
     missing = data.Y.astype(float)
     missing[0, 0] = np.nan
-    with pytest.raises(ValueError, match="CollectiveCRF learns only from complete rows"):
+    with pytest.raises(ValueError, match=r"the first is .y0. in row 0.*a field conditions"):
         CollectiveCRF().fit(data.X, missing)
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from colabel.core.arrays import Array, Codes, Rows, is_sparse
 from colabel.core.label_features import column_owner, label_columns, n_label_columns
-from colabel.core.schema import Dims, Estimator, Fields, Many, Numbers, Values, Whole, bind, stored
+from colabel.core.schema import Dims, Fields, Many, Numbers, Whole, bind, stored
 from colabel.joint import LinearConditionals
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
@@ -110,38 +109,6 @@ def _repeated(X: Any, times: int) -> Any:
     if times == 1:
         return X
     return sp.vstack([X] * times, format="csr") if is_sparse(X) else np.tile(X, (times, 1))
-
-
-@stored(
-    "hard-decisions",
-    estimator=Estimator(fitted=False),
-    estimator_=Estimator(),
-    classes_=Values("k"),
-)
-class HardDecisions(ClassifierMixin, BaseEstimator):
-    """A classifier whose probabilities are 0 and 1: what it predicts has probability 1.
-
-    So the paper extends the network to classifiers without probabilities.
-    """
-
-    def __init__(self, estimator: BaseEstimator) -> None:
-        self.estimator = estimator
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the classifier behind."""
-        arguments = {} if sample_weight is None else {"sample_weight": sample_weight}
-        self.estimator_ = clone(self.estimator).fit(X, y, **arguments)
-        self.classes_ = np.unique(y)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        """Predict as the classifier behind does."""
-        return self.estimator_.predict(X)
-
-    def predict_proba(self, X: Any) -> Array:
-        """Return 1 for the predicted class and 0 for the others, (n, K)."""
-        certain: Array = (self.predict(X)[:, None] == self.classes_).astype(np.float64)
-        return certain
 
 
 def allowed_columns(cardinalities: Sequence[int]) -> NDArray[np.bool_]:

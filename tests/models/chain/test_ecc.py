@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from colabel import ClassifierChain, EnsembleOfChains, Mixture
 from colabel.learn.conditional import TrainingData
-from colabel.models.ecc import resampled
+from colabel.models.chain.ecc import resampled
 
 
 @pytest.fixture
@@ -118,10 +118,10 @@ def test_rare_and_constant_labels(problem):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"n_chains": 0}, "n_chains=0 must be at least 1"),
+        ({"n_chains": 0}, "n_chains=0 must be an integer of at least 1"),
         ({"max_samples": 1.5}, "max_samples=1.5 must be a share"),
         ({"inference": "best"}, "inference='best' is unknown"),
-        ({"n_samples": 0}, "n_samples=0 must be at least 1"),
+        ({"n_samples": 0}, "n_samples=0 must be an integer of at least 1"),
         ({"bootstrap": True, "estimator": KNeighborsClassifier()}, "not accept sample_weight"),
     ],
 )

@@ -28,6 +28,7 @@ from colabel.joint.chain import Chain, ChainSearch, EstimatorLinks, Links
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import (
     ConditionalLearner,
+    ConditionalModels,
     Folds,
     Learning,
     RowGroup,
@@ -35,10 +36,11 @@ from colabel.learn.conditional import (
 )
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
-from colabel.models._chain_links import linear_links
-from colabel.models._chain_scales import choose_with_scale
 from colabel.models._learning import can_hold_out
+from colabel.models.chain._links import linear_links
+from colabel.models.chain._scales import choose_with_scale
 
+NEEDS_EARLIER = "a link of a chain needs all the labels before it"
 Models = LinearModels | EstimatorModels
 
 
@@ -100,18 +102,6 @@ class LearnedChain:
         )
 
 
-def refuse_missing_labels(data: TrainingData, space: LabelSpace) -> None:
-    """Raise unless every label of every row is known."""
-    missing = np.argwhere(data.codes == MISSING)
-    if len(missing):
-        row, label = missing[0]
-        raise ValueError(
-            f"{len(missing)} labels are missing (the first is {space.names[label]!r} in row "
-            f"{row}), but a link of a chain needs all the labels before it. Leave out or fill in "
-            "these rows, or use BinaryRelevance or CTBN, which learn from the labels a row has."
-        )
-
-
 def seeded(estimator: BaseEstimator | None, seed: int) -> BaseEstimator | None:
     """Return the estimator with a seed wherever it has a random_state of None."""
     if estimator is None:
@@ -160,20 +150,20 @@ def learn_chain_on_predictions(
     allowed = earlier_columns(order, data.cardinalities)
     extra = np.zeros((data.n_rows, len(owner)))
     choice, scale = np.zeros(data.n_labels, dtype=np.intp), np.zeros(data.n_labels)
-    models: list[Models] = []
+    models: list[ConditionalModels] = []
     for label in order:
         learning = learner.on(replace(data, extra=extra.copy()))
         link = RowGroup(None, np.array([label]), allowed[label : label + 1])
         chosen, sizes = choose_with_scale(learning, link, scales, folds)
         choice[label], scale[label] = chosen[0], sizes[0]
         link = replace(link, extra_scale=sizes)
-        fitted: Any = learning.fit([link], [chosen])
-        models.append(fitted)
+        models.append(learning.fit([link], [chosen]))
         predicted = np.full(data.codes.shape, MISSING, dtype=np.int32)
         predicted[:, label] = _held_out_values(learning, link, chosen, folds)
         mine = owner == label
         extra[:, mine] = label_columns(predicted, data.cardinalities)[:, mine]
-    return LearnedChain(order, _merged(models, order), choice, scale, data.cardinalities)
+    every: Any = models[0].joined(*models[1:]).take(np.argsort(order))
+    return LearnedChain(order, every, choice, scale, data.cardinalities)
 
 
 def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> NDArray[np.bool_]:
@@ -194,17 +184,3 @@ def _held_out_values(learning: Learning, link: RowGroup, choice: Indices, folds:
     models = learning.fit(groups, [choice] * len(groups))
     tables = np.stack(models.log_prob(data.X, data.extra))
     return np.asarray(tables[folds.of_row, np.arange(data.n_rows)].argmax(axis=1))
-
-
-def _merged(models: list[Models], order: Indices) -> Models:
-    """Put models of one label each, in chain order, into one in the order of the labels."""
-    linear = [model for model in models if isinstance(model, LinearModels)]
-    if linear:
-        parts = tuple(
-            (np.array([label]), n_classes, fitted)
-            for label, model in zip(order, linear, strict=True)
-            for _, n_classes, fitted in model.parts
-        )
-        return LinearModels(parts, len(order))
-    single = [model.models[0] for model in models if isinstance(model, EstimatorModels)]
-    return EstimatorModels(tuple(single[position] for position in np.argsort(order)))
