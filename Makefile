@@ -57,6 +57,7 @@ STUDIES := synthetic mlcrf ctbn lds_mixture cdn
 studies: $(READY) ## the tables of the papers: RESULTS.md and results.html (needs COLABEL_DATA)
 	for plan in $(STUDIES); do $(BIN)/colabel study run $$plan || exit 1; done
 	$(BIN)/colabel study report $(STUDIES) -o RESULTS.md
+	cat studies/in_sight_of_test_folds.md >> RESULTS.md
 	$(BIN)/colabel study report $(STUDIES) -o results.html
 
 $(DOCS_READY): $(READY)
