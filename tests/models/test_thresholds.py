@@ -81,15 +81,19 @@ def test_neighbouring_floats_stay_apart():
 
 
 def test_rare_labels_gain(rng):
-    X, Y = make_data(rng, n_rows=1500)
-    train, test = slice(None, 750), slice(750, None)
-    plain = BinaryRelevance(C=1.0).fit(X[train], Y[train])
-    tuned = ThresholdedClassifier(BinaryRelevance(C=1.0), random_state=0).fit(X[train], Y[train])
-    macro = [f1_score(Y[test], m.predict(X[test]), average="macro") for m in (plain, tuned)]
-    assert macro[1] > macro[0] + 0.02
-    assert tuned.thresholds_[2] < 0.4
-    np.testing.assert_allclose(tuned.predict_proba(X), plain.predict_proba(X), atol=1e-6)
-    np.testing.assert_array_equal(tuned.predict(X), tuned.predict_proba(X) > tuned.thresholds_)
+    gains = []
+    for _ in range(4):
+        X, Y = make_data(rng, n_rows=1500)
+        train, test = slice(None, 750), slice(750, None)
+        plain = BinaryRelevance(C=1.0).fit(X[train], Y[train])
+        tuned = ThresholdedClassifier(BinaryRelevance(C=1.0), random_state=0)
+        tuned.fit(X[train], Y[train])
+        macro = [f1_score(Y[test], m.predict(X[test]), average="macro") for m in (plain, tuned)]
+        gains.append(macro[1] - macro[0])
+        assert tuned.thresholds_[2] < 0.4
+        np.testing.assert_allclose(tuned.predict_proba(X), plain.predict_proba(X), atol=1e-6)
+        np.testing.assert_array_equal(tuned.predict(X), tuned.predict_proba(X) > tuned.thresholds_)
+    assert np.mean(gains) > 0.05
 
 
 def test_thresholds_come_from_held_out_rows(rng):

@@ -68,6 +68,8 @@ def problem(rng, n_classes, weighted):
     X = rng.normal(size=(N, P)) + 1.0
     loss = loss_for(n_classes)
     models = rng.normal(size=(2, loss.n_scores, P + 1))
+    if loss.n_scores > 1:  # scores of several classes are given less their mean
+        models -= models.mean(axis=1, keepdims=True)
     targets = softmax_targets(rng, X, 3, n_classes)
     targets[rng.random(targets.shape) < 0.1] = -1
     targets[:, :n_classes] = np.arange(n_classes)
