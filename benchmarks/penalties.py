@@ -38,7 +38,7 @@ def _scaled(data: Any, train: Any, test: Any) -> tuple[Any, Any]:
     return scaler.transform(data.X[train]), scaler.transform(data.X[test])
 
 
-def tolerance(sets: list[str], folder: Path) -> None:
+def tolerance(sets: list[str], folder: Path, _: int) -> None:
     """Choices of binary relevance at the default tolerance against tighter ones."""
     rows = []
     for name in sets:
@@ -55,15 +55,15 @@ def tolerance(sets: list[str], folder: Path) -> None:
     print_table([*header, "1e-5"], rows)
 
 
-def grids(sets: list[str], folder: Path) -> None:
-    """Log-losses with a narrow and a wide grid, ten folds."""
+def grids(sets: list[str], folder: Path, n_folds: int) -> None:
+    """Log-losses with a narrow and a wide grid."""
     rows = []
     for name in sets:
         data = load(name, data_home=folder)
         for kind in (BinaryRelevance, CTBN):
             losses: dict[str, list[float]] = {key: [] for key in GRIDS}
             matches: dict[str, list[float]] = {key: [] for key in GRIDS}
-            for train, test in kfold(data.X.shape[0], 10, 0):
+            for train, test in kfold(data.X.shape[0], n_folds, 0):
                 X, held = _scaled(data, train, test)
                 for key, grid in GRIDS.items():
                     model = kind(C=grid, random_state=0).fit(X, data.Y[train])
@@ -104,13 +104,13 @@ def shrunken(total: Any, log_prob: Any, codes: Any) -> Any:
     return blended.argmax(axis=0)
 
 
-def borrowing(sets: list[str], folder: Path) -> None:
-    """Log-losses of binary relevance with three ways to choose C, three folds."""
+def borrowing(sets: list[str], folder: Path, n_folds: int) -> None:
+    """Log-losses of binary relevance with three ways to choose C."""
     rows = []
     for name in sets:
         data = load(name, data_home=folder)
         losses: dict[str, list[float]] = {"own curve": [], "shrunken": [], "one C": []}
-        for train, test in kfold(data.X.shape[0], 3, 0):
+        for train, test in kfold(data.X.shape[0], n_folds, 0):
             X, held = _scaled(data, train, test)
             codes, truth = data.Y[train].astype(np.int32), data.Y[test]
             given = TrainingData(X, codes, (2,) * data.n_labels)
@@ -142,18 +142,19 @@ def borrowing(sets: list[str], folder: Path) -> None:
 def main() -> None:
     """Run one of them."""
     verbs = {
-        "tolerance": (tolerance, ["enron", "medical", "bibtex", "tmc2007_500"]),
-        "grids": (grids, ["emotions", "scene", "enron"]),
-        "borrowing": (borrowing, ["emotions", "yeast", "scene", "image", "medical", "enron"]),
+        "tolerance": (tolerance, ["enron", "medical", "bibtex", "tmc2007_500"], 0),
+        "grids": (grids, ["emotions", "scene", "enron"], 10),
+        "borrowing": (borrowing, ["emotions", "yeast", "scene", "image", "medical", "enron"], 3),
     }
     options: argparse.ArgumentParser = parser(__doc__)
     options.add_argument("verb", choices=list(verbs))
     options.add_argument("--sets", nargs="+")
+    options.add_argument("--folds", type=int, help="ten for grids, three for borrowing")
     given = options.parse_args()
     warnings.filterwarnings("ignore")
     print(machine() + "\n")
-    work, sets = verbs[given.verb]
-    work(given.sets or sets, given.data)
+    work, sets, folds = verbs[given.verb]
+    work(given.sets or sets, given.data, given.folds or folds)
 
 
 if __name__ == "__main__":
