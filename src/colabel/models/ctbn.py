@@ -107,6 +107,7 @@ class CTBN(JointClassifier):
         the penalty is, from the intercept alone to next to none, is chosen on held-out rows. So few
         rows suffice to see that one label matters for another. "separate", as published: one
         regression for each value, on the rows that have it. With `estimator` always the latter.
+        Under "shared" the tree counts an arc for its gain less one standard error.
     cv : int, float, splitter or iterable
         How rows are held out to score arcs (and to choose C): a number of folds, the fraction
         of a single hold-out set as in the paper, a scikit-learn splitter, or pairs of index
