@@ -14,6 +14,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.exponential import (
+    EXPONENT_BIAS,
+    LN2_HIGH,
+    LN2_LOW,
+    MANTISSA_BITS,
+    ORDERED,
+    exp_of_negative,
+)
 from colabel.core.hashing import FIRST_FACTOR, SECOND_FACTOR
 from colabel.joint.gibbs.random import GAMMA
 
@@ -24,15 +32,8 @@ _ONE = np.uint64(1)
 _UNIT = 2.0**-53
 _LARGE = 1e200  # a product of numbers up to 2 is turned into a logarithm before it overflows
 
-# Exponential and logarithm are written out below: unlike the library's, they are inlined and
-# vectorised together with the loops around them. Their additions rely on their order.
-_ORDERED = {"contract", "nsz"}
-_LOG2_E = 1.4426950408889634
-_LN2_HIGH = 0.6931471803691238
-_LN2_LOW = 1.9082149292705877e-10
-_ROUNDER = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to an integer
-_BIAS = np.int64(1023)
-_MANTISSA_BITS = np.int64(52)
+# The logarithm is written out below: unlike the library's, it is inlined and vectorised together
+# with the loop around it. Its additions rely on their order.
 _MANTISSA = np.int64((1 << 52) - 1)
 _BITS_OF_ONE = np.int64(1023 << 52)
 _SQRT_2 = 1.4142135623730951
@@ -69,7 +70,7 @@ def uniform_at(key: np.uint64, position: int) -> float:
     return (np.float64(z >> np.uint64(11)) + 0.5) * _UNIT
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_ORDERED)
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED)
 def thresholds(key: np.uint64, start: int, levels: Array) -> None:
     """Set levels[t] to log(u / (1 - u)) with u number `start + t` of a stream.
 
@@ -80,7 +81,7 @@ def thresholds(key: np.uint64, start: int, levels: Array) -> None:
         u = uniform_at(key, start + t)
         odds = u / (1.0 - u)
         bits = np.float64(odds).view(np.int64)
-        k = float((bits >> _MANTISSA_BITS) - _BIAS)
+        k = float((bits >> MANTISSA_BITS) - EXPONENT_BIAS)
         m = np.int64((bits & _MANTISSA) | _BITS_OF_ONE).view(np.float64)
         large = m > _SQRT_2
         m = 0.5 * m if large else m
@@ -97,31 +98,15 @@ def thresholds(key: np.uint64, start: int, levels: Array) -> None:
         p = p * q + 1.0 / 7
         p = p * q + 1.0 / 5
         p = p * q + 1.0 / 3
-        levels[t] = k * _LN2_HIGH + (2.0 * (r + r * q * p) + k * _LN2_LOW)
+        levels[t] = k * LN2_HIGH + (2.0 * (r + r * q * p) + k * LN2_LOW)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_ORDERED)
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED)
 def logistics(scores: Array, prob: Array, decay: Array) -> None:
     """Set decay = exp(-|s|) and prob = 1 / (1 + exp(-s)) for all scores."""
     for c in range(scores.size):
         x = max(-abs(scores[c]), -708.0)
-        k = (x * _LOG2_E + _ROUNDER) - _ROUNDER
-        r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-        p = 1.0 / 479001600
-        p = p * r + 1.0 / 39916800
-        p = p * r + 1.0 / 3628800
-        p = p * r + 1.0 / 362880
-        p = p * r + 1.0 / 40320
-        p = p * r + 1.0 / 5040
-        p = p * r + 1.0 / 720
-        p = p * r + 1.0 / 120
-        p = p * r + 1.0 / 24
-        p = p * r + 1.0 / 6
-        p = p * r + 0.5
-        p = p * r + 1.0
-        p = p * r + 1.0
-        power = np.int64((np.int64(k) + _BIAS) << _MANTISSA_BITS)
-        e = p * np.int64(power).view(np.float64)
+        e = exp_of_negative(x)
         decay[c] = e
         prob[c] = (1.0 if scores[c] > 0.0 else e) / (1.0 + e)
 

@@ -12,57 +12,24 @@ from numba import njit
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Indices, Targets
+from colabel.core.exponential import ORDERED, exp_of_negative
 
 # Reassociation lets sums and products be vectorised; infinities keep their meaning.
 _SUMS = {"reassoc", "contract", "nsz", "arcp"}
 # Largest values are vectorised where there is no NaN.
 _MAXIMA = {"nnan", "nsz", "contract"}
-# The exponential below relies on the order of its additions.
-_ORDERED = {"contract", "nsz"}
 
 # A product of this many factors in [1, 2] cannot overflow: one logarithm serves them all.
 _FACTORS = 512
 
-_LOG2_E = 1.4426950408889634
-_LN2_HIGH = 0.6931471803691238
-_LN2_LOW = 1.9082149292705877e-10
-_ROUNDER = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to an integer
-_EXPONENT_BIAS = np.int64(1023)
-_MANTISSA_BITS = np.int64(52)
 
-
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_ORDERED, inline="always")
-def _exp(x: float) -> float:
-    """exp(x) for -708 <= x <= 0: 2^k times a Taylor polynomial of the remainder.
-
-    To about one unit in the last place. Unlike the library's, it is inlined and vectorised.
-    """
-    k = (x * _LOG2_E + _ROUNDER) - _ROUNDER
-    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-    p = 1.0 / 479001600
-    p = p * r + 1.0 / 39916800
-    p = p * r + 1.0 / 3628800
-    p = p * r + 1.0 / 362880
-    p = p * r + 1.0 / 40320
-    p = p * r + 1.0 / 5040
-    p = p * r + 1.0 / 720
-    p = p * r + 1.0 / 120
-    p = p * r + 1.0 / 24
-    p = p * r + 1.0 / 6
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
-    power = np.int64((np.int64(k) + _EXPONENT_BIAS) << _MANTISSA_BITS)
-    return p * np.int64(power).view(np.float64)
-
-
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_ORDERED)
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED)
 def _move_and_decay(scores: Array, change: Array, step: float, decay: Array) -> None:
     """Set scores += step * change and decay = exp(-|scores|)."""
     for i in range(scores.size):
         score = scores[i] + step * change[i]
         scores[i] = score
-        decay[i] = _exp(max(-abs(score), -708.0))
+        decay[i] = exp_of_negative(max(-abs(score), -708.0))
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
@@ -168,10 +135,10 @@ def logistic_along(residual: Array, change: Array, inverse_weight: Array) -> tup
     return total, largest
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_ORDERED)
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED)
 def _exponentials(values: Array) -> None:
     for i in range(values.size):
-        values[i] = _exp(max(values[i], -708.0))
+        values[i] = exp_of_negative(max(values[i], -708.0))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
