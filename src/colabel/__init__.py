@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from colabel.joint import LDSPosterior as LDSPosterior
     from colabel.joint import Mixture as Mixture
     from colabel.joint import PairwiseField as PairwiseField
+    from colabel.joint import Reweighted as Reweighted
     from colabel.joint import TopK as TopK
     from colabel.joint import Tree as Tree
     from colabel.joint import VectorList as VectorList
@@ -51,6 +52,7 @@ __all__ = [
                 "LDSPosterior",
                 "Mixture",
                 "PairwiseField",
+                "Reweighted",
                 "TopK",
                 "Tree",
                 "VectorList",

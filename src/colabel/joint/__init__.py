@@ -15,6 +15,7 @@ from colabel.joint.gibbs import (
 )
 from colabel.joint.lds import LDSPosterior
 from colabel.joint.mixture import Mixture
+from colabel.joint.reweighted import Reweighted
 from colabel.joint.tree import Independent, Tree
 from colabel.joint.vectors import VectorList
 
@@ -30,6 +31,7 @@ __all__ = [
     "LinearConditionals",
     "Mixture",
     "PairwiseField",
+    "Reweighted",
     "TopK",
     "Tree",
     "VectorList",

@@ -264,6 +264,8 @@ class VectorList(Joint):
 
     def _log_prob_of_vectors(self, rows: Indices, codes: Codes) -> Array:
         """Log-probabilities (m,) of complete vectors (m, d), each in its own row."""
+        if not len(self.indices):
+            return np.full(len(rows), -np.inf)
         sorted_vectors, order = self._sorted_vectors
         wanted = as_bytes(codes)
         place = np.minimum(np.searchsorted(sorted_vectors, wanted), len(order) - 1)
@@ -354,6 +356,13 @@ class VectorList(Joint):
         entries, indptr = lists.entries_of_rows(chosen, self.indptr)
         weights = self.log_weights[entries] + np.repeat(self.log_total[chosen], np.diff(indptr))
         return self._with(indptr, self.indices[entries], weights)
+
+    def reweighted(self, log_weights: Array) -> VectorList:
+        """Return the same lists with other weights (N,), an entry each.
+
+        For library code: nothing is checked, and an entry of weight zero leaves the list.
+        """
+        return self._with(self.indptr, self.indices, log_weights)
 
     def _with(self, indptr: Indices, indices: Codes, log_weights: Array) -> VectorList:
         joint = VectorList.__new__(VectorList)

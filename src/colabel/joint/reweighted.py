@@ -1,0 +1,282 @@
+"""Reweighted: a joint in which some listed label vectors have probabilities of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.joint._codes import as_bytes
+from colabel.joint.base import Joint
+from colabel.joint.chain.prefixes import Prefixes, best_distinct
+from colabel.joint.exactness import APPROXIMATE, Exactness
+from colabel.joint.sizes import SizeMarginals
+from colabel.joint.user_terms import impossible_evidence
+from colabel.joint.vectors import VectorList
+from colabel.labels import MISSING
+
+__all__ = ["Reweighted"]
+
+_ROUNDS = 64  # of draws that look for vectors which are not listed
+
+
+class Reweighted(Joint):
+    r"""A joint P_0 in which the vectors of a list L have new weights; the others keep theirs.
+
+    .. math::
+        P(y \mid x) = \frac{1}{Z(x)} \cdot
+        \begin{cases} w_y(x) & y \in L(x) \\ P_0(y \mid x) & \text{else} \end{cases}
+        \qquad Z = \sum_{y \in L} w_y + 1 - \sum_{y \in L} P_0(y \mid x)
+
+    So what is known better about the few probable vectors, such as a calibration or the opinion of
+    several models, can be said about them, while every other vector keeps an honest probability.
+    Sums are those of three joints, ``list + P_0 - P_0 on the list``: exact where those of P_0 are.
+
+    Parameters
+    ----------
+    base : Joint
+        P_0, for n rows.
+    listed : VectorList
+        The list of each row with its weights: `log_weights` and `log_total` together, as given.
+    most_unlisted : array-like of shape (n,), optional
+        Log-probability under P_0 that no vector outside the list exceeds. Where it is below the
+        best of the list, nobody has to search P_0 for the mode.
+
+    Attributes
+    ----------
+    base : Joint
+    listed : VectorList
+    log_scale : (n,) array
+        Factor of P_0 outside the list; zero before evidence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel.joint import Independent, Reweighted, VectorList
+    >>> from colabel.labels import LabelSpace
+    >>> space = LabelSpace(("a", "b"), (np.array([0, 1]), np.array([0, 1])), "matrix")
+    >>> base = Independent(space, [np.log([[0.5, 0.5]]), np.log([[0.5, 0.5]])])
+    >>> listed = VectorList(space, [[0, 0], [1, 1]], np.log([[0.4, 0.1]]))
+    >>> joint = Reweighted(base, listed)
+    >>> joint.mode(), np.exp(joint.log_prob([[0, 1]]))
+    (array([[0, 0]]), array([0.25]))
+    >>> joint.given({"a": 1}).marginals().round(3)
+    array([[1.   , 0.286]])
+    """
+
+    def __init__(
+        self, base: Joint, listed: VectorList, most_unlisted: ArrayLike | None = None
+    ) -> None:
+        if base.n_rows != listed.n_rows or base.space.cardinalities != listed.space.cardinalities:
+            raise ValueError(
+                f"base has {base.n_rows} rows of {base.space.n_labels} labels, but the list has "
+                f"{listed.n_rows} rows of {listed.space.n_labels}: both must describe the same."
+            )
+        bound = np.zeros(base.n_rows) if most_unlisted is None else np.asarray(most_unlisted)
+        if bound.shape != (base.n_rows,):
+            raise ValueError(
+                f"most_unlisted has shape {bound.shape}, but there are {base.n_rows} rows: give "
+                "one log-probability per row."
+            )
+        self._set(base, listed, _covered(base, listed), np.zeros(base.n_rows), bound)
+
+    def _set(
+        self, base: Joint, listed: VectorList, covered: VectorList, scale: Array, bound: Array
+    ) -> None:
+        super().__init__(base.space, base.n_rows)
+        self.base, self.listed, self.log_scale = base, listed, scale
+        self._covered, self._bound = covered, bound
+        # weights of the three parts, up to the common 1 / Z
+        outside = np.maximum(-np.expm1(np.minimum(covered.log_total, 0.0)), 0.0)
+        with np.errstate(divide="ignore"):
+            self._log_norm = np.logaddexp(listed.log_total, scale + np.log(outside))
+        self.exact = base.exact
+        self.how = f"A list of label vectors with weights of their own; all others: {base.how}"
+
+    def _with(
+        self, base: Joint, listed: VectorList, covered: VectorList, scale: Array, bound: Array
+    ) -> Reweighted:
+        joint = Reweighted.__new__(Reweighted)
+        joint._set(base, listed, covered, scale, bound)
+        return joint
+
+    # Sums
+
+    def _parts(self) -> tuple[tuple[Joint, Array], ...]:
+        """The joints of which this one is the weighted sum, with their factors (n,)."""
+        of_base = np.exp(self.log_scale - self._log_norm)
+        return (
+            (self.base, of_base),
+            (self.listed, np.exp(self.listed.log_total - self._log_norm)),
+            (self._covered, -of_base * np.exp(self._covered.log_total)),
+        )
+
+    def _summed(self, tables: Sequence[Sequence[Array]]) -> list[Array]:
+        """Sum tables[part][i] (n, ...) by the factors of the parts."""
+        factors = [factor for _, factor in self._parts()]
+        found = []
+        for of_label in zip(*tables, strict=True):
+            scaled = (
+                table * factor.reshape(-1, *[1] * (table.ndim - 1))
+                for table, factor in zip(of_label, factors, strict=True)
+            )
+            # differences of nearly equal sums may be below zero by rounding
+            found.append(np.maximum(np.asarray(sum(scaled)), 0.0))
+        return found
+
+    def marginal_tables(self) -> list[Array]:
+        """Return P(y_i) for each label as an array (n, K_i)."""
+        tables = self._summed([part.marginal_tables() for part, _ in self._parts()])
+        return [table / table.sum(axis=1, keepdims=True) for table in tables]
+
+    def pair_table(self, i: int, j: int) -> Array:
+        """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
+        (table,) = self._summed([[part.pair_table(i, j)] for part, _ in self._parts()])
+        normed: Array = table / table.sum(axis=(1, 2), keepdims=True)
+        return normed
+
+    def _size_marginals(self) -> SizeMarginals:
+        sizes = self._summed([part._size_marginals() for part, _ in self._parts()])
+        return SizeMarginals(sizes[0], sizes[1])
+
+    def entropy(self) -> Array:
+        """Return the entropy of each row's distribution in nats, shape (n,)."""
+        log_of_base = np.where(self.log_scale > -np.inf, self.log_scale - self._log_norm, -np.inf)
+        # -sum p log p over the list, and over the rest, where log p = log P_0 + a constant
+        of_list = _weighted_entropy(self.listed, self._log_norm)
+        total = np.exp(self._covered.log_total)
+        outside = self.base.entropy() - _weighted_entropy(self._covered)
+        left = np.exp(log_of_base) * (outside - _times(1.0 - total, log_of_base))
+        return np.maximum(of_list + left, 0.0)
+
+    def log_prob_codes(self, codes: Codes) -> Array:
+        """Return the log-probability (n,) of the observed entries of codes (n, d)."""
+        on_list = self.listed.log_prob_codes(codes) + self.listed.log_total
+        outside = self.base.log_prob_codes(codes)
+        complete = (codes != MISSING).all(axis=1)
+        # of some labels only, P_0 has the listed vectors among those it sums
+        taken = self._covered.log_prob_codes(codes) + self._covered.log_total
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(taken > -np.inf, np.exp(taken - outside), 0.0)
+            left = np.log1p(-np.minimum(share, 1.0))
+        known = complete & (on_list > -np.inf)
+        rest = np.where(known, -np.inf, np.where(complete, outside, outside + left))
+        return np.minimum(np.logaddexp(on_list, rest + self.log_scale) - self._log_norm, 0.0)
+
+    # Vectors
+
+    def mode_codes(self) -> Codes:
+        """Return the codes (n, d) of the most probable vectors."""
+        return self.top_k_codes(1)[0][:, 0]
+
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
+        """Return codes (n, k, d) and log-probabilities (n, k), best first."""
+        k = self._at_most_all(k)
+        codes, log_prob = self.listed.top_k_codes(k)
+        log_prob += (self.listed.log_total - self._log_norm)[:, None]
+        factor = self.log_scale - self._log_norm
+        open_rows = np.flatnonzero(log_prob[:, -1] < self._bound + factor)
+        length = k
+        while open_rows.size:
+            some = self.base.rows(open_rows)
+            found, of_base = some.top_k_codes(length)
+            whole = found.shape[1] == self._at_most_all(length + 1)
+            codes[open_rows], log_prob[open_rows] = self._merged(
+                open_rows, codes[open_rows], log_prob[open_rows], found
+            )
+            # what has not been named yet is at most as probable as the last one named
+            ended = of_base[:, -1] + factor[open_rows] <= log_prob[open_rows, -1]
+            open_rows = open_rows[~(ended | whole)]
+            length *= 4
+        return codes, log_prob
+
+    def _merged(
+        self, rows: Indices, codes: Codes, log_prob: Array, more: Codes
+    ) -> tuple[Codes, Array]:
+        """Of vectors (m, k, d) and `more` (m, l, d) of some rows the best k, with probabilities."""
+        m, k, d = codes.shape
+        place = np.repeat(np.arange(m), more.shape[1])
+        flat = more.reshape(-1, d)
+        values = self.rows(rows[place]).log_prob_codes(flat)
+        # those of P_0 first: where a list is short, impossible vectors fill its places
+        place = np.concatenate([place, np.repeat(np.arange(m), k)])
+        flat = np.concatenate([flat, codes.reshape(-1, d)])
+        values = np.concatenate([values, log_prob.ravel()])
+        keyed = as_bytes(np.column_stack([place, flat]).astype(np.int32))
+        first = np.sort(np.unique(keyed, return_index=True)[1])
+        best, of_best, _ = best_distinct(Prefixes(place[first], flat[first], values[first]), m, k)
+        return best, of_best
+
+    def sample_codes(self, size: int, rng: Generator) -> Codes:
+        """Return draws (size, n, d): from the list, or of P_0 what the list has not."""
+        filled = np.flatnonzero(np.diff(self.listed.indptr))  # evidence may leave a list empty
+        codes = np.zeros((size, self.n_rows, self.space.n_labels), dtype=np.int32)
+        codes[:, filled] = self.listed.rows(filled).sample_codes(size, rng)
+        share = np.exp(self.listed.log_total - self._log_norm)
+        wanted = rng.random((size, self.n_rows)) >= share
+        for _ in range(_ROUNDS):
+            rows = np.flatnonzero(wanted.any(axis=0))
+            if not rows.size:
+                break
+            drawn = self.base.rows(rows).sample_codes(size, rng)
+            place = np.repeat(rows[None], size, axis=0).ravel()
+            listed = self.listed.rows(place).log_prob_codes(drawn.reshape(-1, drawn.shape[2]))
+            taken = wanted[:, rows] & np.isneginf(listed).reshape(size, -1)
+            at, column = np.nonzero(taken)
+            codes[at, rows[column]] = drawn[at, column]
+            wanted[at, rows[column]] = False
+        return codes
+
+    # Parts
+
+    def given_codes(self, evidence: Codes) -> Reweighted:
+        """Return the joint given the known entries of evidence (n, d)."""
+        of_base = self.base.log_prob_codes(evidence)
+        possible = of_base > -np.inf
+        listed = self.listed.agreeing(evidence)
+        impossible = np.flatnonzero(~possible & np.isneginf(listed.log_total))
+        if impossible.size:
+            raise impossible_evidence(self.space, evidence, impossible)
+        # a base that excludes a row's evidence has no share there: spare it the evidence
+        spared = np.where(possible[:, None], evidence, MISSING).astype(np.int32)
+        base = self.base.given_codes(spared)
+        covered = _covered(base, listed)
+        joint = self._with(base, listed, covered, self.log_scale + of_base, np.zeros(self.n_rows))
+        if "sums" not in self.base.exact:
+            joint.exact = APPROXIMATE
+        return joint
+
+    def rows(self, index: Rows) -> Reweighted:
+        """Return the joint of some of the rows."""
+        joint = self._with(
+            self.base.rows(index),
+            self.listed.rows(index),
+            self._covered.rows(index),
+            self.log_scale[index],
+            self._bound[index],
+        )
+        joint.exact = Exactness(joint.exact & self.exact)
+        return joint
+
+
+def _times(factor: Array, log: Array) -> Array:
+    """The product, where 0 log 0 = 0."""
+    found: Array = np.where(factor > 0, factor * np.where(factor > 0, log, 0.0), 0.0)
+    return found
+
+
+def _weighted_entropy(part: VectorList, log_norm: Array | float = 0.0) -> Array:
+    """-sum_y p log p of the weights p of a list, divided by their norm."""
+    log_total = part.log_total - log_norm
+    total = np.exp(log_total)
+    return total * part.entropy() - _times(total, log_total)
+
+
+def _covered(base: Joint, listed: VectorList) -> VectorList:
+    """The vectors of the list with their probabilities under `base`."""
+    row = np.repeat(np.arange(listed.n_rows), np.diff(listed.indptr))
+    values = base.rows(row).log_prob_codes(listed.vectors[listed.indices])
+    return listed.reweighted(values)

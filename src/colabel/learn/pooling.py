@@ -1,0 +1,77 @@
+"""Log-linear pools: several opinions about a few listed vectors, joined by learned exponents."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import minimize
+
+from colabel.core.arrays import Array, Indices
+
+_LARGEST = 8.0  # of a coefficient: a list is not sharpened without end
+
+
+def list_log_sums(values: Array, indptr: Indices) -> Array:
+    """Log of the sum of exponentials (n,) of the entries of each list; no list is empty."""
+    largest = np.maximum.reduceat(values, indptr[:-1])
+    total = np.add.reduceat(np.exp(values - np.repeat(largest, np.diff(indptr))), indptr[:-1])
+    found: Array = np.log(total) + largest
+    return found
+
+
+def pool_coefficients(
+    features: Array,
+    indptr: Indices,
+    truth: Indices,
+    prior: Array,
+    sample_weight: Array | None = None,
+    *,
+    penalty: float = 1.0,
+) -> Array:
+    r"""Exponents a (F,) of a log-linear pool, by penalised conditional likelihood.
+
+    .. math::
+        Q(y \mid x) \propto e^{a^\top f(x, y)}, \quad y \in L(x) \qquad
+        \max_a \sum_r s_r \log Q(y_r \mid x_r) - \tfrac{\lambda}{2} \lVert a - a_0 \rVert^2
+
+    With the members' log-probabilities as features this is the logarithmic opinion pool
+    ``prod_m P_m(y | x)^{a_m}``, normalised over the list: a concave problem of a few numbers.
+
+    Parameters
+    ----------
+    features : (N, F)
+        Of the listed vectors, lists end to end.
+    indptr : (n + 1,)
+        List r has the entries ``indptr[r]`` to ``indptr[r + 1]``, at least one.
+    truth : (n,)
+        Entry of the true vector of each list.
+    prior : (F,)
+        The coefficients a_0 that little evidence leaves.
+    sample_weight : (n,), optional
+    penalty : float
+        The weight of a row's evidence that the prior is worth.
+
+    Returns
+    -------
+    coef : (F,)
+    """
+    weight = np.ones(len(truth)) if sample_weight is None else sample_weight
+    lengths = np.diff(indptr)
+    entry_weight = np.repeat(weight, lengths)
+    of_truth = weight @ features[truth]
+
+    def negative(coef: Array) -> tuple[float, Array]:
+        scores = features @ coef
+        log_sums = list_log_sums(scores, indptr)
+        prob = np.exp(scores - np.repeat(log_sums, lengths))
+        gradient = of_truth - (prob * entry_weight) @ features
+        value = weight @ (scores[truth] - log_sums)
+        apart = coef - prior
+        return (
+            float(0.5 * penalty * apart @ apart - value),
+            penalty * apart - gradient,
+        )
+
+    bounds = [(-_LARGEST, _LARGEST)] * features.shape[1]
+    found = minimize(negative, prior, jac=True, method="L-BFGS-B", bounds=bounds)
+    coef: Array = found.x
+    return coef
