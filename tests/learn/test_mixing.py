@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from colabel.learn.mixing import mixture_weights
-from colabel.learn.pooling import list_log_sums, pool_coefficients
+from colabel.learn.pool.coefficients import list_log_sums, pool_coefficients
 
 
 @pytest.mark.parametrize("seed", range(4))

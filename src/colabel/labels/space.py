@@ -35,7 +35,7 @@ from colabel.labels.inputs import (
     sets_of,
 )
 
-__all__ = ["MISSING", "Codes", "Kind", "LabelSpace"]
+__all__ = ["MISSING", "Codes", "EncodedLabels", "Kind", "LabelSpace"]
 
 
 def _check_space(fields: Fields, dims: Dims) -> None:
@@ -231,6 +231,10 @@ class LabelSpace:
         array([[ 1,  1],
                [-1,  0]], dtype=int32)
         """
+        if isinstance(Y, EncodedLabels):
+            if Y.space is not self:
+                raise ValueError("Y was encoded by another label space: give the labels themselves.")
+            return Y.codes
         given = read(Y, strings_are_labels=self.kind == "sets")
         if isinstance(given, Columns):
             return self._encode_columns(given)
@@ -380,6 +384,38 @@ class LabelSpace:
         return values[:, 0] if self.kind == "vector" else values
 
 
+@dataclass(frozen=True, eq=False)
+class EncodedLabels:
+    """Labels that have been encoded already, as any `y` may be given.
+
+    A model or transformer that is fitted to some rows of a problem so knows all the values that
+    the labels can have, also those that its own rows lack: probabilities of models that were
+    fitted to different rows are then about the same label vectors.
+
+    Attributes
+    ----------
+    space : LabelSpace
+    codes : (n, d) array of int32
+    """
+
+    space: LabelSpace
+    codes: Codes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and labels."""
+        return self.codes.shape
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: Any) -> EncodedLabels:
+        return EncodedLabels(self.space, self.codes[rows])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.codes, dtype=dtype)
+
+
 def infer_space(
     Y: Any,
     names: Sequence[str] | None = None,
@@ -393,6 +429,8 @@ def infer_space(
     0/1 labels), and sets that are all empty make a space without variables. With
     ``strings_are_labels``, equally long lists of strings are label sets, not a table.
     """
+    if isinstance(Y, EncodedLabels):
+        return Y.space, Y.codes
     fields, codes = infer_fields(
         Y, names, allow_unobserved=allow_unobserved, strings_are_labels=strings_are_labels
     )

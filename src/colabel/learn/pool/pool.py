@@ -1,0 +1,168 @@
+"""Pool: several joints as one, a mixture whose probable vectors are weighed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from colabel.core.arrays import Array
+from colabel.core.numeric import log_sum_exp
+from colabel.core.schema import Dims, Fields, Numbers, OrNone, Real, Whole, refuse_unless, stored
+from colabel.joint import Joint, Mixture, Reweighted, VectorList
+from colabel.learn.mixing import mixture_weights
+from colabel.learn.pool.coefficients import list_log_sums, pool_coefficients
+from colabel.learn.pool.opinions import HeldOutOpinions, Opinions, opinions
+from colabel.learn.pool.prior import LabelPrior
+
+_WIDEST = 3.0  # the odds of all that is not listed change by e^3 at most
+
+
+def _check_pool(fields: Fields, dims: Dims) -> None:
+    total = float(fields["weights"].sum())
+    refuse_unless(abs(total - 1.0) < 1e-6, "the weights of the members do not sum to one")
+
+
+@stored(
+    "pool",
+    check=_check_pool,
+    weights=Numbers("m", 0.0, 1.0),
+    coef=OrNone(Numbers("m+1", -100.0, 100.0)),
+    log_outside=Real(),
+    n_listed=Whole(1, 1 << 16),
+)
+@dataclass(frozen=True, eq=False)
+class Pool:
+    r"""How M joints of the same rows become one.
+
+    Their mixture ``P_0 = sum_m w_m P_m`` says what is possible at all. Of each row the vectors
+    that some joint finds probable are listed, and share the probability of the list anew, by a
+    logarithmic opinion pool:
+
+    .. math::
+        Q(y \mid x) \propto e^{b \cdot 1[y \text{ is new}]} \prod_m P_m(y \mid x)^{a_m},
+        \quad y \in L(x)
+
+    A mixture is right when one of the members is, without saying which; a pool is right when each
+    knows something that the others do not. The exponents also temper what is too sure of itself,
+    and b is what a label vector pays for never having occurred.
+
+    Attributes
+    ----------
+    weights : (M,)
+        Of the mixture.
+    coef : (M + 1,) or None
+        Exponents a, then b; None where the mixture was no worse on rows held out.
+    log_outside : float
+        Logarithm of the factor by which the odds of all that is not listed change.
+    n_listed : int
+        How many vectors each joint lists.
+    """
+
+    weights: Array
+    coef: Array | None
+    log_outside: float
+    n_listed: int
+
+    def joint(self, joints: Sequence[Joint], prior: LabelPrior) -> Joint:
+        """Return P(y | x) from those of the members."""
+        used = np.flatnonzero(self.weights)
+        base = Mixture([joints[m] for m in used], self.weights[used])
+        if self.coef is None:
+            return base
+        said = opinions(joints, self.n_listed)
+        log_weights = self._list_weights(said, said.features(prior.is_new(said.codes)))
+        entries = np.arange(len(said.codes))
+        listed = VectorList.of_lists(
+            base.space, said.codes, said.indptr, entries, log_weights
+        )
+        return Reweighted(base, listed, said.most_left(self.weights))
+
+    def _list_weights(self, said: Opinions, features: Array) -> Array:
+        """Log-weights (N,) of the entries: together the mixture's mass of the list."""
+        assert self.coef is not None
+        scores = features @ self.coef
+        with np.errstate(divide="ignore"):
+            total = np.log(said.listed_mass(self.weights)) - self.log_outside
+        weights: Array = scores + (total - list_log_sums(scores, said.indptr))[said.row]
+        return weights
+
+    def log_prob(self, held: HeldOutOpinions) -> Array:
+        """Log-probability (n,) of what was true."""
+        mixed = _mixed_truth(held, self.weights)
+        if self.coef is None:
+            return mixed
+        said = held.opinions
+        of_list = self._list_weights(said, said.features(held.new))
+        mass = said.listed_mass(self.weights)
+        norm = np.log(mass * np.exp(-self.log_outside) + (1.0 - mass))
+        listed = held.entry >= 0
+        found: Array = np.where(listed, of_list[held.entry], mixed) - np.where(held.known, norm, 0)
+        return found
+
+
+def learn_pool(held: HeldOutOpinions, fold: Array, n_listed: int) -> Pool:
+    """Learn how to join the members from what they said about rows they had not seen.
+
+    The weights are those of the most likely mixture. Whether to pool is asked once more of rows
+    that have not been seen: the exponents are learned from all folds but one and judged on it.
+
+    Parameters
+    ----------
+    held : HeldOutOpinions
+        Of n rows.
+    fold : (n,)
+        The fold in which each row was held out.
+    n_listed : int
+        How many vectors each joint lists.
+    """
+    plain = Pool(mixture_weights(held.truth, held.weight), None, 0.0, n_listed)
+    gain = np.zeros(len(fold))
+    folds = np.unique(fold)
+    for f in folds if len(folds) > 1 else []:
+        pooled = _pooled(held, plain, fold != f)
+        mine = (fold == f) & held.known
+        gain[mine] = (pooled.log_prob(held) - plain.log_prob(held))[mine]
+    if not float(held.weight @ gain) > 0:
+        return plain
+    return _pooled(held, plain, np.ones(len(fold), dtype=bool))
+
+
+def _pooled(held: HeldOutOpinions, plain: Pool, rows: Array) -> Pool:
+    """Learn the exponents of the pool from some of the rows."""
+    said = held.opinions
+    use = np.flatnonzero(rows & (held.entry >= 0) & (held.weight > 0))
+    prior = np.append(plain.weights, 0.0)
+    if not use.size:
+        return plain
+    entries = np.concatenate([np.arange(said.indptr[r], said.indptr[r + 1]) for r in use])
+    lengths = np.diff(said.indptr)[use]
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    truth = indptr[:-1] + held.entry[use] - said.indptr[use]
+    features = said.features(held.new)[entries]
+    coef = pool_coefficients(features, indptr, truth, prior, held.weight[use])
+    counted = rows & held.known
+    mass = said.listed_mass(plain.weights)[counted]
+    outside = _log_outside(mass, held.entry[counted] >= 0, held.weight[counted])
+    return Pool(plain.weights, coef, outside, plain.n_listed)
+
+
+def _log_outside(mass: Array, listed: Array, weight: Array) -> float:
+    """The factor e^b by which the odds of what is not listed should change, as b.
+
+    Maximises the likelihood of whether the truth was listed, less ``b^2 / 2``.
+    """
+
+    def negative(b: float) -> float:
+        norm = np.log(mass + np.exp(b) * (1.0 - mass))
+        value = np.where(listed, 0.0, b) - norm
+        return float(0.5 * b * b - weight @ value)
+
+    return float(minimize_scalar(negative, bounds=(-_WIDEST, _WIDEST), method="bounded").x)
+
+
+def _mixed_truth(held: HeldOutOpinions, weights: Array) -> Array:
+    used = weights > 0
+    return log_sum_exp(held.truth[:, used] + np.log(weights[used]))

@@ -1,0 +1,106 @@
+"""How often label vectors occur, whatever the features: what is left when nothing is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from colabel.core.arrays import Array, Codes, Flags
+from colabel.core.schema import (
+    Dims,
+    Distributions,
+    Fields,
+    Many,
+    Numbers,
+    Positions,
+    bind,
+    refuse_unless,
+    stored,
+)
+from colabel.joint import Independent, Joint, Mixture, VectorList
+from colabel.labels import MISSING, LabelSpace
+from colabel.learn.conditional import TrainingData
+from colabel.learn.mixing import mixture_weights
+
+
+def _check_prior(fields: Fields, dims: Dims) -> None:
+    sizes = tuple(len(table) for table in fields["frequencies"])
+    bind(dims, "d", len(sizes), "frequencies")
+    bind(dims, "sizes", sizes, "frequencies")
+    refuse_unless((fields["vectors"] < np.array(sizes)).all(), "a label vector is out of range")
+    refuse_unless(bool((fields["counts"] > 0).all()), "a listed label vector never occurred")
+    total = float(fields["weights"].sum())
+    refuse_unless(abs(total - 1.0) < 1e-6, "the weights of the prior do not sum to one")
+
+
+@stored(
+    "label-prior",
+    check=_check_prior,
+    vectors=Positions("v d", below=1 << 31),
+    counts=Numbers("v", 0.0),
+    frequencies=Many(Distributions("_")),
+    weights=Numbers("2", 0.0, 1.0),
+)
+@dataclass(frozen=True, eq=False)
+class LabelPrior:
+    """The label vectors of the training rows by their frequency, mixed with independent labels.
+
+    The weights of the two maximise the likelihood of each row under the counts of the others, so
+    that what has not been seen has the probability that new vectors really have.
+
+    Attributes
+    ----------
+    vectors : (V, d)
+        The complete label vectors of the training rows, in ascending order.
+    counts : (V,)
+        Total weight of the rows that have each.
+    frequencies : d arrays (K_i,)
+        Smoothed frequencies of each label's values.
+    weights : (2,)
+        Of the vectors and of the independent labels.
+    """
+
+    vectors: Codes
+    counts: Array
+    frequencies: tuple[Array, ...]
+    weights: Array
+
+    @classmethod
+    def of(cls, data: TrainingData) -> LabelPrior:
+        """Count the label vectors."""
+        whole = (data.codes != MISSING).all(axis=1) & (data.row_weights > 0)
+        weight = data.row_weights[whole]
+        vectors, inverse = np.unique(data.codes[whole], axis=0, return_inverse=True)
+        inverse = inverse.ravel()
+        counts = np.bincount(inverse, weight, minlength=len(vectors))
+        frequencies = tuple(data.class_frequencies(i) for i in range(data.n_labels))
+        others = max(float(weight.sum()) - 1.0, 1.0)
+        with np.errstate(divide="ignore"):
+            among_others = np.log(np.maximum(counts[inverse] - 1.0, 0.0) / others)
+        alone = sum(
+            (np.log(table)[data.codes[whole, i]] for i, table in enumerate(frequencies)),
+            start=np.zeros(len(weight)),
+        )
+        weights = mixture_weights(np.stack([among_others, alone], axis=1), weight)
+        # never all the weight on what was seen: the next row may be new
+        weights = np.maximum(weights, 1.0 / (float(weight.sum()) + 2.0))
+        if not len(vectors):
+            weights = np.array([0.0, 1.0])
+        return cls(vectors, counts, frequencies, weights / weights.sum())
+
+    def joint(self, space: LabelSpace, n_rows: int) -> Joint:
+        """The same distribution for each of some rows."""
+        alone = Independent(
+            space, [np.tile(np.log(table), (n_rows, 1)) for table in self.frequencies]
+        )
+        if not len(self.vectors):
+            return alone
+        listed = np.broadcast_to(np.log(self.counts), (n_rows, len(self.counts)))
+        return Mixture([VectorList(space, self.vectors, listed), alone], self.weights)
+
+    def is_new(self, codes: Codes) -> Flags:
+        """Whether each vector (m, d) is none of those that were seen."""
+        known = {row.tobytes() for row in np.ascontiguousarray(self.vectors, dtype=np.int32)}
+        rows = np.ascontiguousarray(codes, dtype=np.int32)
+        return np.array([row.tobytes() not in known for row in rows], dtype=bool)

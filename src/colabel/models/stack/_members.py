@@ -1,0 +1,89 @@
+"""The members of a stack: those it has by default, and how one is fitted and asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from colabel.core.arrays import is_sparse
+from colabel.labels import MISSING
+from colabel.learn.conditional import TrainingData
+from colabel.models.chain import ProbabilisticClassifierChain
+from colabel.models.ctbn import CTBN
+from colabel.models.field import CollectiveCRF, PairwiseCRF
+from colabel.models.forest import JointForest
+from colabel.preprocess import ForestFeatures, KernelFeatures
+
+Members = list[tuple[str, BaseEstimator]]
+
+_ENUMERATED = 2.0**10  # label vectors up to which random fields add them up
+_FEW_LABELS = 2.0**15  # up to which they are still quick
+_WIDEST_KERNEL = 2000  # columns of X up to which distances say something
+
+
+def default_members(data: TrainingData) -> Members:
+    """Return the members that suit some data: what x is like, and how many label vectors.
+
+    Straight lines, a forest's log-odds and kernels each under a joint that is cheap for so many
+    labels, and a forest of label vectors.
+    """
+    seeded = {"random_state": 0}
+    missing = bool((data.codes == MISSING).any())
+    vectors = math.prod(map(float, data.cardinalities))
+
+    def chain() -> BaseEstimator:
+        return CTBN(**seeded) if missing else ProbabilisticClassifierChain(**seeded)
+
+    def field() -> BaseEstimator:
+        return PairwiseCRF(**seeded) if vectors <= _ENUMERATED else CollectiveCRF(**seeded)
+
+    def behind(features: BaseEstimator, model: BaseEstimator) -> BaseEstimator:
+        return make_pipeline(features, model)
+
+    found: Members = [("forest", JointForest(**seeded)), ("linear", chain())]
+    found.append(("forest features", behind(ForestFeatures(**seeded), chain())))
+    kernels = data.X.shape[1] <= _WIDEST_KERNEL and not is_sparse(data.X)
+    if kernels:
+        found.append(("kernel features", behind(KernelFeatures(random_state=0), chain())))
+    fields = vectors <= _FEW_LABELS and not missing
+    if fields:
+        found.append(("linear field", field()))
+        found.append(("forest features, field", behind(ForestFeatures(**seeded), field())))
+        if kernels:
+            features = KernelFeatures(random_state=0)
+            found.append(("kernel features, field", behind(features, field())))
+    elif not missing:
+        found.append(("linear tree", CTBN(**seeded)))
+    return found
+
+
+def checked_members(members: Any) -> Members:
+    """Return members as pairs of a name and an estimator, or say what is wrong with them."""
+    if not isinstance(members, Sequence) or isinstance(members, str) or not members:
+        raise ValueError(
+            f"members={members!r} must be 'auto' or a list of models, or of pairs (name, model)."
+        )
+    found: Members = []
+    for position, member in enumerate(members):
+        pair = member if isinstance(member, tuple) and len(member) == 2 else (None, member)
+        name, model = pair
+        if not hasattr(model, "fit"):
+            raise ValueError(
+                f"Member {position} is {model!r}: give a model of colabel, or a pipeline that ends"
+                " with one."
+            )
+        last = model[-1] if isinstance(model, Pipeline) else model
+        found.append((str(name or getattr(last, "short_name", "") or type(last).__name__), model))
+    names = [name for name, _ in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice and all(isinstance(m, tuple) for m in members):
+        raise ValueError(f"Two members are called {twice[0]!r}: give each a name of its own.")
+    # models without names are numbered where they are alike
+    return [
+        (f"{name} {names[: i + 1].count(name)}" if name in twice else name, model)
+        for i, (name, model) in enumerate(found)
+    ]

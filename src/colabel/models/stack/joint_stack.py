@@ -1,0 +1,220 @@
+"""JointStack: several joint models as one, weighed by what they say about rows held out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from colabel.core.progress import progress_bar
+from colabel.core.schema import Estimator, Many, Part, Setting, Text, stored
+from colabel.decide import Decision
+from colabel.joint import Joint
+from colabel.learn.conditional import TrainingData
+from colabel.learn.pool import HeldOutOpinions, LabelPrior, Pool, learn_pool
+from colabel.models._learning import can_hold_out, make_folds
+from colabel.models._parameters import check_integer
+from colabel.models.base import JointClassifier
+from colabel.models.label_graph import LabelGraph
+from colabel.models.stack._cross_fitting import asked_about, fitted_or_why, held_out_folds
+from colabel.models.stack._members import Members, checked_members, default_members
+from colabel.models.wrapped import joint_of
+
+
+@stored(
+    "joint-stack",
+    members=Setting(),
+    members_=Many(Estimator(), "m"),
+    member_names_=Many(Text(), "m"),
+    prior_=Part("label-prior", d="d", sizes="sizes"),
+    pool_=Part("pool", m="m+1"),
+)
+class JointStack(JointClassifier):
+    r"""Several models of P(y | x), joined so that rows held out are as probable as can be.
+
+    Every member is fitted to all folds but one and asked about the rows of that fold. From what
+    they said of rows they had not seen are learned
+
+    - the weights of their mixture, ``P_0 = sum_m w_m P_m``: a concave problem, solved by EM;
+    - the exponents of a logarithmic opinion pool over the vectors that some member finds
+      probable, ``Q(y | x) ∝ exp(b [y is new]) prod_m P_m(y | x)^{a_m}``: a concave problem too.
+
+    The joint gives the listed vectors the mixture's mass of the list, shared by the pool, and all
+    others what the mixture says. Exponents temper members that are too sure of themselves, and b is
+    the price of a label vector that no training row has. Where the pool is no better than the
+    mixture on rows held out once more, the mixture stays. At last the members are fitted to all rows.
+
+    One more member costs nothing and is always there: how often label vectors occur.
+
+    Parameters
+    ----------
+    members : "auto", or list of models or of pairs (name, model)
+        Models of colabel with a joint, or pipelines that end with one. By default, what suits the
+        number of labels and the kind of x: a `JointForest`; chains on x, on `ForestFeatures` and,
+        unless x is sparse, on `KernelFeatures`; and random fields on the same where there are at
+        most 2^15 label vectors, else a `CTBN`. With missing labels, CTBNs instead of the chains.
+    cv : int, float, splitter or iterable
+        How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
+        of index arrays (train, test).
+    n_listed : int
+        How many of its most probable vectors each member names, a row.
+    decision : str or Decision
+        Loss that `predict` minimises, see `decide`.
+    n_jobs : int or None
+        Joblib workers over folds and members (None: one after the other, each with the threads
+        of its own; joblib's backends reach Dask clusters too).
+    random_state : int, RandomState or None
+        Seed of the folds.
+    verbose : int
+        Whether to show progress.
+
+    Attributes
+    ----------
+    members_ : list of fitted models
+    member_names_ : list of str
+    weights_ : dict of str to float
+        Weight of each member in the mixture; "frequencies" are those of the label vectors.
+    exponents_ : dict of str to float, or None
+        Exponent of each member in the pool, and "new" for b; None where the mixture stayed.
+    held_out_log_loss_ : dict of str to float
+        Nats per row held out, of each member and of the "stack" itself (which has seen them only
+        to learn these few numbers).
+
+    Notes
+    -----
+    A member that cannot learn from some folds is left out with a warning, and what the others
+    have computed is kept.
+
+    References
+    ----------
+    D. H. Wolpert: Stacked generalization. Neural Networks 5, 1992.
+    G. E. Hinton: Training products of experts by minimizing contrastive divergence. Neural
+    Computation 14, 2002.
+
+    Examples
+    --------
+    >>> from colabel import BinaryRelevance, CTBN, JointStack
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> members = [("alone", BinaryRelevance(C=0.01)), ("tree", CTBN(C=0.01))]
+    >>> model = JointStack(members, cv=3, random_state=0).fit(data.X[:300], data.Y[:300])
+    >>> sorted(model.weights_)
+    ['alone', 'frequencies', 'tree']
+    >>> model.predict(data.X[-1:]).shape
+    (1, 7)
+    """
+
+    def __init__(
+        self,
+        members: Any = "auto",
+        *,
+        cv: Any = 5,
+        n_listed: int = 12,
+        decision: str | Decision = "subset",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.members = members
+        self.cv = cv
+        self.n_listed = n_listed
+        self.decision = decision
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_integer("n_listed", self.n_listed, 1)
+        if not (isinstance(self.members, str) and self.members == "auto"):
+            checked_members(self.members)
+
+    def _learn(self, data: TrainingData) -> None:
+        auto = isinstance(self.members, str)
+        members = default_members(data) if auto else checked_members(self.members)
+        folds = make_folds(data, self.cv, self._seed())
+        numbers = held_out_folds(folds) if can_hold_out(folds) else []
+        space, whole = self.label_space_, np.arange(data.n_rows)
+        self.prior_ = LabelPrior.of(data)
+        with (
+            progress_bar("stacking", len(numbers) + len(members), shown=bool(self.verbose)) as done,
+            Parallel(n_jobs=self.n_jobs, return_as="generator") as parallel,
+        ):
+            asked = (
+                delayed(asked_about)(
+                    members,
+                    data,
+                    space,
+                    np.flatnonzero(folds.of_row != f),
+                    np.flatnonzero(folds.of_row == f),
+                    self.n_listed,
+                )
+                for f in numbers
+            )
+            answers = [_counted(answer, done) for answer in parallel(asked)]
+            failures = {m: why for _, failed in answers for m, why in failed.items()}
+            again = {m: model for m, (_, model) in enumerate(members) if m not in failures}
+            refits = (delayed(fitted_or_why)(m, data, space, whole) for m in again.values())
+            found = [_counted(model, done) for model in parallel(refits)]
+        fitted = dict(zip(again, found, strict=True))
+        failures |= {m: model for m, model in fitted.items() if isinstance(model, str)}
+        self._keep(members, fitted, failures)
+        used = [m for m in range(len(members)) if m not in failures]
+        self._learn_pool([held for held, _ in answers], used)
+
+    def _keep(self, members: Members, fitted: dict[int, Any], failures: dict[int, str]) -> None:
+        """Keep the members that could be fitted, and say which could not."""
+        if len(failures) == len(members):
+            raise ValueError(
+                "No member of the stack could be fitted: "
+                + "; ".join(f"{members[m][0]}: {why}" for m, why in sorted(failures.items()))
+            )
+        for m, why in sorted(failures.items()):
+            message = f"The member {members[m][0]!r} is left out of the stack: {why}"
+            warnings.warn(message, UserWarning, stacklevel=5)
+        used = [m for m in range(len(members)) if m not in failures]
+        self.members_ = [fitted[m] for m in used]
+        self.member_names_ = [members[m][0] for m in used]
+
+    def _learn_pool(self, answers: list[HeldOutOpinions], used: list[int]) -> None:
+        """Learn how to join the members, the last column of opinions being the prior's."""
+        names = [*self.member_names_, "frequencies"]
+        if not answers:
+            # too few rows to hold any out: all members alike
+            weights = np.append(np.full(len(used), 1.0 / len(used)), 0.0)
+            self.pool_ = Pool(weights, None, 0.0, self.n_listed)
+        else:
+            columns = np.append(used, -1)
+            parts = [held.of_joints(columns) for held in answers]
+            held = parts[0].joined(*parts[1:])
+            fold = np.repeat(np.arange(len(parts)), [len(part.entry) for part in parts])
+            self.pool_ = learn_pool(held, fold, self.n_listed)
+            share = held.weight / held.weight.sum()
+            losses = [*(share @ -held.truth), share @ -self.pool_.log_prob(held)]
+            self.held_out_log_loss_ = dict(zip([*names, "stack"], map(float, losses), strict=True))
+        pool = self.pool_
+        self.weights_ = dict(zip(names, pool.weights.tolist(), strict=True))
+        self.exponents_ = (
+            None if pool.coef is None else dict(zip([*names, "new"], pool.coef.tolist(), strict=True))
+        )
+
+    def _joint(self, X: Any) -> Joint:
+        joints = [joint_of(model, X) for model in self.members_]
+        return self.pool_.joint(
+            [*joints, self.prior_.joint(self.label_space_, joints[0].n_rows)], self.prior_
+        )
+
+    short_name = "stack"
+
+    def label_graph(self) -> LabelGraph:
+        """Return no edges: every member has a graph of its own, if any."""
+        meaning = f"A stack of {len(self.members_)} models: it has no one graph of the labels."
+        return LabelGraph.without_edges(self.label_names_, meaning)
+
+
+def _counted(result: Any, done: Callable[[], None]) -> Any:
+    done()
+    return result
