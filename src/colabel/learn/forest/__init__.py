@@ -1,0 +1,7 @@
+"""Forests grown by scikit-learn, kept as plain arrays and walked by compiled loops."""
+
+from colabel.learn.forest.contents import LeafCounts
+from colabel.learn.forest.forest import Forest
+from colabel.learn.forest.growing import Grown, grow
+
+__all__ = ["Forest", "Grown", "LeafCounts", "grow"]
