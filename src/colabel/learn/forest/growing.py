@@ -14,6 +14,7 @@ from sklearn.ensemble import (
 )
 
 from colabel.core.arrays import Array, Flags
+from colabel.core.progress import progress_bar
 from colabel.core.threads import n_threads, one_blas_thread
 from colabel.learn.forest.forest import Forest, single_precision
 
@@ -22,6 +23,9 @@ KINDS: tuple[ForestKind, ...] = get_args(ForestKind)
 
 _CLASSIFIERS = {"random": RandomForestClassifier, "extra": ExtraTreesClassifier}
 _REGRESSORS = {"random": RandomForestRegressor, "extra": ExtraTreesRegressor}
+
+
+_TREES_AT_ONCE = 20  # between two steps of progress
 
 
 class Grown(NamedTuple):
@@ -54,8 +58,10 @@ def grow(
     max_features: Any = "sqrt",
     min_samples_leaf: int | float = 1,
     max_depth: int | None = None,
+    max_samples: int | float | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
+    verbose: bool = False,
 ) -> Grown:
     """Grow a forest on bootstrap samples of the rows, so that every tree has rows it never saw.
 
@@ -80,9 +86,14 @@ def grow(
     min_samples_leaf : int or float
         Fewest drawn rows in a leaf, or their share of all.
     max_depth : int or None
+    max_samples : int, float or None
+        How many rows are drawn for a tree, or their share of all; None: as many as there are. The
+        fewer, the more trees have not seen a row.
     random_state : int
     n_jobs : int or None
         Threads; None for all cores.
+    verbose : bool
+        Whether to show progress.
 
     Returns
     -------
@@ -101,17 +112,23 @@ def grow(
         raise ValueError(f"kind={kind!r} is not known: choose one of {KINDS}.")
     classes = np.issubdtype(targets.dtype, np.integer)
     estimator = (_CLASSIFIERS if classes else _REGRESSORS)[kind](
-        n_estimators=n_estimators,
         max_features=max_features,
         min_samples_leaf=min_samples_leaf,
         max_depth=max_depth,
+        max_samples=max_samples,
         bootstrap=True,
+        warm_start=True,
         random_state=random_state,
         n_jobs=n_threads(n_jobs),
     )
     flat = targets[:, 0] if targets.ndim == 2 and targets.shape[1] == 1 else targets
-    with one_blas_thread:
-        estimator.fit(single_precision(X), flat, sample_weight=weight)
+    rows = single_precision(X)
+    # A few trees at a time are the same trees: each has a seed of its own.
+    steps = range(_TREES_AT_ONCE, n_estimators, _TREES_AT_ONCE) if verbose else ()
+    with one_blas_thread, progress_bar("growing trees", len(steps) + 1, shown=verbose) as advance:
+        for n_trees in (*steps, n_estimators):
+            estimator.set_params(n_estimators=n_trees).fit(rows, flat, sample_weight=weight)
+            advance()
     in_bag = np.zeros((X.shape[0], n_estimators), dtype=np.uint16)
     for tree, rows in enumerate(estimator.estimators_samples_):
         drawn = np.bincount(rows, minlength=X.shape[0])
