@@ -327,7 +327,8 @@ def test_values_out_of_range(model, tag, field, value, tmp_path):
     with_array(file, name, array)
     refused(
         file,
-        f"{field.rstrip('_')}|its own|vector|alpha|phi|theta|order|graph|edge|cells|start|no table|trees",
+        f"{field.rstrip('_')}|its own|vector|alpha|phi|theta|order|graph|edge|cells|start|no table"
+        "|trees",
     )
 
 

@@ -40,7 +40,8 @@ def _declare_forest(cls: type) -> None:
         if "forest_" not in fields:
             return cls(**fields)
         made = PlainForest()
-        vars(made).update({name: fields[name] for name in PLAIN_FIELDS})
+        for name in PLAIN_FIELDS:
+            setattr(made, name, fields[name])
         return made
 
     others = ("class_weight", "monotonic_cst")

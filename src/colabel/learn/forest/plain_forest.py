@@ -10,14 +10,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from colabel.core.arrays import Array
-from colabel.core.schema import Dims, Distributions, Fields, Part, Values, Whole, stored
+from colabel.core.schema import Dims, Distributions, Fields, Kind, Part, Values, Whole, stored
 from colabel.learn.forest.contents import tree_means
 from colabel.learn.forest.forest import Forest
 
 __all__ = ["PlainForest"]
 
 # What a fitted forest is in a file, whichever class of scikit-learn it was grown by.
-PLAIN_FIELDS = {
+PLAIN_FIELDS: dict[str, Kind] = {
     "n_features_in_": Whole(1, size="p"),
     "forest_": Part("forest", leaves="leaves", p="p"),
     "probabilities_": Distributions("leaves k"),
