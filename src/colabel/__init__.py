@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from colabel.models import StackedBinaryRelevance as StackedBinaryRelevance
     from colabel.models import ThresholdedClassifier as ThresholdedClassifier
     from colabel.models.wrapped import joint_of as joint_of
+    from colabel.preprocess import KernelFeatures as KernelFeatures
     from colabel.saving import load as load
     from colabel.saving import save as save
 
@@ -75,6 +76,7 @@ __all__ = [
                 "ThresholdedClassifier",
             ],
             "colabel.models.wrapped": ["joint_of"],
+            "colabel.preprocess": ["KernelFeatures"],
             "colabel.saving": [
                 "load",
                 "save",

@@ -1,7 +1,8 @@
-"""Before learning: continuous features into bins, and a choice among features."""
+"""Before learning: features in bins, a choice among features, and features of a kernel."""
 
 from colabel.preprocess.entropy_bins import EntropyBins
 from colabel.preprocess.feature_bins import FeatureBins
+from colabel.preprocess.kernel_features import KernelFeatures
 from colabel.preprocess.selection import CorrelationSelector
 
-__all__ = ["CorrelationSelector", "EntropyBins", "FeatureBins"]
+__all__ = ["CorrelationSelector", "EntropyBins", "FeatureBins", "KernelFeatures"]
