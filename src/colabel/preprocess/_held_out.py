@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.arrays import Array, Codes, Indices, is_sparse
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import Folds, HeldOutScores, RowGroup, TrainingData, random_folds
 from colabel.learn.linear import LinearLearner
@@ -19,7 +19,8 @@ from colabel.learn.linear import LinearLearner
 _MOST_ROWS = 2000
 _MOST_LABELS = 32
 _N_FOLDS = 3
-_GRID = (0.001, 0.01, 0.1, 1.0)
+# Values of C, by the total variance of the features: variances of log-odds before any row is seen.
+_PRIOR_VARIANCES = (1.0, 10.0, 100.0)
 _TOLERANCE = 0.05
 _MAX_ITER = 200
 
@@ -81,7 +82,8 @@ class LabelsAlone:
             Of the rows that are compared on.
         """
         data = TrainingData(features, self.codes, self.cardinalities)
-        learner = LinearLearner(np.array(_GRID), _TOLERANCE, _MAX_ITER, self.n_jobs, False)
+        grid = np.array(_PRIOR_VARIANCES) / total_variance(features)
+        learner = LinearLearner(grid, _TOLERANCE, _MAX_ITER, self.n_jobs, False)
         group = RowGroup(None, np.arange(data.n_labels))
 
         def summed(_: RowGroup, scores: HeldOutScores) -> Array:
@@ -94,11 +96,22 @@ class LabelsAlone:
             return learning.cross_validate([group], self.folds, summed, "comparing features")[0]
 
 
-def clearly_better(one: Array, other: Array) -> bool:
-    """Whether log-probabilities (m,) exceed others of the same rows by over a standard error."""
+def clearly_better(one: Array, other: Array, errors: float = 1.0) -> bool:
+    """Whether log-probabilities (m,) exceed others of the same rows by some standard errors."""
     gain = one - other
     error = gain.std() / np.sqrt(len(gain))
-    return bool(gain.mean() > error)
+    return bool(gain.mean() > errors * error)
+
+
+def total_variance(rows: Any) -> float:
+    """Sum of the variances of all columns of rows (n, p); one where none varies."""
+    if is_sparse(rows):
+        squares = float(rows.multiply(rows).sum()) / max(1, rows.shape[0])
+    else:
+        squares = float(np.einsum("np,np->", rows, rows)) / max(1, rows.shape[0])
+    mean = np.asarray(rows.mean(axis=0)).ravel()
+    variance = squares - float(mean @ mean)
+    return variance if variance > 1e-12 * squares else 1.0
 
 
 def _most_varied(codes: Codes, sizes: Indices) -> Indices:

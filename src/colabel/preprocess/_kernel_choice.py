@@ -22,6 +22,8 @@ FIRST_FACTOR = FACTORS.index(0.5)
 # Numbers of landmarks to choose from; widths are compared at the second.
 NUMBERS = (100, 200, 400, 800)
 _FIRST_NUMBER = 1
+# More landmarks cost time, but little else: half a standard error is evidence enough.
+_ERRORS = 0.5
 MOST_CANDIDATES = 1 + len(FACTORS) + len(NUMBERS)
 
 
@@ -161,21 +163,21 @@ class KernelSearch:
         return best
 
     def _best_number(self, first: Candidate) -> Candidate:
-        """More landmarks while they are clearly better, or fewer unless they are clearly worse."""
+        """More landmarks while they are clearly better, or fewer if they are no worse."""
         best, width = first, first.features.width
         for number in NUMBERS[_FIRST_NUMBER + 1 :]:
             distances = self._distances(number)
             if len(distances.among) <= len(best.features.components):
                 break  # all distinct rows are landmarks already
             more = self._candidate(distances, width)
-            if not clearly_better(more.log_prob, best.log_prob):
+            if not clearly_better(more.log_prob, best.log_prob, _ERRORS):
                 break
             best = more
         if best is not first:
             return best
         for number in NUMBERS[:_FIRST_NUMBER][::-1]:
             fewer = self._candidate(self._distances(number), width)
-            if clearly_better(best.log_prob, fewer.log_prob):
+            if fewer.log_prob.sum() < best.log_prob.sum():
                 break
             best = fewer
         return best

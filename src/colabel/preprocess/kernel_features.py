@@ -19,8 +19,8 @@ from colabel.core.extremes import refuse_huge
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Dims, Fields, Matrix, Maybe, Numbers, OrNone, Values, Whole, stored
 from colabel.core.threads import map_threads
-from colabel.preprocess._held_out import LabelsAlone
-from colabel.preprocess._kernel import gaussian, squared_distances, squared_norms
+from colabel.preprocess._held_out import LabelsAlone, total_variance
+from colabel.preprocess._kernel import gaussian, squared_distances
 from colabel.preprocess._kernel_choice import (
     FACTORS,
     FIRST_FACTOR,
@@ -92,7 +92,7 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         median distance of rows and landmarks, or no kernel at all if `linear`.
     n_landmarks : int or "auto", default="auto"
         Number of landmarks; as many as there are distinct rows if those are fewer. "auto" chooses
-        from 100 to 800: more if they are clearly better, by a standard error.
+        from 100 to 800: more only if they are better by more than chance would have it.
     linear : bool, default=True
         Whether the standardised columns of X stand before those of the kernel.
     sampling : {"kmeans", "leverage", "uniform"}, default="kmeans"
@@ -207,7 +207,7 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         sample = self._standardised(_some_rows(X, number, random))
         seed = random.randint(np.iinfo(np.int32).max)
         landmarks = partial(self._landmarks, sample, width, seed)
-        total = self.balance * _total_variance(sample)
+        total = self.balance * total_variance(sample)
         features: GaussianFeatures | None
         if width is None or number is None:
             judge = LabelsAlone.of(X, y, random, self.n_jobs)
@@ -290,16 +290,13 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
             raise ValueError(f"linear={self.linear!r} must be True or False.")
         if not _is_positive(self.balance):
             raise ValueError(f"balance={self.balance!r} must be a positive number.")
-        width, number = self.width, self.n_landmarks
-        if not (isinstance(width, str) and width == "auto") and not _is_positive(width):
+        width, number = _unless_auto(self.width), _unless_auto(self.n_landmarks)
+        if width is not None and not _is_positive(width):
             raise ValueError(f"width={width!r} must be a positive number or 'auto'.")
-        whole = isinstance(number, Integral) and not isinstance(number, bool) and number >= 1
-        if not (isinstance(number, str) and number == "auto") and not whole:
+        whole = isinstance(number, Integral) and not isinstance(number, bool | np.bool_)
+        if number is not None and not (whole and number >= 1):
             raise ValueError(f"n_landmarks={number!r} must be an integer of at least 1, or 'auto'.")
-        return (
-            None if isinstance(width, str) else float(width),
-            None if isinstance(number, str) else int(number),
-        )
+        return None if width is None else float(width), None if number is None else int(number)
 
     def _standardised(self, rows: Any) -> Any:
         """Rows (n, p) in doubles, each column less its mean (if dense) and by its scale."""
@@ -321,9 +318,13 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.target_tags.required = isinstance(self.width, str) or isinstance(self.n_landmarks, str)
+        tags.target_tags.required = "auto" in (self.width, self.n_landmarks)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _unless_auto(value: Any) -> Any:
+    return None if isinstance(value, str) and value == "auto" else value
 
 
 def _is_positive(value: Any) -> bool:
@@ -356,14 +357,6 @@ def _some_rows(X: Any, number: int | None, random: np.random.RandomState) -> Any
     if X.shape[0] <= most:
         return X
     return X[np.sort(random.choice(X.shape[0], most, replace=False))]
-
-
-def _total_variance(rows: Any) -> float:
-    """Sum of the variances of all columns of rows (n, p); one where none varies."""
-    squares = squared_norms(rows).mean()
-    mean = np.asarray(rows.mean(axis=0)).ravel()
-    variance = float(squares - mean @ mean)
-    return variance if variance > 1e-12 * squares else 1.0
 
 
 def _clipped(rows: Any) -> Any:
