@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from colabel.models import ClassifierChain as ClassifierChain
     from colabel.models import CollectiveCRF as CollectiveCRF
     from colabel.models import EnsembleOfChains as EnsembleOfChains
+    from colabel.models import JointStack as JointStack
     from colabel.models import LDSMixture as LDSMixture
     from colabel.models import MaxMarginOutputCoding as MaxMarginOutputCoding
     from colabel.models import MLkNN as MLkNN
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from colabel.models import ThresholdedClassifier as ThresholdedClassifier
     from colabel.models.wrapped import joint_of as joint_of
     from colabel.preprocess import ForestFeatures as ForestFeatures
+    from colabel.preprocess import KernelFeatures as KernelFeatures
     from colabel.saving import load as load
     from colabel.saving import save as save
 
@@ -68,6 +70,7 @@ __all__ = [
                 "ClassifierChain",
                 "CollectiveCRF",
                 "EnsembleOfChains",
+                "JointStack",
                 "LDSMixture",
                 "MaxMarginOutputCoding",
                 "MLkNN",
@@ -78,7 +81,7 @@ __all__ = [
                 "ThresholdedClassifier",
             ],
             "colabel.models.wrapped": ["joint_of"],
-            "colabel.preprocess": ["ForestFeatures"],
+            "colabel.preprocess": ["ForestFeatures", "KernelFeatures"],
             "colabel.saving": [
                 "load",
                 "save",

@@ -233,7 +233,9 @@ class LabelSpace:
         """
         if isinstance(Y, EncodedLabels):
             if Y.space is not self:
-                raise ValueError("Y was encoded by another label space: give the labels themselves.")
+                raise ValueError(
+                    "Y was encoded by another label space: give the labels themselves."
+                )
             return Y.codes
         given = read(Y, strings_are_labels=self.kind == "sets")
         if isinstance(given, Columns):

@@ -16,6 +16,7 @@ from colabel.models.margin.rank_svm import RankSVM
 from colabel.models.naive_bayes import DiscreteNaiveBayes
 from colabel.models.neighbours.iblr import IBLR
 from colabel.models.neighbours.mlknn import MLkNN
+from colabel.models.stack import JointStack
 from colabel.models.stacking.stacked import StackedBinaryRelevance
 from colabel.models.thresholds import ThresholdedClassifier
 
@@ -30,6 +31,7 @@ __all__ = [
     "DiscreteNaiveBayes",
     "EnsembleOfChains",
     "JointClassifier",
+    "JointStack",
     "LDSMixture",
     "LabelClassifier",
     "MLkNN",

@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.extremes import refuse_extreme_weights, refuse_huge
 from colabel.core.schema import (
     Anything,
     Estimator,
@@ -34,7 +35,6 @@ from colabel.joint import Joint
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.metrics import exact_match
-from colabel.models._extremes import refuse_extreme_weights, refuse_huge
 from colabel.models._labels_html import labels_html
 from colabel.models.label_graph import LabelGraph
 

@@ -75,9 +75,7 @@ class Pool:
         said = opinions(joints, self.n_listed)
         log_weights = self._list_weights(said, said.features(prior.is_new(said.codes)))
         entries = np.arange(len(said.codes))
-        listed = VectorList.of_lists(
-            base.space, said.codes, said.indptr, entries, log_weights
-        )
+        listed = VectorList.of_lists(base.space, said.codes, said.indptr, entries, log_weights)
         return Reweighted(base, listed, said.most_left(self.weights))
 
     def _list_weights(self, said: Opinions, features: Array) -> Array:

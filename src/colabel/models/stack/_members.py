@@ -15,7 +15,6 @@ from colabel.learn.conditional import TrainingData
 from colabel.models.chain import ProbabilisticClassifierChain
 from colabel.models.ctbn import CTBN
 from colabel.models.field import CollectiveCRF, PairwiseCRF
-from colabel.models.forest import JointForest
 from colabel.preprocess import ForestFeatures, KernelFeatures
 
 Members = list[tuple[str, BaseEstimator]]
@@ -31,6 +30,8 @@ def default_members(data: TrainingData) -> Members:
     Straight lines, a forest's log-odds and kernels each under a joint that is cheap for so many
     labels, and a forest of label vectors.
     """
+    from colabel.models.forest import JointForest
+
     seeded = {"random_state": 0}
     missing = bool((data.codes == MISSING).any())
     vectors = math.prod(map(float, data.cardinalities))

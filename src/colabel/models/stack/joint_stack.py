@@ -45,7 +45,8 @@ class JointStack(JointClassifier):
     The joint gives the listed vectors the mixture's mass of the list, shared by the pool, and all
     others what the mixture says. Exponents temper members that are too sure of themselves, and b is
     the price of a label vector that no training row has. Where the pool is no better than the
-    mixture on rows held out once more, the mixture stays. At last the members are fitted to all rows.
+    mixture on rows held out once more, the mixture stays. At last the members are fitted to all
+    rows.
 
     One more member costs nothing and is always there: how often label vectors occur.
 
@@ -198,7 +199,9 @@ class JointStack(JointClassifier):
         pool = self.pool_
         self.weights_ = dict(zip(names, pool.weights.tolist(), strict=True))
         self.exponents_ = (
-            None if pool.coef is None else dict(zip([*names, "new"], pool.coef.tolist(), strict=True))
+            None
+            if pool.coef is None
+            else dict(zip([*names, "new"], pool.coef.tolist(), strict=True))
         )
 
     def _joint(self, X: Any) -> Joint:

@@ -1,0 +1,368 @@
+"""Features of a Gaussian kernel, so that linear models see more than straight lines."""
+
+from __future__ import annotations
+
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from colabel.core import schema
+from colabel.core.arrays import Array, is_sparse
+from colabel.core.extremes import refuse_huge
+from colabel.core.progress import progress_bar
+from colabel.core.schema import Dims, Fields, Matrix, Maybe, Numbers, OrNone, Values, Whole, stored
+from colabel.core.threads import map_threads
+from colabel.preprocess._held_out import LabelsAlone, total_variance
+from colabel.preprocess._kernel import gaussian, squared_distances
+from colabel.preprocess._kernel_choice import (
+    FACTORS,
+    FIRST_FACTOR,
+    MOST_CANDIDATES,
+    NUMBERS,
+    Distances,
+    GaussianFeatures,
+    KernelSearch,
+    beside,
+)
+from colabel.preprocess._landmarks import SAMPLINGS, Sampling, find_landmarks
+
+__all__ = ["KernelFeatures"]
+
+# Landmarks are looked for, and variances measured, among so many rows, or so many per landmark.
+_MOST_ROWS = 5000
+_ROWS_PER_LANDMARK = 10
+_ROWS_AT_ONCE = 1 << 12
+# A row this many standard deviations away has no kernel left; its square must stay finite.
+_FARTHEST = 1e100
+
+
+def _check_features(fields: Fields, dims: Dims) -> None:
+    none = dims["m"] == 0
+    schema.refuse_unless((fields["width_"] is None) == none, "landmarks_ do not fit width_")
+    schema.refuse_unless(not none or fields["linear"], "there are neither landmarks nor columns")
+    schema.refuse_unless(dims["r"] <= dims["m"], "components_ has more columns than landmarks")
+
+
+@stored(
+    "kernel-features",
+    check=_check_features,
+    linear=schema.YesNo(),
+    n_jobs=Maybe(Whole(-1024, 1024)),
+    n_features_in_=Whole(1, size="p"),
+    feature_names_in_=Maybe(Values("p")),
+    mean_=OrNone(Numbers("p")),
+    scale_=Numbers("p", 1e-300),
+    n_landmarks_=Whole(size="m"),
+    landmarks_=Matrix("m p"),
+    components_=Numbers("m r"),
+    width_=OrNone(schema.Real(1e-300)),
+    kernel_variance_=schema.Real(0.0),
+    gain_=OrNone(schema.Real()),
+    _sklearn_output_config=Maybe(schema.Table(OrNone(schema.Text()))),
+)
+class KernelFeatures(TransformerMixin, BaseEstimator):
+    r"""Features of a Gaussian kernel beside the columns of X.
+
+    A linear model of these features is a smooth curve in x, so every model of the library sees
+    more than straight lines. Columns are standardised; then, for m landmarks among the rows,
+
+    .. math:: k(x, z) = \exp\left(-\frac{|x - z|^2}{2 w^2}\right), \qquad
+        \phi(x) = K_{mm}^{-1/2} \, k(x, \text{landmarks})
+
+    (Nyström): inner products of :math:`\phi` are the kernel, exactly if all rows are landmarks.
+    Directions in which the landmarks' own kernel matrix :math:`K_{mm}` is zero up to rounding
+    are left out, and the rest are turned to its eigenvectors.
+
+    With the defaults, width and number of landmarks are those with the highest likelihood of the
+    labels on training rows held out, each label by a regression of its own; where no kernel is
+    clearly better than the columns alone, none is used.
+
+    Parameters
+    ----------
+    width : float or "auto", default="auto"
+        Width w of the kernel, in standard deviations of a column (scikit-learn's `gamma` is
+        :math:`1 / (2 w^2)` for standardised columns). "auto" chooses among multiples of the
+        median distance of rows and landmarks, or no kernel at all if `linear`.
+    n_landmarks : int or "auto", default="auto"
+        Number of landmarks; as many as there are distinct rows if those are fewer. "auto" chooses
+        from 100 to 800: more only if they are better by more than chance would have it.
+    linear : bool, default=True
+        Whether the standardised columns of X stand before those of the kernel.
+    sampling : {"kmeans", "leverage", "uniform"}, default="kmeans"
+        What the landmarks are: means of clusters of rows; rows drawn by approximate ridge
+        leverage, which reaches sparsely populated regions; or rows drawn at random.
+    balance : float, default=4.0
+        Sum of the variances of all kernel columns, as a multiple of that of the standardised
+        columns. A penalty of a model shrinks what varies little: with a large balance the kernel
+        explains first, with a small one the columns do.
+    n_jobs : int or None
+        Threads; None for all cores. Results do not depend on it.
+    random_state : int, RandomState or None
+        Seed of landmarks, of the rows compared on and of their folds.
+    verbose : int, default=0
+        Whether to show progress.
+
+    Attributes
+    ----------
+    width_ : float or None
+        Width of the kernel; None where none is used.
+    n_landmarks_ : int
+        Number m of landmarks; 0 where no kernel is used.
+    landmarks_ : (m, p) array, or CSR for sparse X
+        In standardised columns.
+    components_ : (m, r) array
+        :math:`K_{mm}^{-1/2}`, scaled: kernel columns are ``k(x, landmarks_) @ components_``.
+    kernel_variance_ : float
+        Inner products of kernel columns approximate this number times the kernel.
+    gain_ : float or None
+        Log-likelihood of the labels, in nats a held-out row, gained over the columns alone where
+        that was measured.
+    mean_ : (p,) array or None
+        Means of the columns; None for sparse X, which is not centred.
+    scale_ : (p,) array
+        What columns are divided by: standard deviations, for sparse X roots of the mean square;
+        1 for constant (sparse: empty) columns.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Only where X had string column names.
+
+    Notes
+    -----
+    The features of sparse X are CSR if `linear`: its columns stay sparse, those of the kernel are
+    full. Without, they are dense. Features are of the precision of X; all is computed in doubles.
+
+    The choice is made on at most 2000 rows and the 32 labels that vary the most. It sees nothing
+    but the rows given to `fit`: inside a `Pipeline`, that is the training rows alone.
+
+    References
+    ----------
+    C. Williams and M. Seeger, Using the Nyström method to speed up kernel machines, NIPS 2000.
+
+    K. Zhang, I. Tsang and J. Kwok, Improved Nyström low-rank approximation and error analysis,
+    ICML 2008.
+
+    C. Musco and C. Musco, Recursive sampling for the Nyström method, NeurIPS 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from colabel import BinaryRelevance, KernelFeatures
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 2))
+    >>> Y = np.column_stack([(X**2).sum(axis=1) > 1.5, X[:, 0] > 0]).astype(int)  # in or out
+    >>> BinaryRelevance(random_state=0).fit(X[:300], Y[:300]).score(X[300:], Y[300:]) < 0.7
+    True
+    >>> model = make_pipeline(KernelFeatures(random_state=0), BinaryRelevance(random_state=0))
+    >>> model.fit(X[:300], Y[:300]).score(X[300:], Y[300:]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        width: float | Literal["auto"] = "auto",
+        n_landmarks: int | Literal["auto"] = "auto",
+        *,
+        linear: bool = True,
+        sampling: Sampling = "kmeans",
+        balance: float = 4.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.width = width
+        self.n_landmarks = n_landmarks
+        self.linear = linear
+        self.sampling = sampling
+        self.balance = balance
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find landmarks, and choose what is left to "auto".
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, p)
+        y : labels of n rows, in any form that `LabelSpace` reads, optional
+            Needed where something is to be chosen. NaN and None mean "not observed".
+        """
+        width, number = self._checked_parameters()
+        if y is None and (width is None or number is None):
+            raise ValueError(
+                "width and n_landmarks are chosen by how well the labels are predicted, but y is"
+                " None: KernelFeatures requires y to be passed. Give y, or numbers for both."
+            )
+        X = self._checked(X, reset=True)
+        self.mean_, self.scale_ = _mean_and_scale(X)
+        random = check_random_state(self.random_state)
+        sample = self._standardised(_some_rows(X, number, random))
+        seed = random.randint(np.iinfo(np.int32).max)
+        landmarks = partial(self._landmarks, sample, width, seed)
+        total = self.balance * total_variance(sample)
+        features: GaussianFeatures | None
+        if width is None or number is None:
+            judge = LabelsAlone.of(X, y, random, self.n_jobs)
+            rows = self._standardised(X[judge.rows])
+            with progress_bar(
+                "comparing kernels", MOST_CANDIDATES, shown=bool(self.verbose)
+            ) as bar:
+                search = KernelSearch(rows, judge, landmarks, total, self.linear, bar)
+                features, self.gain_ = search.chosen(width, number)
+        else:
+            self.gain_ = None
+            features = GaussianFeatures.of(Distances.of(sample, landmarks(number)), width, total)
+        self.landmarks_ = sample[:0] if features is None else features.landmarks
+        self.n_landmarks_ = int(self.landmarks_.shape[0])
+        self.components_ = np.zeros((0, 0)) if features is None else features.components
+        self.width_ = None if features is None else features.width
+        self.kernel_variance_ = 0.0 if features is None else features.variance
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Compute the features of rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, p)
+
+        Returns
+        -------
+        (n, p + r) array, or CSR for sparse X
+            Standardised columns, then those of the kernel; (n, r) array without `linear`.
+        """
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        starts = range(0, X.shape[0], _ROWS_AT_ONCE)
+
+        def features(start: int) -> Any:
+            rows = self._standardised(X[start : start + _ROWS_AT_ONCE])
+            if self.width_ is None:
+                return rows.astype(X.dtype, copy=False)
+            distances = squared_distances(_clipped(rows), self.landmarks_)
+            columns = gaussian(distances, self.width_) @ self.components_
+            found = beside(rows, columns) if self.linear else columns
+            return found.astype(X.dtype, copy=False)
+
+        parts = map_threads(features, list(starts), self.n_jobs, lambda: None)
+        if is_sparse(parts[0]):
+            return sp.csr_array(sp.vstack(parts, format="csr"))
+        return np.concatenate(parts)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the features: those of the columns, then kernel0, kernel1, and so on.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            Names of the columns, where X had none.
+
+        Returns
+        -------
+        array of str
+        """
+        check_is_fitted(self)
+        names = list(_check_feature_names_in(self, input_features)) if self.linear else []
+        prefix = "kernel"
+        while any(str(name).startswith(prefix) for name in names):
+            prefix = f"kernel_{prefix}"  # such as those of another KernelFeatures
+        columns = [f"{prefix}{i}" for i in range(self.components_.shape[1])]
+        return np.array([*names, *columns], dtype=object)
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+        refuse_huge(X, getattr(self, "feature_names_in_", None))
+        return X
+
+    def _checked_parameters(self) -> tuple[float | None, int | None]:
+        """Width and number of landmarks, None where they are to be chosen."""
+        if self.sampling not in SAMPLINGS:
+            raise ValueError(f"sampling={self.sampling!r} is not known: choose one of {SAMPLINGS}.")
+        if not isinstance(self.linear, bool | np.bool_):
+            raise ValueError(f"linear={self.linear!r} must be True or False.")
+        if not _is_positive(self.balance):
+            raise ValueError(f"balance={self.balance!r} must be a positive number.")
+        width, number = _unless_auto(self.width), _unless_auto(self.n_landmarks)
+        if width is not None and not _is_positive(width):
+            raise ValueError(f"width={width!r} must be a positive number or 'auto'.")
+        whole = isinstance(number, Integral) and not isinstance(number, bool | np.bool_)
+        if number is not None and not (whole and number >= 1):
+            raise ValueError(f"n_landmarks={number!r} must be an integer of at least 1, or 'auto'.")
+        return None if width is None else float(width), None if number is None else int(number)
+
+    def _standardised(self, rows: Any) -> Any:
+        """Rows (n, p) in doubles, each column less its mean (if dense) and by its scale."""
+        if is_sparse(rows):
+            scaled = sp.csr_array(rows, dtype=np.float64, copy=True)
+            scaled.data /= self.scale_[scaled.indices]
+            return scaled
+        centred = rows - (0.0 if self.mean_ is None else self.mean_)
+        return centred.astype(np.float64, copy=False) / self.scale_
+
+    def _landmarks(self, sample: Any, width: float | None, seed: int, number: int) -> Any:
+        """So many landmarks; which ones does not depend on what else was tried."""
+        random = np.random.RandomState(seed)
+        if width is None and self.sampling == "leverage":
+            some = sample[np.sort(random.permutation(sample.shape[0])[: NUMBERS[0]])]
+            width = FACTORS[FIRST_FACTOR] * Distances.of(sample, some).median
+        return find_landmarks(sample, number, self.sampling, width or 1.0, random, self.n_jobs)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = "auto" in (self.width, self.n_landmarks)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _unless_auto(value: Any) -> Any:
+    return None if isinstance(value, str) and value == "auto" else value
+
+
+def _is_positive(value: Any) -> bool:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    return number and 1e-100 < float(value) < 1e100
+
+
+def _mean_and_scale(X: Any) -> tuple[Array | None, Array]:
+    """Means and standard deviations (p,) of dense X; None and roots of mean squares of sparse X."""
+    n_rows = X.shape[0]
+    if is_sparse(X):
+        values = X.data.astype(np.float64)
+        squares = np.bincount(X.indices, weights=values**2, minlength=X.shape[1])
+        scale = np.sqrt(squares / n_rows)
+        return None, np.where(scale > 0, scale, 1.0)
+    mean = X.mean(axis=0, dtype=np.float64)
+    variance = np.zeros(X.shape[1])
+    for start in range(0, n_rows, _ROWS_AT_ONCE):  # no second array as large as X
+        part = X[start : start + _ROWS_AT_ONCE] - mean
+        variance += np.einsum("np,np->p", part, part) / n_rows
+    scale = np.sqrt(variance)
+    # what differs from the mean by rounding alone is constant
+    varies = scale > 1e-13 * np.abs(X).max(axis=0)
+    return mean, np.where(varies & (scale > 1e-150), scale, 1.0)
+
+
+def _some_rows(X: Any, number: int | None, random: np.random.RandomState) -> Any:
+    """Rows among which landmarks are looked for: all, or a sample of many."""
+    most = max(_MOST_ROWS, _ROWS_PER_LANDMARK * (NUMBERS[-1] if number is None else number))
+    if X.shape[0] <= most:
+        return X
+    return X[np.sort(random.choice(X.shape[0], most, replace=False))]
+
+
+def _clipped(rows: Any) -> Any:
+    """Rows whose squares are finite; a row beyond is so far away that its kernel is zero."""
+    if is_sparse(rows):
+        rows = rows.copy()
+        np.clip(rows.data, -_FARTHEST, _FARTHEST, out=rows.data)
+        return rows
+    return np.clip(rows, -_FARTHEST, _FARTHEST)
