@@ -28,7 +28,7 @@ __all__ = ["ForestFeatures"]
 
 _GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
 _TOLERANCE, _MOST_ITERATIONS = 1e-2, 1000
-_FOLDS = 5
+_FOLDS = 3
 
 
 @stored(
