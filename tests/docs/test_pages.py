@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 import colabel
 from colabel.datasets import load_digit_traits
@@ -25,7 +25,7 @@ MODELS = [
     name
     for name in colabel.__all__
     if isinstance(getattr(colabel, name), type)
-    and issubclass(getattr(colabel, name), BaseEstimator)
+    and issubclass(getattr(colabel, name), ClassifierMixin)
 ]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -456,9 +458,32 @@ def test_a_joint_is_that_of_the_features(circles, model, tmp_path):
     np.testing.assert_array_equal(joint_of(again, X[:5]).log_prob(Y[:5]), found)
 
 
-def test_verbose_shows_progress(circles, capsys):
-    KernelFeatures(random_state=0, verbose=1).fit(*circles)
-    assert capsys.readouterr().out == ""
+def test_saved_features_give_the_same_frame(circles, tmp_path):
+    pytest.importorskip("pandas")
+    X, Y = circles
+    model = make_pipeline(KernelFeatures(1.0, 10, random_state=0), BinaryRelevance(C=1.0))
+    model.set_output(transform="pandas").fit(X, Y)
+    colabel.save(model, tmp_path / "model.colabel")
+    again = colabel.load(tmp_path / "model.colabel")
+    assert again[0].transform(X).equals(model[0].transform(X))
+
+
+def test_a_process_that_knows_nothing_loads_a_pipeline(circles, tmp_path):
+    X, Y = circles
+    file = tmp_path / "model.colabel"
+    model = make_pipeline(KernelFeatures(1.0, 10, random_state=0), BinaryRelevance(C=1.0))
+    colabel.save(model.fit(X, Y), file)
+    code = "import sys, colabel; print(type(colabel.load(sys.argv[1])[0]).__name__)"
+    command = [sys.executable, "-c", code, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "KernelFeatures"
+
+
+def test_progress_goes_to_standard_error(circles, capsys):
+    KernelFeatures(n_landmarks=10, random_state=0, verbose=1).fit(*circles)
+    said = capsys.readouterr()
+    assert not said.out
+    assert said.err
 
 
 @parametrize_with_checks(
