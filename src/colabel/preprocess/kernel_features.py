@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Literal, Self
@@ -33,6 +32,7 @@ from colabel.preprocess._kernel_choice import (
     beside,
 )
 from colabel.preprocess._landmarks import SAMPLINGS, Sampling, find_landmarks
+from colabel.preprocess._scales import SCALINGS, mean_and_spread
 
 __all__ = ["KernelFeatures"]
 
@@ -211,7 +211,7 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
                 " requires y to be passed, but the target y is None. Give y, or numbers for both."
             )
         X = self._checked(X, reset=True)
-        self.mean_, spread = _mean_and_spread(X)
+        self.mean_, spread = mean_and_spread(X)
         self.scale_ = SCALINGS["columns" if self.scaling == "auto" else self.scaling](spread)
         random = check_random_state(self.random_state)
         seed = random.randint(np.iinfo(np.int32).max)
@@ -365,39 +365,6 @@ def _unless_auto(value: Any) -> Any:
 def _is_positive(value: Any) -> bool:
     number = isinstance(value, Real) and not isinstance(value, bool)
     return number and 1e-100 < float(value) < 1e100
-
-
-def _mean_and_spread(X: Any) -> tuple[Array | None, Array]:
-    """Means and standard deviations (p,) of dense X; None and roots of mean squares of sparse X.
-
-    The spread of a column that never varies (sparse: that is empty) is zero.
-    """
-    n_rows = X.shape[0]
-    if is_sparse(X):
-        values = X.data.astype(np.float64)
-        squares = np.bincount(X.indices, weights=values**2, minlength=X.shape[1])
-        return None, np.sqrt(squares / n_rows)
-    mean = X.mean(axis=0, dtype=np.float64)
-    variance = np.zeros(X.shape[1])
-    for start in range(0, n_rows, _ROWS_AT_ONCE):  # no second array as large as X
-        part = X[start : start + _ROWS_AT_ONCE] - mean
-        variance += np.einsum("np,np->p", part, part) / n_rows
-    spread = np.sqrt(variance)
-    # what differs from the mean by rounding alone is constant
-    return mean, np.where(spread > np.maximum(1e-13 * np.abs(X).max(axis=0), 1e-150), spread, 0.0)
-
-
-def _each_column(spread: Array) -> Array:
-    return np.where(spread > 0, spread, 1.0)
-
-
-def _common(spread: Array) -> Array:
-    varied = spread[spread > 0]
-    return np.full(len(spread), np.sqrt(np.mean(varied**2)) if len(varied) else 1.0)
-
-
-Scaling = Literal["columns", "common"]
-SCALINGS: dict[Scaling, Callable[[Array], Array]] = {"columns": _each_column, "common": _common}
 
 
 def _some_rows(X: Any, number: int | None, random: np.random.RandomState) -> Any:
