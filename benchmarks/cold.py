@@ -41,7 +41,7 @@ def models() -> list[str]:
     return [
         name
         for name in colabel.__all__
-        if inspect.isclass(getattr(colabel, name)) and hasattr(getattr(colabel, name), "fit")
+        if inspect.isclass(getattr(colabel, name)) and hasattr(getattr(colabel, name), "predict")
     ]
 
 

@@ -98,6 +98,12 @@ def models() -> dict[str, Callable[[], Any]]:
         "pipeline": lambda: make_pipeline(StandardScaler(), colabel.BinaryRelevance(C=1.0)).fit(
             X, Y
         ),
+        "kernel": lambda: make_pipeline(
+            colabel.KernelFeatures(1.0, 5, random_state=0), colabel.BinaryRelevance(C=1.0)
+        ).fit(X, Y),
+        "kernel-sparse": lambda: make_pipeline(
+            colabel.KernelFeatures(1.0, 5, random_state=0), colabel.BinaryRelevance(C=1.0)
+        ).fit(rows("sparse"), Y),
         "table": lambda: table_model(colabel.CTBN(**quick)),
         "table-mlknn": lambda: table_model(colabel.MLkNN(5, random_state=0)),
     }

@@ -317,6 +317,9 @@ def field_array(file, tag, field):
         ("table", "category-table", "features", 10**6),
         ("table", "number-table", "scale", 0.0),
         ("thresholds", "thresholded-classifier", "thresholds_", -1.0),
+        ("kernel", "kernel-features", "scale_", 0.0),
+        ("kernel", "kernel-features", "landmarks_", np.nan),
+        ("kernel-sparse", "csr", "indices", 10**6),
     ],
 )
 def test_values_out_of_range(model, tag, field, value, tmp_path):
@@ -345,6 +348,11 @@ def test_values_out_of_range(model, tag, field, value, tmp_path):
         ("br", "binary-relevance", "decision", "no such", "decision"),
         ("br", "label-space", "kind", "cloud", "kind"),
         ("iblr", "neighbours", "metric", "precomputed", "metric"),
+        ("kernel", "kernel-features", "width_", 0.0, "width_"),
+        ("kernel", "kernel-features", "width_", None, "landmarks_ do not fit width_"),
+        ("kernel", "kernel-features", "n_landmarks_", 6, "landmarks_"),
+        ("kernel", "kernel-features", "linear", 1, "linear"),
+        ("kernel", "kernel-features", "n_jobs", 10**9, "n_jobs"),
     ],
 )
 def test_values_that_make_no_sense(model, tag, field, value, match, tmp_path):

@@ -19,7 +19,10 @@ def refuse_huge(X: Any, names: Any = None) -> None:
     A column that is huge but never varies is refused too: its mean and variance overflow.
     """
     values = X.data if is_sparse(X) else X
-    if not values.size or max(np.nanmax(values), -np.nanmin(values)) <= LARGEST_NUMBER:
+    if (
+        not values.size
+        or max(float(np.nanmax(values)), -float(np.nanmin(values))) <= LARGEST_NUMBER
+    ):
         return
     if is_sparse(X):
         column = int(X.indices[np.abs(X.data) > LARGEST_NUMBER].min())

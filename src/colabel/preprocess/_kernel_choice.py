@@ -24,7 +24,9 @@ NUMBERS = (100, 200, 400, 800)
 _FIRST_NUMBER = 1
 # More landmarks cost time, but little else: half a standard error is evidence enough.
 _ERRORS = 0.5
-MOST_CANDIDATES = 1 + len(FACTORS) + len(NUMBERS)
+# The best of several kernels looks better than it is: it must beat none by two standard errors.
+_ERRORS_OF_NONE = 2.0
+MOST_CANDIDATES = 2 + len(FACTORS) + len(NUMBERS)
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class GaussianFeatures:
         with one_blas_thread:
             root = inverse_root(gaussian(distances.among, width))
             unscaled = gaussian(distances.of_rows, width) @ root
-        spread = float(unscaled.var(axis=0).sum())
+        spread = float(unscaled.var(axis=0).sum()) if len(unscaled) else 0.0
         variance = total_variance / spread if spread > 1e-12 else 1.0
         return cls(distances.landmarks, width, root * np.sqrt(variance), variance)
 
@@ -117,7 +119,7 @@ class KernelSearch:
     advance: Advance
 
     def chosen(
-        self, width: float | None, number: int | None
+        self, width: float | None, number: int | None, without: Array | None
     ) -> tuple[GaussianFeatures | None, float | None]:
         """Return the best kernel columns, None for none, and what they gain in nats a row.
 
@@ -126,24 +128,21 @@ class KernelSearch:
         width, number
             None for what is to be chosen: first the width, at one number of landmarks, then the
             number. No kernel is chosen only with the width, and beside columns.
+        without : (m,) or None
+            Held-out log-probability of the rows with the columns alone; None where the labels do
+            not tell features apart.
         """
         may_be_none = width is None and self.linear
-        first = NUMBERS[_FIRST_NUMBER] if number is None else number
-        if not self.judge.informative:
-            if may_be_none:
-                return None, None
-            distances = self._distances(first)
+        if without is None and may_be_none:
+            return None, None
+        distances = self._distances(NUMBERS[_FIRST_NUMBER] if number is None else number)
+        if without is None:
             width = FACTORS[FIRST_FACTOR] * distances.median if width is None else width
             return GaussianFeatures.of(distances, width, self.total_variance), None
-        distances = self._distances(first)
         best = self._best_width(distances) if width is None else self._candidate(distances, width)
         best = self._best_number(best) if number is None else best
-        if not self.linear:
-            return best.features, None
-        without = self.judge.log_prob(self.rows)
-        self.advance()
         gain = float((best.log_prob - without).mean())
-        if may_be_none and not clearly_better(best.log_prob, without):
+        if may_be_none and not clearly_better(best.log_prob, without, _ERRORS_OF_NONE):
             return None, gain
         return best.features, gain
 

@@ -84,7 +84,7 @@ def _nearest_to(centres: Any) -> Callable[[Any], Indices]:
 def _by_leverage(
     rows: Any, size: int, width: float, random: np.random.RandomState, n_jobs: int | None
 ) -> Any:
-    """Rows drawn with probabilities in proportion to their approximate ridge leverage."""
+    """Rows drawn by approximate ridge leverage and at random, with equal shares."""
     pilot = _drawn(rows, min(2 * size, rows.shape[0]), random)
     with one_blas_thread:
         root = inverse_root(gaussian(squared_distances(pilot, pilot), width))
@@ -95,7 +95,8 @@ def _by_leverage(
     phi = np.concatenate(map_threads(features, _parts(rows), n_jobs, lambda: None))
     with one_blas_thread:
         scores = ridge_leverage(phi, size)
-    return _drawn(rows, size, random, scores / scores.sum())
+    # half at random, so that a crowd whose rows each matter little is not missed altogether
+    return _drawn(rows, size, random, 0.5 * scores / scores.sum() + 0.5 / len(scores))
 
 
 def ridge_leverage(phi: Array, n_landmarks: int) -> Array:

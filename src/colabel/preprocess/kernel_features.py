@@ -16,10 +16,10 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from colabel.core import schema
 from colabel.core.arrays import Array, is_sparse
 from colabel.core.extremes import refuse_huge
-from colabel.core.progress import progress_bar
+from colabel.core.progress import Advance, progress_bar
 from colabel.core.schema import Dims, Fields, Matrix, Maybe, Numbers, OrNone, Values, Whole, stored
 from colabel.core.threads import map_threads
-from colabel.preprocess._held_out import LabelsAlone, total_variance
+from colabel.preprocess._held_out import LabelsAlone, clearly_better, total_variance
 from colabel.preprocess._kernel import gaussian, squared_distances
 from colabel.preprocess._kernel_choice import (
     FACTORS,
@@ -32,6 +32,7 @@ from colabel.preprocess._kernel_choice import (
     beside,
 )
 from colabel.preprocess._landmarks import SAMPLINGS, Sampling, find_landmarks
+from colabel.preprocess._scales import SCALINGS, mean_and_spread
 
 __all__ = ["KernelFeatures"]
 
@@ -71,7 +72,7 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
     r"""Features of a Gaussian kernel beside the columns of X.
 
     A linear model of these features is a smooth curve in x, so every model of the library sees
-    more than straight lines. Columns are standardised; then, for m landmarks among the rows,
+    more than straight lines. Columns are standardised (`scaling`); then, for m landmarks,
 
     .. math:: k(x, z) = \exp\left(-\frac{|x - z|^2}{2 w^2}\right), \qquad
         \phi(x) = K_{mm}^{-1/2} \, k(x, \text{landmarks})
@@ -96,8 +97,14 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
     linear : bool, default=True
         Whether the standardised columns of X stand before those of the kernel.
     sampling : {"kmeans", "leverage", "uniform"}, default="kmeans"
-        What the landmarks are: means of clusters of rows; rows drawn by approximate ridge
-        leverage, which reaches sparsely populated regions; or rows drawn at random.
+        What the landmarks are: means of clusters of rows; rows of which half are drawn by
+        approximate ridge leverage, which reaches sparsely populated regions, and half at random;
+        or rows drawn at random.
+    scaling : {"auto", "columns", "common"}, default="auto"
+        What columns are divided by: their own standard deviations, or one number for all, the
+        root of their mean variance, so that rare words of a text do not outweigh the others.
+        "auto" takes the latter if it predicts the labels clearly better, which is measured where
+        something else is "auto" too.
     balance : float, default=4.0
         Sum of the variances of all kernel columns, as a multiple of that of the standardised
         columns. A penalty of a model shrinks what varies little: with a large balance the kernel
@@ -127,8 +134,8 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
     mean_ : (p,) array or None
         Means of the columns; None for sparse X, which is not centred.
     scale_ : (p,) array
-        What columns are divided by: standard deviations, for sparse X roots of the mean square;
-        1 for constant (sparse: empty) columns.
+        What columns are divided by. Sparse X is not centred, so that roots of mean squares take
+        the place of standard deviations.
     n_features_in_ : int
     feature_names_in_ : array of str
         Only where X had string column names.
@@ -172,6 +179,7 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         *,
         linear: bool = True,
         sampling: Sampling = "kmeans",
+        scaling: Literal["auto", "columns", "common"] = "auto",
         balance: float = 4.0,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -181,6 +189,7 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         self.n_landmarks = n_landmarks
         self.linear = linear
         self.sampling = sampling
+        self.scaling = scaling
         self.balance = balance
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -198,28 +207,32 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         width, number = self._checked_parameters()
         if y is None and (width is None or number is None):
             raise ValueError(
-                "width and n_landmarks are chosen by how well the labels are predicted, but y is"
-                " None: KernelFeatures requires y to be passed. Give y, or numbers for both."
+                "width and n_landmarks are chosen by how well labels are predicted: KernelFeatures"
+                " requires y to be passed, but the target y is None. Give y, or numbers for both."
             )
         X = self._checked(X, reset=True)
-        self.mean_, self.scale_ = _mean_and_scale(X)
+        self.mean_, spread = mean_and_spread(X)
+        self.scale_ = SCALINGS["columns" if self.scaling == "auto" else self.scaling](spread)
         random = check_random_state(self.random_state)
-        sample = self._standardised(_some_rows(X, number, random))
         seed = random.randint(np.iinfo(np.int32).max)
-        landmarks = partial(self._landmarks, sample, width, seed)
-        total = self.balance * total_variance(sample)
         features: GaussianFeatures | None
         if width is None or number is None:
             judge = LabelsAlone.of(X, y, random, self.n_jobs)
-            rows = self._standardised(X[judge.rows])
             with progress_bar(
                 "comparing kernels", MOST_CANDIDATES, shown=bool(self.verbose)
             ) as bar:
+                without = self._choose_scale(X[judge.rows], judge, spread, bar)
+                sample = self._standardised(_some_rows(X, number, random))
+                landmarks = partial(self._landmarks, sample, width, seed)
+                total = self.balance * total_variance(sample)
+                rows = self._standardised(X[judge.rows])
                 search = KernelSearch(rows, judge, landmarks, total, self.linear, bar)
-                features, self.gain_ = search.chosen(width, number)
+                features, self.gain_ = search.chosen(width, number, without)
         else:
-            self.gain_ = None
-            features = GaussianFeatures.of(Distances.of(sample, landmarks(number)), width, total)
+            sample = self._standardised(_some_rows(X, number, random))
+            total = self.balance * total_variance(sample)
+            found = Distances.of(sample, self._landmarks(sample, width, seed, number))
+            features, self.gain_ = GaussianFeatures.of(found, width, total), None
         self.landmarks_ = sample[:0] if features is None else features.landmarks
         self.n_landmarks_ = int(self.landmarks_.shape[0])
         self.components_ = np.zeros((0, 0)) if features is None else features.components
@@ -284,6 +297,10 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
 
     def _checked_parameters(self) -> tuple[float | None, int | None]:
         """Width and number of landmarks, None where they are to be chosen."""
+        if self.scaling not in ("auto", *SCALINGS):
+            raise ValueError(
+                f"scaling={self.scaling!r} is not known: choose 'auto', 'columns' or 'common'."
+            )
         if self.sampling not in SAMPLINGS:
             raise ValueError(f"sampling={self.sampling!r} is not known: choose one of {SAMPLINGS}.")
         if not isinstance(self.linear, bool | np.bool_):
@@ -300,12 +317,30 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
 
     def _standardised(self, rows: Any) -> Any:
         """Rows (n, p) in doubles, each column less its mean (if dense) and by its scale."""
-        if is_sparse(rows):
+        if is_sparse(rows) and self.mean_ is None:
             scaled = sp.csr_array(rows, dtype=np.float64, copy=True)
             scaled.data /= self.scale_[scaled.indices]
             return scaled
-        centred = rows - (0.0 if self.mean_ is None else self.mean_)
+        dense = rows.toarray() if is_sparse(rows) else rows
+        centred = dense - (0.0 if self.mean_ is None else self.mean_)
         return centred.astype(np.float64, copy=False) / self.scale_
+
+    def _choose_scale(
+        self, rows: Any, judge: LabelsAlone, spread: Array, advance: Advance
+    ) -> Array | None:
+        """Set the better scale; return the log-probability (m,) of rows compared on with it."""
+        if not judge.informative:
+            return None
+        found = judge.log_prob(self._standardised(rows))
+        advance()
+        if self.scaling == "auto":
+            by_column, self.scale_ = self.scale_, SCALINGS["common"](spread)
+            common = judge.log_prob(self._standardised(rows))
+            advance()
+            if clearly_better(common, found):
+                return common
+            self.scale_ = by_column
+        return found
 
     def _landmarks(self, sample: Any, width: float | None, seed: int, number: int) -> Any:
         """So many landmarks; which ones does not depend on what else was tried."""
@@ -330,25 +365,6 @@ def _unless_auto(value: Any) -> Any:
 def _is_positive(value: Any) -> bool:
     number = isinstance(value, Real) and not isinstance(value, bool)
     return number and 1e-100 < float(value) < 1e100
-
-
-def _mean_and_scale(X: Any) -> tuple[Array | None, Array]:
-    """Means and standard deviations (p,) of dense X; None and roots of mean squares of sparse X."""
-    n_rows = X.shape[0]
-    if is_sparse(X):
-        values = X.data.astype(np.float64)
-        squares = np.bincount(X.indices, weights=values**2, minlength=X.shape[1])
-        scale = np.sqrt(squares / n_rows)
-        return None, np.where(scale > 0, scale, 1.0)
-    mean = X.mean(axis=0, dtype=np.float64)
-    variance = np.zeros(X.shape[1])
-    for start in range(0, n_rows, _ROWS_AT_ONCE):  # no second array as large as X
-        part = X[start : start + _ROWS_AT_ONCE] - mean
-        variance += np.einsum("np,np->p", part, part) / n_rows
-    scale = np.sqrt(variance)
-    # what differs from the mean by rounding alone is constant
-    varies = scale > 1e-13 * np.abs(X).max(axis=0)
-    return mean, np.where(varies & (scale > 1e-150), scale, 1.0)
 
 
 def _some_rows(X: Any, number: int | None, random: np.random.RandomState) -> Any:

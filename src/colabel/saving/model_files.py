@@ -20,6 +20,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from colabel import preprocess as preprocess  # declares the transformers
 from colabel._version import __version__
 from colabel.core.files import written_whole
 from colabel.core.schema import NotAsDeclaredError

@@ -1,0 +1,544 @@
+"""KernelFeatures against the dense kernel matrix, and on rows of every kind."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import colabel
+from colabel import BinaryRelevance, KernelFeatures, joint_of
+from colabel.preprocess import _held_out
+from colabel.preprocess._held_out import LabelsAlone, clearly_better
+from colabel.preprocess._kernel import gaussian, inverse_root, squared_distances
+from colabel.preprocess._landmarks import ridge_leverage
+
+SAMPLINGS = ("kmeans", "leverage", "uniform")
+
+
+@pytest.fixture(name="X")
+def rows_of_units(rng):
+    return rng.normal(size=(60, 4)) * [1.0, 10.0, 0.1, 3.0] + [0.0, 5.0, -7.0, 100.0]
+
+
+@pytest.fixture
+def circles(rng):
+    """Rows (300, 2) and two labels: one of distance from the centre, one of side."""
+    X = rng.normal(size=(300, 2))
+    return X, np.column_stack([(X**2).sum(axis=1) > 1.5, X[:, 0] > 0]).astype(int)
+
+
+@pytest.fixture
+def lines(rng):
+    """Rows (300, 4) and labels whose log-odds are linear."""
+    X = rng.normal(size=(300, 4))
+    return X, (2.0 * X[:, :3] + rng.logistic(size=(300, 3)) > 0).astype(int)
+
+
+def standardised(X):
+    return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+def true_kernel(X, Z, width):
+    """Return the kernel (n, m) of rows that are standardised by the first."""
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    return np.exp(-(cdist((X - mean) / scale, (Z - mean) / scale) ** 2) / (2 * width**2))
+
+
+# ------------------------------------------------------------------- what the features are
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_all_rows_as_landmarks_give_the_kernel(X, sampling):
+    features = KernelFeatures(2.0, 60, linear=False, sampling=sampling, random_state=0).fit(X)
+    phi = features.transform(X)
+    assert features.n_landmarks_ == 60
+    found = phi @ phi.T / features.kernel_variance_
+    np.testing.assert_allclose(found, true_kernel(X, X, 2.0), atol=1e-8)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_features_are_the_landmarks_projection(X, rng, sampling):
+    """phi(x)'phi(z) = k(x, L) K^-1 k(L, z), by the pseudo-inverse of the dense matrix."""
+    Z = X[:20] + 0.1 * rng.normal(size=(20, 4))
+    features = KernelFeatures(2.0, 15, linear=False, sampling=sampling, random_state=0).fit(X)
+    landmarks = features.landmarks_ * X.std(axis=0) + X.mean(axis=0)
+    cross = true_kernel(X, landmarks, 2.0)
+    own = (Z - X.mean(axis=0)) / X.std(axis=0)
+    to_own = np.exp(-(cdist(own, features.landmarks_) ** 2) / 8.0)
+    among = np.exp(-(cdist(features.landmarks_, features.landmarks_) ** 2) / 8.0)
+    expected = cross @ np.linalg.pinv(among, hermitian=True, rcond=1e-10) @ to_own.T
+    found = features.transform(X) @ features.transform(Z).T / features.kernel_variance_
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+def test_more_landmarks_come_closer_to_the_kernel(rng):
+    X = rng.normal(size=(300, 3))
+    truth, errors = true_kernel(X, X, 1.5), []
+    for number in (5, 20, 80):
+        features = KernelFeatures(1.5, number, linear=False, random_state=0).fit(X)
+        phi = features.transform(X)
+        errors.append(np.abs(phi @ phi.T / features.kernel_variance_ - truth).mean())
+    assert errors[0] > 2 * errors[1] > 4 * errors[2]
+
+
+def test_chosen_landmarks_are_better_than_rows_at_random(rng):
+    sizes = [400, *[4] * 11]  # one crowd, and a few rows elsewhere
+    X = np.repeat(rng.normal(size=(12, 3)) * 4, sizes, axis=0)
+    X += 0.1 * rng.normal(size=X.shape)
+    unseen = dict.fromkeys(SAMPLINGS, 0.0)  # k(x, x) - phi(x)'phi(x), each cluster counting alike
+    for sampling, seed in itertools.product(SAMPLINGS, range(5)):
+        made = KernelFeatures(1.0, 24, linear=False, sampling=sampling, random_state=seed)
+        phi = made.fit_transform(X)
+        residual = 1.0 - (phi**2).sum(axis=1) / made.kernel_variance_
+        unseen[sampling] += np.average(residual, weights=1.0 / np.repeat(sizes, sizes))
+    assert unseen["kmeans"] < unseen["uniform"]
+    assert unseen["leverage"] < unseen["uniform"]
+
+
+def test_ridge_leverage_is_that_of_the_dense_kernel(rng):
+    X = rng.normal(size=(40, 2))
+    K = gaussian(squared_distances(X, X), 1.0)
+    values = np.linalg.eigvalsh(K)
+    ridge = values[:-5].sum() / 5
+    expected = np.diag(K @ np.linalg.inv(K + ridge * np.eye(40)))
+    np.testing.assert_allclose(ridge_leverage(K @ inverse_root(K), 10), expected, atol=1e-6)
+
+
+def test_the_inverse_root_leaves_out_what_is_rounding(rng):
+    X = np.repeat(rng.normal(size=(7, 2)), 3, axis=0)  # rank 7 of 21
+    K = gaussian(squared_distances(X, X), 1.0)
+    root = inverse_root(K)
+    assert root.shape == (21, 7)
+    np.testing.assert_allclose(root.T @ K @ root, np.eye(7), atol=1e-8)
+    np.testing.assert_allclose((K @ root) @ (K @ root).T, K, atol=1e-8)
+
+
+def test_columns_stand_standardised_before_the_kernel(X):
+    both = KernelFeatures(2.0, 10, random_state=0).fit_transform(X)
+    np.testing.assert_allclose(both[:, :4], standardised(X), atol=1e-12)
+    alone = KernelFeatures(2.0, 10, linear=False, random_state=0).fit_transform(X)
+    np.testing.assert_array_equal(both[:, 4:], alone)
+
+
+def test_one_scale_for_all_columns(X):
+    found = KernelFeatures(2.0, 10, scaling="common", random_state=0).fit(X)
+    centred = X - X.mean(axis=0)
+    scale = np.sqrt(X.var(axis=0).mean())
+    np.testing.assert_allclose(found.transform(X)[:, :4], centred / scale, atol=1e-12)
+    sparse = KernelFeatures(2.0, 10, scaling="common", random_state=0).fit(sp.csr_array(X))
+    np.testing.assert_allclose(sparse.scale_, np.sqrt((X**2).mean()))
+
+
+def test_the_scale_that_predicts_better_is_chosen(rng):
+    units = rng.normal(size=(300, 3)) * [1.0, 1e-3, 1e3]
+    Y = (2.0 * units / [1.0, 1e-3, 1e3] + rng.logistic(size=(300, 3)) > 0).astype(int)
+    found = KernelFeatures(n_landmarks=20, random_state=0).fit(units, Y)
+    np.testing.assert_allclose(found.scale_, units.std(axis=0))
+    words = (rng.random((300, 400)) < 0.01).astype(float)  # hundreds of rare words, a few common
+    words[:, :3] = rng.random((300, 3)) < 0.4
+    Y = (3.0 * (words[:, :3] - 0.5) + rng.logistic(size=(300, 3)) > 0).astype(int)
+    for rows in (words, sp.csr_array(words)):
+        found = KernelFeatures(n_landmarks=20, random_state=0).fit(rows, Y)
+        assert len(np.unique(found.scale_)) == 1
+
+
+@pytest.mark.parametrize("balance", [0.5, 4.0])
+def test_the_balance_is_one_of_variances(X, balance):
+    found = KernelFeatures(2.0, 10, balance=balance, random_state=0).fit_transform(X)
+    np.testing.assert_allclose(found[:, 4:].var(axis=0).sum(), balance * 4, rtol=1e-9)
+
+
+# ---------------------------------------------------------------------- what "auto" chooses
+
+
+def test_a_kernel_is_chosen_where_labels_bend(circles):
+    X, Y = circles
+    features = KernelFeatures(random_state=0).fit(X[:200], Y[:200])
+    assert features.width_ is not None
+    assert features.gain_ > 0.1
+    plain = BinaryRelevance(random_state=0).fit(X[:200], Y[:200])
+    bent = make_pipeline(clone(features), clone(plain)).fit(X[:200], Y[:200])
+    assert bent.score(X[200:], Y[200:]) > plain.score(X[200:], Y[200:]) + 0.2
+
+
+def test_no_kernel_is_chosen_where_labels_do_not_bend(lines):
+    X, Y = lines
+    features = KernelFeatures(random_state=0).fit(X, Y)
+    assert features.width_ is None
+    assert features.n_landmarks_ == 0
+    assert features.kernel_variance_ == 0
+    np.testing.assert_allclose(features.transform(X), standardised(X), atol=1e-12)
+    assert list(features.get_feature_names_out()) == ["x0", "x1", "x2", "x3"]
+    sparse = KernelFeatures(random_state=0).fit(sp.csr_array(X), Y)
+    assert sparse.width_ is None
+    assert sparse.transform(sp.csr_array(X)).shape == X.shape
+
+
+def test_without_columns_there_is_always_a_kernel(lines):
+    features = KernelFeatures(linear=False, random_state=0).fit(*lines)
+    assert features.width_ is not None
+    assert features.transform(lines[0]).shape == (300, features.components_.shape[1])
+
+
+def test_what_is_given_is_not_chosen(circles):
+    X, Y = circles
+    features = KernelFeatures(width=0.9, random_state=0).fit(X, Y)
+    assert features.width_ == 0.9
+    assert features.n_landmarks_ >= 100
+    features = KernelFeatures(n_landmarks=30, random_state=0).fit(X, Y)
+    assert features.n_landmarks_ == 30
+    assert features.width_ is not None
+
+
+def test_a_given_width_is_kept_where_no_kernel_is_better(lines):
+    features = KernelFeatures(width=0.1, random_state=0).fit(*lines)
+    assert features.width_ == 0.1
+    assert features.gain_ < 0
+
+
+def test_the_choice_is_that_of_the_held_out_likelihood(circles):
+    """The width found is the best of the grid, by an exhaustive search."""
+    X, Y = circles
+    chosen = KernelFeatures(n_landmarks=40, random_state=0).fit(X, Y)
+    judge = LabelsAlone.of(X, Y, np.random.RandomState(0), None)
+    score = {}
+    for factor in (0.25, 0.5, 1.0, 2.0, 4.0):
+        width = chosen.width_ * factor
+        features = KernelFeatures(width, 40, random_state=0).fit(X)
+        score[factor] = judge.log_prob(features.transform(X)[judge.rows]).mean()
+    assert max(score, key=score.__getitem__) in (0.5, 1.0, 2.0)
+    assert score[1.0] > score[0.25]
+    assert score[1.0] > score[4.0]
+
+
+def test_held_out_likelihood_is_that_of_regressions_fitted_without_the_rows(circles, monkeypatch):
+    X, Y = circles
+    monkeypatch.setattr(_held_out, "_PRIOR_VARIANCES", (10.0,))
+    monkeypatch.setattr(_held_out, "_TOLERANCE", 1e-4)
+    judge = LabelsAlone.of(X, Y, np.random.RandomState(0), 1)
+    found = judge.log_prob(X[judge.rows])
+    C = 10.0 / X.var(axis=0).sum()
+    for fold in range(judge.folds.n_folds):
+        out = judge.folds.of_row == fold
+        model = BinaryRelevance(C=C, tol=1e-4).fit(X[~out], Y[~out])
+        expected = model.joint(X[out]).log_prob(Y[out])
+        np.testing.assert_allclose(found[out], expected, atol=2e-3)
+
+
+def test_rows_that_are_not_given_are_not_seen(circles):
+    """The choice inside a pipeline is that of the training rows alone."""
+    X, Y = circles
+    search = GridSearchCV(
+        make_pipeline(KernelFeatures(random_state=0), BinaryRelevance(C=1.0)),
+        {"kernelfeatures__balance": [1.0, 4.0]},
+        cv=2,
+    ).fit(X, Y)
+    fitted = search.best_estimator_[0]
+    alone = clone(fitted).fit(X, Y)
+    assert alone.width_ == fitted.width_
+    half = clone(fitted).fit(X[:150], Y[:150])
+    other = X.copy()
+    other[150:] = 1e6
+    again = clone(fitted).fit(other[:150], Y[:150])
+    np.testing.assert_array_equal(half.transform(X[:150]), again.transform(X[:150]))
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_same_seed_same_features_whatever_the_threads(circles, sampling):
+    X, Y = circles
+    X = np.repeat(X, 17, axis=0) + np.random.default_rng(0).normal(size=(5100, 2)) * 0.01
+    Y = np.repeat(Y, 17, axis=0)
+    one, two = (
+        KernelFeatures("auto", 30, sampling=sampling, random_state=3, n_jobs=n_jobs)
+        .fit(X[:3000], Y[:3000])
+        .transform(X)
+        for n_jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one, two)
+
+
+def test_another_seed_gives_other_landmarks(X):
+    one, two = (KernelFeatures(1.0, 10, random_state=seed).fit(X).landmarks_ for seed in (0, 1))
+    assert (one != two).any()
+
+
+def test_labels_of_every_kind(circles):
+    X, Y = circles
+    codes = Y[:, 0] + Y[:, 1]
+    missing = Y.astype(float)
+    missing[::7, 0] = np.nan
+    missing[3] = np.nan
+    names = [[name for name, on in zip("ab", row, strict=True) if on] for row in Y]
+    for y in (Y, codes, np.column_stack([codes, Y]), missing, sp.csr_array(Y), names):
+        features = KernelFeatures(n_landmarks=30, random_state=0).fit(X, y)
+        assert features.width_ is not None
+        assert features.gain_ > 0.05
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3])
+def test_a_few_rows_choose_no_kernel(circles, n_rows):
+    X, Y = circles
+    features = KernelFeatures(random_state=0).fit(X[:n_rows], Y[:n_rows])
+    assert np.isfinite(features.transform(X)).all()
+
+
+def test_labels_that_say_nothing_choose_no_kernel(circles):
+    y = np.ones((300, 2), int)
+    features = KernelFeatures(random_state=0).fit(circles[0], y)
+    assert features.width_ is None
+    assert features.gain_ is None
+    features = KernelFeatures(linear=False, random_state=0).fit(circles[0], y)
+    assert features.n_landmarks_ == 200
+
+
+def test_the_labels_that_vary_most_are_compared_by(circles, monkeypatch):
+    X, Y = circles
+    monkeypatch.setattr(_held_out, "_MOST_LABELS", 2)
+    monkeypatch.setattr(_held_out, "_MOST_ROWS", 100)
+    rare = (np.arange(300) % 50 == 0).astype(int)
+    judge = LabelsAlone.of(X, np.column_stack([rare, Y]), np.random.RandomState(0), None)
+    assert judge.rows.shape == (100,)
+    np.testing.assert_array_equal(judge.codes, Y[judge.rows])
+
+
+def test_better_is_beyond_a_standard_error(rng):
+    noise = rng.normal(size=400)
+    error = noise.std() / 20
+    noise -= noise.mean()
+    assert clearly_better(noise + 1.1 * error, np.zeros(400))
+    assert not clearly_better(noise + 0.9 * error, np.zeros(400))
+    assert clearly_better(noise + 0.9 * error, np.zeros(400), 0.5)
+
+
+# ---------------------------------------------------------------------------- rows of every kind
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_sparse_rows_stay_sparse(rng, sampling):
+    dense = np.where(rng.random((80, 6)) < 0.4, rng.normal(size=(80, 6)), 0.0)
+    rows = sp.csr_array(dense)
+    features = KernelFeatures(2.0, 20, sampling=sampling, random_state=0).fit(rows)
+    found = features.transform(rows)
+    assert sp.issparse(found)
+    assert sp.issparse(features.landmarks_)
+    scaled = dense / np.sqrt((dense**2).mean(axis=0))
+    np.testing.assert_allclose(found[:, :6].toarray(), scaled, atol=1e-12)
+    assert found[:, :6].nnz == rows.nnz
+    among = features.landmarks_.toarray()
+    kernel = np.exp(-(cdist(scaled, among) ** 2) / 8.0)
+    np.testing.assert_allclose(found[:, 6:].toarray(), kernel @ features.components_, atol=1e-9)
+    np.testing.assert_allclose(features.transform(dense), found.toarray(), atol=1e-9)
+
+
+def test_features_fitted_to_dense_rows_take_sparse_ones(X):
+    features = KernelFeatures(2.0, 10, random_state=0).fit(X)
+    found = features.transform(sp.csr_array(X))
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_array_equal(found, features.transform(X))
+
+
+def test_sparse_rows_are_chosen_for(circles):
+    X, Y = circles
+    model = make_pipeline(KernelFeatures(random_state=0), BinaryRelevance(C=1.0))
+    model.fit(sp.csr_matrix(X[:200]), Y[:200])
+    assert model[0].width_ is not None
+    assert model.score(sp.csr_matrix(X[200:]), Y[200:]) > 0.8
+    alone = KernelFeatures(linear=False, random_state=0).fit(sp.csr_matrix(X), Y)
+    assert isinstance(alone.transform(sp.csr_matrix(X)), np.ndarray)
+
+
+def test_constant_columns_say_nothing(X):
+    constant = np.column_stack([X, np.full(60, 1e9), np.zeros(60), np.full(60, 0.1)])
+    found = KernelFeatures(2.0, 10, random_state=0).fit(constant)
+    plain = KernelFeatures(2.0, 10, random_state=0).fit(X)
+    np.testing.assert_allclose(found.landmarks_[:, :4], plain.landmarks_, atol=1e-9)
+    np.testing.assert_allclose(
+        found.transform(constant)[:, 7:], plain.transform(X)[:, 4:], atol=1e-7
+    )
+
+
+def test_rows_that_are_all_equal(circles):
+    _, Y = circles
+    for features in (KernelFeatures(random_state=0), KernelFeatures(1.0, 5)):
+        found = features.fit_transform(np.ones((300, 2)), Y)
+        assert np.isfinite(found).all()
+
+
+def test_duplicate_rows_are_one_landmark(X):
+    features = KernelFeatures(2.0, 100, random_state=0).fit(np.repeat(X, 3, axis=0))
+    assert features.n_landmarks_ == 60
+
+
+@pytest.mark.parametrize("factor", [1e-120, 1e-8, 1e8, 1e120])
+def test_units_do_not_matter(X, factor):
+    found = KernelFeatures(2.0, 10, random_state=0).fit_transform(X * factor)
+    expected = KernelFeatures(2.0, 10, random_state=0).fit_transform(X)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_rows_far_from_all_others_have_no_kernel(X):
+    features = KernelFeatures(2.0, 10, random_state=0).fit(X)
+    far = features.transform(np.full((1, 4), 1e139))
+    assert np.isfinite(far).all()
+    np.testing.assert_array_equal(far[:, 4:], 0.0)
+    sparse = KernelFeatures(2.0, 10, random_state=0).fit(sp.csr_array(X * 1e-100))
+    found = sparse.transform(sp.csr_array(np.full((1, 4), 1e139)))
+    np.testing.assert_array_equal(found[:, 4:].toarray(), 0.0)
+
+
+@pytest.mark.parametrize("width", [1e-90, 1e90])
+def test_extreme_widths_give_numbers(X, width):
+    assert np.isfinite(KernelFeatures(width, 10, random_state=0).fit_transform(X)).all()
+
+
+def test_single_precision_is_kept(X, rng):
+    Y = (X[:, :2] > X[:, :2].mean(axis=0)).astype(int)
+    for given in (X, sp.csr_array(X)):
+        single = given.astype(np.float32)
+        features = KernelFeatures(2.0, 10, random_state=0).fit(single, Y)
+        assert features.transform(single).dtype == np.float32
+        assert features.landmarks_.dtype == np.float64
+        assert features.transform(given).dtype == np.float64
+
+
+def test_names_are_those_of_columns_and_kernel(X):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "kernel0"])
+    features = KernelFeatures(2.0, 3, random_state=0).set_output(transform="pandas")
+    found = features.fit_transform(frame)
+    names = ["a", "b", "c", "kernel0", "kernel_kernel0", "kernel_kernel1", "kernel_kernel2"]
+    assert list(found.columns) == names == list(features.get_feature_names_out())
+    plain = KernelFeatures(2.0, 2, random_state=0).fit(X)
+    expected = ["x0", "x1", "x2", "x3", "kernel0", "kernel1"]
+    assert list(plain.get_feature_names_out()) == expected
+    plain = KernelFeatures(2.0, 2, linear=False, random_state=0).fit(X)
+    assert list(plain.get_feature_names_out()) == ["kernel0", "kernel1"]
+
+
+def test_many_rows_are_transformed_in_parts(rng):
+    X = rng.normal(size=(9000, 3))
+    features = KernelFeatures(2.0, 10, random_state=0).fit(X)
+    found = features.transform(X)
+    np.testing.assert_allclose(found[5000:5003], features.transform(X[5000:5003]), atol=1e-12)
+
+
+# ---------------------------------------------------------------------- before every model
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        BinaryRelevance(C=1.0),
+        colabel.CTBN(C=1.0, random_state=0),
+        colabel.ProbabilisticClassifierChain(C=1.0, random_state=0),
+        colabel.PairwiseCRF(C=1.0, ridge=1.0, group=0.01, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_joint_is_that_of_the_features(circles, model, tmp_path):
+    X, Y = circles
+    pipeline = make_pipeline(KernelFeatures(random_state=0), model).fit(X, Y)
+    found = joint_of(pipeline, X[:5]).log_prob(Y[:5])
+    features = clone(pipeline[0]).fit(X, Y).transform(X)
+    expected = clone(model).fit(features, Y).joint(features[:5]).log_prob(Y[:5])
+    np.testing.assert_allclose(found, expected)
+    colabel.save(pipeline, tmp_path / "model.colabel")
+    again = colabel.load(tmp_path / "model.colabel")
+    np.testing.assert_array_equal(joint_of(again, X[:5]).log_prob(Y[:5]), found)
+
+
+def test_saved_features_give_the_same_frame(circles, tmp_path):
+    pytest.importorskip("pandas")
+    X, Y = circles
+    model = make_pipeline(KernelFeatures(1.0, 10, random_state=0), BinaryRelevance(C=1.0))
+    model.set_output(transform="pandas").fit(X, Y)
+    colabel.save(model, tmp_path / "model.colabel")
+    again = colabel.load(tmp_path / "model.colabel")
+    assert again[0].transform(X).equals(model[0].transform(X))
+
+
+def test_a_process_that_knows_nothing_loads_a_pipeline(circles, tmp_path):
+    X, Y = circles
+    file = tmp_path / "model.colabel"
+    model = make_pipeline(KernelFeatures(1.0, 10, random_state=0), BinaryRelevance(C=1.0))
+    colabel.save(model.fit(X, Y), file)
+    code = "import sys, colabel; print(type(colabel.load(sys.argv[1])[0]).__name__)"
+    command = [sys.executable, "-c", code, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "KernelFeatures"
+
+
+def test_progress_goes_to_standard_error(circles, capsys):
+    KernelFeatures(n_landmarks=10, random_state=0, verbose=1).fit(*circles)
+    said = capsys.readouterr()
+    assert not said.out
+    assert said.err
+
+
+@parametrize_with_checks(
+    [KernelFeatures(random_state=0), KernelFeatures(1.0, 10, random_state=0)]
+    + [
+        KernelFeatures(1.0, 10, linear=linear, sampling=sampling, random_state=0)
+        for linear, sampling in itertools.product([True, False], SAMPLINGS)
+        if (linear, sampling) != (True, "kmeans")
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+# ------------------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"width": 0}, r"width=0 must be a positive number or 'auto'\."),
+        ({"width": "median"}, r"width='median' must be a positive number or 'auto'\."),
+        ({"width": np.inf}, r"width=inf must be"),
+        ({"n_landmarks": 0}, r"n_landmarks=0 must be an integer of at least 1, or 'auto'\."),
+        ({"n_landmarks": 2.5}, r"n_landmarks=2\.5 must be an integer"),
+        ({"n_landmarks": True}, r"n_landmarks=True must be an integer"),
+        ({"sampling": "rows"}, r"sampling='rows' is not known: choose one of \('kmeans', "),
+        ({"scaling": "rows"}, r"scaling='rows' is not known: choose 'auto', 'columns' or 'common'"),
+        ({"balance": -1.0}, r"balance=-1\.0 must be a positive number\."),
+        ({"linear": "yes"}, r"linear='yes' must be True or False\."),
+    ],
+)
+def test_wrong_parameters_are_named(circles, params, message):
+    with pytest.raises(ValueError, match=message):
+        KernelFeatures(**params).fit(*circles)
+
+
+@pytest.mark.parametrize("params", [{}, {"width": 1.0}, {"n_landmarks": 5}])
+def test_choosing_needs_labels(X, params):
+    with pytest.raises(ValueError, match=r"y is None\. Give y, or numbers for both\."):
+        KernelFeatures(**params).fit(X)
+
+
+def test_wrong_rows_are_refused(circles):
+    X, Y = circles
+    with pytest.raises(ValueError, match="X has 300 rows but y has 2"):
+        KernelFeatures().fit(X, Y[:2])
+    with pytest.raises(NotFittedError):
+        KernelFeatures().transform(X)
+    bad = X.copy()
+    bad[3, 1] = np.nan
+    with pytest.raises(ValueError, match="contains NaN"):
+        KernelFeatures().fit(bad, Y)
+    bad[3, 1] = 1e200
+    with pytest.raises(ValueError, match=r"X holds 1e\+200 in column 1"):
+        KernelFeatures().fit(bad, Y)
+    with pytest.raises(ValueError, match="2 features"):
+        KernelFeatures(1.0, 5).fit(X).transform(X[:, :1])
