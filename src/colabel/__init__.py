@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from colabel.models import StackedBinaryRelevance as StackedBinaryRelevance
     from colabel.models import ThresholdedClassifier as ThresholdedClassifier
     from colabel.models.wrapped import joint_of as joint_of
+    from colabel.preprocess import ForestFeatures as ForestFeatures
     from colabel.saving import load as load
     from colabel.saving import save as save
 
@@ -77,6 +78,7 @@ __all__ = [
                 "ThresholdedClassifier",
             ],
             "colabel.models.wrapped": ["joint_of"],
+            "colabel.preprocess": ["ForestFeatures"],
             "colabel.saving": [
                 "load",
                 "save",

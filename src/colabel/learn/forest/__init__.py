@@ -1,0 +1,8 @@
+"""Forests grown by scikit-learn, kept as plain arrays and walked by compiled loops."""
+
+from colabel.learn.forest.contents import LeafCounts
+from colabel.learn.forest.forest import Forest
+from colabel.learn.forest.growing import Grown, grow
+from colabel.learn.forest.label_forest import LabelForest, label_targets
+
+__all__ = ["Forest", "Grown", "LabelForest", "LeafCounts", "grow", "label_targets"]

@@ -1,0 +1,136 @@
+"""Growing forests, by scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+
+from colabel.core.arrays import Array, Flags
+from colabel.core.progress import progress_bar
+from colabel.core.threads import n_threads, one_blas_thread
+from colabel.learn.forest.forest import Forest, single_precision
+
+ForestKind = Literal["random", "extra"]
+KINDS: tuple[ForestKind, ...] = get_args(ForestKind)
+
+_CLASSIFIERS = {"random": RandomForestClassifier, "extra": ExtraTreesClassifier}
+_REGRESSORS = {"random": RandomForestRegressor, "extra": ExtraTreesRegressor}
+
+
+_TREES_AT_ONCE = 20  # between two steps of progress
+
+
+class Grown(NamedTuple):
+    """A forest, and which rows its trees have seen.
+
+    Attributes
+    ----------
+    forest : Forest
+    in_bag : (n, T)
+        How often each row was drawn for each tree.
+    """
+
+    forest: Forest
+    in_bag: NDArray[np.uint16]
+
+    @property
+    def out_of_bag(self) -> Flags:
+        """Which rows which trees have not seen, (n, T)."""
+        unseen: Flags = self.in_bag == 0
+        return unseen
+
+
+def grow(
+    X: Any,
+    targets: NDArray[Any],
+    weight: Array | None = None,
+    *,
+    kind: ForestKind = "random",
+    n_estimators: int = 300,
+    max_features: Any = "sqrt",
+    min_samples_leaf: int | float = 1,
+    max_depth: int | None = None,
+    max_samples: int | float | None = None,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> Grown:
+    """Grow a forest on bootstrap samples of the rows, so that every tree has rows it never saw.
+
+    What the leaves hold is not kept: it is counted from the rows that reach them.
+
+    Parameters
+    ----------
+    X : (n, p) array or CSR
+        Rows; NaN may be among them.
+    targets : (n,) or (n, m)
+        What the trees are to tell apart: classes, if these are integers (the mean Gini impurity of
+        all columns is reduced), otherwise numbers (the mean variance is). For 0/1 columns these are
+        the same; in numbers the mean of a column may stand for what is missing in it.
+    weight : (n,), optional
+        Weights of the rows.
+    kind : {"random", "extra"}
+        The best cut of each feature that is tried, or the best of one random cut each.
+    n_estimators : int
+        Number of trees T.
+    max_features : str, int or float
+        How many features are tried at a node, as in scikit-learn.
+    min_samples_leaf : int or float
+        Fewest drawn rows in a leaf, or their share of all.
+    max_depth : int or None
+    max_samples : int, float or None
+        How many rows are drawn for a tree, or their share of all; None: as many as there are. The
+        fewer, the more trees have not seen a row.
+    random_state : int
+    n_jobs : int or None
+        Threads; None for all cores.
+    verbose : bool
+        Whether to show progress.
+
+    Returns
+    -------
+    Grown
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel.learn.forest import grow
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> forest, in_bag = grow(X, (X > 0).astype(int), n_estimators=10)
+    >>> forest.n_trees, in_bag.shape
+    (10, (50, 10))
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind={kind!r} is not known: choose one of {KINDS}.")
+    classes = np.issubdtype(targets.dtype, np.integer)
+    estimator = (_CLASSIFIERS if classes else _REGRESSORS)[kind](
+        max_features=max_features,
+        min_samples_leaf=min_samples_leaf,
+        max_depth=max_depth,
+        max_samples=max_samples,
+        bootstrap=True,
+        warm_start=True,
+        random_state=random_state,
+        n_jobs=n_threads(n_jobs),
+    )
+    flat = targets[:, 0] if targets.ndim == 2 and targets.shape[1] == 1 else targets
+    rows = single_precision(X)
+    # A few trees at a time are the same trees: each has a seed of its own.
+    steps = range(_TREES_AT_ONCE, n_estimators, _TREES_AT_ONCE) if verbose else ()
+    with one_blas_thread, progress_bar("growing trees", len(steps) + 1, shown=verbose) as advance:
+        for n_trees in (*steps, n_estimators):
+            estimator.set_params(n_estimators=n_trees).fit(rows, flat, sample_weight=weight)
+            advance()
+    in_bag = np.zeros((X.shape[0], n_estimators), dtype=np.uint16)
+    for tree, rows in enumerate(estimator.estimators_samples_):
+        drawn = np.bincount(rows, minlength=X.shape[0])
+        in_bag[:, tree] = np.minimum(drawn, np.iinfo(np.uint16).max)
+    return Grown(Forest.of(estimator), in_bag)

@@ -1,0 +1,139 @@
+"""Log-odds of every label's values, averaged over the trees of one forest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colabel.core.arrays import Array
+from colabel.core.label_features import column_owner, label_columns
+from colabel.core.schema import (
+    Dims,
+    Fields,
+    Many,
+    Numbers,
+    Part,
+    Whole,
+    bind,
+    refuse_unless,
+    stored,
+)
+from colabel.labels import MISSING
+from colabel.learn.conditional import TrainingData
+from colabel.learn.forest.contents import LeafCounts, tree_means
+from colabel.learn.forest.forest import Forest
+from colabel.learn.forest.growing import Grown
+
+__all__ = ["LabelForest", "label_targets"]
+
+# Rows added to each leaf, distributed as the labels of all rows are. It does not grow with the
+# number of trees, so that log-odds over the trees out of bag are in the same units as over all.
+_PRIOR_ROWS = 1.0
+_SMALLEST = 1e-7  # probability, far from zero in single precision; only guards the logarithm
+_ROUNDING = 1e-4
+_ROWS_AT_ONCE = 1 << 16
+
+
+def _check_frequencies(fields: Fields, dims: Dims) -> None:
+    sizes = tuple(fields["cardinalities"])
+    dims["sizes"] = sizes
+    owner = column_owner(sizes)
+    bind(dims, "e", len(owner), "columns of frequencies")
+    table = fields["frequencies"]
+    for variable in np.flatnonzero(np.asarray(sizes) != 2):
+        total = table[:, owner == variable].sum(axis=1, dtype=np.float64)
+        refuse_unless(
+            np.abs(total - 1.0).max(initial=0.0) <= _ROUNDING,
+            "frequencies holds probabilities that do not sum to one",
+        )
+
+
+@stored(
+    "label-forest",
+    check=_check_frequencies,
+    cardinalities=Many(Whole(1), "d"),
+    forest=Part("forest", leaves="leaves", p="p"),
+    frequencies=Numbers("leaves e", 0.0, 1.0, ("float32",)),
+)
+@dataclass(frozen=True, eq=False)
+class LabelForest:
+    """A forest whose leaves hold the frequencies of label values.
+
+    Attributes
+    ----------
+    forest : Forest
+    frequencies : (L, e) of single precision
+        Smoothed, in label columns: one for the value 1 of a variable of two values, K for one of K.
+    cardinalities : (d,)
+    """
+
+    forest: Forest
+    frequencies: NDArray[np.float32]
+    cardinalities: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, grown: Grown, data: TrainingData, n_jobs: int | None = None
+    ) -> tuple[LabelForest, Array]:
+        """Fill the leaves of a forest with the labels of the rows it was grown on.
+
+        Also returns the log-odds (n, e) of these rows by the trees that have not seen them. Every
+        row counts in its leaf of every tree, drawn for the tree or not; a row out of bag is left
+        out of its own. So these rows and new ones meet leaves of the same kind.
+        """
+        leaves = grown.forest.leaves(data.X, n_jobs)
+        prior = _prior(data)
+        counts = LeafCounts.of(
+            leaves, grown.forest.n_leaves, data.codes, data.cardinalities, data.weight, n_jobs
+        )
+        means = counts.out_of_bag_means(
+            leaves, grown.out_of_bag, data.codes, data.weight, prior, _PRIOR_ROWS, n_jobs
+        )
+        table = counts.frequencies(prior, _PRIOR_ROWS).astype(np.float32)
+        made = cls(grown.forest, table, data.cardinalities)
+        return made, _log_odds(means, data.cardinalities)
+
+    def log_odds(self, X: Any, n_jobs: int | None = None) -> Array:
+        """Log-odds (n, e) of the averages over all trees.
+
+        Of a variable of two values, log P(1) - log P(0); of others, the logarithms of their
+        probabilities less the mean of these.
+        """
+        found = np.empty((X.shape[0], self.frequencies.shape[1]))
+        for part in _parts(X.shape[0]):
+            found[part] = tree_means(self.forest.leaves(X[part], n_jobs), self.frequencies, n_jobs)
+        return _log_odds(found, self.cardinalities)
+
+
+def label_targets(data: TrainingData) -> Array:
+    """What a forest is grown to tell: label columns (n, e), means where a label is not known."""
+    columns = label_columns(data.codes, data.cardinalities)
+    missing = (data.codes == MISSING)[:, column_owner(data.cardinalities)]
+    return np.where(missing, _prior(data), columns) if missing.any() else columns
+
+
+def _prior(data: TrainingData) -> Array:
+    """Frequencies (e,) of label values in all rows, none of them zero."""
+    tables = [data.class_frequencies(i) for i in range(data.n_labels)]
+    return np.concatenate([table[1:] if len(table) == 2 else table for table in tables])
+
+
+def _log_odds(prob: Array, cardinalities: tuple[int, ...]) -> Array:
+    owner, sizes = column_owner(cardinalities), np.asarray(cardinalities)
+    prob = np.clip(prob, _SMALLEST, 1.0 - _SMALLEST)
+    log_odds = np.log(prob)
+    binary = sizes[owner] == 2
+    log_odds[:, binary] -= np.log1p(-prob[:, binary])
+    for variable in np.flatnonzero(sizes != 2):
+        own = owner == variable
+        log_odds[:, own] -= log_odds[:, own].mean(axis=1, keepdims=True)
+    return log_odds
+
+
+def _parts(n_rows: int) -> Iterator[slice]:
+    for start in range(0, n_rows, _ROWS_AT_ONCE):
+        yield slice(start, start + _ROWS_AT_ONCE)

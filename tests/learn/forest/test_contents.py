@@ -1,0 +1,85 @@
+"""Counts in leaves, and averages over trees, against loops written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from colabel.learn.forest import LeafCounts, grow
+from colabel.learn.forest.contents import tree_means
+
+SIZES = (2, 3, 1)
+OWNER = (0, 1, 1, 1, 2)
+VALUE = (1, 0, 1, 2, 0)
+PRIOR = np.array([0.4, 0.2, 0.5, 0.3, 1.0])
+
+
+@pytest.fixture
+def counted(rng):
+    X = rng.normal(size=(60, 4))
+    codes = np.stack([X[:, 0] > 0, (X[:, 1] > 0) + (X[:, 2] > 0), X[:, 0] > 9], axis=1)
+    codes = np.where(rng.random((60, 3)) < 0.1, -1, codes).astype(np.int32)
+    weight = rng.uniform(0.5, 2.0, size=60)
+    grown = grow(X, np.maximum(codes, 0), n_estimators=7, min_samples_leaf=4, random_state=1)
+    return grown.forest.leaves(X), grown, codes, weight
+
+
+def slow_frequency(leaf, column, leaves, codes, weight, strength, without=None):
+    """(weight with the value + m prior) / (weight with a known label + m)."""
+    in_leaf = (leaves == leaf).any(axis=1)
+    if without is not None:
+        in_leaf[without] = False
+    own = codes[:, OWNER[column]]
+    of_value = weight[in_leaf & (own == VALUE[column])].sum()
+    of_known = weight[in_leaf & (own >= 0)].sum()
+    return (of_value + strength * PRIOR[column]) / (of_known + strength)
+
+
+def test_frequencies_are_those_of_the_rows_in_a_leaf(counted):
+    leaves, grown, codes, weight = counted
+    contents = LeafCounts.of(leaves, grown.forest.n_leaves, codes, SIZES, weight)
+    table = contents.frequencies(PRIOR, 1.5)
+    assert table.shape == (grown.forest.n_leaves, 5)
+    for leaf in range(grown.forest.n_leaves):
+        for column in range(5):
+            expected = slow_frequency(leaf, column, leaves, codes, weight, 1.5)
+            assert table[leaf, column] == pytest.approx(expected)
+    means = tree_means(leaves, table)
+    np.testing.assert_allclose(means, table[leaves].mean(axis=1))
+
+
+def test_out_of_bag_means_leave_out_the_row_itself(counted):
+    leaves, grown, codes, weight = counted
+    contents = LeafCounts.of(leaves, grown.forest.n_leaves, codes, SIZES, weight)
+    used = grown.out_of_bag
+    used[5] = False  # a row that all trees have seen
+    found = contents.out_of_bag_means(leaves, used, codes, weight, PRIOR, 1.5)
+    np.testing.assert_allclose(found[5], PRIOR)
+    for row in (0, 17, 59):
+        for column in range(5):
+            expected = [
+                slow_frequency(leaves[row, t], column, leaves, codes, weight, 1.5, without=row)
+                for t in np.flatnonzero(used[row])
+            ]
+            assert found[row, column] == pytest.approx(np.mean(expected))
+    # nothing of the row's own labels is in its averages
+    other = codes.copy()
+    other[0] = (codes[0] + 1) % np.array(SIZES)
+    again = LeafCounts.of(leaves, grown.forest.n_leaves, other, SIZES, weight)
+    moved = again.out_of_bag_means(leaves, used, other, weight, PRIOR, 1.5)
+    np.testing.assert_allclose(moved[0], found[0])
+
+
+def test_without_smoothing_a_leaf_without_labels_has_the_prior(counted):
+    leaves, grown, codes, _ = counted
+    contents = LeafCounts.of(leaves, grown.forest.n_leaves, np.full_like(codes, -1), SIZES)
+    np.testing.assert_array_equal(contents.frequencies(PRIOR, 0.0)[0], PRIOR)
+
+
+def test_threads_change_nothing(counted):
+    leaves, grown, codes, weight = counted
+    one, two = (
+        LeafCounts.of(leaves, grown.forest.n_leaves, codes, SIZES, weight, n) for n in (1, 2)
+    )
+    np.testing.assert_array_equal(one.counts, two.counts)
+    np.testing.assert_array_equal(one.known, two.known)

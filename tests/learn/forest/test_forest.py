@@ -1,0 +1,213 @@
+"""Forests as arrays: the same leaves as scikit-learn's, and nothing that cannot be walked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.tree import DecisionTreeClassifier
+
+from colabel.core.schema import NotAsDeclaredError, checked, declared_by_tag, declared_for
+from colabel.learn.forest import Forest, grow
+from colabel.learn.forest.forest import single_precision
+
+
+@pytest.fixture
+def rows(rng):
+    X = rng.normal(size=(150, 7))
+    return X, (X[:, :3] + rng.normal(size=(150, 3)) > 0).astype(int)
+
+
+def scikit_learns(forest, leaves):
+    """Leaves as `apply` numbers them: by node, from each root on."""
+    return forest.leaf_nodes[leaves] - forest.roots[:-1]
+
+
+GROWN = {
+    "random": RandomForestClassifier(9, random_state=0),
+    "extra": ExtraTreesClassifier(9, min_samples_leaf=3, random_state=0),
+    "best first": RandomForestClassifier(9, max_leaf_nodes=8, random_state=0),
+    "numbers": RandomForestRegressor(9, random_state=0),
+    "stumps and roots": RandomForestClassifier(9, min_samples_leaf=70, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", GROWN)
+def test_leaves_are_scikit_learns(name, rows, rng):
+    X, Y = rows
+    grown = GROWN[name].fit(X, Y)
+    forest = Forest.of(grown)
+    # thresholds themselves, and their neighbours, are what rounding could get wrong
+    inner = forest.feature >= 0
+    edges = rng.normal(size=(inner.sum(), 7)).astype(np.float32)
+    edges[np.arange(len(edges)), forest.feature[inner]] = forest.threshold[inner]
+    others = [X, rng.normal(size=(1001, 7)), edges, np.nextafter(edges, np.float32(np.inf)), X[:0]]
+    for each in others:
+        leaves = forest.leaves(each)
+        assert leaves.dtype == np.int32
+        assert leaves.shape == (len(each), 9)
+        if len(each):
+            np.testing.assert_array_equal(scikit_learns(forest, leaves), grown.apply(each))
+    assert forest.first_leaves[-1] == forest.n_leaves
+    first, last = forest.first_leaves[:-1], forest.first_leaves[1:]
+    assert ((first <= forest.leaves(X)) & (forest.leaves(X) < last)).all()
+
+
+def test_one_tree_is_a_forest(rows):
+    X, Y = rows
+    tree = DecisionTreeClassifier(random_state=0).fit(X, Y)
+    forest = Forest.of(tree)
+    np.testing.assert_array_equal(scikit_learns(forest, forest.leaves(X))[:, 0], tree.apply(X))
+
+
+@pytest.mark.parametrize("width", [7, 300_000])
+def test_sparse_rows_end_in_the_same_leaves(width, rng):
+    X = sp.random_array((60, width), density=min(0.5, 50 / width), rng=rng, format="csr")
+    X.data -= 0.4
+    Y = np.asarray(X[:, :3].toarray() > 0, dtype=int)
+    grown = RandomForestClassifier(5, max_features=5, random_state=0).fit(X, Y)
+    forest = Forest.of(grown)
+    assert (scikit_learns(forest, forest.leaves(X)) == grown.apply(X)).all()
+    assert (forest.leaves(X, n_jobs=2) == forest.leaves(X, n_jobs=1)).all()
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
+def test_missing_features_go_where_scikit_learn_sends_them(kind, rows, rng):
+    X, Y = rows
+    X[rng.random(X.shape) < 0.3] = np.nan
+    X[:, 0] = np.where(Y[:, 0] == 1, np.nan, 0.0)  # told by what is missing alone
+    grown = kind(20, random_state=0).fit(X, Y)
+    forest = Forest.of(grown)
+    assert np.isfinite(forest.threshold).all()
+    other = np.where(rng.random((200, 7)) < 0.4, np.nan, rng.normal(size=(200, 7)))
+    np.testing.assert_array_equal(scikit_learns(forest, forest.leaves(other)), grown.apply(other))
+
+
+def test_other_rows_are_refused(rows):
+    X, Y = rows
+    forest, _ = grow(X, Y, n_estimators=2)
+    with pytest.raises(ValueError, match="X has 3 columns, but the forest was grown on 7"):
+        forest.leaves(X[:, :3])
+    with pytest.raises(ValueError, match=r"beyond 3\.4e\+38"):
+        forest.leaves(X * 1e40)
+    assert single_precision(np.full((1, 1), np.nan)).dtype == np.float32
+
+
+# -------------------------------------------------------------------------------- growing
+
+
+@pytest.mark.parametrize("kind", ["random", "extra"])
+def test_rows_out_of_bag_do_not_change_the_tree(kind, rows):
+    X, Y = rows
+    options = {"kind": kind, "n_estimators": 6, "random_state": 3}
+    grown = grow(X, Y, **options)
+    assert grown.in_bag.shape == (150, 6)
+    assert (grown.in_bag.sum(axis=0) == 150).all()
+    for tree in range(6):
+        unseen = grown.out_of_bag[:, tree]
+        assert 30 < unseen.sum() < 80
+        other = grow(X, np.where(unseen[:, None], 1 - Y, Y), **options)
+        same = slice(grown.forest.roots[tree], grown.forest.roots[tree + 1])
+        moved = slice(other.forest.roots[tree], other.forest.roots[tree + 1])
+        assert (grown.forest.threshold[same] == other.forest.threshold[moved]).all()
+
+
+def test_numbers_of_0_and_1_give_the_classes_forest(rows):
+    X, Y = rows
+    one, two = (grow(X, Y.astype(kind), n_estimators=4).forest.leaves(X) for kind in (int, float))
+    assert (one == two).mean() > 0.9  # ties between cuts are broken by rounding
+
+
+def test_the_number_of_threads_changes_nothing(rows):
+    X, Y = rows
+    one, two = (grow(X, Y, n_estimators=5, n_jobs=n) for n in (1, 2))
+    assert (one.in_bag == two.in_bag).all()
+    assert (one.forest.leaves(X, 2) == two.forest.leaves(X, 1)).all()
+
+
+def test_an_unknown_kind_is_named(rows):
+    with pytest.raises(ValueError, match="kind='rotten' is not known"):
+        grow(*rows, kind="rotten")
+
+
+# ------------------------------------------------------------------------ damaged forests
+
+
+@pytest.fixture
+def fields(rows):
+    forest, _ = grow(*rows, n_estimators=3, min_samples_leaf=20)
+    return {name: np.copy(v) for name, v in declared_for(forest).take(forest).items()} | {
+        "n_features": 7
+    }
+
+
+def damaged(fields, match):
+    with pytest.raises(NotAsDeclaredError, match=match):
+        checked(declared_by_tag("forest"), fields)
+
+
+def test_a_whole_forest_is_accepted(fields):
+    dims = checked(declared_by_tag("forest"), fields)
+    assert dims["trees"] == 3
+    assert dims["leaves"] == (fields["feature"] < 0).sum()
+
+
+def test_children_out_of_range_are_refused(fields):
+    fields["children"][0, 1] = len(fields["feature"])
+    damaged(fields, "children holds positions outside")
+
+
+def test_children_in_another_tree_are_refused(fields):
+    fields["children"][0, 1] = fields["roots"][1] + 1
+    damaged(fields, "do not come after it in its tree")
+
+
+def test_cycles_are_refused(fields):
+    inner = np.flatnonzero(fields["feature"] >= 0)
+    fields["children"][inner[1], 0] = inner[1]
+    damaged(fields, "do not come after it in its tree")
+
+
+def test_a_node_of_two_parents_is_refused(fields):
+    fields["children"][0, 1] = fields["children"][0, 0]
+    damaged(fields, "has no parent, or two")
+
+
+def test_a_leaf_with_a_child_is_refused(fields):
+    fields["children"][np.flatnonzero(fields["feature"] < 0)[0]] = [1, -1]
+    damaged(fields, "neither a leaf without children nor a split with two")
+
+
+def test_a_split_without_a_child_is_refused(fields):
+    fields["children"][0, 0] = -1
+    damaged(fields, "neither a leaf without children nor a split with two")
+
+
+@pytest.mark.parametrize("feature", [7, -2])
+def test_features_out_of_range_are_refused(fields, feature):
+    fields["feature"][0] = feature
+    damaged(fields, "feature holds positions outside -1 to 6")
+
+
+@pytest.mark.parametrize("threshold", [np.nan, np.inf])
+def test_thresholds_that_are_no_numbers_are_refused(fields, threshold):
+    fields["threshold"][0] = threshold
+    damaged(fields, "threshold holds numbers that are not between")
+
+
+@pytest.mark.parametrize("spoil", ["empty", "first", "last", "order"])
+def test_trees_that_do_not_follow_one_another_are_refused(fields, spoil):
+    roots = fields["roots"]
+    fields["roots"] = {
+        "empty": roots[:1],
+        "first": roots + 1,
+        "last": roots[:-1],
+        "order": roots[[0, 2, 1, 3]],
+    }[spoil]
+    damaged(fields, "trees do not follow one another|positions outside")
+
+
+def test_what_is_missing_must_be_true_or_false(fields):
+    fields["missing_left"] = fields["missing_left"].astype(int)
+    damaged(fields, "missing_left does not hold true or false")
