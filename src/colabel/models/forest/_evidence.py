@@ -61,7 +61,8 @@ class Evidence:
         total = np.full((self.lists.shape[0], 1), self.counts.sum())
         if self.own is not None:
             total -= self.own.sum(axis=1)[:, None]
-        return np.maximum(total, 0.0)
+        counted: Array = np.maximum(total, 0.0)
+        return counted
 
     def smoothed(self, cells: Array, prior: Array) -> Array:
         """Smoothed probabilities (n, c) of sets of vectors, given as 0/1 columns (V, c)."""
@@ -109,7 +110,9 @@ class Evidence:
         first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         columns = value_columns(self.vectors, self.cardinalities)
         pair_counts = columns.T @ (self.counts[:, None] * columns)
-        own = np.zeros(len(codes)) if self.own is None else np.asarray(self.own.sum(axis=1))
+        own = np.zeros(len(codes))
+        if self.own is not None:
+            own += self.own.sum(axis=1)
         trust = self.trust
 
         def gained(rows: Indices) -> Array:

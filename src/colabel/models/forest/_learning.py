@@ -52,12 +52,12 @@ def learn(
     grown: Grown, data: TrainingData, rows: RowVectors, space: LabelSpace, n_jobs: int | None
 ) -> Learned:
     """Fill the leaves of a forest with label vectors, and learn its parts and their weights."""
-    forest, evidence = _filled(grown, data, rows, n_jobs)
+    forest, evidence, own = _filled(grown, data, rows, n_jobs)
     codes, weight = data.codes, data.row_weights
     gains = evidence.pair_gains(codes, weight, n_jobs)
     parents = maximum_branching(gains, np.zeros(data.n_labels))
     pool = Pool(evidence, smooth_tables(evidence, parents), parents)
-    exponents = pool.exponents(codes, weight)
+    exponents = pool.exponents(own, weight)
     there = available(parents)
     log_prob = np.full((data.n_rows, len(PARTS)), -np.inf)
     for part, joint in zip(
@@ -100,10 +100,11 @@ def _weights(log_prob: Array, weight: Array) -> Array:
 
 def _filled(
     grown: Grown, data: TrainingData, rows: RowVectors, n_jobs: int | None
-) -> tuple[VectorForest, Evidence]:
-    """Fill the leaves; return what the trees that have not seen them say of the rows.
+) -> tuple[VectorForest, Evidence, sp.csr_array]:
+    """Return the filled forest, what its trees say of rows they have not seen, and rows' own part.
 
-    Of a row of weight w, which stands for w rows, one is left out of its own leaves and counts.
+    The last (n, V) is what of the counts of vectors is the row itself: of a row of weight w, which
+    stands for w rows, one is left out of its own leaves and counts.
     Rows with missing labels are completed, then completed again as their own lists say.
     """
     leaves = grown.forest.leaves(data.X, n_jobs)
@@ -119,4 +120,5 @@ def _filled(
         rows = rows.informed(lists)
         forest, lists = fill(rows)
     own = sp.csr_array(sp.diags_array(own_weight) @ rows.shares)
-    return forest, Evidence(lists, forest.vectors, forest.counts, data.cardinalities, own)
+    evidence = Evidence(lists, forest.vectors, forest.counts, data.cardinalities, own)
+    return forest, evidence, own

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
 from colabel.joint import Independent, Joint, Tree, VectorList
-from colabel.labels import MISSING, LabelSpace
+from colabel.labels import LabelSpace
 from colabel.learn.pooling import pool_coefficients
 from colabel.models.forest._evidence import Evidence, pair_columns, value_columns
 
@@ -52,7 +53,7 @@ class Pool:
         counts = self.evidence.counts
         return np.sort(np.argsort(-counts, kind="stable")[:_MOST_POOLED])
 
-    def features(self, part: slice) -> Array:
+    def features(self, part: Rows) -> Array:
         """Logarithms (b, m, 5) of what is pooled, for some rows; -inf for n(v) = 0."""
         about, top = self.evidence, self.top
         vectors, sizes = about.vectors[top], about.cardinalities
@@ -76,7 +77,7 @@ class Pool:
             found[..., 3] = np.log(counts)
         return found
 
-    def _log_tree(self, part: slice, vectors: Codes) -> Array:
+    def _log_tree(self, part: Rows, vectors: Codes) -> Array:
         """Log-probabilities (b, m) of vectors (m, d) under the tree."""
         sizes = self.evidence.cardinalities
         roots = [i for i, parent in enumerate(self.parents) if parent < 0]
@@ -90,48 +91,29 @@ class Pool:
         scores: Array = found
         return scores
 
-    def exponents(self, codes: Codes, weight: Array) -> Array:
-        """Exponents a (5,) that make the labels (n, d) of rows most probable.
+    def exponents(self, own: sp.csr_array, weight: Array) -> Array:
+        """Exponents a (5,) that make the label vectors of rows of weight (n,) most probable.
 
-        Of rows with a list, all labels known, and a vector that another row has too; the first
-        ones are enough.
+        Only rows say something that have a list, one vector of their own (n, V), and share it with
+        another row; of many rows the first are enough.
         """
         top = self.top
-        wanted, place = np.unique(
-            np.concatenate([self.evidence.vectors[top], codes]), axis=0, return_inverse=True
-        )[0:2]
-        of_code = np.full(len(wanted), -1)
-        of_code[place.ravel()[: len(top)]] = np.arange(len(top))
-        truth = of_code[place.ravel()[len(top) :]]
-        rows = np.flatnonzero((truth >= 0) & self.evidence.listed & (codes != MISSING).all(axis=1))
-        most = max(1, _LEARNED_FROM // len(top))
-        lists: list[Array] = []
-        lengths: list[Indices] = []
-        places: list[Indices] = []
-        kept: list[Indices] = []
-        for part in _blocks(
-            min(len(codes), int(rows[:most][-1]) + 1) if len(rows) else 0, len(top)
-        ):
-            own = rows[(rows >= part.start) & (rows < part.stop)]
-            features = self.features(part)[own - part.start]
-            possible: Flags = features[..., 3] > -np.inf
-            own_truth = truth[own]
-            useful = possible[np.arange(len(own)), own_truth]
-            features, possible, own_truth = features[useful], possible[useful], own_truth[useful]
-            rank = possible.cumsum(axis=1) - 1
-            lists.append(features[possible])
-            lengths.append(possible.sum(axis=1))
-            places.append(rank[np.arange(len(own_truth)), own_truth])
-            kept.append(own[useful])
-        if not sum(map(len, kept)):
+        rows = np.flatnonzero((np.diff(own.indptr) == 1) & self.evidence.listed)
+        vector = own.indices[own.indptr[rows]]
+        truth = np.minimum(np.searchsorted(top, vector), len(top) - 1)
+        first = np.flatnonzero(top[truth] == vector)[: max(1, _LEARNED_FROM // len(top))]
+        rows, truth = rows[first], truth[first]
+        features = self.features(rows)
+        possible = features[..., 3] > -np.inf
+        shared = possible[np.arange(len(rows)), truth]
+        if not shared.any():
             return PRIOR_EXPONENTS
-        indptr = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+        rows, truth = rows[shared], truth[shared]
+        features, possible = features[shared], possible[shared]
+        indptr = np.concatenate([[0], np.cumsum(possible.sum(axis=1))])
+        rank = possible.cumsum(axis=1)[np.arange(len(rows)), truth] - 1
         return pool_coefficients(
-            np.concatenate(lists),
-            indptr,
-            indptr[:-1] + np.concatenate(places),
-            PRIOR_EXPONENTS,
-            weight[np.concatenate(kept)],
+            features[possible], indptr, indptr[:-1] + rank, PRIOR_EXPONENTS, weight[rows]
         )
 
     def joint(self, space: LabelSpace, exponents: Array) -> VectorList:

@@ -36,34 +36,22 @@ class RowVectors:
         labels, as frequent as they are, at most 32 of them. Where there is none it has its known
         labels and the most frequent value of each other.
         """
-        known = codes != MISSING
-        whole = known.all(axis=1)
-        filled = codes.copy()
-        lonely = np.flatnonzero(~whole)
-        if whole.any() and len(lonely):
-            seen, place = np.unique(codes[whole], axis=0, return_inverse=True)
-            counts = np.bincount(place.ravel(), weights=weight[whole], minlength=len(seen))
-            agreeing = {row: _agreeing(codes[row], seen, counts) for row in lonely}
-        else:
-            seen, counts, agreeing = codes[:0], np.empty(0), {}
-        for label in range(codes.shape[1]):
-            own = known[:, label]
-            usual = np.bincount(codes[own, label], weights=weight[own], minlength=1).argmax()
-            filled[~own, label] = usual
-        shared = [row for row, vectors in agreeing.items() if len(vectors)]
-        single = np.setdiff1d(np.arange(len(codes)), shared)
-        # sorted vectors: those of complete rows are among them, found again by their place
-        vectors, place = np.unique(filled[single], axis=0, return_inverse=True)
-        rows, columns, values = [single], [place.ravel()], [np.ones(len(single))]
-        if shared:
-            _, of_seen = np.unique(np.concatenate([vectors, seen]), axis=0, return_inverse=True)
-            new_place = of_seen.ravel()[len(vectors) :]
-            for row in shared:
-                found = agreeing[row]
-                rows.append(np.full(len(found), row))
-                columns.append(new_place[found])
-                values.append(counts[found] / counts[found].sum())
-        entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)))
+        whole = (codes != MISSING).all(axis=1)
+        seen, place = np.unique(codes[whole], axis=0, return_inverse=True)
+        counts = np.zeros(len(seen))
+        np.add.at(counts, place.ravel(), weight[whole])
+        agreeing = {row: _agreeing(codes[row], seen, counts) for row in np.flatnonzero(~whole)}
+        alone = np.array([row for row, found in agreeing.items() if not len(found)], dtype=np.intp)
+        new, new_place = np.unique(_filled(codes, weight)[alone], axis=0, return_inverse=True)
+        rows = [np.flatnonzero(whole), alone]
+        columns = [place.ravel(), len(seen) + new_place.ravel()]
+        shares = [np.ones(len(place)), np.ones(len(alone))]
+        for row, found in agreeing.items():
+            rows.append(np.full(len(found), row))
+            columns.append(found)
+            shares.append(counts[found] / max(counts[found].sum(), 1e-300))
+        entries = (np.concatenate(shares), (np.concatenate(rows), np.concatenate(columns)))
+        vectors = np.concatenate([seen, new])
         return cls(vectors, sp.csr_array(entries, shape=(len(codes), len(vectors))))
 
     @property
@@ -92,3 +80,13 @@ def _agreeing(codes: Codes, seen: Codes, counts: Array) -> Indices:
     known = codes != MISSING
     found = np.flatnonzero((seen[:, known] == codes[known]).all(axis=1))
     return found[np.argsort(-counts[found], kind="stable")[:_MOST_COMPLETIONS]]
+
+
+def _filled(codes: Codes, weight: Array) -> Codes:
+    """Rows (n, d) with the most frequent value of each label where it is missing."""
+    filled = codes.copy()
+    for label in range(codes.shape[1]):
+        known = codes[:, label] != MISSING
+        counts = np.bincount(codes[known, label], weights=weight[known], minlength=1)
+        filled[~known, label] = counts.argmax()
+    return filled

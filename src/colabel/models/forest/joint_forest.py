@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from colabel.core.arrays import Codes
 from colabel.core.schema import (
     Dims,
@@ -76,9 +74,9 @@ class JointForest(JointClassifier):
       think of them, of their frequency, and of that of their values (a `VectorList`).
 
     Everything is learned out of bag, where each training row is judged by the trees that have not
-    seen it, itself left out of their leaves: the exponents of the pool and the weights of the parts,
-    by likelihood, and the edges of the tree, which join the labels that gain most by being taken
-    together. Every label vector is possible.
+    seen it, itself left out of their leaves: the exponents of the pool and the weights of the parts
+    by likelihood, the edges of the tree by what two labels gain if they are taken together. Every
+    label vector is possible.
 
     Features need no scaling and may be missing (NaN). A training row with missing labels counts in
     parts for the label vectors of complete rows that have its known labels, as probable as the
