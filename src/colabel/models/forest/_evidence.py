@@ -90,9 +90,9 @@ class Evidence:
         areas = np.array([a * b for a, b in shapes], dtype=np.intp)
         found = self.smoothed(cells, np.repeat(1.0 / areas, areas))
         tables = [table[:, None, :] for table in log_values]
-        split = np.split(found, np.cumsum(areas)[:-1], axis=1)
-        for (_, child), shape, part in zip(edges, shapes, split, strict=True):
-            pairs = part.reshape(-1, *shape)
+        ends = np.cumsum(areas)
+        for (_, child), shape, area, end in zip(edges, shapes, areas, ends, strict=True):
+            pairs = found[:, end - area : end].reshape(-1, *shape)
             tables[child] = np.log(pairs / pairs.sum(axis=2, keepdims=True))
         return tables
 

@@ -59,12 +59,13 @@ class Pool:
         vectors, sizes = about.vectors[top], about.cardinalities
         columns = value_columns(vectors, sizes)
         frequency = about.counts @ value_columns(about.vectors, sizes)
+        frequency += np.repeat(1.0 / np.asarray(sizes), sizes)
         others = about.others[part]
         n_rows = len(others)
         found = np.empty((n_rows, len(top), 5))
         found[..., 0] = np.hstack([table[part] for table in self.smooth.values]) @ columns.T
         found[..., 1] = self._log_tree(part, vectors)
-        found[..., 2] = np.log(frequency / about.counts.sum()) @ columns.T
+        found[..., 2] = np.log(frequency / (about.counts.sum() + 1.0)) @ columns.T
         counts = np.broadcast_to(about.counts[top], (n_rows, len(top)))
         if about.own is not None:
             counts = counts - about.own[part][:, top].toarray()
@@ -86,7 +87,11 @@ class Pool:
         found = np.hstack([self.smooth.tree[i][part, 0] for i in roots])
         found = found @ value_columns(vectors[:, roots], own).T
         if edges:
-            tables = [self.smooth.tree[j][part].reshape(len(found), -1) for _, j in edges]
+            area = [sizes[i] * sizes[j] for i, j in edges]
+            tables = [
+                self.smooth.tree[j][part].reshape(-1, width)
+                for (_, j), width in zip(edges, area, strict=True)
+            ]
             found += np.hstack(tables) @ pair_columns(vectors, sizes, edges).T
         scores: Array = found
         return scores
