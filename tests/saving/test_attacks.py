@@ -298,6 +298,15 @@ def field_array(file, tag, field):
         ("mlknn", "neighbours", "rank", -5),
         ("mlknn-sparse", "csr", "indices", 10**6),
         ("mlknn-sparse", "csr", "indptr", 10**6),
+        ("forest", "joint-forest", "tree_", 10**6),
+        ("forest", "joint-forest", "weights_", 0.99),
+        ("forest", "vector-forest", "vectors", 10**6),
+        ("forest", "vector-forest", "counts", 0.0),
+        ("forest", "vector-forest", "indices", 10**6),
+        ("forest", "vector-forest", "indptr", 1),
+        ("forest", "vector-forest", "weights", 0.0),
+        ("forest", "forest", "children", 0),
+        ("forest", "forest", "feature", 10**6),
         ("mmoc", "max-margin-output-coding", "precision_", -1e6),
         ("br-nb", "sklearn.GaussianNB", "var_", 0.0),
         ("br-discrete", "value-cells", "first", 10**6),
@@ -314,7 +323,7 @@ def test_values_out_of_range(model, tag, field, value, tmp_path):
     with_array(file, name, array)
     refused(
         file,
-        f"{field.rstrip('_')}|its own|vector|alpha|phi|theta|order|graph|edge|cells|start|no table",
+        f"{field.rstrip('_')}|its own|vector|alpha|phi|theta|order|graph|edge|cells|start|no table|leaf|node",
     )
 
 
@@ -331,6 +340,9 @@ def test_values_out_of_range(model, tag, field, value, tmp_path):
         ("br", "binary-relevance", "decision", "no such", "decision"),
         ("br", "label-space", "kind", "cloud", "kind"),
         ("iblr", "neighbours", "metric", "precomputed", "metric"),
+        ("forest", "vector-forest", "cardinalities", {"tuple": [2, 2]}, "sizes of forest_"),
+        ("forest", "joint-forest", "target_", "sets", "target_"),
+        ("forest", "joint-forest", "oob_log_loss_", -1.0, "oob_log_loss_"),
     ],
 )
 def test_values_that_make_no_sense(model, tag, field, value, match, tmp_path):

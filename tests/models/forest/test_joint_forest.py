@@ -397,8 +397,11 @@ def test_wrong_parameters_are_refused(params, match, rows):
         JointForest(**params).fit(*rows)
 
 
-def test_progress_is_shown(rows, capfd):
+def test_progress_is_shown_only_when_asked_for(rows, capsys, monkeypatch):
+    for name in ("TTY_INTERACTIVE", "TTY_COMPATIBLE", "FORCE_COLOR"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("TERM", "xterm")
     JointForest(45, verbose=0, random_state=0).fit(*rows)
-    assert not capfd.readouterr().err
+    assert capsys.readouterr() == ("", "")
     JointForest(45, verbose=1, random_state=0).fit(*rows)
-    assert capfd.readouterr().err
+    assert "growing trees" in capsys.readouterr().err
