@@ -62,6 +62,7 @@ FAILING = {
     "ClassifierChain",
     "CollectiveCRF",
     "EnsembleOfChains",
+    "JointForest",
     "LDSMixture",
     "ProbabilisticClassifierChain",
 }

@@ -323,7 +323,8 @@ def test_values_out_of_range(model, tag, field, value, tmp_path):
     with_array(file, name, array)
     refused(
         file,
-        f"{field.rstrip('_')}|its own|vector|alpha|phi|theta|order|graph|edge|cells|start|no table|leaf|node",
+        f"{field.rstrip('_')}|its own|vector|alpha|phi|theta|order|graph|edge|cells|start|no table"
+        "|leaf|node",
     )
 
 
@@ -340,7 +341,7 @@ def test_values_out_of_range(model, tag, field, value, tmp_path):
         ("br", "binary-relevance", "decision", "no such", "decision"),
         ("br", "label-space", "kind", "cloud", "kind"),
         ("iblr", "neighbours", "metric", "precomputed", "metric"),
-        ("forest", "vector-forest", "cardinalities", {"tuple": [2, 2]}, "sizes of forest_"),
+        ("forest", "vector-forest", "cardinalities", {"tuple": [9, 9]}, "sizes of forest_"),
         ("forest", "joint-forest", "target_", "sets", "target_"),
         ("forest", "joint-forest", "oob_log_loss_", -1.0, "oob_log_loss_"),
     ],
