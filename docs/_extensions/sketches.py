@@ -214,6 +214,17 @@ def neighbour_shares() -> str:
     return drawn + "".join(features(at, name) for name, at in shares.items()) + _labels(places)
 
 
+def vector_leaves() -> str:
+    """Draw a tree whose leaves hold label vectors."""
+    root, inner = (130.0, 20.0), (80.0, 60.0)
+    leaves = {"1 0 1": (40.0, 104.0), "1 1 0": (120.0, 104.0), "0 0 1": (200.0, 104.0)}
+    ends = dict(zip(leaves, (inner, inner, root), strict=True))
+    drawn = line(root, inner, arrow=False)
+    drawn += "".join(line(ends[name], at, arrow=False) for name, at in leaves.items())
+    drawn += "".join(words(at, name) for name, at in leaves.items())
+    return drawn + features(root) + features(inner)
+
+
 def ranking() -> str:
     """Draw scores of labels on a line, cut by a threshold."""
     drawn = '<line class="strong" x1="15" y1="70" x2="245" y2="70"/>'
@@ -289,6 +300,7 @@ SKETCHES: dict[str, Callable[[], str]] = {
     "collective-field": collective_field,
     "neighbours": neighbours,
     "neighbour-shares": neighbour_shares,
+    "vector-leaves": vector_leaves,
     "ranking": ranking,
     "coding": coding,
     "thresholds": thresholds,

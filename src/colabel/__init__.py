@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from colabel.models import ClassifierChain as ClassifierChain
     from colabel.models import CollectiveCRF as CollectiveCRF
     from colabel.models import EnsembleOfChains as EnsembleOfChains
+    from colabel.models import JointForest as JointForest
     from colabel.models import JointStack as JointStack
     from colabel.models import LDSMixture as LDSMixture
     from colabel.models import MaxMarginOutputCoding as MaxMarginOutputCoding
@@ -71,6 +72,7 @@ __all__ = [
                 "CollectiveCRF",
                 "EnsembleOfChains",
                 "JointStack",
+                "JointForest",
                 "LDSMixture",
                 "MaxMarginOutputCoding",
                 "MLkNN",

@@ -88,6 +88,7 @@ def models() -> dict[str, Callable[[], Any]]:
         "stacked": lambda: colabel.StackedBinaryRelevance(**quick).fit(X, Y),
         "mlknn": lambda: colabel.MLkNN(5, random_state=0).fit(X, Y),
         "mlknn-sparse": lambda: colabel.MLkNN(5, random_state=0).fit(rows("sparse"), Y),
+        "forest": lambda: colabel.JointForest(9, random_state=0).fit(X, V),
         "iblr": lambda: colabel.IBLR(5, **quick).fit(X, Y),
         "ranksvm": lambda: colabel.RankSVM(random_state=0).fit(X, Y),
         "ranksvm-rbf": lambda: colabel.RankSVM(kernel="rbf", random_state=0).fit(X, Y),

@@ -300,6 +300,15 @@ def field_array(file, tag, field):
         ("mlknn", "neighbours", "rank", -5),
         ("mlknn-sparse", "csr", "indices", 10**6),
         ("mlknn-sparse", "csr", "indptr", 10**6),
+        ("forest", "joint-forest", "tree_", 10**6),
+        ("forest", "joint-forest", "weights_", 0.99),
+        ("forest", "vector-forest", "vectors", 10**6),
+        ("forest", "vector-forest", "counts", 0.0),
+        ("forest", "vector-forest", "indices", 10**6),
+        ("forest", "vector-forest", "indptr", 1),
+        ("forest", "vector-forest", "weights", 0.0),
+        ("forest", "forest", "children", 0),
+        ("forest", "forest", "feature", 10**6),
         ("mmoc", "max-margin-output-coding", "precision_", -1e6),
         ("br-nb", "sklearn.GaussianNB", "var_", 0.0),
         ("br-forest", "forest", "children", 10**6),  # a walk without bounds checks
@@ -331,7 +340,7 @@ def test_values_out_of_range(model, tag, field, value, tmp_path):
     refused(
         file,
         f"{field.rstrip('_')}|its own|vector|alpha|phi|theta|order|graph|edge|cells|start|no table"
-        "|trees",
+        "|trees|leaf|node",
     )
 
 
@@ -353,6 +362,9 @@ def test_values_out_of_range(model, tag, field, value, tmp_path):
         ("kernel", "kernel-features", "n_landmarks_", 6, "landmarks_"),
         ("kernel", "kernel-features", "linear", 1, "linear"),
         ("kernel", "kernel-features", "n_jobs", 10**9, "n_jobs"),
+        ("forest", "vector-forest", "cardinalities", {"tuple": [9, 9]}, "sizes of forest_"),
+        ("forest", "joint-forest", "target_", "sets", "target_"),
+        ("forest", "joint-forest", "oob_log_loss_", -1.0, "oob_log_loss_"),
     ],
 )
 def test_values_that_make_no_sense(model, tag, field, value, match, tmp_path):

@@ -10,6 +10,7 @@ from colabel.models.chain.pcc import ProbabilisticClassifierChain
 from colabel.models.ctbn import CTBN
 from colabel.models.field.collective_crf import CollectiveCRF
 from colabel.models.field.pairwise_crf import PairwiseCRF
+from colabel.models.forest.joint_forest import JointForest
 from colabel.models.lds.mixture import LDSMixture
 from colabel.models.margin.mmoc import MaxMarginOutputCoding
 from colabel.models.margin.rank_svm import RankSVM
@@ -31,6 +32,7 @@ __all__ = [
     "DiscreteNaiveBayes",
     "EnsembleOfChains",
     "JointClassifier",
+    "JointForest",
     "JointStack",
     "LDSMixture",
     "LabelClassifier",

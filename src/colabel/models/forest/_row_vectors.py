@@ -1,0 +1,92 @@
+"""The label vectors of training rows, those with missing labels completed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.labels import MISSING
+
+_MOST_COMPLETIONS = 32
+
+
+@dataclass(frozen=True)
+class RowVectors:
+    """Which label vectors rows have.
+
+    Attributes
+    ----------
+    vectors : (V, d)
+        Distinct and complete.
+    shares : CSR (n, V)
+        Rows sum to one. A row with missing labels has a share in each vector that may be its own.
+    """
+
+    vectors: Codes
+    shares: sp.csr_array
+
+    @classmethod
+    def of(cls, codes: Codes, weight: Array) -> RowVectors:
+        """Find the vectors of rows (n, d) of weight (n,).
+
+        A row with missing labels is shared by the vectors of complete rows that have its known
+        labels, as frequent as they are, at most 32 of them. Where there is none it has its known
+        labels and the most frequent value of each other.
+        """
+        whole = (codes != MISSING).all(axis=1)
+        seen, place = np.unique(codes[whole], axis=0, return_inverse=True)
+        counts = np.zeros(len(seen))
+        np.add.at(counts, place.ravel(), weight[whole])
+        agreeing = {row: _agreeing(codes[row], seen, counts) for row in np.flatnonzero(~whole)}
+        alone = np.array([row for row, found in agreeing.items() if not len(found)], dtype=np.intp)
+        new, new_place = np.unique(_filled(codes, weight)[alone], axis=0, return_inverse=True)
+        rows = [np.flatnonzero(whole), alone]
+        columns = [place.ravel(), len(seen) + new_place.ravel()]
+        shares = [np.ones(len(place)), np.ones(len(alone))]
+        for row, found in agreeing.items():
+            rows.append(np.full(len(found), row))
+            columns.append(found)
+            shares.append(counts[found] / max(counts[found].sum(), 1e-300))
+        entries = (np.concatenate(shares), (np.concatenate(rows), np.concatenate(columns)))
+        vectors = np.concatenate([seen, new])
+        return cls(vectors, sp.csr_array(entries, shape=(len(codes), len(vectors))))
+
+    @property
+    def likeliest(self) -> Indices:
+        """Position (n,) in `vectors` of each row's own, or of the likeliest to be."""
+        if self.shares.nnz == self.shares.shape[0]:
+            return self.shares.indices.astype(np.intp)
+        return np.asarray(self.shares.argmax(axis=1)).ravel().astype(np.intp)
+
+    def informed(self, lists: sp.csr_array) -> RowVectors:
+        """Share rows anew, in proportion to lists (n, V) made without them.
+
+        A row of whose vectors none is listed keeps its shares.
+        """
+        among = lists.multiply(self.shares > 0).tocsr()
+        total = among.sum(axis=1)
+        kept = np.where(total > 0, 0.0, 1.0)
+        scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+        shares = sp.diags_array(scale) @ among + sp.diags_array(kept) @ self.shares
+        used = shares.sum(axis=0) > 0
+        return RowVectors(self.vectors[used], sp.csr_array(shares)[:, used])
+
+
+def _agreeing(codes: Codes, seen: Codes, counts: Array) -> Indices:
+    """Positions of the most frequent vectors (S, d) that have the known labels of a row (d,)."""
+    known = codes != MISSING
+    found = np.flatnonzero((seen[:, known] == codes[known]).all(axis=1))
+    return found[np.argsort(-counts[found], kind="stable")[:_MOST_COMPLETIONS]]
+
+
+def _filled(codes: Codes, weight: Array) -> Codes:
+    """Rows (n, d) with the most frequent value of each label where it is missing."""
+    filled = codes.copy()
+    for label in range(codes.shape[1]):
+        known = codes[:, label] != MISSING
+        counts = np.bincount(codes[known, label], weights=weight[known], minlength=1)
+        filled[~known, label] = counts.argmax()
+    return filled

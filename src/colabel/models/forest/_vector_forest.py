@@ -1,0 +1,193 @@
+"""A forest whose leaves hold the label vectors of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from colabel.core.arrays import Array, Codes
+from colabel.core.schema import (
+    Dims,
+    Fields,
+    Many,
+    Numbers,
+    Part,
+    Positions,
+    Whole,
+    refuse_unless,
+    stored,
+)
+from colabel.core.threads import map_threads
+from colabel.learn.forest import Forest, Grown
+from colabel.learn.forest.forest import row_blocks
+from colabel.models.forest._row_vectors import RowVectors
+
+_TREES_AT_ONCE = 16
+_ROUNDING = 1e-12  # of sums of shares, which are at most one
+
+
+def _check_lists(fields: Fields, dims: Dims) -> None:
+    dims["sizes"] = tuple(fields["cardinalities"])
+    vectors, indptr, weights = fields["vectors"], fields["indptr"], fields["weights"]
+    inside = (vectors < np.array(fields["cardinalities"])).all()
+    refuse_unless(len(vectors) and inside, "vectors holds values that a label does not have")
+    refuse_unless(
+        indptr[0] == 0 and indptr[-1] == dims["entries"] and (np.diff(indptr) > 0).all(),
+        "a leaf holds no label vector, or the lists of leaves do not follow one another",
+    )
+    refuse_unless((weights > 0).all(), "weights holds vectors of no weight")
+    refuse_unless((fields["counts"] > 0).all(), "counts holds vectors that no row has")
+
+
+@stored(
+    "vector-forest",
+    check=_check_lists,
+    cardinalities=Many(Whole(1), "d"),
+    forest=Part("forest", leaves="leaves", p="p"),
+    vectors=Positions("vectors d", below=2**31),
+    counts=Numbers("vectors", 0.0),
+    indptr=Positions("leaves+1", below=2**53),
+    indices=Positions("entries", below="vectors"),
+    weights=Numbers("entries", 0.0),
+)
+@dataclass(frozen=True, eq=False)
+class VectorForest:
+    """Trees, and for each leaf the label vectors of the training rows that end in it.
+
+    Every row counts in its leaf of every tree, drawn for the tree or not: lists of rows that the
+    tree has not seen are honest, and the longer the better.
+
+    Attributes
+    ----------
+    forest : Forest
+    cardinalities : (d,)
+    vectors : (V, d)
+        The label vectors of the training rows.
+    counts : (V,)
+        Weight of the rows with each vector.
+    indptr : (L + 1,)
+        Leaf l has the entries ``indptr[l]`` to ``indptr[l + 1]``.
+    indices : (N,)
+        Position in `vectors` of each entry.
+    weights : (N,)
+        Weight of the leaf's rows with that vector.
+    """
+
+    forest: Forest
+    cardinalities: tuple[int, ...]
+    vectors: Codes
+    counts: Array
+    indptr: Any
+    indices: Any
+    weights: Array
+
+    @classmethod
+    def of(
+        cls,
+        forest: Forest,
+        cardinalities: tuple[int, ...],
+        leaves: Codes,
+        rows: RowVectors,
+        weight: Array,
+    ) -> VectorForest:
+        """Fill the leaves (n, T) of rows of weight (n,)."""
+        weighted = sp.diags_array(weight) @ rows.shares
+        first = forest.first_leaves
+        parts = []
+        for start in range(0, forest.n_trees, _TREES_AT_ONCE):
+            own = leaves[:, start : start + _TREES_AT_ONCE]
+            last = first[min(start + own.shape[1], forest.n_trees)]
+            shape = own.shape[0], int(last - first[start])
+            indptr = np.arange(own.shape[0] + 1) * own.shape[1]
+            member = (np.ones(own.size), (own - first[start]).ravel(), indptr)
+            parts.append(sp.csr_array(sp.csr_array(member, shape=shape).T @ weighted))
+        lists = sp.csr_array(sp.vstack(parts, format="csr"))
+        lists.eliminate_zeros()
+        lists.sort_indices()
+        return cls(
+            forest,
+            cardinalities,
+            rows.vectors,
+            np.asarray(weighted.sum(axis=0)).ravel(),
+            lists.indptr,
+            lists.indices,
+            lists.data,
+        )
+
+    @cached_property
+    def _lists(self) -> sp.csr_array:
+        """Weights (L, V) of vectors in leaves."""
+        shape = self.forest.n_leaves, len(self.vectors)
+        return sp.csr_array((self.weights, self.indices, self.indptr), shape=shape)
+
+    @cached_property
+    def _totals(self) -> Array:
+        """Weight (L,) of the rows in each leaf."""
+        return np.add.reduceat(self.weights, self.indptr[:-1])
+
+    def lists(self, X: Any, n_jobs: int | None = None) -> sp.csr_array:
+        """Mean (n, V) over trees of the distribution of label vectors in a row's leaf."""
+        leaves = self.forest.leaves(X, n_jobs)
+        n_trees = leaves.shape[1]
+
+        def mean(part: slice) -> sp.csr_array:
+            own = leaves[part]
+            shares = 1.0 / (n_trees * self._totals[own.ravel()])
+            indptr = np.arange(len(own) + 1) * n_trees
+            return self._summed(shares, own.ravel(), indptr)
+
+        return _by_blocks(mean, len(leaves), len(self.vectors), n_jobs)
+
+    def out_of_bag_lists(
+        self,
+        grown: Grown,
+        leaves: Codes,
+        rows: RowVectors,
+        own_weight: Array,
+        n_jobs: int | None = None,
+    ) -> sp.csr_array:
+        """Lists (n, V) of the training rows, each by trees that have not seen it.
+
+        The row itself, of weight `own_weight` (n,), is not in its leaves:
+
+            P(v | x_r) = mean over t of (W_l[v] - w_r [v = y_r]) / (W_l - w_r),  l = leaf_t(x_r)
+
+        A row that all trees have seen has no entries.
+        """
+
+        def mean(part: slice) -> sp.csr_array:
+            own = leaves[part]
+            total = self._totals[own]
+            rest = total - own_weight[part, None]
+            used = (grown.in_bag[part] == 0) & (rest > 1e-9 * total)
+            n_used = used.sum(axis=1)
+            share = 1.0 / (np.maximum(n_used, 1)[:, None] * np.where(used, rest, 1.0))
+            indptr = np.concatenate([[0], np.cumsum(n_used)])
+            found = self._summed(share[used], own[used], indptr)
+            itself = np.where(used, share, 0.0).sum(axis=1) * own_weight[part]
+            found = sp.csr_array(found - sp.diags_array(itself) @ rows.shares[part])
+            found.data[found.data < _ROUNDING] = 0.0
+            found.eliminate_zeros()
+            return found
+
+        return _by_blocks(mean, len(leaves), len(self.vectors), n_jobs)
+
+    def _summed(self, shares: Array, leaves: Any, indptr: Any) -> sp.csr_array:
+        chosen = sp.csr_array((shares, leaves, indptr), shape=(len(indptr) - 1, len(self._totals)))
+        found = sp.csr_array(chosen @ self._lists)
+        found.sort_indices()
+        return found
+
+
+def _by_blocks(
+    work: Callable[[slice], sp.csr_array], n_rows: int, width: int, n_jobs: int | None
+) -> sp.csr_array:
+    if not n_rows:
+        return sp.csr_array((0, width))
+    parts = map_threads(work, list(row_blocks(n_rows, n_jobs)), n_jobs, lambda: None)
+    return sp.csr_array(sp.vstack(parts, format="csr"))

@@ -1,0 +1,252 @@
+"""JointForest: trees whose leaves hold label vectors, mixed with smoother views of them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+from colabel.core.arrays import Codes
+from colabel.core.schema import (
+    Dims,
+    Distributions,
+    Fields,
+    Numbers,
+    OneOf,
+    OrNone,
+    Part,
+    Positions,
+    Real,
+    refuse_cycles,
+    refuse_unless,
+    stored,
+)
+from colabel.decide import Decision
+from colabel.joint import Joint, Mixture
+from colabel.labels import MISSING
+from colabel.learn.conditional import TrainingData, distinct_rows
+from colabel.learn.forest import grow, label_targets
+from colabel.learn.forest.growing import KINDS, ForestKind
+from colabel.models._parameters import check_integer
+from colabel.models.base import JointClassifier
+from colabel.models.forest._evidence import Evidence
+from colabel.models.forest._learning import Learned, available, learn
+from colabel.models.forest._parts import members
+from colabel.models.forest._row_vectors import RowVectors
+from colabel.models.label_graph import LabelGraph
+
+Target = Literal["labels", "vectors"]
+TARGETS: tuple[Target, ...] = get_args(Target)
+
+
+def _check_parts(fields: Fields, dims: Dims) -> None:
+    refuse_cycles([[int(parent)] if parent >= 0 else [] for parent in fields["tree_"]])
+    there = available(fields["tree_"])
+    refuse_unless((fields["weights_"][~there] == 0).all(), "weights_ weighs a tree without edges")
+
+
+@stored(
+    "joint-forest",
+    check=_check_parts,
+    forest_=Part("vector-forest", d="d", sizes="sizes", p="p"),
+    target_=OneOf(*TARGETS),
+    tree_=Positions("d", below="d", least=-1),
+    pair_gains_=Numbers("d d"),
+    exponents_=Numbers("5"),
+    weights_=Distributions("4"),
+    oob_log_loss_=OrNone(Real(0.0)),
+)
+class JointForest(JointClassifier):
+    r"""A forest whose leaves hold the label vectors of their rows.
+
+    A row x ends in one leaf of each of T trees. The label vectors of the training rows there are a
+    distribution over vectors,
+
+    .. math:: P_{leaf}(y \mid x) = \frac1T \sum_t \frac{\text{weight of the rows of
+        leaf}_t(x)\text{ with } y}{\text{weight of the rows of leaf}_t(x)}
+
+    which knows of the labels' dependence whatever nearby rows show, but gives label vectors that no
+    nearby row has no probability. So `joint` is a `Mixture` of
+
+    - *leaves*: these lists (a `VectorList`);
+    - *independent*: the product of their marginals, shrunk to the labels' frequencies;
+    - *tree*: a `Tree` with the same edges for all rows and tables of the row's own: the pair
+      marginals of its list, shrunk to those of all rows;
+    - *pool*: the label vectors of the training rows, weighed by powers of what the other parts
+      think of them, of their frequency, and of that of their values (a `VectorList`).
+
+    Everything is learned out of bag, where each training row is judged by the trees that have not
+    seen it, itself left out of their leaves: the exponents of the pool and the weights of the parts
+    by likelihood, the edges of the tree by what two labels gain if they are taken together. Every
+    label vector is possible.
+
+    Features need no scaling and may be missing (NaN). A training row with missing labels counts in
+    parts for the label vectors of complete rows that have its known labels, as probable as the
+    trees that have not seen it find them; a row without any is left out. Equal rows are one row of
+    more weight, and a row of weight 2 is two rows.
+
+    Parameters
+    ----------
+    n_estimators : int, default=300
+        Number of trees T.
+    kind : {"random", "extra"}, default="random"
+        "random": the best cut of each feature tried. "extra": the best of one random cut each
+        (extremely randomised trees), several times as fast to grow.
+    target : {"labels", "vectors", "auto"}, default="labels"
+        What the trees tell apart. "labels": each label, by the mean of their Gini impurities.
+        "vectors": whole label vectors, each a class. "auto": both forests are grown, and the one
+        under which the labels out of bag are more probable is kept, for twice the time; they seldom
+        differ much.
+    max_features : str, int or float, default="sqrt"
+        How many features are tried at a node, as in scikit-learn's forests.
+    min_samples_leaf : int or float, default=4
+        Fewest drawn rows in a leaf, or their share of all.
+    max_depth : int or None, default=None
+        Most questions between the root of a tree and a leaf.
+    decision : str or Decision, default="subset"
+        Loss that `predict` minimises, see `decide`.
+    n_jobs : int or None, default=None
+        Threads; None for all cores.
+    random_state : int, RandomState or None, default=None
+        Seed of the trees.
+    verbose : int, default=0
+        Whether to show progress.
+
+    Attributes
+    ----------
+    forest_ : VectorForest
+        The trees and what their leaves hold, as plain arrays.
+    target_ : {"labels", "vectors"}
+        What the trees were grown to tell apart.
+    vectors_ : (V, d) array
+        Codes of the label vectors of the training rows.
+    weights_ : (4,) array
+        Weights of the parts: leaves, independent, tree, pool.
+    exponents_ : (5,) array
+        Of the pool: of the independent part, the tree, the product of the labels' frequencies, the
+        vector's frequency and the leaves.
+    tree_ : (d,) array
+        Parent of each label in the tree, -1 for roots.
+    pair_gains_ : (d, d) array
+        What two labels gain by being taken together, nats per row out of bag.
+    oob_log_loss_ : float or None
+        Mean of -log P(y | x) of the training rows, each by the trees that have not seen it; None
+        where all trees have seen all rows.
+
+    References
+    ----------
+    L. Breiman, Random forests, 2001. D. Kocev, C. Vens, J. Struyf & S. Dzeroski, Tree ensembles for
+    predicting structured outputs, 2013: forests over whole label vectors. The joint is ours.
+
+    Examples
+    --------
+    >>> from colabel import JointForest
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> model = JointForest(50, random_state=0)
+    >>> model = model.fit(data.X[:500], data.Y[:500], label_names=data.label_names)
+    >>> joint = model.joint(data.X[-1:])
+    >>> joint.mode()
+    array([[1, 0, 0, 1, 1, 0, 1]])
+    >>> joint.given({"even": 0}).mode()[0, 0]
+    np.int64(0)
+    """
+
+    short_name = "forest"
+
+    def __init__(
+        self,
+        n_estimators: int = 300,
+        *,
+        kind: ForestKind = "random",
+        target: Target | Literal["auto"] = "labels",
+        max_features: Any = "sqrt",
+        min_samples_leaf: int | float = 4,
+        max_depth: int | None = None,
+        decision: str | Decision = "subset",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.kind = kind
+        self.target = target
+        self.max_features = max_features
+        self.min_samples_leaf = min_samples_leaf
+        self.max_depth = max_depth
+        self.decision = decision
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _learn(self, data: TrainingData) -> None:
+        seed = self._seed()
+        data = distinct_rows(_with_labels(data), seed)
+        rows = RowVectors.of(data.codes, data.row_weights)
+        targets = TARGETS if self.target == "auto" else (self.target,)
+        found = {target: self._learned(data, rows, target, seed) for target in targets}
+        # in a tie, or where no row is out of bag, the first
+        self.target_ = min(found, key=lambda target: found[target].log_loss or 0.0)
+        best = found[self.target_]
+        self.forest_, self.tree_, self.pair_gains_ = best.forest, best.parents, best.gains
+        self.exponents_, self.weights_ = best.exponents, best.weights
+        self.oob_log_loss_ = best.log_loss
+
+    def _learned(self, data: TrainingData, rows: RowVectors, target: str, seed: int) -> Learned:
+        known = bool((data.codes != MISSING).all())
+        labels = data.codes if known else label_targets(data)
+        grown = grow(
+            data.X,
+            rows.likeliest if target == "vectors" else labels,
+            None if (data.row_weights == 1.0).all() else data.weight,
+            kind=self.kind,
+            n_estimators=self.n_estimators,
+            max_features=self.max_features,
+            min_samples_leaf=self.min_samples_leaf,
+            max_depth=self.max_depth,
+            random_state=seed,
+            n_jobs=self.n_jobs,
+            verbose=bool(self.verbose),
+        )
+        return learn(grown, data, rows, self.label_space_, self.n_jobs)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_integer("n_estimators", self.n_estimators, 1)
+        if self.kind not in KINDS:
+            raise ValueError(f"kind={self.kind!r} is not known: choose one of {KINDS}.")
+        if self.target not in (*TARGETS, "auto"):
+            known = (*TARGETS, "auto")
+            raise ValueError(f"target={self.target!r} is not known: choose one of {known}.")
+
+    def _allows_nan(self) -> bool:
+        return True
+
+    @property
+    def vectors_(self) -> Codes:
+        """Codes (V, d) of the label vectors of the training rows."""
+        return self.forest_.vectors
+
+    def _joint(self, X: Any) -> Joint:
+        forest = self.forest_
+        lists = forest.lists(X, self.n_jobs)
+        evidence = Evidence(lists, forest.vectors, forest.counts, forest.cardinalities)
+        used = self.weights_ > 0
+        parts = members(evidence, self.label_space_, self.tree_, self.exponents_, used)
+        return Mixture(list(parts), self.weights_[used])
+
+    def label_graph(self) -> LabelGraph:
+        """Return the tree, and what each pair gains by being taken together, out of bag."""
+        return LabelGraph.of_tree(self.label_names_, self.tree_, self.pair_gains_)
+
+
+def _with_labels(data: TrainingData) -> TrainingData:
+    """Leave out rows of which no label is known."""
+    some = (data.codes != MISSING).any(axis=1)
+    if some.all():
+        return data
+    if not (some & (data.row_weights > 0)).any():
+        raise ValueError("No row of positive weight has a known label. Give some rows labels.")
+    weight = None if data.weight is None else data.weight[some]
+    return TrainingData(data.X[some], data.codes[some], data.cardinalities, weight)
+
+
+__all__ = ["JointForest"]
