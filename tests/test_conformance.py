@@ -44,6 +44,8 @@ def make(estimator_class, **params):
         params.setdefault("estimator", colabel.BinaryRelevance(C=1.0))
     if "n_chains" in known:
         params.setdefault("n_chains", 3)
+    if "n_trees" in known:
+        params.setdefault("n_trees", 2)
     return estimator_class(**params)
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from colabel.models import EnsembleOfChains as EnsembleOfChains
     from colabel.models import LDSMixture as LDSMixture
     from colabel.models import MaxMarginOutputCoding as MaxMarginOutputCoding
+    from colabel.models import MixtureOfTrees as MixtureOfTrees
     from colabel.models import MLkNN as MLkNN
     from colabel.models import PairwiseCRF as PairwiseCRF
     from colabel.models import ProbabilisticClassifierChain as ProbabilisticClassifierChain
@@ -67,6 +68,7 @@ __all__ = [
                 "EnsembleOfChains",
                 "LDSMixture",
                 "MaxMarginOutputCoding",
+                "MixtureOfTrees",
                 "MLkNN",
                 "PairwiseCRF",
                 "ProbabilisticClassifierChain",
