@@ -28,17 +28,21 @@ from colabel.learn.conditional import ConditionalModels
 
 
 def check_slots(
-    tree: Indices, slots: Sequence[Sequence[int]], model_sizes: Sequence[int], dims: Dims
+    tree: Indices,
+    slots: Sequence[Sequence[int]],
+    model_sizes: Sequence[int],
+    dims: Dims,
+    name: str = "slots",
 ) -> None:
     """Refuse stored parents (d,) that are no tree, and slots that do not fit them."""
     sizes = dims["sizes"]
     refuse_cycles([[int(parent)] if parent != ROOT else [] for parent in tree])
     for label, (parent, own) in enumerate(zip(tree, slots, strict=True)):
-        bind(dims, 1 if parent == ROOT else sizes[parent], len(own), f"slots[{label}]")
+        bind(dims, 1 if parent == ROOT else sizes[parent], len(own), f"{name}[{label}]")
         known = all(slot < len(model_sizes) for slot in own)
-        refuse_unless(known, f"slots[{label}] names a model that is not there")
+        refuse_unless(known, f"{name}[{label}] names a model that is not there")
         fits = all(model_sizes[slot] == sizes[label] for slot in own)
-        refuse_unless(fits, f"slots[{label}] names a model of other values")
+        refuse_unless(fits, f"{name}[{label}] names a model of other values")
 
 
 def _check_learned(fields: Fields, dims: Dims) -> None:

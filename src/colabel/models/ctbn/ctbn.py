@@ -39,7 +39,7 @@ from colabel.models.label_graph import LabelGraph
 
 
 def _check_tree(fields: Fields, dims: Dims) -> None:
-    check_slots(fields["tree_"], fields["_slots"], fields["models_"].dims["sizes"], dims)
+    check_slots(fields["tree_"], fields["_slots"], fields["models_"].dims["sizes"], dims, "_slots")
 
 
 @stored(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from colabel.core.arrays import Array
 from colabel.core.numeric import log_sum_exp
 from colabel.core.progress import Advance
 from colabel.learn.conditional import TrainingData
@@ -42,21 +43,28 @@ class Growth:
     seed: int
 
     def judged(self, em: EM, out: TrainingData, advance: Advance) -> Grown:
-        """Grow as long as the likelihood of rows held out grows."""
-        mixture = em.first(self.seed)
-        scores = [_score(em, mixture, out)]
+        """Grow as long as the likelihood of rows held out grows.
+
+        A mixture that does not gain more than a standard error over its first expert is noise.
+        """
+        first = mixture = em.first(self.seed)
+        by_row = [_log_prob(em, mixture, out)]
+        weight = out.row_weights / out.total_weight
         while len(mixture.experts) < self.most:
-            gates = self.gates if len(scores) == 1 else [mixture.gate.C]
+            gates = self.gates if len(by_row) == 1 else [mixture.gate.C]
             found = self._larger(em, mixture, gates)
-            scored = [_score(em, each, out) for each in found]
-            best = int(np.argmax(scored))
+            judged = [_log_prob(em, each, out) for each in found]
+            best = int(np.argmax([weight @ own for own in judged]))
             advance()
-            scores.append(scored[best])
+            by_row.append(judged[best])
             larger = len(found[best].experts) > len(mixture.experts)
-            if not larger or scores[-1] <= scores[-2]:
+            if not larger or weight @ (by_row[-1] - by_row[-2]) <= 0:
                 break
             mixture = found[best]
-        return Grown(mixture, scores)
+        gain = by_row[len(mixture.experts) - 1] - by_row[0]
+        error = float(np.sqrt(weight**2 @ (gain - weight @ gain) ** 2))
+        scores = [float(weight @ own) for own in by_row]
+        return Grown(mixture if weight @ gain > error else first, scores)
 
     def unjudged(self, em: EM, advance: Advance) -> Experts:
         """Grow as far as told, unless an expert is left without rows."""
@@ -76,7 +84,6 @@ class Growth:
         return [em.run(start, self.max_iter).mixture for start in starts]
 
 
-def _score(em: EM, mixture: Experts, out: TrainingData) -> float:
-    """Log-likelihood per row of rows that were held out."""
-    total = log_sum_exp(log_terms(em.space, mixture, out, em.n_jobs))
-    return float(out.row_weights @ total / out.total_weight)
+def _log_prob(em: EM, mixture: Experts, out: TrainingData) -> Array:
+    """Log-probabilities (n,) of the labels of rows that were held out."""
+    return log_sum_exp(log_terms(em.space, mixture, out, em.n_jobs))

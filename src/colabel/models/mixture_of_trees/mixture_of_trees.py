@@ -67,9 +67,10 @@ class MixtureOfTrees(JointClassifier):
     Trees are added one at a time. A new one is searched for and learned with rows weighted by
     :math:`1 - P(y \mid x)`, how badly the present mixture explains them. EM follows: the
     responsibilities of the trees for each row, then all regressions of each tree on rows so
-    weighted, and the gate. Trees are added while the likelihood of rows held out grows; all rows
-    then teach every tree anew, with its responsibilities as weights, and EM goes on with them. A
-    tree that is left with less than one row is dropped.
+    weighted, and the gate. Trees are added while the likelihood of rows held out grows (a gain below
+    one standard error, over a single tree, counts for nothing); all rows then teach every tree
+    anew, with its responsibilities as weights, and EM goes on with them. A tree that is left with
+    less than one row is dropped.
 
     EM ascends the log-likelihood less the penalties, all of which are fixed when a tree is learned:
     what is chosen on held-out rows (C, and what a pair's regression deviates from) stays. Rows with
@@ -134,8 +135,8 @@ class MixtureOfTrees(JointClassifier):
     objective_ : (n_iter_ + 1,) array
         Log-likelihood less penalties along the final EM.
     held_out_scores_ : array or None
-        Held-out log-likelihood per row of one tree, two, and so on; the last did not help, unless
-        `max_trees` was reached. None where the number of trees was given.
+        Held-out log-likelihood per row of one tree, two, and so on, as far as was tried. None where
+        the number of trees was given.
     n_iter_ : int
         Number of iterations of the final EM.
 
