@@ -39,7 +39,7 @@ class SlowTree:
 
 @dataclass
 class SlowMixture:
-    """Trees, and a gate (M, p + 1) whose features are not looked at where `gate_strength` is None."""
+    """Trees, and a gate (M, p + 1), which does not look at x where `gate_strength` is None."""
 
     trees: list[SlowTree]
     gate: np.ndarray

@@ -67,10 +67,10 @@ class MixtureOfTrees(JointClassifier):
     Trees are added one at a time. A new one is searched for and learned with rows weighted by
     :math:`1 - P(y \mid x)`, how badly the present mixture explains them. EM follows: the
     responsibilities of the trees for each row, then all regressions of each tree on rows so
-    weighted, and the gate. Trees are added while the likelihood of rows held out grows (a gain below
-    one standard error, over a single tree, counts for nothing); all rows then teach every tree
-    anew, with its responsibilities as weights, and EM goes on with them. A tree that is left with
-    less than one row is dropped.
+    weighted, and the gate. Trees are added while the likelihood of rows held out grows, and all are
+    given up for a single one unless they gain more than a standard error over it. All rows then
+    teach every tree anew, with its responsibilities as weights, and EM goes on with them. A tree
+    that is left with less than one row is dropped.
 
     EM ascends the log-likelihood less the penalties, all of which are fixed when a tree is learned:
     what is chosen on held-out rows (C, and what a pair's regression deviates from) stays. Rows with
