@@ -45,7 +45,7 @@ def make(estimator_class, **params):
     if "n_chains" in known:
         params.setdefault("n_chains", 3)
     if "n_trees" in known:
-        params.setdefault("n_trees", 2)
+        params = {"n_trees": 2, "gate_C": 0.1, **params}
     return estimator_class(**params)
 
 

@@ -99,7 +99,7 @@ def test_iterations_are_those_of_a_slow_em(rng, monkeypatch, gate_C):
 @pytest.mark.parametrize("labels", ["problem", "variables"])
 def test_em_never_descends(request, labels, options, rng):
     X, Y = request.getfixturevalue(labels)
-    model = MixtureOfTrees(3, em_tol=0.0, final_iter=40, **{**QUICK, **options})
+    model = MixtureOfTrees(3, em_tol=0.0, final_iter=15, **{**QUICK, **options})
     model.fit(X, Y, sample_weight=rng.uniform(0.5, 2.0, len(X)))
     rises = np.diff(model.objective_)
     assert len(rises) == model.n_iter_ or not len(rises)
