@@ -5,6 +5,7 @@ test rows. The log-loss is the mean of -log P(y | x) over test rows; ± is the s
 mean difference to CTBN, over all test rows.
 
 Usage: python -m benchmarks.mixtures [--data DIR] [--sets emotions scene image yeast] [--folds 3]
+       [--models "trees, linear gate" ECC ...]
 """
 
 from __future__ import annotations
@@ -53,12 +54,14 @@ def asked(model: Any, part: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, float,
     return hits, losses, time.process_time() - start, str(getattr(model, "n_trees_", ""))
 
 
-def compared(name: str, parts: list[tuple[Any, Any, Any, Any]]) -> list[list[str]]:
-    """Rows of the table for one data set; the first model is what others are compared with."""
+def compared(
+    name: str, parts: list[tuple[Any, Any, Any, Any]], labels: list[str]
+) -> list[list[str]]:
+    """Rows of the table for one data set; CTBN is what the others are compared with."""
     table: list[list[str]] = []
     first: tuple[Any, Any] | None = None
-    for label, make in MODELS.items():
-        found = [asked(make(), part) for part in parts]
+    for label in labels:
+        found = [asked(MODELS[label](), part) for part in parts]
         hits, losses = (np.concatenate([fold[i] for fold in found]) for i in (0, 1))
         first = (hits, losses) if first is None else first
         errors = [
@@ -87,11 +90,13 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--sets", nargs="*", default=["emotions", "scene", "image", "yeast"])
     options.add_argument("--folds", type=int, default=3)
+    options.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
     chosen = options.parse_args()
     print(machine(), "\n")
     table = []
     for name in chosen.sets:
-        table += compared(name, folds_of(load(name, data_home=chosen.data), chosen.folds, 0))
+        parts = folds_of(load(name, data_home=chosen.data), chosen.folds, 0)
+        table += compared(name, parts, ["CTBN", *(m for m in chosen.models if m != "CTBN")])
     print()
     print_table(HEADER, table)
 
