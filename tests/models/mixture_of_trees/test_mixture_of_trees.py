@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -12,7 +15,7 @@ from colabel.learn.conditional import TrainingData, random_folds
 from colabel.learn.design import Design
 from colabel.learn.glm import LBFGS, Softmax
 from colabel.learn.linear import LinearLearner
-from colabel.models.mixture_of_trees import _em
+from colabel.models.mixture_of_trees import _em, mixture_of_trees
 from colabel.models.mixture_of_trees._em import EM, responsibilities
 from colabel.models.mixture_of_trees._experts import Trees
 from colabel.models.mixture_of_trees._gate import Gate, SoftTargets
@@ -280,7 +283,16 @@ def test_wrong_parameters_are_refused(problem, options, message):
         MixtureOfTrees(**options).fit(X, Y)
 
 
-def test_progress_is_shown(problem, capsys):
+def test_progress_is_shown(problem, monkeypatch):
     X, Y = problem
-    MixtureOfTrees(2, verbose=1, **QUICK).fit(X[:80], Y[:80])
-    assert "Traceback" not in capsys.readouterr().err
+    steps = Counter()
+
+    @contextmanager
+    def bar(description, total, *, shown: bool):
+        assert shown
+        yield lambda: steps.update([description])
+
+    monkeypatch.setattr(mixture_of_trees, "progress_bar", bar)
+    model = MixtureOfTrees(2, verbose=1, **QUICK).fit(X[:80], Y[:80])
+    assert steps["adding trees"] == 1
+    assert steps["EM on all rows"] == len(model.objective_)

@@ -158,7 +158,7 @@ class MixtureOfTrees(JointClassifier):
     >>> joint
     <Mixture: 1 row, 7 labels, exact>
     >>> joint.mode()
-    array([[1, 0, 0, 1, 1, 0, 0]])
+    array([[1, 0, 0, 1, 1, 0, 1]])
     """
 
     def __init__(
