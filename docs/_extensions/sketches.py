@@ -289,6 +289,22 @@ def network_ensemble() -> str:
     return drawn + words((130, 116), "geometric mean of all roots")
 
 
+def tree_mixture() -> str:
+    """Draw three trees with arcs of their own under a gate that looks at x."""
+    gate = (130.0, 20.0)
+    drawn = ""
+    for i, (root, *below) in enumerate(
+        (("y1", "y2", "y3"), ("y3", "y2", "y1"), ("y2", "y1", "y3"))
+    ):
+        middle = 44.0 + 86 * i
+        places = {root: (middle, 64.0), below[0]: (middle - 23, 108.0)}
+        places[below[1]] = (middle + 23, 108.0)
+        drawn += line(gate, (middle, 64.0), "faint")
+        drawn += "".join(line(places[root], places[name]) for name in below)
+        drawn += _labels(places)
+    return drawn + features(gate, "x")
+
+
 SKETCHES: dict[str, Callable[[], str]] = {
     "independent": independent,
     "stacked": stacked,
@@ -306,6 +322,7 @@ SKETCHES: dict[str, Callable[[], str]] = {
     "thresholds": thresholds,
     "dependency-sets": dependency_sets,
     "network-ensemble": network_ensemble,
+    "tree-mixture": tree_mixture,
 }
 
 _HEADS = "".join(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from colabel.models import JointStack as JointStack
     from colabel.models import LDSMixture as LDSMixture
     from colabel.models import MaxMarginOutputCoding as MaxMarginOutputCoding
+    from colabel.models import MixtureOfTrees as MixtureOfTrees
     from colabel.models import MLkNN as MLkNN
     from colabel.models import PairwiseCRF as PairwiseCRF
     from colabel.models import ProbabilisticClassifierChain as ProbabilisticClassifierChain
@@ -75,6 +76,7 @@ __all__ = [
                 "JointForest",
                 "LDSMixture",
                 "MaxMarginOutputCoding",
+                "MixtureOfTrees",
                 "MLkNN",
                 "PairwiseCRF",
                 "ProbabilisticClassifierChain",

@@ -76,6 +76,8 @@ def models() -> dict[str, Callable[[], Any]]:
         "pcc": lambda: colabel.ProbabilisticClassifierChain(**quick).fit(X, V),
         "ecc": lambda: colabel.EnsembleOfChains(3, **quick).fit(X, Y),
         "ctbn": lambda: colabel.CTBN(**quick).fit(X, V),
+        "mot": lambda: colabel.MixtureOfTrees(2, **quick, gate_C=0.1).fit(X, V),
+        "mot-chains": lambda: colabel.MixtureOfTrees(2, base="chains", **quick).fit(X, Y),
         "cdn": lambda: colabel.CDN(**quick, n_sweeps=20, burn_in=5).fit(X, Y),
         "cdn-variables": lambda: colabel.CDN(**quick, n_sweeps=20, burn_in=5).fit(X, V),
         "crf": lambda: colabel.PairwiseCRF(**quick, ridge=1.0, group=0.01).fit(X, Y),

@@ -14,6 +14,7 @@ from colabel.models.forest.joint_forest import JointForest
 from colabel.models.lds.mixture import LDSMixture
 from colabel.models.margin.mmoc import MaxMarginOutputCoding
 from colabel.models.margin.rank_svm import RankSVM
+from colabel.models.mixture_of_trees import MixtureOfTrees
 from colabel.models.naive_bayes import DiscreteNaiveBayes
 from colabel.models.neighbours.iblr import IBLR
 from colabel.models.neighbours.mlknn import MLkNN
@@ -38,6 +39,7 @@ __all__ = [
     "LabelClassifier",
     "MLkNN",
     "MaxMarginOutputCoding",
+    "MixtureOfTrees",
     "PairwiseCRF",
     "ProbabilisticClassifierChain",
     "RankSVM",

@@ -44,8 +44,10 @@ def mutual_information(data: TrainingData) -> Array:
     return found
 
 
-def order_by_dependence(information: Array) -> Indices:
+def order_by_dependence(information: Array, first: int | None = None) -> Indices:
     """Begin with the label that tells most of all others; go on with what the chosen tell most of.
+
+    The order may be told to begin with another label.
 
     Each next label is the one with the largest sum of mutual information with those already
     chosen, so that a link finds the labels it can use before it. Ties go to the first label.
@@ -53,8 +55,8 @@ def order_by_dependence(information: Array) -> Indices:
     between = information - np.diag(np.diag(information))
     # sums of the same terms in another order differ by rounding, which must not break ties
     in_all = np.round(between.sum(axis=0), 12)
-    chosen: list[int] = []
-    gain = in_all
+    chosen: list[int] = [] if first is None else [first]
+    gain = in_all if first is None else np.round(between[first], 12)
     while len(chosen) < len(between):
         free = np.setdiff1d(np.arange(len(between)), chosen)
         chosen.append(int(free[np.argmax(gain[free])]))

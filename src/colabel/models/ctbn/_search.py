@@ -21,6 +21,7 @@ from colabel.learn.conditional import (
     random_folds,
 )
 from colabel.learn.linear import LinearLearning, LinearModels
+from colabel.learn.structure import maximum_branching
 from colabel.models._learning import can_hold_out, choose, everything
 
 # For this many arcs, or this many parents of a label, more than slope and intercept is tried.
@@ -59,6 +60,12 @@ class Search:
     choices: dict[tuple[int, int], Indices] = field(default_factory=dict)
     offsets: tuple[Array, ...] | None = None
 
+    def best_tree(self, errors: float) -> Indices:
+        """Parents (d,) of the branching of largest gain, less some standard errors of every arc."""
+        return maximum_branching(
+            self.gains - errors * np.sqrt(self.noise), np.zeros(len(self.alone))
+        )
+
     @classmethod
     def empty(cls, n_labels: int) -> Search:
         square = (n_labels, n_labels)
@@ -78,7 +85,7 @@ Gain = Callable[[RowGroup, HeldOutScores], _Arcs]
 
 
 def search_arcs(
-    learning: Learning, folds: Folds, min_rows: int, shared: LinearLearning | None
+    learning: Learning, folds: Folds, min_rows: float, shared: LinearLearning | None
 ) -> Search:
     """Score every label alone and with every parent, on rows held out.
 
@@ -197,7 +204,7 @@ def _rows_of(group: RowGroup) -> Indices:
     return group.rows
 
 
-def _parent_values(data: TrainingData, min_rows: int) -> list[tuple[int, int]]:
+def _parent_values(data: TrainingData, min_rows: float) -> list[tuple[int, int]]:
     weight = data.row_weights
     return [
         (parent, value)
@@ -216,14 +223,28 @@ def _children(
     return RowGroup(rows, targets)
 
 
+class FittedTree(NamedTuple):
+    """The classifiers of a tree.
+
+    Attributes
+    ----------
+    models : ConditionalModels
+    slots : d lists
+        For each label and each value of its parent (one for a root) the position of its model. A
+        value that is too rare has the model without parent.
+    keys : list of (parent, value, label)
+        What each model was learned for; (ROOT, 0, label) without parent.
+    """
+
+    models: ConditionalModels
+    slots: list[list[int]]
+    keys: list[tuple[int, int, int]]
+
+
 def fit_tree(
     learning: Learning, tree: Indices, search: Search, shared: LinearLearning | None
-) -> tuple[ConditionalModels, list[list[int]]]:
-    """Fit the classifiers of a tree; say where those of each table are.
-
-    The slots of label i name, for each value of its parent, the position of the model in the
-    output of the fitted conditionals. A value that is too rare has the model without parent.
-    """
+) -> FittedTree:
+    """Fit the classifiers of a tree."""
     data = learning.data
     pairs = {
         (int(parent), value): np.flatnonzero(tree == parent)
@@ -255,7 +276,7 @@ def fit_tree(
         ]
         for label, parent in enumerate(tree.tolist())
     ]
-    return models, slots
+    return FittedTree(models, slots, keys)
 
 
 def _fit_both(

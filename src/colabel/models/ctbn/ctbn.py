@@ -17,19 +17,15 @@ from colabel.core.schema import (
     Part,
     Positions,
     Whole,
-    bind,
-    refuse_cycles,
-    refuse_unless,
     stored,
 )
 from colabel.decide import Decision
-from colabel.joint import Joint, Tree
+from colabel.joint import Joint
 from colabel.joint.tree.wiring import ROOT
 from colabel.learn.conditional import (
     TrainingData,
 )
 from colabel.learn.linear import LinearLearning
-from colabel.learn.structure import maximum_branching
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
@@ -37,20 +33,13 @@ from colabel.models._learning import (
     make_learner,
 )
 from colabel.models.base import JointClassifier
+from colabel.models.ctbn._learned import LearnedTree, check_slots
 from colabel.models.ctbn._search import fit_tree, search_arcs
 from colabel.models.label_graph import LabelGraph
 
 
 def _check_tree(fields: Fields, dims: Dims) -> None:
-    tree, slots, sizes = fields["tree_"], fields["_slots"], dims["sizes"]
-    refuse_cycles([[int(parent)] if parent != ROOT else [] for parent in tree])
-    model_sizes = fields["models_"].dims["sizes"]
-    for label, (parent, own) in enumerate(zip(tree, slots, strict=True)):
-        bind(dims, 1 if parent == ROOT else sizes[parent], len(own), f"_slots[{label}]")
-        known = all(slot < len(model_sizes) for slot in own)
-        refuse_unless(known, f"_slots[{label}] names a model that is not there")
-        fits = all(model_sizes[slot] == sizes[label] for slot in own)
-        refuse_unless(fits, f"_slots[{label}] names a model of other values")
+    check_slots(fields["tree_"], fields["_slots"], fields["models_"].dims["sizes"], dims, "_slots")
 
 
 @stored(
@@ -180,12 +169,11 @@ class CTBN(JointClassifier):
         linear = learning if isinstance(learning, LinearLearning) else None
         shared = linear if self.pairs == "shared" else None
         search = search_arcs(learning, folds, self.min_rows, shared)
-        error = 0.0 if shared is None else np.sqrt(search.noise)
-        self.tree_ = maximum_branching(search.gains - error, np.zeros(data.n_labels))
+        self.tree_ = search.best_tree(0.0 if shared is None else 1.0)
         self.edge_scores_ = search.gains + search.alone
         np.fill_diagonal(self.edge_scores_, search.alone)
         self.edge_gains_ = search.gains / data.total_weight
-        self.models_, self._slots = fit_tree(learning, self.tree_, search, shared)
+        self.models_, self._slots, _ = fit_tree(learning, self.tree_, search, shared)
         self._record(self.models_.n_iter)
 
     def _check_parameters(self) -> None:
@@ -195,9 +183,9 @@ class CTBN(JointClassifier):
             raise ValueError(f'pairs={self.pairs!r} must be "shared" or "separate".')
 
     def _joint(self, X: Any) -> Joint:
-        log_prob = self.models_.log_prob(X)
-        tables = [np.stack([log_prob[s] for s in slots], axis=1) for slots in self._slots]
-        return Tree(self.label_space_, self.tree_, tables)
+        sizes = self.label_space_.cardinalities
+        tree = LearnedTree(self.tree_, self._slots, self.models_, sizes)
+        return tree.joint(self.label_space_, X)
 
     def label_graph(self) -> LabelGraph:
         """Return the tree, and what each arc adds on rows held out."""
