@@ -1,4 +1,4 @@
-"""One cell in a process of its own: `python -m benchmarks.peers.cell STORE SET METHOD FOLD LIMIT`.
+"""Cells of one method on one set: `python -m benchmarks.peers.cell STORE SET METHOD LIMIT FOLD...`.
 
 Nothing but the standard library, NumPy, SciPy and scikit-learn is needed beside the method, so that
 libraries which do not get along with ours can run in an environment of their own.
@@ -11,11 +11,9 @@ import os
 import resource
 import sys
 import time
-import traceback
 import warnings
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -36,6 +34,7 @@ PACKAGES = (
 )
 # BOOMER 0.12 corrupts the heap when a fitted model is freed: none is, until the process ends.
 _kept: list[Learner] = []
+_warm: set[str] = set()
 # What a compiled model is shown before its time is taken.
 _WARM_UP_ROWS, _WARM_UP_LABELS = 60, 12
 
@@ -54,9 +53,11 @@ def run_cell(cell: Cell, method: Method, data: FoldedData, limit: float) -> Reco
         learner = method.build(data.cardinalities)
     except (ImportError, AttributeError) as error:
         return Record(cell, "absent", str(error), limit=limit)
-    if method.ours:
+    if method.ours and method.name not in _warm:
         _warm_up(method, data, train)
-    _kept.append(learner)
+        _warm.add(method.name)
+    if method.environment == "boomer":
+        _kept.append(learner)
     _end_after(limit)
     started, wall_started = cpu_seconds(), time.perf_counter()
     answers = _fitted(learner, data, train).answer(data.X[test])
@@ -113,22 +114,24 @@ def _versions() -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the cell that the arguments name, and write its record."""
-    folder, dataset, name, fold, limit = arguments
-    store, cell = Store(Path(folder)), Cell(dataset, name, int(fold))
+    """Run the cells that the arguments name, and write a record of each."""
+    folder, dataset, name, limit = arguments[:4]
+    store, method = Store(Path(folder)), METHODS[name]
+    data = FoldedData.read(store.data_path(dataset))
     warnings.simplefilter("ignore")
-    record: Any
-    try:
-        data = FoldedData.read(store.data_path(dataset))
-        record = run_cell(cell, METHODS[name], data, float(limit))
-    except Exception as error:
-        traceback.print_exc()
-        said = " ".join(str(error).split())[:300]
-        record = Record(cell, "failed", f"{type(error).__name__}: {said}", limit=float(limit))
-    store.write(record)
+    for fold in map(int, arguments[4:]):
+        cell = Cell(dataset, name, fold)
+        try:
+            record = run_cell(cell, method, data, float(limit))
+        except Exception as error:
+            said = " ".join(str(error).split())[:300]
+            record = Record(cell, "failed", f"{type(error).__name__}: {said}", limit=float(limit))
+        store.write(record)
+        print(f"cell {fold}", flush=True)
+        if record.status == "absent":
+            return
 
 
 if __name__ == "__main__":
     main(sys.argv[1:])
-    sys.stderr.flush()
-    os._exit(0)
+    os._exit(0)  # nothing is freed: see _kept

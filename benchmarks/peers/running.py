@@ -1,4 +1,4 @@
-"""Fill a store: every cell in a process of its own, of one thread, with a limit on CPU seconds."""
+"""Fill a store: each method on each set in a process of one thread, its CPU seconds limited."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,9 @@ import numpy as np
 from benchmarks._common import ROOT
 from benchmarks.peers.methods import METHODS
 from benchmarks.peers.store import N_FOLDS, SEED, Cell, FoldedData, Record, Store
+
+Kind = tuple[str, str]
+"""A data set and a method."""
 
 # Smaller ones first: what is there early says whether the rest is worth its time.
 SETS = (
@@ -56,48 +59,50 @@ def write_data(store: Store, dataset: str, data_home: Path) -> None:
 class Progress:
     """Counts cells and says how long the rest may take, from cells of the same kind."""
 
-    n_cells: int
+    left: dict[Kind, int]
     n_jobs: int
-    n_done: int = 0
-    seconds: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
-    left: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    seconds: dict[Kind, list[float]] = field(default_factory=lambda: defaultdict(list))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def __post_init__(self) -> None:
+        self._n_cells = sum(self.left.values())
+
     def done(self, record: Record, seconds: float) -> None:
-        """Note a cell that ran."""
+        """Note a cell that ran, and say so."""
         kind = record.cell[:2]
         with self.lock:
             self.seconds[kind].append(seconds)
-            self._pass(kind, 1)
-            said = record.status if record.status == "done" else record.message or record.status
+            self.left[kind] -= 1
             print(
-                f"{self.n_done}/{self.n_cells} {record.cell.dataset}, {record.cell.method},"
-                f" fold {record.cell.fold}: {said}, {seconds:.1f} s;"
-                f" about {self._minutes_left():.0f} min left",
+                f"{self._n_cells - sum(self.left.values())}/{self._n_cells}"
+                f" {record.cell.dataset}, {record.cell.method}, fold {record.cell.fold}:"
+                f" {record.message or record.status}, {seconds:.1f} s;"
+                f" about {self.minutes_left():.0f} min left",
                 flush=True,
             )
 
-    def skip(self, kind: tuple[str, str], n_cells: int) -> None:
-        """Note cells that need not run."""
+    def expect(self, kind: Kind, n_cells: int) -> None:
+        """Note how many cells of a kind are still to run."""
         with self.lock:
-            self._pass(kind, n_cells)
+            self.left[kind] = n_cells
 
-    def _pass(self, kind: tuple[str, str], n_cells: int) -> None:
-        self.left[kind] -= n_cells
-        self.n_done += n_cells
-
-    def _minutes_left(self) -> float:
+    def minutes_left(self) -> float:
+        """Cells left times the mean seconds of their kind, or of all kinds where none has run."""
         means = {kind: float(np.mean(times)) for kind, times in self.seconds.items()}
         usual = float(np.mean(list(means.values())))
-        rest = sum(max(n, 0) * means.get(kind, usual) for kind, n in self.left.items())
+        rest = sum(n_cells * means.get(kind, usual) for kind, n_cells in self.left.items())
         return rest / self.n_jobs / 60
 
 
-def finished(record: Record | None, limit: float) -> bool:
-    """Whether a cell need not run (again) under a limit."""
-    if record is None:
-        return False
-    return record.status == "done" or (record.status == "limit" and record.limit >= limit)
+def cells_to_run(store: Store, kind: Kind, n_folds: int, limit: float, again: bool) -> list[Cell]:
+    """Cells of a kind that a store lacks; none if the method met a limit as large as this one."""
+    cells = [Cell(*kind, fold) for fold in range(n_folds)]
+    if again:
+        return cells
+    records = [store.read(cell) for cell in cells]
+    if any(r.status == "limit" and r.limit >= limit for r in records if r is not None):
+        return []
+    return [c for c, r in zip(cells, records, strict=True) if r is None or r.status != "done"]
 
 
 def run(
@@ -109,67 +114,112 @@ def run(
     n_jobs: int,
     again: bool,
 ) -> None:
-    """Run the cells that are not in the store; a method that meets the limit is not asked again."""
+    """Run the cells that are not in the store, each method on each set in a process of its own."""
     kinds = [(dataset, method) for dataset in sets for method in methods]
-    progress = Progress(len(kinds) * n_folds, n_jobs)
-    progress.left.update(dict.fromkeys(kinds, n_folds))
+    work = {kind: cells_to_run(store, kind, n_folds, limit, again) for kind in kinds}
+    progress = Progress({kind: len(cells) for kind, cells in work.items()}, n_jobs)
 
-    def one(kind: tuple[str, str]) -> None:
-        for fold in range(n_folds):
-            cell = Cell(*kind, fold)
-            record = None if again else store.read(cell)
-            if finished(record, limit):
-                progress.skip(kind, 1)
-            else:
-                started = time.perf_counter()
-                record = run_in_process(store, cell, limit)
-                progress.done(record, time.perf_counter() - started)
-            if record is not None and record.status in ("limit", "absent"):
-                progress.skip(kind, n_folds - fold - 1)
-                return
+    def one(kind: Kind) -> None:
+        cells = work[kind]
+        while cells:
+            cells = run_in_process(store, cells, limit, progress.done)
+        progress.expect(kind, 0)
 
     with ThreadPoolExecutor(n_jobs) as pool:
-        _results(pool.map(one, kinds))
+        for _ in pool.map(one, kinds):
+            """Raise here what a worker raised."""
 
 
-def _results(outcomes: Iterable[None]) -> None:
-    for _ in outcomes:
-        """Raise here what a worker raised."""
+def run_in_process(
+    store: Store, cells: Sequence[Cell], limit: float, done: Callable[[Record, float], None]
+) -> list[Cell]:
+    """Run folds of one method on one set, until all are done or one of them ends the process.
 
-
-def run_in_process(store: Store, cell: Cell, limit: float) -> Record:
-    """Run one cell and return its record, which is in the store then."""
-    python = BOOMER_PYTHON if METHODS[cell.method].environment == "boomer" else sys.executable
-    if not Path(python).exists():
-        where = Path(python).relative_to(ROOT).parts[0]
-        return _noted(store, Record(cell, "absent", f"there is no {where}", limit=limit))
-    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(paths)}
+    Returns
+    -------
+    left : list of Cell
+        What another process may try: the folds after one that brought the process down.
+    """
+    dataset, method, _ = cells[0]
+    boomer = METHODS[method].environment == "boomer"
+    python = BOOMER_PYTHON if boomer else Path(sys.executable)
+    if not python.exists():
+        absent = Record(cells[0], "absent", f"there is no {python.parts[-3]}", limit=limit)
+        _note(store, absent, 0.0, done)
+        return []
+    for cell in cells:
+        store.path(cell).unlink(missing_ok=True)
     command = [str(python), "-m", "benchmarks.peers.cell", str(store.folder.resolve())]
-    command += [cell.dataset, cell.method, str(cell.fold), str(limit)]
-    store.path(cell).unlink(missing_ok=True)
-    try:
-        # A busy machine gives a process fewer CPU seconds than pass; one that sleeps uses none.
-        ended = subprocess.run(
+    command += [dataset, method, str(limit), *(str(cell.fold) for cell in cells)]
+    # A busy machine gives a process fewer CPU seconds than pass; one that sleeps uses none.
+    watch = _Watch(10 * limit + 120)
+    code, last_words = watch.run(command, lambda seconds: _tell(store, cells, seconds, done))
+    unknown = [cell for cell in cells if store.read(cell) is None]
+    if code == 0 or not unknown:
+        return []
+    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+        met = Record(unknown[0], "limit", f"> {limit:g} s", limit=limit)
+        _note(store, met, watch.seconds(), done)
+        return []
+    fell = Record(unknown[0], "failed", last_words or f"ended with {code}", limit=limit)
+    _note(store, fell, watch.seconds(), done)
+    return unknown[1:]
+
+
+class _Watch:
+    """Runs a process that prints a line for each cell, and ends it if none comes for too long."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._started = time.perf_counter()
+
+    def seconds(self) -> float:
+        """Since the last line."""
+        return time.perf_counter() - self._started
+
+    def run(self, command: Sequence[str], heard: Callable[[float], None]) -> tuple[int, str]:
+        """Return the exit code and the last line that is not about a cell."""
+        paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(paths)}
+        self._started, last = time.perf_counter(), ""
+        with subprocess.Popen(
             command,
             cwd=ROOT,
             env=environment,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
-            timeout=10 * limit + 120,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return _noted(store, Record(cell, "limit", f"> {limit:g} s", limit=limit))
-    record = store.read(cell)
-    if record is not None:
-        return record
-    if ended.returncode == -signal.SIGXCPU:
-        return _noted(store, Record(cell, "limit", f"> {limit:g} s", limit=limit))
-    lines = ended.stderr.strip().splitlines() or [f"ended with {ended.returncode}"]
-    return _noted(store, Record(cell, "failed", lines[-1][:300], limit=limit))
+        ) as process:
+            timer = self._timer(process)
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith("cell "):
+                    timer.cancel()
+                    heard(self.seconds())
+                    self._started, timer = time.perf_counter(), self._timer(process)
+                else:
+                    last = line.strip() or last
+            code = process.wait()
+            timer.cancel()
+        return code, last[:300]
+
+    def _timer(self, process: subprocess.Popen[str]) -> threading.Timer:
+        timer = threading.Timer(self._patience, process.kill)
+        timer.daemon = True
+        timer.start()
+        return timer
 
 
-def _noted(store: Store, record: Record) -> Record:
+def _tell(
+    store: Store, cells: Sequence[Cell], seconds: float, done: Callable[[Record, float], None]
+) -> None:
+    """Tell of the latest record: cells are run in their order."""
+    latest = [record for record in map(store.read, cells) if record is not None][-1]
+    done(latest, seconds)
+
+
+def _note(
+    store: Store, record: Record, seconds: float, done: Callable[[Record, float], None]
+) -> None:
     store.write(record)
-    return record
+    done(record, seconds)
