@@ -103,7 +103,8 @@ class ManyOutputs:
 class OnIndicators:
     """A classifier that takes 0/1 labels only: a variable of K > 2 values becomes K of them.
 
-    The probabilities of the K are made to sum to one.
+    The probabilities of the K are made to sum to one. A label that all training rows have, or
+    none, is not shown to the classifier: some refuse it.
     """
 
     estimator: Any
@@ -117,20 +118,28 @@ class OnIndicators:
             Y[:, [j]] if n_values == 2 else Y[:, [j]] == np.arange(n_values)
             for j, n_values in enumerate(self.cardinalities)
         ]
-        self.estimator.fit(X, np.concatenate(columns, axis=1).astype(np.uint8))
+        labels = np.concatenate(columns, axis=1).astype(np.uint8)
+        self.first, self.varies = labels[0], (labels != labels[0]).any(axis=0)
+        self.estimator.fit(X, np.ascontiguousarray(labels[:, self.varies]))
 
     def answer(self, X: Any) -> Answers:
-        prob, tables, start = np.asarray(self.estimator.predict_proba(X)), [], 0
+        prob, tables, start = self._of_all(self.estimator.predict_proba(X)), [], 0
         for n_values in self.cardinalities:
             width = 1 if n_values == 2 else n_values
-            part: Array = prob[:, start : start + width].astype(np.float64).clip(0.0, 1.0)
+            part = prob[:, start : start + width].clip(0.0, 1.0)
             start += width
             table = np.concatenate([1.0 - part, part], axis=1) if n_values == 2 else part
             tables.append(table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300))
         decided = None
         if self.predicts and set(self.cardinalities) == {2}:
-            decided = np.asarray(self.estimator.predict(X)).astype(np.int32)
+            decided = self._of_all(self.estimator.predict(X)).astype(np.int32)
         return ByMarginals(tables, self.n_train, decided)
+
+    def _of_all(self, said: Any) -> Array:
+        """Put what was said of the labels that vary beside the value of the others."""
+        whole: Array = np.tile(self.first.astype(np.float64), (len(said), 1))
+        whole[:, self.varies] = np.asarray(said)
+        return whole
 
 
 @dataclass

@@ -187,4 +187,4 @@ def write_tables(store: Store) -> None:
     for path, text in ((PAGE, page(store, tables)), (BENCHMARKS, section)):
         with written_whole(path) as part:
             part.write_text(text, encoding="utf-8")
-        print(f"wrote {path.relative_to(ROOT)}")
+        print(f"wrote {path}")
