@@ -24,6 +24,7 @@ from colabel.core.files import written_whole
 PAGE = ROOT / "docs" / "peers.md"
 BENCHMARKS = ROOT / "BENCHMARKS.md"
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
+NOT_RUN = "not run"
 MAIN = "JointStack"  # the model of ours that is asked without looking at the others
 SUMMED = ("exact match", "Hamming accuracy", "log-loss")
 # In the order of the pages.
@@ -78,8 +79,9 @@ def gather(store: Store, dataset: str) -> SetTable | None:
         elif records:
             missing[name] = why(records)
         else:
-            missing[name] = "not run"
-    return SetTable(dataset, data, held, missing)
+            missing[name] = NOT_RUN
+    nothing = not held and set(missing.values()) == {NOT_RUN}
+    return None if nothing else SetTable(dataset, data, held, missing)
 
 
 def why(records: Sequence[Record]) -> str:
@@ -88,7 +90,7 @@ def why(records: Sequence[Record]) -> str:
         for record in records:
             if record.status == status:
                 limit = f"> {record.limit:g} s of CPU in fold {record.cell.fold}"
-                told = {"limit": limit, "absent": "not run", "failed": "failed"}[status]
+                told = {"limit": limit, "absent": NOT_RUN, "failed": "failed"}[status]
                 return told if status == "limit" else f"{told}: {record.message}"
     return f"{len(records)} of {N_FOLDS} folds"
 
@@ -100,6 +102,8 @@ def full_table(table: SetTable) -> str:
     lines = [header, ["---"] * len(header)]
     for name, method in METHODS.items():
         shown = f"**{name}**" if method.ours else name
+        if table.missing.get(name) == NOT_RUN:
+            continue
         if name in table.missing:
             lines.append([shown, table.missing[name], *[""] * (len(header) - 2)])
             continue
@@ -107,6 +111,12 @@ def full_table(table: SetTable) -> str:
         figures = [_figure(table, measure, name, best[measure]) for measure in MEASURES]
         cost = [f"{held.cpu_seconds:.2f}", f"{held.peak_mb:.0f}"]
         lines.append([shown, *figures, method.joint, str(held.n_zero or "–"), *cost])
+    not_run = [name for name, reason in table.missing.items() if reason == NOT_RUN]
+    note = f"\nNot run: {', '.join(not_run)}.\n" if not_run else ""
+    return _markdown(lines) + note
+
+
+def _markdown(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
@@ -135,7 +145,7 @@ def summary(tables: Sequence[SetTable]) -> str:
                     [name, f"{table.held[name].measures[measure].value:.3f}"] if name else ["–"] * 2
                 )
             lines.append([*row, _difference(table, measure, MAIN, peer)])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+    return _markdown(lines)
 
 
 def _difference(table: SetTable, measure: str, name: str, peer: str | None) -> str:

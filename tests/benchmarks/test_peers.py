@@ -306,7 +306,7 @@ def test_a_silent_process_is_ended(running):
 
 
 def test_tables_show_the_best_the_near_and_the_missing(tmp_path, rng, monkeypatch):
-    names = {"good": False, "near": False, "poor": True, "slow": False, "later": True}
+    names = {"good": False, "near": False, "poor": True, "slow": False, "later": True, "idle": True}
     fakes = {n: Method(n, LEARNERS["per label"], ours=ours) for n, ours in names.items()}
     monkeypatch.setattr(table, "METHODS", fakes)
     monkeypatch.setattr(table, "ORDER", ("toy", "unknown"))
@@ -334,6 +334,7 @@ def test_tables_show_the_best_the_near_and_the_missing(tmp_path, rng, monkeypatc
     assert lines["poor"].startswith("| **poor** | 0.000 ± 0.000")
     assert "> 60 s of CPU in fold 4" in lines["slow"]
     assert "not run: no such class" in lines["later"]
+    assert "\nNot run: idle.\n" in page
     assert "numpy 2.0" in page
     section = table.BENCHMARKS.read_text()
     assert "old" not in section
