@@ -175,14 +175,14 @@ METHODS: dict[str, Method] = {
         Method("HistGradientBoosting", lambda k: Dense(PerLabel(_hist_boosting(), k))),
         Method("XGBoost", lambda k: PerLabel(_xgboost(), k)),
         Method(
-            "XGBoost, vector leaves",
+            "XGBoost (vector leaves)",
             lambda k: OnIndicators(_xgboost(multi_strategy="multi_output_tree"), k),
         ),
         Method("LightGBM", lambda k: PerLabel(_lightgbm(), k)),
         Method("CatBoost", _catboost_on),
         Method("BOOMER", _boomer_on("logistic-decomposable"), environment="boomer"),
         Method(
-            "BOOMER, non-decomposable",
+            "BOOMER (non-decomposable)",
             _boomer_on("logistic-non-decomposable"),
             environment="boomer",
         ),

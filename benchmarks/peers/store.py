@@ -132,7 +132,7 @@ class Store:
 
     def path(self, cell: Cell) -> Path:
         """Where the record of a cell lies."""
-        method = re.sub(r"[^A-Za-z0-9]+", "_", cell.method)
+        method = re.sub(r"[^A-Za-z0-9]+", "_", cell.method).strip("_")
         return self.folder / "cells" / cell.dataset / method / f"{cell.fold}.npz"
 
     def write(self, record: Record) -> None:
