@@ -155,9 +155,9 @@ def run_in_process(
     watch = _Watch(10 * limit + 120)
     code, last_words = watch.run(command, lambda seconds: _tell(store, cells, seconds, done))
     unknown = [cell for cell in cells if store.read(cell) is None]
-    if code == 0 or not unknown:
+    if not unknown or code in (0, -signal.SIGINT):  # all done, absent, or stopped from outside
         return []
-    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+    if code == -signal.SIGXCPU or watch.impatient:
         met = Record(unknown[0], "limit", f"> {limit:g} s", limit=limit)
         _note(store, met, watch.seconds(), done)
         return []
@@ -172,6 +172,7 @@ class _Watch:
     def __init__(self, patience: float) -> None:
         self._patience = patience
         self._started = time.perf_counter()
+        self.impatient = False
 
     def seconds(self) -> float:
         """Since the last line."""
@@ -204,7 +205,11 @@ class _Watch:
         return code, last[:300]
 
     def _timer(self, process: subprocess.Popen[str]) -> threading.Timer:
-        timer = threading.Timer(self._patience, process.kill)
+        def end() -> None:
+            self.impatient = True
+            process.kill()
+
+        timer = threading.Timer(self._patience, end)
         timer.daemon = True
         timer.start()
         return timer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import sys
 
 import numpy as np
@@ -205,7 +206,7 @@ def test_measures_agree_with_the_metrics(cardinalities, rng):
 
 @pytest.mark.parametrize("measure", ["exact match", "micro F1", "macro F1", "row F1"])
 def test_paired_errors_agree_with_the_jackknife(measure, rng):
-    data = folded(rng, ZERO_ONE, 400)
+    data = folded(rng, ZERO_ONE, 250)
     flips = [rng.random(data.codes.shape) < share for share in (0.1, 0.15)]
     one, other = (data.codes ^ flip for flip in flips)
     error = measures.paired_error(
@@ -220,7 +221,7 @@ def test_paired_errors_agree_with_the_jackknife(measure, rng):
     n = len(data.codes)
     left_out = np.array([difference(np.delete(np.arange(n), i)) for i in range(n)])
     jackknife = np.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum())
-    assert error == pytest.approx(jackknife, rel=0.03)
+    assert error == pytest.approx(jackknife, rel=0.04)
 
 
 def test_stores_give_back_what_they_were_given(tmp_path, rng):
@@ -277,8 +278,12 @@ def test_a_library_without_its_environment_is_said_to_be_absent(running, tmp_pat
     assert store.read(Cell("toy", "BOOMER", 1)) is None
 
 
-def test_a_process_that_falls_is_told_of_and_the_other_folds_are_tried(
-    running, tmp_path, monkeypatch, rng
+@pytest.mark.parametrize(
+    ("code", "statuses", "n_left"),
+    [(-signal.SIGABRT, ["done", "failed"], 1), (-signal.SIGINT, ["done"], 0)],
+)
+def test_the_other_folds_are_tried_after_a_fall_but_not_after_a_stop(
+    running, tmp_path, monkeypatch, rng, code, statuses, n_left
 ):
     store, data = Store(tmp_path), folded(rng, ZERO_ONE)
     cells = [Cell("toy", "RF", fold) for fold in range(3)]
@@ -286,22 +291,27 @@ def test_a_process_that_falls_is_told_of_and_the_other_folds_are_tried(
     def fall(self, command, heard):
         store.write(record(data, "RF", 0, data.codes))
         heard(0.1)
-        return -6, "corrupted"
+        return code, "corrupted"
 
     monkeypatch.setattr(running._Watch, "run", fall)
     told = []
     left = running.run_in_process(store, cells, 1.0, lambda record, _: told.append(record.status))
-    assert left == cells[2:]
-    assert told == ["done", "failed"]
-    assert store.read(cells[1]).message == "corrupted"
+    assert left == cells[3 - n_left :]
+    assert told == statuses
+    if n_left:
+        assert store.read(cells[1]).message == "corrupted"
+    else:
+        assert store.read(cells[1]) is None
 
 
 def test_a_silent_process_is_ended(running):
-    code, last = running._Watch(0.2).run(
+    watch = running._Watch(0.2)
+    code, last = watch.run(
         [sys.executable, "-c", "import time; print('asleep', flush=True); time.sleep(60)"],
         lambda seconds: None,
     )
-    assert code != 0
+    assert watch.impatient
+    assert code == -signal.SIGKILL
     assert last in ("asleep", "")
 
 
