@@ -7,7 +7,7 @@ log-loss infinite. They are given what a finite sample supports instead, and are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -82,7 +82,7 @@ class ByChainRule:
     """
 
     decided: Codes
-    given_true: Any
+    given_true: Callable[[Codes], Sequence[Array]]
     n_train: int
 
     def subset(self) -> Codes:
