@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: help demo test lint types pytest fuzz bench results studies docs transcript clean
+.PHONY: help demo test lint types pytest fuzz bench results peers studies docs transcript clean
 
 help:            ## show this list
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*## */\t/'
@@ -53,6 +53,23 @@ results: $(READY) ## ten-fold figures beside the published ones (needs COLABEL_D
 	$(BIN)/python -m benchmarks.lds
 	$(BIN)/python -m benchmarks.wide
 
+PEERS := .venv-peers
+BOOMER := .venv-boomer
+$(PEERS)/.ready: pyproject.toml constraints.txt benchmarks/peers/requirements.txt
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r benchmarks/peers/requirements.txt -e .
+	touch $@
+
+# Without BOOMER the tables say so.
+$(BOOMER)/.ready: benchmarks/peers/requirements-boomer.txt
+	test -x $(BOOMER)/bin/python || $(PYTHON) -m venv $(BOOMER)
+	-$(BOOMER)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers/requirements-boomer.txt && touch $@
+
+PEERS_JOBS ?= 2
+peers: $(PEERS)/.ready $(BOOMER)/.ready ## all methods of the field and ours on the same folds; resumes (needs COLABEL_DATA)
+	$(PEERS)/bin/python -m benchmarks.peers run --jobs $(PEERS_JOBS)
+	$(PEERS)/bin/python -m benchmarks.peers table
+
 STUDIES := synthetic mlcrf ctbn lds_mixture cdn
 studies: $(READY) ## the tables of the papers: RESULTS.md and results.html (needs COLABEL_DATA)
 	for plan in $(STUDIES); do $(BIN)/colabel study run $$plan || exit 1; done
@@ -72,4 +89,4 @@ transcript: $(READY) ## type the commands that the pages show again, and write d
 	$(BIN)/python docs/transcript.py
 
 clean:           ## forget the environment and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov docs/_build docs/lessons docs/api/generated
+	rm -rf $(VENV) $(PEERS) $(BOOMER) .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov docs/_build docs/lessons docs/api/generated
