@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from colabel.learn.structure import best_candidates, label_residuals, score_tests
-from colabel.learn.structure import screening
+from colabel.learn.structure import best_candidates, label_residuals, score_tests, screening
 
 
 def draw(rng, n_rows, sizes, missing=0.0):

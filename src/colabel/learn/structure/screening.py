@@ -18,9 +18,7 @@ from colabel.labels import MISSING
 _ROWS_AT_ONCE = 1 << 12  # bounds what the products hold beside the residuals
 
 
-def label_residuals(
-    scores: Sequence[Array], codes: Codes, cardinalities: Sequence[int]
-) -> Array:
+def label_residuals(scores: Sequence[Array], codes: Codes, cardinalities: Sequence[int]) -> Array:
     r"""Residuals :math:`r_{ia} = [y_i = a] - P(y_i = a \mid x)` of models of each label alone.
 
     Parameters
