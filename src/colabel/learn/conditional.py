@@ -225,9 +225,10 @@ class Learning(Protocol):
         ...
 
     def cross_fitted_scores(self, folds: Folds, choice: Indices) -> tuple[Array, ...]:
-        """Scores (`scores_of`) of all labels, d arrays (K_i, n), by models that have not seen the row.
+        """Scores of all labels, d arrays (K_i, n), by models that have not seen the row.
 
-        The folds must cover all rows; `choice` (d,) is that of every label alone.
+        They are those of `scores_of`. The folds must cover all rows; `choice` (d,) is that of
+        every label alone.
         """
         ...
 

@@ -17,11 +17,11 @@ def draw(rng, n_rows, sizes, missing=0.0):
 
 
 def slow_residual(score, code, size, value, row):
-    """[y = value] - P(value) of one row, zero where the label is missing."""
+    """[y = value] - P(value) of one row and its variance, zero where the label is missing."""
     if code < 0:
-        return 0.0
-    prob = softmax(np.pad(score[:, row], (1, 0)) if size == 2 else score[:, row])
-    return float(code == value) - prob[value]
+        return 0.0, 0.0
+    prob = softmax(np.pad(score[:, row], (1, 0)) if size == 2 else score[:, row])[value]
+    return float(code == value) - prob, prob * (1 - prob)
 
 
 def slow_tests(scores, codes, sizes, weight):
@@ -32,14 +32,13 @@ def slow_tests(scores, codes, sizes, weight):
             signal = noise = 0.0
             for a in range(sizes[i]):
                 for b in range(sizes[j]):
-                    products = [
-                        weight[n]
-                        * slow_residual(scores[i], codes[n, i], sizes[i], a, n)
-                        * slow_residual(scores[j], codes[n, j], sizes[j], b, n)
-                        for n in range(n_rows)
-                    ]
-                    signal += sum(products) ** 2
-                    noise += sum(product**2 for product in products)
+                    slope = 0.0
+                    for n in range(n_rows):
+                        r, v = slow_residual(scores[i], codes[n, i], sizes[i], a, n)
+                        s, u = slow_residual(scores[j], codes[n, j], sizes[j], b, n)
+                        slope += weight[n] * r * s
+                        noise += weight[n] ** 2 * (r**2 * s**2 + v * u) / 2
+                    signal += slope**2
             found[i, j] = signal / noise if i != j and noise else 0.0
     return found
 

@@ -8,6 +8,7 @@ of all pairs at once is two matrix products.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,16 @@ from colabel.labels import MISSING
 _ROWS_AT_ONCE = 1 << 12  # bounds what the products hold beside the residuals
 
 
-def label_residuals(scores: Sequence[Array], codes: Codes, cardinalities: Sequence[int]) -> Array:
+class Residuals(NamedTuple):
+    """Residuals (n, e) of the labels' columns and their variances (n, e) by the models."""
+
+    residual: Array
+    variance: Array
+
+
+def label_residuals(
+    scores: Sequence[Array], codes: Codes, cardinalities: Sequence[int]
+) -> Residuals:
     r"""Residuals :math:`r_{ia} = [y_i = a] - P(y_i = a \mid x)` of models of each label alone.
 
     Parameters
@@ -27,15 +37,15 @@ def label_residuals(scores: Sequence[Array], codes: Codes, cardinalities: Sequen
         Log-odds (1, n) of the second of two values; of more values a score for each, up to a
         constant per row. By models that have not seen the row: others have explained its noise.
     codes : (n, d)
-        A missing label has residual zero.
+        A missing label has residual and variance zero.
     cardinalities : (d,)
 
     Returns
     -------
-    (n, e) array
+    Residuals
         One column for a label of two values, K for one of K (`column_owner`).
     """
-    columns = []
+    residuals, variances = [], []
     for i, (score, size) in enumerate(zip(scores, cardinalities, strict=True)):
         own = codes[:, [i]]
         if size == 2:
@@ -44,23 +54,29 @@ def label_residuals(scores: Sequence[Array], codes: Codes, cardinalities: Sequen
         else:
             prob = np.exp(score - np.logaddexp.reduce(score, axis=0))
             values = np.arange(size)
-        columns.append(np.where(own == MISSING, 0.0, (own == values) - prob.T))
-    return np.hstack(columns)
+        known = own != MISSING
+        residuals.append(known * ((own == values) - prob.T))
+        variances.append(known * (prob * (1.0 - prob)).T)
+    return Residuals(np.hstack(residuals), np.hstack(variances))
 
 
-def score_tests(residuals: Array, cardinalities: Sequence[int], weight: Array) -> Array:
+def score_tests(residuals: Residuals, cardinalities: Sequence[int], weight: Array) -> Array:
     r"""Score statistics (d, d) of label j for label i given x, zero on the diagonal.
 
     .. math:: z_{ij}^2 = \sum_{ab} \Bigl(\sum_n \omega_n r_{ia}^n r_{jb}^n\Bigr)^2 \Big/
-              \sum_{ab} \sum_n \omega_n^2 (r_{ia}^n r_{jb}^n)^2
+              \sum_{ab} \sum_n \omega_n^2 \,
+              \frac{(r_{ia}^n r_{jb}^n)^2 + v_{ia}^n v_{jb}^n}{2}
 
     The numerator holds the gradient, at no dependence, of the log-likelihood by the constant
-    table of the pair; the denominator its variance. About one where labels are independent given
-    x, and symmetric: which of two labels is the parent cannot be told without fitting.
+    table of the pair; the denominator its variance, the mean of the one seen and the one that the
+    models expect. (The first alone is at most about the number of rows that carry both labels,
+    however few were to be expected: it buries the arcs of rare labels. The second alone takes a
+    single such row for a discovery.) About one where labels are independent given x, and
+    symmetric: which of two labels is the parent cannot be told without fitting.
 
     Parameters
     ----------
-    residuals : (n, e)
+    residuals : Residuals
         See `label_residuals`.
     cardinalities : (d,)
     weight : (n,)
@@ -69,16 +85,19 @@ def score_tests(residuals: Array, cardinalities: Sequence[int], weight: Array) -
     --------
     >>> import numpy as np
     >>> y = np.array([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1]])
-    >>> score_tests(y - 0.5, (2, 2, 2), np.ones(4))[0]
+    >>> known = Residuals(y - 0.5, np.full((4, 3), 0.25))
+    >>> score_tests(known, (2, 2, 2), np.ones(4))[0]
     array([0., 4., 0.])
     """
-    n_columns = residuals.shape[1]
+    n_rows, n_columns = residuals.residual.shape
     slope, variance = np.zeros((n_columns, n_columns)), np.zeros((n_columns, n_columns))
-    for start in range(0, len(residuals), _ROWS_AT_ONCE):
+    for start in range(0, n_rows, _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
-        own, weighted = residuals[rows], residuals[rows] * weight[rows, None]
-        slope += weighted.T @ own
-        variance += (weighted**2).T @ own**2
+        own, expected = (part[rows] for part in residuals)
+        factor = weight[rows, None]
+        slope += (factor * own).T @ own
+        variance += 0.5 * ((factor * own) ** 2).T @ own**2
+        variance += 0.5 * (factor**2 * expected).T @ expected
     first = np.searchsorted(column_owner(cardinalities), np.arange(len(cardinalities)))
     squares = _block_sums(slope**2, first)
     noise = _block_sums(variance, first)
@@ -89,7 +108,7 @@ def score_tests(residuals: Array, cardinalities: Sequence[int], weight: Array) -
 
 
 def best_candidates(worth: Array, most: int) -> Flags:
-    """Say which parents j of label i, entry [j, i], are among its `most` best; ties to the first."""
+    """Say which parents j of each label i, entry [j, i], are its `most` best; ties to the first."""
     worth = worth.copy()
     np.fill_diagonal(worth, -np.inf)
     order = np.argsort(-worth, axis=0, kind="stable")[: min(most, len(worth) - 1)]

@@ -27,6 +27,7 @@ from colabel.models._learning import can_hold_out, choose, everything
 # For this many arcs, or this many parents of a label, more than slope and intercept is tried.
 _MOST_ARCS = 200
 _CANDIDATES = 5
+_WIDEST = 0.5  # share of the rows above which a value's rows are not tried so after screening
 # With max_parents="auto": rows by pairs of labels up to which regressions of all pairs are cheap,
 # pairs of labels up to which all pairs of other classifiers are, and parents tried beyond.
 _CHEAP_ROWS = 1 << 24
@@ -169,8 +170,12 @@ def _search_shared(
     promising = scored & best_candidates(
         np.where(scored, search.gains, -np.inf), max(_CANDIDATES, _MOST_ARCS // data.n_labels)
     )
+    # Where there are many labels, a value that most rows have is no other case than all rows are.
+    widest = data.n_rows if scored.all() else _WIDEST * data.n_rows
     narrowed = [
-        group.take(np.flatnonzero(promising[parent, group.targets]))
+        group.take(
+            np.flatnonzero(promising[parent, group.targets] & (len(_rows_of(group)) <= widest))
+        )
         for (parent, _), group in zip(values, groups, strict=True)
     ]
     near = shared.cross_validate(narrowed, folds, gain, "promising pairs", offsets=search.offsets)
