@@ -44,7 +44,7 @@ def measure(name: str, form: dict[str, Any], data: Any, trees: int) -> list[str]
     """Exact match, log-loss, forests and CPU seconds a fold."""
     figures = []
     kind, options = MODELS[name]
-    for train, test in kfold(data.X.shape[0], 3, random_state=0):
+    for train, test in kfold(data.X.shape[0], 3, seed=0):
         CountedForest.n_fits, start = 0, time.process_time()
         forest = CountedForest(trees, random_state=0, n_jobs=1)
         model = kind(estimator=forest, n_jobs=1, random_state=0, **options, **form)
