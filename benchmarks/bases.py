@@ -29,7 +29,7 @@ MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-class CountedForest(RandomForestClassifier):
+class CountedForest(RandomForestClassifier):  # type: ignore[misc]
     """A random forest that counts its fits."""
 
     n_fits = 0

@@ -44,9 +44,10 @@ class Fitted(NamedTuple):
 def draw(n_rows: int, n_labels: int, seed: int) -> tuple[Any, Any]:
     """Rows and labels, both CSR; labels 1, 3, 5, … follow the label before them."""
     rng = np.random.default_rng(seed)
-    X = sp.random_array((n_rows, N_FEATURES), density=DENSITY, rng=rng, format="csr")
+    X: Any = sp.random_array((n_rows, N_FEATURES), density=DENSITY, rng=rng, format="csr")
     X.data[:] = 1.0
-    scores = np.asarray(X @ rng.normal(scale=0.3, size=(N_FEATURES, n_labels)))
+    weights: Any = rng.normal(scale=0.3, size=(N_FEATURES, n_labels))
+    scores = np.asarray(X @ weights)
     scores += np.log(RATE) - scores.mean(axis=0)
     Y = np.zeros((n_rows, n_labels), dtype=np.int8)
     for i in range(n_labels):

@@ -42,7 +42,7 @@ from colabel.learn.conditional import (
 
 Result = TypeVar("Result")
 
-_SMALLEST_PROBABILITY = 1e-12  # where it is not known from how many rows a classifier learned
+_SMALLEST_PROBABILITY = 1e-12  # of classifiers whose probabilities only carry scores
 # What joblib, Dask and loky raise when the process that had the work is gone.
 _LOST_WORKER = frozenset(
     {
@@ -91,7 +91,7 @@ class EstimatorModel:
     seen: Indices  # codes of the values the estimator knows
     frequency: Array  # (K,) smoothed frequencies
     allowed: NDArray[np.bool_] | None = None  # (e,) extra features it uses, None for all
-    n_rows: float | None = None  # weight of the rows it learned from
+    n_rows: float | None = None  # weight of the rows it learned from; None: do not smooth
 
     def log_prob(self, X: Any, extra: Array | None = None) -> Array:
         """Log-probabilities (n, K)."""
@@ -176,6 +176,11 @@ def _with_extra(X: Any, extra: Array | None, allowed: NDArray[np.bool_] | None) 
     )
 
 
+def carries_scores(estimator: Any) -> bool:
+    """Whether an estimator says that its probabilities only carry decisions or scores."""
+    return bool(getattr(estimator, "carries_scores", False))
+
+
 def _fit_one(
     estimator: BaseEstimator,
     data: TrainingData,
@@ -209,7 +214,8 @@ def _fit_one(
     arguments = {} if weight is None else {"sample_weight": weight}
     extra = None if data.extra is None else data.extra[index]
     fitted.fit(_with_extra(data.X[index], extra, allowed), y, **arguments)
-    return EstimatorModel(fitted, seen, smoothed, allowed, float(counts.sum()))
+    n_rows = None if carries_scores(estimator) else float(counts.sum())
+    return EstimatorModel(fitted, seen, smoothed, allowed, n_rows)
 
 
 def _score_one(

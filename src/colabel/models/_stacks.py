@@ -12,7 +12,7 @@ from colabel.core.label_features import n_label_columns
 from colabel.core.schema import Dims, Fields, Kind, Maybe, Part, bind
 from colabel.learn.conditional import Folds, TrainingData
 from colabel.learn.estimator_scores import EstimatorScores, stack
-from colabel.learn.from_estimator import EstimatorLearner
+from colabel.learn.from_estimator import EstimatorLearner, carries_scores
 from colabel.models._learning import seeded
 from colabel.models.base import JointClassifier
 from colabel.models.without_probabilities import has_probabilities
@@ -46,7 +46,8 @@ class StacksEstimator(JointClassifier):
     estimator_scores_: EstimatorScores
 
     def _stacks(self) -> bool:
-        return self.estimator is not None and self.stack and has_probabilities(self.estimator)
+        usable = has_probabilities(self.estimator) and not carries_scores(self.estimator)
+        return self.estimator is not None and self.stack and usable
 
     def _stacked(self, data: TrainingData, folds: Folds, seed: int) -> TrainingData:
         """Return what the regressions see: the data, or held-out scores in place of x."""

@@ -61,14 +61,20 @@ class EnsembleOfChains(StacksEstimator):
         cross-validation, together with C. None: 1 where C is a number, chosen from 1, 10 and 100
         where C is a sequence. Of the built-in regression only.
     estimator : classifier, optional
-        Any scikit-learn classifier with `predict_proba`, instead of the built-in regression:
-        `GaussianNB()` gives the ECC-NB of the literature, `DecisionTreeClassifier()` is close
-        to its ECC-J48.
+        Any scikit-learn classifier with `predict_proba`. It learns each label from x alone, once
+        for all chains, and the links are built-in regressions on its held-out scores and the
+        earlier labels (see `stack`).
+    stack : bool
+        Of `estimator`. False, as published: the links are the estimator itself, on x and then the
+        columns of the earlier labels. `GaussianNB()` gives the ECC-NB of the literature,
+        `DecisionTreeClassifier()` is close to its ECC-J48.
+    max_parents : int or None
+        Most earlier labels a link may use, see `ClassifierChain`.
     max_samples : float
         Share of the rows each chain is taught with. Equal rows stay together.
     bootstrap : bool
-        Whether rows are drawn with replacement, by weight; an `estimator` must then accept
-        `sample_weight`.
+        Whether rows are drawn with replacement, by weight; an `estimator` that is not stacked
+        must then accept `sample_weight`.
     inference : str or ChainSearch
         How the chains' own candidates for the mode are found, see `ProbabilisticClassifierChain`.
         "greedy" is that of the classic ensemble, whose `decision` is "vote". The mode of the
@@ -101,7 +107,9 @@ class EnsembleOfChains(StacksEstimator):
     chains_ : list of M LearnedChain
         The chains; `chains_[m].models` are the links in the order of the labels.
     n_iter_ : int
-        Most iterations any regression of the final fits took; absent with `estimator`.
+        Most iterations any regression of the final fits took; of regressions only.
+    estimator_scores_ : EstimatorScores
+        Classifiers of each label from x alone; only with a stacked `estimator`.
 
     References
     ----------
