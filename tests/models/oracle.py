@@ -22,6 +22,12 @@ def regression(C: float = 1.0) -> Callable[[], LogisticRegression]:
     return lambda: LogisticRegression(C=C, tol=1e-10, solver="newton-cg", max_iter=10_000)
 
 
+class Unsmoothed(LogisticRegression):
+    """A regression whose probabilities are taken as they are."""
+
+    carries_scores = True
+
+
 def floor_of(y: np.ndarray, every: np.ndarray, size: int) -> np.ndarray:
     """Smallest probabilities (K,) of a classifier of y: of its values in one row more."""
     overall = (np.bincount(every[every >= 0], minlength=size) + 1) / ((every >= 0).sum() + size)

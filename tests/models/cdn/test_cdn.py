@@ -19,6 +19,7 @@ from colabel.core.hashing import row_keys
 from colabel.core.label_features import column_owner
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork
 from colabel.metrics import exact_match
+from tests.models.oracle import Unsmoothed
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def test_the_penalty_is_chosen_for_every_conditional(coupled):
 def test_linear_and_estimator_conditionals_agree(fixture, request):
     X, Y = request.getfixturevalue(fixture)
     ours = CDN(C=1.0, tol=1e-9, random_state=0, n_sweeps=4000).fit(X, Y)
-    base = LogisticRegression(C=1.0, tol=1e-10, max_iter=2000)
+    base = Unsmoothed(C=1.0, tol=1e-10, max_iter=2000)
     theirs = CDN(estimator=base, stack=False, random_state=0, n_sweeps=20).fit(X, Y)
     linear, other = ours.joint(X[:20]).conditionals, theirs.joint(X[:20]).conditionals
     rng = np.random.default_rng(0)

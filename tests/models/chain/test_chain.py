@@ -15,6 +15,7 @@ from colabel import ClassifierChain, ProbabilisticClassifierChain
 from colabel.joint.chain import BeamSearch
 from colabel.learn.conditional import TrainingData
 from colabel.models.chain._order import mutual_information, order_by_dependence
+from tests.models.oracle import Unsmoothed
 
 MODELS = [ClassifierChain, ProbabilisticClassifierChain]
 
@@ -31,7 +32,7 @@ def problem(rng):
 
 
 def tight(**params):
-    return LogisticRegression(tol=1e-12, max_iter=10_000, **params)
+    return Unsmoothed(tol=1e-12, max_iter=10_000, **params)
 
 
 @pytest.mark.parametrize("order", [None, [3, 0, 4, 2, 1]])
