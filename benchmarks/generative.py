@@ -60,8 +60,8 @@ METHODS: dict[str, Any] = {
     "EBN-J": BayesNetEnsemble(None, random_state=0),
     "EBN-M": BayesNetEnsemble(None, decision="pooled", random_state=0),
     "EBN-H": BayesNetEnsemble(None, decision="hamming", random_state=0),
-    "ECC-J48": EnsembleOfChains(estimator=_J48, **_ECC),
-    "ECC-NB": EnsembleOfChains(estimator=DiscreteNaiveBayes(), **_ECC),
+    "ECC-J48": EnsembleOfChains(estimator=_J48, stack=False, **_ECC),
+    "ECC-NB": EnsembleOfChains(estimator=DiscreteNaiveBayes(), stack=False, **_ECC),
     "BR-NB": BinaryRelevance(estimator=DiscreteNaiveBayes(), random_state=0),
 }
 

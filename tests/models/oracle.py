@@ -22,16 +22,35 @@ def regression(C: float = 1.0) -> Callable[[], LogisticRegression]:
     return lambda: LogisticRegression(C=C, tol=1e-10, solver="newton-cg", max_iter=10_000)
 
 
-def log_of(prob: np.ndarray) -> np.ndarray:
-    """Logarithms of probabilities (n, K) of which none is smaller than 1e-12."""
-    lifted = np.maximum(prob, 1e-12)
+class Unsmoothed(LogisticRegression):
+    """A regression whose probabilities are taken as they are."""
+
+    carries_scores = True
+
+
+def floor_of(y: np.ndarray, every: np.ndarray, size: int) -> np.ndarray:
+    """Smallest probabilities (K,) of a classifier of y: of its values in one row more."""
+    overall = (np.bincount(every[every >= 0], minlength=size) + 1) / ((every >= 0).sum() + size)
+    frequency = (np.bincount(y, minlength=size) + size * overall) / (len(y) + size)
+    return frequency / (len(y) + 1)
+
+
+def log_of(prob: np.ndarray, floor: np.ndarray | float = 1e-12) -> np.ndarray:
+    """Logarithms of probabilities (n, K) of which none is smaller than a floor (K,)."""
+    lifted = np.maximum(prob, floor)
     return np.log(lifted / lifted.sum(axis=1, keepdims=True))
 
 
 class PaperCTBN:
-    """`makers` makes the classifiers to choose from by held-out log-likelihood."""
+    """`makers` makes the classifiers to choose from by held-out log-likelihood.
 
-    def __init__(self, makers: Sequence[Callable[[], Any]], splits: Splits, sizes) -> None:
+    With `floors` their probabilities are lifted to `floor_of`.
+    """
+
+    def __init__(
+        self, makers: Sequence[Callable[[], Any]], splits: Splits, sizes, floors: bool = False
+    ) -> None:
+        self.floors = floors
         self.makers = makers
         self.splits = splits
         self.sizes = sizes
@@ -60,7 +79,10 @@ class PaperCTBN:
 
     def _classifier(self, make, rows: np.ndarray, i: int) -> Any:
         assert len(set(self.codes[rows, i])) == self.sizes[i], "the oracle does not smooth"
-        return make().fit(self.X[rows], self.codes[rows, i])
+        model = make().fit(self.X[rows], self.codes[rows, i])
+        known = floor_of(self.codes[rows, i], self.codes[:, i], self.sizes[i])
+        model.floor_ = known if self.floors else 1e-12
+        return model
 
     def _held_out(self, i: int, j: int | None, v: int) -> np.ndarray:
         """Log-probabilities (n,) of label i by models that did not see the row; 0 elsewhere."""
@@ -73,7 +95,7 @@ class PaperCTBN:
                 if not len(held):
                     continue
                 model = self._classifier(make, train[rows[train]], i)
-                log_prob = log_of(model.predict_proba(self.X[held]))
+                log_prob = log_of(model.predict_proba(self.X[held]), model.floor_)
                 result[held] = log_prob[np.arange(len(held)), self.codes[held, i]]
             found.append(result)
         best = int(np.argmax([result.sum() for result in found]))
@@ -100,7 +122,9 @@ class PaperCTBN:
 
     def log_joint(self, X: np.ndarray) -> dict[tuple[int, ...], np.ndarray]:
         """Log-probability (n,) of every label vector."""
-        tables = {key: log_of(model.predict_proba(X)) for key, model in self.models.items()}
+        tables = {
+            key: log_of(model.predict_proba(X), model.floor_) for key, model in self.models.items()
+        }
         return {
             y: sum(
                 tables[i, 0 if parent == -1 else y[parent]][:, y[i]]

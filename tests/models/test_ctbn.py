@@ -104,9 +104,9 @@ def test_class_variables_equal_the_paper(rng, make_splits):
 def test_other_classifiers_equal_the_paper(rng, estimator):
     X, codes = binary_data(rng, 300)
     splits = k_fold(300)
-    oracle = PaperCTBN([lambda: type(estimator)(**estimator.get_params())], splits, (2,) * 4)
-    oracle.fit(X, codes)
-    model = CTBN(estimator=estimator, cv=splits).fit(X, codes)
+    makers = [lambda: type(estimator)(**estimator.get_params())]
+    oracle = PaperCTBN(makers, splits, (2,) * 4, floors=True).fit(X, codes)
+    model = CTBN(estimator=estimator, stack=False, cv=splits).fit(X, codes)
     assert_equals_oracle(model, oracle, X[:40])
     joint = model.joint(X[:5])
     total = sum(np.exp(joint.log_prob(list(y))) for y in itertools.product((0, 1), repeat=4))

@@ -77,3 +77,31 @@ def test_each_kind_of_classifier_is_chosen_where_it_is_right(rng):
     assert_equals(model, oracle, rng.normal(size=(20, 3)))
     assert "line" not in {oracle.choice[2, 0, value][0] for value in (0, 1)}
     assert len(kinds(oracle)) > 1
+
+
+def test_screened_parents_are_the_full_search_where_they_suffice(rng):
+    sizes = (2, 3, 2, 2, 2, 2)
+    X, codes = draw(rng, 400, sizes, {0: None, 1: 0, 2: 1, 3: 2, 4: None, 5: 4}, strength=3.0)
+    codes[rng.random(codes.shape) < 0.05] = -1
+    Y = np.where(codes < 0, np.nan, codes)
+    full = CTBN(1.0, cv=3, random_state=0, max_parents=None).fit(X, Y)
+    assert not np.isnan(full.edge_scores_).any()
+    for most in (1, 2):
+        model = CTBN(1.0, cv=3, random_state=0, max_parents=most).fit(X, Y)
+        tried = ~np.isnan(model.edge_scores_)
+        assert (tried.sum(axis=0) == most + 1).all()  # and the label without parent
+        assert (tried == ~np.isnan(model.edge_gains_)).all()
+        arcs = [(parent, i) for i, parent in enumerate(model.tree_) if parent >= 0]
+        assert all(tried[arc] for arc in arcs)
+    skeleton = {frozenset(arc) for arc in arcs}
+    expected = {frozenset((p, i)) for i, p in enumerate(full.tree_) if p >= 0}
+    assert len(skeleton & expected) >= len(expected) - 1
+    everything = CTBN(1.0, cv=3, random_state=0, max_parents=5).fit(X, Y)
+    np.testing.assert_array_equal(everything.edge_scores_, full.edge_scores_)
+
+
+@pytest.mark.parametrize("wrong", [0, 1.5, "some"])
+def test_wrong_numbers_of_parents(rng, wrong):
+    X, codes = draw(rng, 50, (2, 2), {0: None, 1: 0}, strength=1.0)
+    with pytest.raises(ValueError, match="max_parents="):
+        CTBN(max_parents=wrong).fit(X, codes)

@@ -115,9 +115,12 @@ def test_every_fitted_attribute_is_declared(rows, tmp_path):
     "model",
     [
         colabel.CTBN(estimator=GaussianNB(), random_state=0),
+        colabel.CTBN(estimator=GaussianNB(), stack=False, random_state=0),
+        colabel.CTBN(C=1.0, max_parents=1, random_state=0),
         colabel.CDN(estimator=GaussianNB(), n_sweeps=5, burn_in=1, n_chains=1, random_state=0),
         colabel.CDN(estimator=LinearSVC(random_state=0), random_state=0),
         colabel.ClassifierChain(estimator=GaussianNB(), random_state=0),
+        colabel.ClassifierChain(estimator=GaussianNB(), stack=False, random_state=0),
         colabel.StackedBinaryRelevance(estimator=LinearSVC(random_state=0), random_state=0),
         colabel.BinaryRelevance(decision=F1(), random_state=0),
         colabel.BinaryRelevance(estimator=LogisticRegression()),

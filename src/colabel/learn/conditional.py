@@ -21,6 +21,7 @@ from colabel.labels import MISSING
 Result = TypeVar("Result")
 Offsets = Sequence[Array]
 
+_COVERING_FOLDS = 5
 _ROWS_AT_ONCE = 1 << 12  # while reading their content
 # Chance is drawn from features to this many bits of their column's largest: far more than any
 # measurement has, far fewer than another machine's rounding reaches.
@@ -222,6 +223,31 @@ class Learning(Protocol):
     def fit(self, groups: Sequence[RowGroup], choices: Sequence[Indices]) -> ConditionalModels:
         """Fit every target of every group with its chosen hyperparameter."""
         ...
+
+    def cross_fitted_scores(self, folds: Folds, choice: Indices) -> tuple[Array, ...]:
+        """Scores of all labels, d arrays (K_i, n), by models that have not seen the row.
+
+        They are those of `scores_of`. The folds must cover all rows; `choice` (d,) is that of
+        every label alone.
+        """
+        ...
+
+
+def scores_of(log_prob: Array) -> Array:
+    """Scores of log-probabilities (K, n) of one variable.
+
+    Log-odds (1, n) of two values; of others log-probabilities less their mean, which is what
+    linear scores are: slopes that differ between values must not meet a shift that varies with x.
+    """
+    if len(log_prob) == 2:
+        return np.diff(log_prob, axis=0)
+    centred: Array = log_prob - log_prob.mean(axis=0)
+    return centred
+
+
+def covering(folds: Folds, data: TrainingData) -> Folds:
+    """Return the folds, or others that hold out every row where these leave some in training."""
+    return folds if (folds.of_row >= 0).all() else random_folds(data, _COVERING_FOLDS, 0)
 
 
 def random_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:

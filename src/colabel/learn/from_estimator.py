@@ -24,17 +24,25 @@ from colabel.core.schema import (
     Maybe,
     Part,
     Positions,
+    Real,
     Values,
     bind,
     refuse_unless,
     stored,
 )
 from colabel.labels import MISSING
-from colabel.learn.conditional import Folds, HeldOutScores, Offsets, RowGroup, TrainingData
+from colabel.learn.conditional import (
+    Folds,
+    HeldOutScores,
+    Offsets,
+    RowGroup,
+    TrainingData,
+    scores_of,
+)
 
 Result = TypeVar("Result")
 
-_SMALLEST_PROBABILITY = 1e-12
+_SMALLEST_PROBABILITY = 1e-12  # of classifiers whose probabilities only carry scores
 # What joblib, Dask and loky raise when the process that had the work is gone.
 _LOST_WORKER = frozenset(
     {
@@ -67,19 +75,23 @@ def _check_models(fields: Fields, dims: Dims) -> None:
     seen=Positions("_", below="c"),
     estimator=Maybe(Estimator()),
     allowed=Maybe(Values("_")),
+    n_rows=Maybe(Real(0.0)),
 )
 @dataclass(frozen=True)
 class EstimatorModel:
     """One fitted classifier of a variable with `n_classes` values.
 
     A value the classifier has not seen keeps its smoothed frequency; `estimator` is None where
-    fewer than two values were seen, and the frequencies are then all there is.
+    fewer than two values were seen, and the frequencies are then all there is. No value is less
+    probable than its frequency would make it in one row more than the classifier has seen: the
+    zeros of forests and neighbours say that no such row was there, not that there is none.
     """
 
     estimator: Any | None
     seen: Indices  # codes of the values the estimator knows
     frequency: Array  # (K,) smoothed frequencies
     allowed: NDArray[np.bool_] | None = None  # (e,) extra features it uses, None for all
+    n_rows: float | None = None  # weight of the rows it learned from; None: do not smooth
 
     def log_prob(self, X: Any, extra: Array | None = None) -> Array:
         """Log-probabilities (n, K)."""
@@ -90,10 +102,15 @@ class EstimatorModel:
             kept = self.frequency[self.seen].sum()
             whole = len(self.seen) == len(self.frequency)
             prob[:, self.seen] = self.estimator.predict_proba(X) * (1.0 if whole else kept)
-        # A classifier may say zero; the logarithm of a label vector's probability should not.
-        np.maximum(prob, _SMALLEST_PROBABILITY, out=prob)
+        np.maximum(prob, self._floor, out=prob)
         prob /= prob.sum(axis=1, keepdims=True)
         return np.log(prob)
+
+    @property
+    def _floor(self) -> Array:
+        """Smallest probabilities (K,): the frequencies' share of one row in n + 1."""
+        share = 0.0 if self.n_rows is None else 1.0 / (self.n_rows + 1.0)
+        return np.maximum(share * self.frequency, _SMALLEST_PROBABILITY)
 
 
 @stored("estimator-models", check=_check_models, models=Many(Part("estimator-model"), "m"))
@@ -121,7 +138,9 @@ class EstimatorModels:
         return EstimatorModels(sum((other.models for other in others), self.models))
 
 
-def _in_parallel(parallel: Parallel, calls: Sequence[Any]) -> list[Any]:
+def _in_parallel(
+    parallel: Parallel, calls: Sequence[Any], advance: Callable[[], None] = lambda: None
+) -> list[Any]:
     """Run joblib's calls; again, where a worker was lost meanwhile.
 
     A cluster's worker may be killed for its memory, or taken away. Its calls are lost, and with
@@ -130,7 +149,11 @@ def _in_parallel(parallel: Parallel, calls: Sequence[Any]) -> list[Any]:
     """
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return list(parallel(calls))
+            results = []
+            for result in parallel(calls):
+                results.append(result)
+                advance()
+            return results
         except Exception as error:
             if type(error).__name__ not in _LOST_WORKER:
                 raise
@@ -151,6 +174,11 @@ def _with_extra(X: Any, extra: Array | None, allowed: NDArray[np.bool_] | None) 
     return (
         sp.hstack([X, sp.csr_array(used)], format="csr") if is_sparse(X) else np.hstack([X, used])
     )
+
+
+def carries_scores(estimator: Any) -> bool:
+    """Whether an estimator says that its probabilities only carry decisions or scores."""
+    return bool(getattr(estimator, "carries_scores", False))
 
 
 def _fit_one(
@@ -186,7 +214,8 @@ def _fit_one(
     arguments = {} if weight is None else {"sample_weight": weight}
     extra = None if data.extra is None else data.extra[index]
     fitted.fit(_with_extra(data.X[index], extra, allowed), y, **arguments)
-    return EstimatorModel(fitted, seen, smoothed, allowed)
+    n_rows = None if carries_scores(estimator) else float(counts.sum())
+    return EstimatorModel(fitted, seen, smoothed, allowed, n_rows)
 
 
 def _score_one(
@@ -281,8 +310,11 @@ class EstimatorLearning:
         """See `Learning.cross_validate`; there is no path to start from or to hand on."""
         learner, data = self.learner, self.data
         results: list[Result] = []
+        n_fits = folds.n_folds * sum(len(group.targets) for group in groups)
         with (
-            progress_bar(description, len(groups), shown=learner.verbose) as advance,
+            progress_bar(
+                f"{description}, {n_fits:,} fits", len(groups), shown=learner.verbose
+            ) as advance,
             Parallel(n_jobs=learner.n_jobs) as parallel,
         ):
             for group in groups:
@@ -306,19 +338,50 @@ class EstimatorLearning:
 
     def fit(self, groups: Sequence[RowGroup], choices: Sequence[Indices]) -> EstimatorModels:
         """See `Learning.fit`; there is nothing to choose."""
+        return EstimatorModels(tuple(self._fitted([(group, None) for group in groups])))
+
+    def cross_fitted_scores(self, folds: Folds, choice: Indices) -> tuple[Array, ...]:
+        """See `Learning.cross_fitted_scores`."""
+        return self.cross_fitted(folds)[0]
+
+    def cross_fitted(
+        self, folds: Folds, *, refit: bool = False
+    ) -> tuple[tuple[Array, ...], EstimatorModels]:
+        """Return the scores and, with `refit`, the labels' classifiers on all rows."""
         data = self.data
+        held = [np.flatnonzero(folds.of_row == fold) for fold in range(folds.n_folds)]
+        every = RowGroup(None, np.arange(data.n_labels))
+        parts = [(every, folds.of_row != fold) for fold in range(folds.n_folds)]
+        models = self._fitted([*parts, *([(every, None)] if refit else [])])
+        tables = [np.zeros((size, data.n_rows)) for size in data.cardinalities]
+        for fold, rows in enumerate(held):
+            if len(rows):
+                part = models[fold * data.n_labels : (fold + 1) * data.n_labels]
+                for table, model in zip(tables, part, strict=True):
+                    table[:, rows] = model.log_prob(data.X[rows]).T
+        whole = models[folds.n_folds * data.n_labels :]
+        return tuple(scores_of(table) for table in tables), EstimatorModels(tuple(whole))
+
+    def _fitted(
+        self, groups: Sequence[tuple[RowGroup, NDArray[np.bool_] | None]]
+    ) -> list[EstimatorModel]:
+        """Fit the targets of groups, on their rows or on those that a mask (n,) leaves."""
+        data, learner = self.data, self.learner
         calls = [
             delayed(_fit_one)(
-                self.learner.estimator,
+                learner.estimator,
                 data,
                 group.rows,
                 int(target),
                 data.class_frequencies(int(target)),
                 None if group.allowed is None else group.allowed[position],
-                None,
+                train,
             )
-            for group in groups
+            for group, train in groups
             for position, target in enumerate(group.targets)
         ]
-        models = _in_parallel(Parallel(n_jobs=self.learner.n_jobs), calls)
-        return EstimatorModels(tuple(models))
+        # results one by one are for the bar; not every backend of joblib has them
+        parallel = Parallel(learner.n_jobs, return_as="generator" if learner.verbose else "list")
+        name = type(learner.estimator).__name__
+        with progress_bar(f"fits of {name}", len(calls), shown=learner.verbose) as advance:
+            return _in_parallel(parallel, calls, advance)

@@ -25,7 +25,14 @@ from colabel.core.schema import (
     stored,
 )
 from colabel.core.threads import map_threads
-from colabel.learn.conditional import Folds, HeldOutScores, Offsets, RowGroup, TrainingData
+from colabel.learn.conditional import (
+    Folds,
+    HeldOutScores,
+    Offsets,
+    RowGroup,
+    TrainingData,
+    scores_of,
+)
 from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm import LBFGS, FittedTasks, Tasks, fit_tasks, held_out_path, loss_for
 from colabel.learn.glm.choice import best_points
@@ -275,12 +282,7 @@ class LinearLearning:
         return HeldOutScores(log_prob, choice, tuple(path) if keep else None), failed
 
     def cross_fitted_scores(self, folds: Folds, choice: Indices) -> tuple[Array, ...]:
-        """Scores of all labels, d arrays (K_i, n), by models that have not seen the row.
-
-        Log-odds; of more than two values, log-probabilities less their mean, which is what the
-        linear scores are: slopes that differ between values must not meet a shift that varies with
-        x. The folds must cover all rows.
-        """
+        """See `Learning.cross_fitted_scores`."""
         data = self.data
         every = np.arange(data.n_labels)
         kept = [np.flatnonzero(folds.of_row != fold) for fold in range(folds.n_folds)]
@@ -291,8 +293,7 @@ class LinearLearning:
             rows = np.flatnonzero(folds.of_row == fold)
             part = models.take(np.arange(fold * data.n_labels, (fold + 1) * data.n_labels))
             for own, table in zip(scores, part.log_prob(data.X[rows]), strict=True):
-                centred = table - table.mean(axis=1, keepdims=True)
-                own[:, rows] = (np.diff(table, axis=1) if table.shape[1] == 2 else centred).T
+                own[:, rows] = scores_of(table.T)
         return scores
 
     def fit(

@@ -7,9 +7,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
-from colabel.core.arrays import Indices
+from colabel.core.arrays import Array, Indices
 from colabel.learn.conditional import (
     ConditionalLearner,
     Folds,
@@ -17,11 +17,13 @@ from colabel.learn.conditional import (
     Learning,
     RowGroup,
     TrainingData,
+    covering,
     given_folds,
     random_folds,
 )
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearner
+from colabel.learn.structure import label_residuals, score_tests
 from colabel.models._parameters import checked_grid
 
 DEFAULT_GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
@@ -40,6 +42,18 @@ def make_learner(
     if estimator is not None:
         return EstimatorLearner(estimator, n_jobs, bool(verbose))
     return linear_learner(C, tol, max_iter, n_jobs, verbose)
+
+
+def seeded(estimator: BaseEstimator | None, seed: int) -> BaseEstimator | None:
+    """Return the estimator with a seed wherever it has a random_state of None."""
+    if estimator is None:
+        return None
+    unset = {
+        name: seed
+        for name, value in estimator.get_params(deep=True).items()
+        if value is None and (name == "random_state" or name.endswith("__random_state"))
+    }
+    return clone(estimator).set_params(**unset) if unset else estimator
 
 
 def linear_learner(
@@ -90,3 +104,14 @@ def choose(learning: Learning, folds: Folds, group: RowGroup | None = None) -> I
 def can_hold_out(folds: Folds) -> bool:
     """Whether some rows can be held out while others remain."""
     return folds.n_folds >= 2 or bool((folds.of_row < 0).any())
+
+
+def dependence(learning: Learning, folds: Folds, choice: Indices) -> Array:
+    """Score tests (d, d) of each label for each other given x; see `score_tests`.
+
+    `choice` (d,) is the hyperparameter of every label alone.
+    """
+    data = learning.data
+    scores = learning.cross_fitted_scores(covering(folds, data), choice)
+    residuals = label_residuals(scores, data.codes, data.cardinalities)
+    return score_tests(residuals, data.cardinalities, data.row_weights)

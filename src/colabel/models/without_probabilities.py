@@ -28,6 +28,9 @@ class HardDecisions(ClassifierMixin, BaseEstimator):
     estimator : classifier
     """
 
+    carries_scores: ClassVar[bool] = True
+    """Probabilities that only carry decisions or scores are not to be smoothed."""
+
     stored_fields: ClassVar[Mapping[str, Kind]] = {
         "estimator": Estimator(fitted=False),
         "estimator_": Estimator(),

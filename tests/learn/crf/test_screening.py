@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from colabel.learn.crf import candidate_edges, residual_dependence
+from colabel.learn.crf import candidate_edges
 
 
 def log_tables(prob):
@@ -22,23 +22,7 @@ def draw(rng, n_rows=4000):
 
 def test_only_dependence_beyond_the_features_counts(rng):
     log_prob, codes = draw(rng)
-    dependence = residual_dependence(log_prob, codes, np.ones(len(codes)))
-    np.testing.assert_allclose(dependence, dependence.T)
-    assert dependence[2, 3] > 20
-    assert dependence[0, 1] < 4  # about one under independence
     assert candidate_edges(log_prob, codes, np.ones(len(codes)), 1).tolist() == [[2, 3]]
-
-
-def test_dependence_is_that_of_the_formula(rng):
-    log_prob, codes = draw(rng, n_rows=30)
-    weight = rng.integers(1, 4, size=30).astype(float)
-    found = residual_dependence(log_prob, codes, weight)
-    left, right = (
-        [(codes[:, i] == a) - np.exp(log_prob[i][:, a]) for a in range(2)] for i in (0, 2)
-    )
-    signal = sum((weight @ (r * s)) ** 2 for r in left for s in right)
-    noise = sum((weight**2 @ (r * s) ** 2) for r in left for s in right)
-    np.testing.assert_allclose(found[0, 2], np.sqrt(signal / noise))
 
 
 def test_constant_labels_and_all_pairs(rng):

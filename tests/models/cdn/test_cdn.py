@@ -19,6 +19,7 @@ from colabel.core.hashing import row_keys
 from colabel.core.label_features import column_owner
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork
 from colabel.metrics import exact_match
+from tests.models.oracle import Unsmoothed
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +77,8 @@ def test_the_penalty_is_chosen_for_every_conditional(coupled):
 def test_linear_and_estimator_conditionals_agree(fixture, request):
     X, Y = request.getfixturevalue(fixture)
     ours = CDN(C=1.0, tol=1e-9, random_state=0, n_sweeps=4000).fit(X, Y)
-    base = LogisticRegression(C=1.0, tol=1e-10, max_iter=2000)
-    theirs = CDN(estimator=base, random_state=0, n_sweeps=20).fit(X, Y)
+    base = Unsmoothed(C=1.0, tol=1e-10, max_iter=2000)
+    theirs = CDN(estimator=base, stack=False, random_state=0, n_sweeps=20).fit(X, Y)
     linear, other = ours.joint(X[:20]).conditionals, theirs.joint(X[:20]).conditionals
     rng = np.random.default_rng(0)
     labels = np.stack([rng.integers(0, k, size=(3, 20)) for k in linear.cardinalities], axis=-1)
@@ -227,17 +228,18 @@ def test_constant_class_variable(several):
 @pytest.mark.parametrize(
     "estimator", [GaussianNB(), DecisionTreeClassifier(max_depth=3), KNeighborsClassifier(9)]
 )
-def test_any_probabilistic_classifier(coupled, several, estimator):
+@pytest.mark.parametrize("stack", [False, True])
+def test_any_probabilistic_classifier(coupled, several, estimator, stack):
     for X, Y in (coupled, several):
         model = CDN(estimator=estimator, n_sweeps=20, burn_in=5, n_chains=2, random_state=0)
-        model.fit(X, Y)
+        model.set_params(stack=stack).fit(X, Y)
         joint = model.joint(X[:10])
         assert isinstance(joint, DependencyNetwork)
         assert np.isfinite(joint.log_prob(Y[:10])).all()
         first = model.predict(X[:10])
         np.testing.assert_array_equal(first, model.predict(X[:10]))
         np.testing.assert_array_equal(first[3:5], model.predict(X[3:5]))
-        assert not hasattr(model, "C_")
+        assert hasattr(model, "C_") == stack
 
 
 @pytest.mark.parametrize("estimator", [LinearSVC(C=1.0), Perceptron(random_state=0)])

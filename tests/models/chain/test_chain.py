@@ -15,6 +15,7 @@ from colabel import ClassifierChain, ProbabilisticClassifierChain
 from colabel.joint.chain import BeamSearch
 from colabel.learn.conditional import TrainingData
 from colabel.models.chain._order import mutual_information, order_by_dependence
+from tests.models.oracle import Unsmoothed
 
 MODELS = [ClassifierChain, ProbabilisticClassifierChain]
 
@@ -31,7 +32,7 @@ def problem(rng):
 
 
 def tight(**params):
-    return LogisticRegression(tol=1e-12, max_iter=10_000, **params)
+    return Unsmoothed(tol=1e-12, max_iter=10_000, **params)
 
 
 @pytest.mark.parametrize("order", [None, [3, 0, 4, 2, 1]])
@@ -61,7 +62,7 @@ def test_the_classic_chain(problem, order, storage):
 )
 def test_the_classic_chain_of_any_estimator(problem, estimator, order):
     X, Y = problem
-    model = ClassifierChain(estimator=estimator, order=order).fit(X[:150], Y[:150])
+    model = ClassifierChain(estimator=estimator, stack=False, order=order).fit(X[:150], Y[:150])
     classic = ClassicChain(estimator, order=order).fit(X[:150], Y[:150])
     np.testing.assert_array_equal(model.predict(X[150:]), classic.predict(X[150:]))
 
@@ -69,7 +70,7 @@ def test_the_classic_chain_of_any_estimator(problem, estimator, order):
 def test_both_kinds_of_links_answer_alike(problem):
     X, Y = problem
     built_in = ProbabilisticClassifierChain(C=1.0, tol=1e-9).fit(X, Y).joint(X)
-    other = ProbabilisticClassifierChain(estimator=tight()).fit(X, Y).joint(X)
+    other = ProbabilisticClassifierChain(estimator=tight(), stack=False).fit(X, Y).joint(X)
     np.testing.assert_allclose(built_in.log_prob(Y), other.log_prob(Y), atol=1e-5)
     np.testing.assert_allclose(built_in.marginals(), other.marginals(), atol=1e-5)
     np.testing.assert_array_equal(built_in.mode(), other.mode())
@@ -117,7 +118,7 @@ def test_links_taught_with_predictions_are_the_classic_ones(problem):
     for position, label in enumerate(model.order_):
         link, coef = classic.estimators_[position], model.models_.coef[label][0]
         np.testing.assert_allclose(coef[:4], link.coef_[0, :4], atol=1e-5)
-    other = clone(model).set_params(estimator=tight(C=0.5)).fit(X, Y)
+    other = clone(model).set_params(estimator=tight(C=0.5), stack=False).fit(X, Y)
     np.testing.assert_array_equal(other.predict(X), classic.predict(X))
 
 
@@ -251,7 +252,12 @@ def test_missing_labels_are_refused(problem, model_class):
         ({"n_samples": 0}, "n_samples=0 must be an integer of at least 1"),
         ({"C": -1.0}, "C=-1.0 must be a positive number"),
         ({"label_scale": [1.0, 0.0]}, "must be a positive number or a sequence"),
-        ({"label_scale": 2.0, "estimator": GaussianNB()}, "of the built-in regression only"),
+        (
+            {"label_scale": 2.0, "estimator": GaussianNB(), "stack": False},
+            "of the built-in regression only",
+        ),
+        ({"max_parents": 0}, "max_parents=0 must be an integer of at least 1"),
+        ({"stack": "yes"}, "stack='yes' must be True or False"),
     ],
 )
 @pytest.mark.parametrize("model_class", MODELS)

@@ -122,7 +122,11 @@ def test_rare_and_constant_labels(problem):
         ({"max_samples": 1.5}, "max_samples=1.5 must be a share"),
         ({"inference": "best"}, "inference='best' is unknown"),
         ({"n_samples": 0}, "n_samples=0 must be an integer of at least 1"),
-        ({"bootstrap": True, "estimator": KNeighborsClassifier()}, "not accept sample_weight"),
+        (
+            {"bootstrap": True, "estimator": KNeighborsClassifier(), "stack": False},
+            "not accept sample_weight",
+        ),
+        ({"max_parents": 1.5}, "max_parents=1.5 must be an integer of at least 1"),
     ],
 )
 def test_wrong_parameters(problem, params, message):

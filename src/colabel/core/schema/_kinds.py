@@ -155,17 +155,22 @@ class OrNone:
 
 @dataclass(frozen=True)
 class Numbers:
-    """An array of numbers within a range, none NaN: of doubles, or of `dtypes` if others may be."""
+    """An array of numbers within a range: of doubles, or of `dtypes` if others may be.
+
+    None is NaN, unless `nan` says that some may be missing.
+    """
 
     shape: str
     low: float = -LARGEST
     high: float = LARGEST
     dtypes: tuple[str, ...] = ("float64",)
+    nan: bool = False
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
         """See `Kind.check`."""
         _require_array(value, self.dtypes, where)
         _bind_shape(value, self.shape, dims, where)
+        value = value[~np.isnan(value)] if self.nan else value
         if value.size:
             least, most = float(value.min()), float(value.max())  # NaN if one is
             refuse_unless(

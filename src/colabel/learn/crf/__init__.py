@@ -10,7 +10,7 @@ from colabel.learn.crf.learner import FieldLearner, FittedField, LearnedField
 from colabel.learn.crf.penalties import Penalty, project_cones, shrink_groups
 from colabel.learn.crf.proximal import ProximalGradient, Structure
 from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood
-from colabel.learn.crf.screening import candidate_edges, residual_dependence
+from colabel.learn.crf.screening import candidate_edges
 from colabel.learn.crf.selection import Choice, FieldProblem, Selector
 from colabel.learn.crf.state_likelihood import StateLikelihood
 from colabel.learn.crf.tuning import Tuned, Tuner
@@ -35,6 +35,5 @@ __all__ = [
     "all_pairs",
     "candidate_edges",
     "project_cones",
-    "residual_dependence",
     "shrink_groups",
 ]

@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from colabel.core.arrays import Flags
 from colabel.core.hashing import row_keys
-from colabel.core.label_features import label_columns
+from colabel.core.label_features import column_owner, label_columns
 from colabel.core.schema import (
     Dims,
     Estimator,
@@ -27,17 +28,21 @@ from colabel.core.schema import (
 from colabel.decide import Decision
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint
 from colabel.joint.gibbs.runs import GibbsOptions
-from colabel.learn.conditional import ConditionalLearner, RowGroup, TrainingData
+from colabel.learn.conditional import ConditionalLearner, Folds, RowGroup, TrainingData
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
+from colabel.learn.structure import best_candidates
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
+    can_hold_out,
     choose,
+    dependence,
     make_folds,
     make_learner,
 )
-from colabel.models._parameters import refuse_missing
+from colabel.models._parameters import check_integer, refuse_missing
+from colabel.models._stacks import StacksEstimator, check_inputs
 from colabel.models.cdn._conditionals import (
     EstimatorConditionals,
     LinearNetwork,
@@ -56,7 +61,9 @@ def _check_network(fields: Fields, dims: Dims) -> None:
     refuse_unless(inside, "_usual holds a value that no label has")
     linear = fields["models_"].declared.tag == "linear-models"
     refuse_unless(linear == ("_network" in fields), "_network does not fit models_")
-    refuse_unless(linear == (fields["estimator"] is None), "estimator does not fit models_")
+    regressions = fields["estimator"] is None or "estimator_scores_" in fields
+    refuse_unless(linear == regressions, "estimator does not fit models_")
+    check_inputs(fields, dims)
 
 
 @stored(
@@ -71,11 +78,11 @@ def _check_network(fields: Fields, dims: Dims) -> None:
     estimator=Maybe(Estimator(fitted=False)),
     seed_=Whole(),
     models_=Part("linear-models", "estimator-models", sizes="sizes"),
-    _network=Maybe(Part("linear-network", d="d", p="p", sizes="sizes")),
+    _network=Maybe(Part("linear-network", d="d", p="s", sizes="sizes")),
     label_weights_=Maybe(Numbers("e e")),
     _usual=Positions("d", below=2**31),
 )
-class CDN(MayLackProbabilities):
+class CDN(MayLackProbabilities, StacksEstimator):
     r"""A classifier for every label given the features and all other labels.
 
     .. math:: p(y_i \mid x, y_1, \dots, y_{i-1}, y_{i+1}, \dots, y_d), \quad i = 1, \dots, d
@@ -103,8 +110,15 @@ class CDN(MayLackProbabilities):
         and other labels are penalised alike. From a sequence the best value is chosen for each
         label by cross-validation.
     estimator : classifier, optional
-        Any scikit-learn classifier instead of the built-in regression; it sees the features and
-        then the other labels, 0/1 (one-hot for more than two values).
+        Any scikit-learn classifier. It learns each label from x alone, and the built-in
+        regressions learn from its held-out scores and the other labels (see `stack`).
+    stack : bool
+        Of `estimator`. False, as published, and always without `predict_proba`: the conditionals
+        are the estimator itself; it sees the features and then the other labels, 0/1 (one-hot for
+        more than two values).
+    max_parents : int or None
+        Most other labels a conditional may use: those that its label depends on most beyond x, by
+        a score test on held-out residuals. None: all of them.
     burn_in : int
         Sweeps thrown away first.
     n_sweeps : int
@@ -141,11 +155,13 @@ class CDN(MayLackProbabilities):
         The fitted conditionals; the labels' columns are their last features.
     label_weights_ : (e, e) array
         Entry [c, s]: weight of label column c in the score of column s (one column for a label
-        of two values, K for one of K); absent with `estimator`.
+        of two values, K for one of K); of regressions only.
     C_ : (d,) array
-        Chosen C of every label; absent with `estimator`.
+        Chosen C of every label; of regressions only.
     n_iter_ : int
-        Most iterations any regression of the final fit took; absent with `estimator`.
+        Most iterations any regression of the final fit took; of regressions only.
+    estimator_scores_ : EstimatorScores
+        Classifiers of each label from x alone; only with a stacked `estimator`.
     seed_ : int
         Seed of the sampling.
 
@@ -182,6 +198,8 @@ class CDN(MayLackProbabilities):
         C: float | Sequence[float] = DEFAULT_GRID,
         *,
         estimator: BaseEstimator | None = None,
+        stack: bool = True,
+        max_parents: int | None = None,
         burn_in: int = 100,
         n_sweeps: int = 500,
         n_best: int = 100,
@@ -198,6 +216,8 @@ class CDN(MayLackProbabilities):
     ) -> None:
         self.C = C
         self.estimator = estimator
+        self.stack = stack
+        self.max_parents = max_parents
         self.burn_in = burn_in
         self.n_sweeps = n_sweeps
         self.n_best = n_best
@@ -218,10 +238,12 @@ class CDN(MayLackProbabilities):
         )
         learner = self._learner()
         self.seed_ = self._seed()
+        folds = make_folds(data, self.cv, self.seed_)
+        data = self._stacked(data, folds, self.seed_)
+        group = RowGroup(None, np.arange(data.n_labels), self._allowed(learner, data, folds))
         data = replace(data, extra=label_columns(data.codes, data.cardinalities))
-        group = RowGroup(None, np.arange(data.n_labels), allowed_columns(data.cardinalities))
         learning = learner.on(data)
-        choice = choose(learning, make_folds(data, self.cv, self.seed_), group)
+        choice = choose(learning, folds, group)
         models: Any = learning.fit([group], [choice])
         self.models_: LinearModels | EstimatorModels = models
         self._record(self.models_.n_iter, learner.values(choice))
@@ -231,14 +253,28 @@ class CDN(MayLackProbabilities):
         frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
         self._usual = np.array([values.argmax() for values in frequencies])
 
+    def _allowed(self, learner: ConditionalLearner, data: TrainingData, folds: Folds) -> Flags:
+        """Return which label columns each conditional may use, (d, e)."""
+        allowed = allowed_columns(data.cardinalities)
+        every = data.n_labels - 1
+        if self.max_parents is None or self.max_parents >= every or not can_hold_out(folds):
+            return allowed
+        learning = learner.on(data)
+        worth = dependence(learning, folds, choose(learning, folds))
+        chosen = best_candidates(worth, self.max_parents)
+        of_columns: Flags = chosen[column_owner(data.cardinalities)].T
+        return allowed & of_columns
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if self.max_parents is not None:
+            check_integer("max_parents", self.max_parents, 1)
         GibbsOptions(self.burn_in, self.n_sweeps, self.n_best, self.n_chains)
         if self.marginals not in ("best", "plain"):
             raise ValueError(f"marginals={self.marginals!r} must be 'best' or 'plain'.")
 
     def _learner(self) -> ConditionalLearner:
-        estimator = self.estimator
+        estimator = self._conditional_estimator()
         if not has_probabilities(estimator):
             estimator = HardDecisions(estimator)
         return make_learner(estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
@@ -246,7 +282,7 @@ class CDN(MayLackProbabilities):
     def _joint(self, X: Any) -> Joint:
         space = self.label_space_
         if isinstance(self.models_, LinearModels):
-            conditionals: Any = self._network.at(X)
+            conditionals: Any = self._network.at(self._inputs(X))
         else:
             conditionals = EstimatorConditionals(self.models_, X, space.cardinalities)
         if not has_probabilities(self.estimator):

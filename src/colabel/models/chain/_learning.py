@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.label_features import column_owner, label_columns, n_label_columns
@@ -36,7 +35,8 @@ from colabel.learn.conditional import (
 )
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
-from colabel.models._learning import can_hold_out
+from colabel.learn.structure import best_candidates
+from colabel.models._learning import can_hold_out, choose, dependence
 from colabel.models.chain._links import linear_links
 from colabel.models.chain._scales import choose_with_scale
 
@@ -102,28 +102,18 @@ class LearnedChain:
         )
 
 
-def seeded(estimator: BaseEstimator | None, seed: int) -> BaseEstimator | None:
-    """Return the estimator with a seed wherever it has a random_state of None."""
-    if estimator is None:
-        return None
-    unset = {
-        name: seed
-        for name, value in estimator.get_params(deep=True).items()
-        if value is None and (name == "random_state" or name.endswith("__random_state"))
-    }
-    return clone(estimator).set_params(**unset) if unset else estimator
-
-
 def learn_chain(
     learner: ConditionalLearner,
     data: TrainingData,
     order: Indices,
     folds: Folds,
     scales: Sequence[float] = (1.0,),
+    max_parents: int | None = None,
 ) -> LearnedChain:
     """Learn all links from true labels: they are independent then, and solved together."""
     learning = learner.on(replace(data, extra=label_columns(data.codes, data.cardinalities)))
-    group = RowGroup(None, np.arange(data.n_labels), earlier_columns(order, data.cardinalities))
+    allowed = _screened(learner, data, order, folds, max_parents)
+    group = RowGroup(None, np.arange(data.n_labels), allowed)
     choice, scale = choose_with_scale(learning, group, scales, folds)
     models: Any = learning.fit([replace(group, extra_scale=scale)], [choice])
     return LearnedChain(order, models, choice, scale, data.cardinalities)
@@ -135,6 +125,7 @@ def learn_chain_on_predictions(
     order: Indices,
     folds: Folds,
     scales: Sequence[float] = (1.0,),
+    max_parents: int | None = None,
 ) -> LearnedChain:
     """Learn link after link, each from held-out predictions of the labels before it.
 
@@ -147,7 +138,7 @@ def learn_chain_on_predictions(
             "row once."
         )
     owner = column_owner(data.cardinalities)
-    allowed = earlier_columns(order, data.cardinalities)
+    allowed = _screened(learner, data, order, folds, max_parents)
     extra = np.zeros((data.n_rows, len(owner)))
     choice, scale = np.zeros(data.n_labels, dtype=np.intp), np.zeros(data.n_labels)
     models: list[ConditionalModels] = []
@@ -173,6 +164,26 @@ def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> NDArray[n
         position_of[column_owner(cardinalities)][None, :] < position_of[:, None]
     )
     return allowed
+
+
+def _screened(
+    learner: ConditionalLearner,
+    data: TrainingData,
+    order: Indices,
+    folds: Folds,
+    max_parents: int | None,
+) -> NDArray[np.bool_]:
+    """Of `earlier_columns`, those of the `max_parents` labels that matter most for each label."""
+    allowed = earlier_columns(order, data.cardinalities)
+    if max_parents is None or max_parents >= data.n_labels - 1 or not can_hold_out(folds):
+        return allowed
+    learning = learner.on(data)
+    position_of = np.argsort(order)
+    earlier = position_of[:, None] < position_of[None, :]
+    worth = np.where(earlier, dependence(learning, folds, choose(learning, folds)), -np.inf)
+    chosen = best_candidates(worth, max_parents)
+    of_columns: NDArray[np.bool_] = chosen[column_owner(data.cardinalities)].T
+    return allowed & of_columns
 
 
 def _held_out_values(learning: Learning, link: RowGroup, choice: Indices, folds: Folds) -> Indices:

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array
@@ -16,15 +15,14 @@ from colabel.core.schema import Kind, Maybe, Numbers, Part, Positions, Whole
 from colabel.joint import Chain
 from colabel.joint.chain import ChainSearch
 from colabel.learn.conditional import ConditionalLearner, TrainingData
-from colabel.models._learning import make_folds, make_learner
+from colabel.models._learning import make_folds, make_learner, seeded
 from colabel.models._parameters import check_integer, refuse_missing
-from colabel.models.base import JointClassifier
+from colabel.models._stacks import StacksEstimator
 from colabel.models.chain._learning import (
     NEEDS_EARLIER,
     LearnedChain,
     learn_chain,
     learn_chain_on_predictions,
-    seeded,
 )
 from colabel.models.chain._order import resolve_order
 from colabel.models.chain._scales import resolve_scales
@@ -35,20 +33,20 @@ _TEACHERS: Mapping[str, Callable[..., LearnedChain]] = MappingProxyType(
 )
 
 
-class ChainModel(JointClassifier):
+class ChainModel(StacksEstimator):
     """A model of one chain; a subclass says how its modes are searched for."""
 
     stored_fields: ClassVar[Mapping[str, Kind]] = {
-        **JointClassifier.stored_fields,
+        **StacksEstimator.stored_fields,
         "n_samples": Whole(1, 10**6),
         "order_": Positions("d", below="d"),
         "_sampling_seed": Whole(),
-        "_chain": Part("chain", d="d", sizes="sizes", p="p"),
+        "_chain": Part("chain", d="d", sizes="sizes", p="s"),
         "models_": Part("linear-models", "estimator-models", sizes="sizes"),
         "label_scale_": Maybe(Numbers("d")),
     }
     C: float | Sequence[float]
-    estimator: BaseEstimator | None
+    max_parents: int | None
     order: str | Sequence[str | int] | None
     train_on: str = "true"
     label_scale: float | Sequence[float] | None
@@ -56,8 +54,6 @@ class ChainModel(JointClassifier):
     n_samples: int
     tol: float
     max_iter: int
-    n_jobs: int | None
-    verbose: int
     _chain: LearnedChain
     _sampling_seed: int
 
@@ -72,7 +68,9 @@ class ChainModel(JointClassifier):
                 f'train_on={self.train_on!r} is unknown: choose "true" (labels) or "predicted".'
             )
         check_integer("n_samples", self.n_samples, 1)
-        resolve_scales(self.label_scale, self.C, self.estimator)
+        if self.max_parents is not None:
+            check_integer("max_parents", self.max_parents, 1)
+        resolve_scales(self.label_scale, self.C, self._conditional_estimator())
         self._search(0)
 
     def _learn(self, data: TrainingData) -> None:
@@ -81,23 +79,27 @@ class ChainModel(JointClassifier):
         self._sampling_seed = seed
         self.order_ = resolve_order(self.order, self.label_space_, data, seed)
         folds = make_folds(data, self.cv, seed)
-        scales = resolve_scales(self.label_scale, self.C, self.estimator)
+        scales = resolve_scales(self.label_scale, self.C, self._conditional_estimator())
         teach = _TEACHERS[self.train_on]
         learner = self._learner(seed)
-        chain = teach(learner, data, self.order_, folds, scales)
+        inputs = self._stacked(data, folds, seed)
+        chain = teach(learner, inputs, self.order_, folds, scales, self.max_parents)
         self._chain = chain
         self.models_ = chain.models
         self._record(chain.models.n_iter, learner.values(chain.choice))
-        if self.estimator is None:
+        if self._conditional_estimator() is None:
             self.label_scale_ = chain.scale
 
     def _learner(self, seed: int) -> ConditionalLearner:
-        estimator = seeded(self.estimator, seed)
+        estimator = seeded(self._conditional_estimator(), seed)
         return make_learner(estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
 
     def _joint(self, X: Any) -> Chain:
         seed = self._sampling_seed
-        return self._chain.joint(self.label_space_, X, self._search(seed), self.n_samples, seed)
+        inputs = self._inputs(X)
+        return self._chain.joint(
+            self.label_space_, inputs, self._search(seed), self.n_samples, seed
+        )
 
     def predict_path_proba(self, X: Any) -> Any:
         """Return P(y_i | x, predicted labels before it), the classic numbers of a chain.

@@ -11,10 +11,11 @@ from colabel.core.schema import stored
 from colabel.decide import Decision
 from colabel.joint.chain import BeamSearch, ChainSearch
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE
+from colabel.models._stacks import check_inputs
 from colabel.models.chain._model import ChainModel
 
 
-@stored("classifier-chain")
+@stored("classifier-chain", check=check_inputs)
 class ClassifierChain(ChainModel):
     r"""A chain of classifiers, each with the labels before it as further features.
 
@@ -40,7 +41,15 @@ class ClassifierChain(ChainModel):
         cross-validation, together with C. None: 1 where C is a number, chosen from 1, 10 and 100
         where C is a sequence. Of the built-in regression only.
     estimator : classifier, optional
-        Any scikit-learn classifier with `predict_proba`, instead of the built-in regression.
+        Any scikit-learn classifier with `predict_proba`. It learns each label from x alone, and
+        the links are built-in regressions on its held-out scores and the earlier labels (see
+        `stack`).
+    stack : bool
+        Of `estimator`. False, as published: the links are the estimator itself, on x and then the
+        columns of the earlier labels. Trees rarely draw these among many features.
+    max_parents : int or None
+        Most earlier labels a link may use: those that its label depends on most beyond x, by a
+        score test on held-out residuals. None: all of them.
     order : None, "random", "correlation" or sequence
         None: as the labels stand in y. "correlation": begin with the label whose mutual
         information with all others is largest, go on each time with the label whose mutual
@@ -77,12 +86,14 @@ class ClassifierChain(ChainModel):
         regression is (K, p + e + 1): weights of the features, of the columns of all labels (one
         for a label of two values, K for K values; zero for later labels), and the intercept.
     C_ : (d,) array
-        Chosen C of every link, in the order of the labels; absent with `estimator`.
+        Chosen C of every link, in the order of the labels; of regressions only.
     label_scale_ : (d,) array
-        Scale of the label columns of every link; absent with `estimator`. The coefficients in
+        Scale of the label columns of every link, of regressions only. The coefficients in
         `models_` belong to columns of 0 and 1 all the same.
     n_iter_ : int
-        Most iterations any regression of the final fit took; absent with `estimator`.
+        Most iterations any regression of the final fit took; of regressions only.
+    estimator_scores_ : EstimatorScores
+        Classifiers of each label from x alone; only with a stacked `estimator`.
 
     Notes
     -----
@@ -115,6 +126,8 @@ class ClassifierChain(ChainModel):
         *,
         label_scale: float | Sequence[float] | None = None,
         estimator: BaseEstimator | None = None,
+        stack: bool = True,
+        max_parents: int | None = None,
         order: str | Sequence[str | int] | None = None,
         train_on: str = "true",
         cv: Any = 5,
@@ -129,6 +142,8 @@ class ClassifierChain(ChainModel):
         self.C = C
         self.label_scale = label_scale
         self.estimator = estimator
+        self.stack = stack
+        self.max_parents = max_parents
         self.order = order
         self.train_on = train_on
         self.cv = cv

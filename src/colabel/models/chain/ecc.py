@@ -18,27 +18,29 @@ from colabel.decide import Decision
 from colabel.joint import Mixture
 from colabel.joint.chain import ChainSearch, as_search
 from colabel.learn.conditional import Folds, TrainingData, random_folds
-from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE, make_folds, make_learner
-from colabel.models._parameters import check_integer, refuse_missing
-from colabel.models.base import JointClassifier
-from colabel.models.chain._learning import (
-    NEEDS_EARLIER,
-    LearnedChain,
-    learn_chain,
+from colabel.models._learning import (
+    DEFAULT_GRID,
+    DEFAULT_TOLERANCE,
+    make_folds,
+    make_learner,
     seeded,
 )
+from colabel.models._parameters import check_integer, refuse_missing
+from colabel.models._stacks import StacksEstimator, check_inputs
+from colabel.models.chain._learning import NEEDS_EARLIER, LearnedChain, learn_chain
 from colabel.models.chain._scales import resolve_scales
 from colabel.models.label_graph import LabelGraph
 
 
 @stored(
     "ensemble-of-chains",
+    check=check_inputs,
     n_samples=Whole(1, 10**6),
     _sampling_seed=Whole(),
-    chains_=Many(Part("chain", d="d", sizes="sizes", p="p"), "members"),
+    chains_=Many(Part("chain", d="d", sizes="sizes", p="s"), "members"),
     orders_=Positions("members d", below="d"),
 )
-class EnsembleOfChains(JointClassifier):
+class EnsembleOfChains(StacksEstimator):
     r"""Chains in random orders, each taught with some of the rows, and averaged.
 
     .. math:: P(y \mid x) = \frac{1}{M} \sum_m P_m(y \mid x)
@@ -59,14 +61,20 @@ class EnsembleOfChains(JointClassifier):
         cross-validation, together with C. None: 1 where C is a number, chosen from 1, 10 and 100
         where C is a sequence. Of the built-in regression only.
     estimator : classifier, optional
-        Any scikit-learn classifier with `predict_proba`, instead of the built-in regression:
-        `GaussianNB()` gives the ECC-NB of the literature, `DecisionTreeClassifier()` is close
-        to its ECC-J48.
+        Any scikit-learn classifier with `predict_proba`. It learns each label from x alone, once
+        for all chains, and the links are built-in regressions on its held-out scores and the
+        earlier labels (see `stack`).
+    stack : bool
+        Of `estimator`. False, as published: the links are the estimator itself, on x and then the
+        columns of the earlier labels. `GaussianNB()` gives the ECC-NB of the literature,
+        `DecisionTreeClassifier()` is close to its ECC-J48.
+    max_parents : int or None
+        Most earlier labels a link may use, see `ClassifierChain`.
     max_samples : float
         Share of the rows each chain is taught with. Equal rows stay together.
     bootstrap : bool
-        Whether rows are drawn with replacement, by weight; an `estimator` must then accept
-        `sample_weight`.
+        Whether rows are drawn with replacement, by weight; an `estimator` that is not stacked
+        must then accept `sample_weight`.
     inference : str or ChainSearch
         How the chains' own candidates for the mode are found, see `ProbabilisticClassifierChain`.
         "greedy" is that of the classic ensemble, whose `decision` is "vote". The mode of the
@@ -99,7 +107,9 @@ class EnsembleOfChains(JointClassifier):
     chains_ : list of M LearnedChain
         The chains; `chains_[m].models` are the links in the order of the labels.
     n_iter_ : int
-        Most iterations any regression of the final fits took; absent with `estimator`.
+        Most iterations any regression of the final fits took; of regressions only.
+    estimator_scores_ : EstimatorScores
+        Classifiers of each label from x alone; only with a stacked `estimator`.
 
     References
     ----------
@@ -126,6 +136,8 @@ class EnsembleOfChains(JointClassifier):
         C: float | Sequence[float] = DEFAULT_GRID,
         label_scale: float | Sequence[float] | None = None,
         estimator: BaseEstimator | None = None,
+        stack: bool = True,
+        max_parents: int | None = None,
         max_samples: float = 0.67,
         bootstrap: bool = False,
         inference: str | ChainSearch = "greedy",
@@ -142,6 +154,8 @@ class EnsembleOfChains(JointClassifier):
         self.C = C
         self.label_scale = label_scale
         self.estimator = estimator
+        self.stack = stack
+        self.max_parents = max_parents
         self.max_samples = max_samples
         self.bootstrap = bootstrap
         self.inference = inference
@@ -158,10 +172,11 @@ class EnsembleOfChains(JointClassifier):
         refuse_missing(data.codes, self.label_space_, NEEDS_EARLIER)
         seed = self._seed()
         self._sampling_seed = seed
+        data = self._stacked(data, make_folds(data, self.cv, seed), seed)
         seeds = np.random.SeedSequence(seed).generate_state(self.n_chains).tolist()
         # links of one chain are a single batch, so built-in regressions spread chain by chain;
         # joblib spreads the links of other estimators by itself
-        threads = self.n_jobs if self.estimator is None else 1
+        threads = self.n_jobs if self._conditional_estimator() is None else 1
         with progress_bar("chains", self.n_chains, shown=bool(self.verbose)) as advance:
             self.chains_: list[LearnedChain] = map_threads(
                 lambda member: self._learn_member(data, member), seeds, threads, advance
@@ -174,11 +189,13 @@ class EnsembleOfChains(JointClassifier):
         order = np.random.default_rng(seed).permutation(data.n_labels)
         rows, part = resampled(data, self.max_samples, self.bootstrap, seed)
         folds = make_folds(data, self.cv, seed)  # of all rows, which splits given by the user need
-        inner_jobs = 1 if self.estimator is None else self.n_jobs
-        estimator = seeded(self.estimator, seed >> 1)  # scikit-learn's seeds have 31 bits
+        # scikit-learn's seeds have 31 bits
+        estimator = seeded(self._conditional_estimator(), seed >> 1)
+        inner_jobs = 1 if estimator is None else self.n_jobs
         learner = make_learner(estimator, self.C, self.tol, self.max_iter, inner_jobs, 0)
-        scales = resolve_scales(self.label_scale, self.C, self.estimator)
-        return learn_chain(learner, part, order, Folds(folds.of_row[rows], folds.n_folds), scales)
+        scales = resolve_scales(self.label_scale, self.C, estimator)
+        own_folds = Folds(folds.of_row[rows], folds.n_folds)
+        return learn_chain(learner, part, order, own_folds, scales, self.max_parents)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -188,7 +205,9 @@ class EnsembleOfChains(JointClassifier):
             raise ValueError(
                 f"max_samples={self.max_samples!r} must be a share of the rows: above 0, at most 1."
             )
-        resolve_scales(self.label_scale, self.C, self.estimator)
+        if self.max_parents is not None:
+            check_integer("max_parents", self.max_parents, 1)
+        resolve_scales(self.label_scale, self.C, self._conditional_estimator())
         as_search(self.inference)
 
     def decision_rule(self) -> Callable[[Any], Codes]:
@@ -196,10 +215,10 @@ class EnsembleOfChains(JointClassifier):
         return Mixture.vote_codes if self.decision == "vote" else super().decision_rule()
 
     def _joint(self, X: Any) -> Mixture:
-        search, space = as_search(self.inference), self.label_space_
+        search, space, inputs = as_search(self.inference), self.label_space_, self._inputs(X)
         return Mixture(
             [
-                chain.joint(space, X, search, self.n_samples, self._sampling_seed)
+                chain.joint(space, inputs, search, self.n_samples, self._sampling_seed)
                 for chain in self.chains_
             ]
         )

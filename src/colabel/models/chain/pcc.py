@@ -17,11 +17,13 @@ from colabel.joint.chain import (
     as_search,
 )
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE
+from colabel.models._stacks import check_inputs
 from colabel.models.chain._model import ChainModel
 
 
 @stored(
     "probabilistic-chain",
+    check=check_inputs,
     beam_width=Whole(1, 10**5),
     epsilon=Real(0.0, 1.0),
 )
@@ -49,7 +51,15 @@ class ProbabilisticClassifierChain(ChainModel):
         cross-validation, together with C. None: 1 where C is a number, chosen from 1, 10 and 100
         where C is a sequence. Of the built-in regression only.
     estimator : classifier, optional
-        Any scikit-learn classifier with `predict_proba`, instead of the built-in regression.
+        Any scikit-learn classifier with `predict_proba`. It learns each label from x alone, and
+        the links are built-in regressions on its held-out scores and the earlier labels (see
+        `stack`).
+    stack : bool
+        Of `estimator`. False, as published: the links are the estimator itself, on x and then the
+        columns of the earlier labels. Trees rarely draw these among many features.
+    max_parents : int or None
+        Most earlier labels a link may use: those that its label depends on most beyond x, by a
+        score test on held-out residuals. None: all of them.
     order : None, "random", "correlation" or sequence
         See `ClassifierChain`.
     inference : {"exact", "exhaustive", "epsilon", "beam", "monte_carlo", "greedy"}
@@ -84,7 +94,7 @@ class ProbabilisticClassifierChain(ChainModel):
 
     Attributes
     ----------
-    order_, models_, C_, label_scale_, n_iter_
+    order_, models_, C_, label_scale_, n_iter_, estimator_scores_
         See `ClassifierChain`.
 
     References
@@ -116,6 +126,8 @@ class ProbabilisticClassifierChain(ChainModel):
         *,
         label_scale: float | Sequence[float] | None = None,
         estimator: BaseEstimator | None = None,
+        stack: bool = True,
+        max_parents: int | None = None,
         order: str | Sequence[str | int] | None = None,
         inference: str = "exact",
         epsilon: float = 0.01,
@@ -132,6 +144,8 @@ class ProbabilisticClassifierChain(ChainModel):
         self.C = C
         self.label_scale = label_scale
         self.estimator = estimator
+        self.stack = stack
+        self.max_parents = max_parents
         self.order = order
         self.inference = inference
         self.epsilon = epsilon

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.arrays import Array, Indices
 from colabel.joint.tree.wiring import ROOT
 from colabel.labels import MISSING
 from colabel.learn.conditional import (
@@ -18,17 +18,26 @@ from colabel.learn.conditional import (
     Learning,
     RowGroup,
     TrainingData,
-    random_folds,
+    covering,
 )
 from colabel.learn.linear import LinearLearning, LinearModels
-from colabel.learn.structure import maximum_branching
+from colabel.learn.structure import (
+    best_candidates,
+    label_residuals,
+    maximum_branching,
+    score_tests,
+)
 from colabel.models._learning import can_hold_out, choose, everything
 
 # For this many arcs, or this many parents of a label, more than slope and intercept is tried.
 _MOST_ARCS = 200
 _CANDIDATES = 5
-# Folds of the scores without parent where the folds of `cv` leave some rows in training always.
-_OFFSET_FOLDS = 5
+_WIDEST = 0.5  # share of the rows above which a value's rows are not tried so after screening
+# With max_parents="auto": rows by pairs of labels up to which regressions of all pairs are cheap,
+# pairs of labels up to which all pairs of other classifiers are, and parents tried beyond.
+_CHEAP_ROWS = 1 << 24
+_CHEAP_PAIRS = 100
+_AUTO_PARENTS = 10
 
 
 @dataclass
@@ -40,7 +49,7 @@ class Search:
     alone : (d,)
         Held-out log-likelihood of every label without parent.
     gains : (d, d)
-        Entry [j, i]: what the arc j -> i adds to it.
+        Entry [j, i]: what the arc j -> i adds to it; NaN where that was not asked.
     noise : (d, d)
         Its variance.
     choice_alone : (d,)
@@ -62,9 +71,9 @@ class Search:
 
     def best_tree(self, errors: float) -> Indices:
         """Parents (d,) of the branching of largest gain, less some standard errors of every arc."""
-        return maximum_branching(
-            self.gains - errors * np.sqrt(self.noise), np.zeros(len(self.alone))
-        )
+        worth = self.gains - errors * np.sqrt(self.noise)
+        worth[np.isnan(worth)] = -np.inf  # not asked: no arc of the tree
+        return maximum_branching(worth, np.zeros(len(self.alone)))
 
     @classmethod
     def empty(cls, n_labels: int) -> Search:
@@ -84,10 +93,30 @@ class _Arcs(NamedTuple):
 Gain = Callable[[RowGroup, HeldOutScores], _Arcs]
 
 
+def most_parents(max_parents: int | str | None, learning: Learning) -> int:
+    """Return how many parents of a label are tried."""
+    data = learning.data
+    every = data.n_labels - 1
+    if max_parents is None:
+        return every
+    if not isinstance(max_parents, str):
+        return min(int(max_parents), every)
+    n_pairs = data.n_labels * every
+    if isinstance(learning, LinearLearning):
+        cheap = data.n_rows * n_pairs <= _CHEAP_ROWS
+    else:
+        cheap = n_pairs <= _CHEAP_PAIRS
+    return every if cheap else min(_AUTO_PARENTS, every)
+
+
 def search_arcs(
-    learning: Learning, folds: Folds, min_rows: float, shared: LinearLearning | None
+    learning: Learning,
+    folds: Folds,
+    min_rows: float,
+    shared: LinearLearning | None,
+    most: int,
 ) -> Search:
-    """Score every label alone and with every parent, on rows held out.
+    """Score every label alone and with its `most` most promising parents, on rows held out.
 
     Where pairs are shared, a pair's regression may deviate from the one of the label alone;
     `shared` is then the learner, and None otherwise.
@@ -114,8 +143,17 @@ def search_arcs(
         own = weight[group.rows]
         return _Arcs(more @ own, more**2 @ own**2, scores.choice)
 
-    values = _parent_values(data, min_rows)
-    groups = [_children(data, parent, value) for parent, value in values]
+    candidates = ~np.eye(data.n_labels, dtype=bool)
+    if shared is not None or most < data.n_labels - 1:
+        offsets = learning.cross_fitted_scores(covering(folds, data), alone.choice)
+        search.offsets = None if shared is None else offsets
+    if most < data.n_labels - 1:
+        residuals = label_residuals(offsets, data.codes, data.cardinalities)
+        candidates = best_candidates(score_tests(residuals, data.cardinalities, weight), most)
+        search.gains[~candidates] = np.nan
+        np.fill_diagonal(search.gains, 0.0)
+    values = [arc for arc in _parent_values(data, min_rows) if candidates[arc[0]].any()]
+    groups = [_children(data, *arc, np.flatnonzero(candidates[arc[0]])) for arc in values]
     if shared is None:
         found = learning.cross_validate(groups, folds, gain, "label pairs", start=alone.path)
         _record(search, values, groups, found)
@@ -138,24 +176,27 @@ def _search_shared(
     # there is nothing to learn of a label that never varies
     varied = np.array([_n_values(data, label) > 1 for label in range(data.n_labels)])
     groups = [group.take(np.flatnonzero(varied[group.targets])) for group in groups]
-    covered = bool((folds.of_row >= 0).all())
-    search.offsets = shared.cross_fitted_scores(
-        folds if covered else random_folds(data, _OFFSET_FOLDS, 0), alone.choice
-    )
     found = shared.cross_validate(
         groups, folds, gain, "label pairs", offsets=search.offsets, constant=True
     )
     found = [arcs._replace(choice=~arcs.choice) for arcs in found]
     _record(search, values, groups, found)
-    promising = _best_parents(search.gains, max(_CANDIDATES, _MOST_ARCS // data.n_labels))
+    scored = ~np.isnan(search.gains)
+    promising = scored & best_candidates(
+        np.where(scored, search.gains, -np.inf), max(_CANDIDATES, _MOST_ARCS // data.n_labels)
+    )
+    # Where there are many labels, a value that most rows have is no other case than all rows are.
+    widest = data.n_rows if scored.all() else _WIDEST * data.n_rows
     narrowed = [
-        group.take(np.flatnonzero(promising[parent, group.targets]))
+        group.take(
+            np.flatnonzero(promising[parent, group.targets] & (len(_rows_of(group)) <= widest))
+        )
         for (parent, _), group in zip(values, groups, strict=True)
     ]
     near = shared.cross_validate(narrowed, folds, gain, "promising pairs", offsets=search.offsets)
     near = [arcs._replace(choice=~arcs.choice) for arcs in near]
     apart = shared.cross_validate(narrowed, folds, gain, "promising pairs apart", start=alone.path)
-    search.gains[:], search.noise[:] = 0.0, 0.0
+    search.gains[scored], search.noise[:] = 0.0, 0.0
     for other in (near, apart):
         found = [_better(*four) for four in zip(groups, found, narrowed, other, strict=True)]
     _record(search, values, groups, found)
@@ -169,16 +210,6 @@ def _record(
         search.noise[parent, group.targets] += arcs.noise
         search.choices[parent, value] = np.zeros(len(search.alone), dtype=np.intp)
         search.choices[parent, value][group.targets] = arcs.choice
-
-
-def _best_parents(gains: Array, most: int) -> Flags:
-    """Which arcs [j, i] are among the best of their child."""
-    worth = gains.copy()
-    np.fill_diagonal(worth, -np.inf)
-    order = np.argsort(-worth, axis=0, kind="stable")[:most]
-    best = np.zeros(gains.shape, dtype=bool)
-    np.put_along_axis(best, order, True, axis=0)
-    return best
 
 
 def _better(group: RowGroup, first: _Arcs, part: RowGroup, second: _Arcs) -> _Arcs:
@@ -214,13 +245,9 @@ def _parent_values(data: TrainingData, min_rows: float) -> list[tuple[int, int]]
     ]
 
 
-def _children(
-    data: TrainingData, parent: int, value: int, children: Indices | None = None
-) -> RowGroup:
-    """Rows with one value of a parent, and the labels to learn from them (all others)."""
-    rows = np.flatnonzero(data.codes[:, parent] == value)
-    targets = np.delete(np.arange(data.n_labels), parent) if children is None else children
-    return RowGroup(rows, targets)
+def _children(data: TrainingData, parent: int, value: int, children: Indices) -> RowGroup:
+    """Rows with one value of a parent, and the labels to learn from them."""
+    return RowGroup(np.flatnonzero(data.codes[:, parent] == value), children)
 
 
 class FittedTree(NamedTuple):

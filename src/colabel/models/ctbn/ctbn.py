@@ -22,9 +22,7 @@ from colabel.core.schema import (
 from colabel.decide import Decision
 from colabel.joint import Joint
 from colabel.joint.tree.wiring import ROOT
-from colabel.learn.conditional import (
-    TrainingData,
-)
+from colabel.learn.conditional import TrainingData
 from colabel.learn.linear import LinearLearning
 from colabel.models._learning import (
     DEFAULT_GRID,
@@ -32,26 +30,28 @@ from colabel.models._learning import (
     make_folds,
     make_learner,
 )
-from colabel.models.base import JointClassifier
+from colabel.models._parameters import check_integer
+from colabel.models._stacks import StacksEstimator, check_inputs
 from colabel.models.ctbn._learned import LearnedTree, check_slots
-from colabel.models.ctbn._search import fit_tree, search_arcs
+from colabel.models.ctbn._search import fit_tree, most_parents, search_arcs
 from colabel.models.label_graph import LabelGraph
 
 
 def _check_tree(fields: Fields, dims: Dims) -> None:
     check_slots(fields["tree_"], fields["_slots"], fields["models_"].dims["sizes"], dims, "_slots")
+    check_inputs(fields, dims)
 
 
 @stored(
     "ctbn",
     check=_check_tree,
     tree_=Positions("d", below="d", least=ROOT),
-    edge_scores_=Numbers("d d"),
-    edge_gains_=Numbers("d d"),
+    edge_scores_=Numbers("d d", nan=True),
+    edge_gains_=Numbers("d d", nan=True),
     _slots=Many(Many(Whole()), "d"),
-    models_=Part("linear-models", "estimator-models", q="p+1"),
+    models_=Part("linear-models", "estimator-models", q="s+1"),
 )
-class CTBN(JointClassifier):
+class CTBN(StacksEstimator):
     r"""A tree over the labels, learned to fit P(y | x), with exact inference.
 
     .. math:: P(y_1, \dots, y_d \mid x) = \prod_i P(y_i \mid x, y_{\pi(i)})
@@ -72,14 +72,24 @@ class CTBN(JointClassifier):
         Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`. From a
         sequence the best value is chosen for every classifier by cross-validation.
     estimator : classifier, optional
-        Any scikit-learn classifier with `predict_proba`, instead of the built-in regression.
+        Any scikit-learn classifier with `predict_proba`. It learns each label from x alone, and
+        the built-in regressions learn from its held-out scores and the labels (see `stack`).
+    stack : bool
+        Of `estimator`. False, as published: the estimator itself is fitted for every arc tried,
+        on the rows of each value of the parent.
     pairs : {"shared", "separate"}
         How a label is learned from its parent. "shared": every value of the parent has an
         intercept and a penalised deviation from the label's regression without parent; how strong
         the penalty is, from the intercept alone to next to none, is chosen on held-out rows. So few
         rows suffice to see that one label matters for another. "separate", as published: one
-        regression for each value, on the rows that have it. With `estimator` always the latter.
+        regression for each value, on the rows that have it. Without `stack` an `estimator` is
+        always fitted so.
         Under "shared" the tree counts an arc for its gain less one standard error.
+    max_parents : int, None or "auto"
+        How many parents are tried for each label: those that depend on it most beyond x, by a
+        score test on held-out residuals of all pairs at once (`score_tests`). None tries all.
+        "auto": all where that is cheap (rows times pairs of labels up to 2^24, or 100 pairs with
+        an `estimator` that is not stacked), else 10.
     cv : int, float, splitter or iterable
         How rows are held out to score arcs (and to choose C): a number of folds, the fraction
         of a single hold-out set as in the paper, a scikit-learn splitter, or pairs of index
@@ -106,13 +116,17 @@ class CTBN(JointClassifier):
         Parent of every label, -1 for roots.
     edge_scores_ : (d, d) array
         Entry [j, i]: held-out log-likelihood of label i with parent j; on the diagonal, without
-        parent. For rows where label j is missing the score without parent counts.
+        parent. For rows where label j is missing the score without parent counts. NaN for arcs
+        that were not tried.
     edge_gains_ : (d, d) array
-        Entry [j, i]: what the arc j -> i adds, in nats per row; zero on the diagonal.
+        Entry [j, i]: what the arc j -> i adds, in nats per row; zero on the diagonal, NaN where it
+        was not tried.
     models_ : ConditionalModels
         The fitted conditionals.
     n_iter_ : int
-        Most iterations any regression of the final fit took; absent with `estimator`.
+        Most iterations any regression of the final fit took; absent without any.
+    estimator_scores_ : EstimatorScores
+        Classifiers of each label from x alone; only with a stacked `estimator`.
 
     References
     ----------
@@ -138,7 +152,9 @@ class CTBN(JointClassifier):
         C: float | Sequence[float] = DEFAULT_GRID,
         *,
         estimator: BaseEstimator | None = None,
+        stack: bool = True,
         pairs: str = "shared",
+        max_parents: int | str | None = "auto",
         cv: Any = 5,
         min_rows: int = 10,
         decision: str | Decision = "subset",
@@ -150,7 +166,9 @@ class CTBN(JointClassifier):
     ) -> None:
         self.C = C
         self.estimator = estimator
+        self.stack = stack
         self.pairs = pairs
+        self.max_parents = max_parents
         self.cv = cv
         self.min_rows = min_rows
         self.decision = decision
@@ -161,14 +179,17 @@ class CTBN(JointClassifier):
         self.verbose = verbose
 
     def _learn(self, data: TrainingData) -> None:
+        estimator = self._conditional_estimator()
         learner = make_learner(
-            self.estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose
+            estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose
         )
-        folds = make_folds(data, self.cv, self._seed())
-        learning = learner.on(data)
+        seed = self._seed()
+        folds = make_folds(data, self.cv, seed)
+        learning = learner.on(self._stacked(data, folds, seed))
         linear = learning if isinstance(learning, LinearLearning) else None
         shared = linear if self.pairs == "shared" else None
-        search = search_arcs(learning, folds, self.min_rows, shared)
+        most = most_parents(self.max_parents, learning)
+        search = search_arcs(learning, folds, self.min_rows, shared, most)
         self.tree_ = search.best_tree(0.0 if shared is None else 1.0)
         self.edge_scores_ = search.gains + search.alone
         np.fill_diagonal(self.edge_scores_, search.alone)
@@ -181,11 +202,13 @@ class CTBN(JointClassifier):
         _check_min_rows(self.min_rows)
         if self.pairs not in ("shared", "separate"):
             raise ValueError(f'pairs={self.pairs!r} must be "shared" or "separate".')
+        if self.max_parents is not None and self.max_parents != "auto":
+            check_integer("max_parents", self.max_parents, 1)
 
     def _joint(self, X: Any) -> Joint:
         sizes = self.label_space_.cardinalities
         tree = LearnedTree(self.tree_, self._slots, self.models_, sizes)
-        return tree.joint(self.label_space_, X)
+        return tree.joint(self.label_space_, self._inputs(X))
 
     def label_graph(self) -> LabelGraph:
         """Return the tree, and what each arc adds on rows held out."""

@@ -25,7 +25,7 @@ from colabel.models.chain import (
     mutual_information,
     order_by_dependence,
 )
-from colabel.models.ctbn import FittedTree, LearnedTree, Search, fit_tree, search_arcs
+from colabel.models.ctbn import FittedTree, LearnedTree, Search, fit_tree, most_parents, search_arcs
 from colabel.models.mixture_of_trees._regressions import Penalties, Regressions, regressions_of
 
 Member = LearnedTree | LearnedChain
@@ -105,7 +105,9 @@ class Trees:
         data = rows.data
         learning = self.learner.on(data)
         shared = learning if self.shared else None
-        search = search_arcs(learning, rows.folds, self.min_rows, shared)
+        search = search_arcs(
+            learning, rows.folds, self.min_rows, shared, most_parents("auto", learning)
+        )
         parents = search.best_tree(1.0 if self.shared else 0.0)
         fitted = fit_tree(learning, parents, search, shared)
         used = _UsedModels.of(learning, parents, search, fitted)
