@@ -1,6 +1,6 @@
 """What features before a model gain: exact match, joint log-loss and seconds, with and without.
 
-kernel: KernelFeatures with its defaults; forest: ForestFeatures with its defaults (extra trees), and
+kernel: KernelFeatures with its defaults; forest: ForestFeatures with its defaults (extra trees) and
 by a random forest; each before five joints. Three folds, seed 0; everything is
 chosen on training rows. The log-loss is -log P(y | x) in nats a row; seconds are those of the
 features' fit_transform alone and of the model's fit, a fold.

@@ -68,7 +68,7 @@ def main() -> None:
     options.add_argument("--trees", type=int, default=300)
     given = options.parse_args()
     print(machine() + "\n")
-    forest = {"random_state": 0, "n_jobs": 1}
+    forest: dict[str, Any] = {"random_state": 0, "n_jobs": 1}
     leaf = JointForest().min_samples_leaf
     small = np.random.default_rng(0).normal(size=(30, 3))
     JointForest(2, **forest).fit(small, small > 0).joint(small).mode()  # compiles

@@ -164,7 +164,8 @@ class Reweighted(Joint):
             left = np.log1p(-np.minimum(share, 1.0))
         known = complete & (on_list > -np.inf)
         rest = np.where(known, -np.inf, np.where(complete, outside, outside + left))
-        return np.minimum(np.logaddexp(on_list, rest + self.log_scale) - self._log_norm, 0.0)
+        found: Array = np.logaddexp(on_list, rest + self.log_scale) - self._log_norm
+        return np.minimum(found, 0.0)
 
     # Vectors
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, Flags, Indices
 from colabel.core.numeric import log_sum_exp
 from colabel.core.schema import Dims, Fields, Numbers, OrNone, Real, Whole, refuse_unless, stored
 from colabel.joint import Joint, Mixture, Reweighted, VectorList
@@ -68,7 +68,7 @@ class Pool:
 
     def joint(self, joints: Sequence[Joint], prior: LabelPrior) -> Joint:
         """Return P(y | x) from those of the members."""
-        used = np.flatnonzero(self.weights)
+        used = np.flatnonzero(self.weights).tolist()
         base = Mixture([joints[m] for m in used], self.weights[used])
         if self.coef is None:
             return base
@@ -101,7 +101,7 @@ class Pool:
         return found
 
 
-def learn_pool(held: HeldOutOpinions, fold: Array, n_listed: int) -> Pool:
+def learn_pool(held: HeldOutOpinions, fold: Indices, n_listed: int) -> Pool:
     """Learn how to join the members from what they said about rows they had not seen.
 
     The weights are those of the most likely mixture. Whether to pool is asked once more of rows
@@ -128,7 +128,7 @@ def learn_pool(held: HeldOutOpinions, fold: Array, n_listed: int) -> Pool:
     return _pooled(held, plain, np.ones(len(fold), dtype=bool))
 
 
-def _pooled(held: HeldOutOpinions, plain: Pool, rows: Array) -> Pool:
+def _pooled(held: HeldOutOpinions, plain: Pool, rows: Flags) -> Pool:
     """Learn the exponents of the pool from some of the rows."""
     said = held.opinions
     use = np.flatnonzero(rows & (held.entry >= 0) & (held.weight > 0))
@@ -147,7 +147,7 @@ def _pooled(held: HeldOutOpinions, plain: Pool, rows: Array) -> Pool:
     return Pool(plain.weights, coef, outside, plain.n_listed)
 
 
-def _log_outside(mass: Array, listed: Array, weight: Array) -> float:
+def _log_outside(mass: Array, listed: Flags, weight: Array) -> float:
     """The factor e^b by which the odds of what is not listed should change, as b.
 
     Maximises the likelihood of whether the truth was listed, less ``b^2 / 2``.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags
+from colabel.core.numeric import bin_sums
 from colabel.core.schema import (
     Dims,
     Distributions,
@@ -73,7 +74,7 @@ class LabelPrior:
         weight = data.row_weights[whole]
         vectors, inverse = np.unique(data.codes[whole], axis=0, return_inverse=True)
         inverse = inverse.ravel()
-        counts = np.bincount(inverse, weight, minlength=len(vectors))
+        counts = bin_sums(inverse, weight, len(vectors))
         frequencies = tuple(data.class_frequencies(i) for i in range(data.n_labels))
         others = max(float(weight.sum()) - 1.0, 1.0)
         with np.errstate(divide="ignore"):

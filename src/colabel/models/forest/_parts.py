@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
 from colabel.joint import Independent, Joint, Tree, VectorList
 from colabel.labels import LabelSpace
-from colabel.learn.pooling import pool_coefficients
+from colabel.learn.pool.coefficients import pool_coefficients
 from colabel.models.forest._evidence import Evidence, pair_columns, value_columns
 
 PARTS = ("leaves", "independent", "tree", "pool")

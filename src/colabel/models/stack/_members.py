@@ -15,6 +15,7 @@ from colabel.learn.conditional import TrainingData
 from colabel.models.chain import ProbabilisticClassifierChain
 from colabel.models.ctbn import CTBN
 from colabel.models.field import CollectiveCRF, PairwiseCRF
+from colabel.models.forest import JointForest
 from colabel.preprocess import ForestFeatures, KernelFeatures
 
 Members = list[tuple[str, BaseEstimator]]
@@ -30,9 +31,7 @@ def default_members(data: TrainingData) -> Members:
     Straight lines, a forest's log-odds and kernels each under a joint that is cheap for so many
     labels, and a forest of label vectors.
     """
-    from colabel.models.forest import JointForest
-
-    seeded = {"random_state": 0}
+    seeded: dict[str, Any] = {"random_state": 0}
     missing = bool((data.codes == MISSING).any())
     vectors = math.prod(map(float, data.cardinalities))
 
