@@ -25,7 +25,7 @@ def pool_coefficients(
     prior: Array,
     sample_weight: Array | None = None,
     *,
-    penalty: float = 5.0,
+    penalty: float = 1.0,
 ) -> Array:
     r"""Exponents a (F,) of a log-linear pool, by penalised conditional likelihood.
 

@@ -17,6 +17,7 @@ from colabel.learn.pool.coefficients import list_log_sums, pool_coefficients
 from colabel.learn.pool.opinions import HeldOutOpinions, Opinions, opinions
 from colabel.learn.pool.prior import LabelPrior
 
+_PENALTIES = (2.0, 10.0, 50.0)  # rows of evidence that the mixture's weights are worth
 _WIDEST = 3.0  # the odds of all that is not listed change by e^3 at most
 
 
@@ -104,8 +105,9 @@ class Pool:
 def learn_pool(held: HeldOutOpinions, fold: Indices, n_listed: int) -> Pool:
     """Learn how to join the members from what they said about rows they had not seen.
 
-    The weights are those of the most likely mixture. Whether to pool is asked once more of rows
-    that have not been seen: the exponents are learned from all folds but one and judged on it.
+    The weights are those of the most likely mixture. Whether to pool, and how near to these weights
+    the exponents stay, is asked once more of rows that have not been seen: the exponents are
+    learned from all folds but one and judged on it.
 
     Parameters
     ----------
@@ -117,30 +119,37 @@ def learn_pool(held: HeldOutOpinions, fold: Indices, n_listed: int) -> Pool:
         How many vectors each joint lists.
     """
     plain = Pool(mixture_weights(held.truth, held.weight), None, 0.0, n_listed)
-    gain = np.zeros(len(fold))
     folds = np.unique(fold)
-    for f in folds if len(folds) > 1 else []:
-        pooled = _pooled(held, plain, fold != f)
-        mine = (fold == f) & held.known
-        gain[mine] = (pooled.log_prob(held) - plain.log_prob(held))[mine]
-    if not float(held.weight @ gain) > 0:
+    counted = np.where(held.known, held.weight, 0.0)
+    of_plain = plain.log_prob(held)
+    best, most = None, 0.0
+    for penalty in _PENALTIES if len(folds) > 1 else ():
+        gain = np.zeros(len(fold))
+        for f in folds:
+            pooled = _pooled(held, plain, fold != f, penalty)
+            mine = fold == f
+            gain[mine] = (pooled.log_prob(held) - of_plain)[mine]
+        worth = float(counted[counted > 0] @ gain[counted > 0])
+        if worth > most:
+            best, most = penalty, worth
+    if best is None:
         return plain
-    return _pooled(held, plain, np.ones(len(fold), dtype=bool))
+    return _pooled(held, plain, np.ones(len(fold), dtype=bool), best)
 
 
-def _pooled(held: HeldOutOpinions, plain: Pool, rows: Flags) -> Pool:
+def _pooled(held: HeldOutOpinions, plain: Pool, rows: Flags, penalty: float) -> Pool:
     """Learn the exponents of the pool from some of the rows."""
     said = held.opinions
     use = np.flatnonzero(rows & (held.entry >= 0) & (held.weight > 0))
-    prior = np.append(plain.weights, 0.0)
     if not use.size:
         return plain
-    entries = np.concatenate([np.arange(said.indptr[r], said.indptr[r + 1]) for r in use])
     lengths = np.diff(said.indptr)[use]
     indptr = np.concatenate([[0], np.cumsum(lengths)])
+    entries = np.arange(indptr[-1]) + np.repeat(said.indptr[use] - indptr[:-1], lengths)
     truth = indptr[:-1] + held.entry[use] - said.indptr[use]
     features = said.features(held.new)[entries]
-    coef = pool_coefficients(features, indptr, truth, prior, held.weight[use])
+    prior = np.append(plain.weights, 0.0)
+    coef = pool_coefficients(features, indptr, truth, prior, held.weight[use], penalty=penalty)
     counted = rows & held.known
     mass = said.listed_mass(plain.weights)[counted]
     outside = _log_outside(mass, held.entry[counted] >= 0, held.weight[counted])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array, Indices
+from colabel.joint import Joint
 from colabel.labels import MISSING, EncodedLabels, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData
 from colabel.learn.pool import HeldOutOpinions, LabelPrior, opinions
@@ -44,43 +46,85 @@ def asked_about(
     some = part(data, train)
     prior = LabelPrior.of(some)
     of_prior = prior.joint(space, len(test))
-    joints, failed = [], {}
-    for m, (_, model) in enumerate(members):
-        fitted = fitted_or_why(model, data, space, train)
-        try:
-            joints.append(of_prior if isinstance(fitted, str) else joint_of(fitted, data.X[test]))
-        except _EXPECTED as error:
-            joints.append(of_prior)
-            fitted = str(error)
-        if isinstance(fitted, str):
-            failed[m] = fitted
-    joints.append(of_prior)
+    fitted, failed = fitted_members(members, some, space)
+    joints, unasked = joints_of(fitted, data.X[test])
+    failed |= unasked
+    said_by = [of_prior if m in failed else joints[m] for m in range(len(members))]
+    said_by.append(of_prior)
     codes = data.codes[test]
-    said = opinions(joints, n_listed)
-    return (
-        HeldOutOpinions(
-            said,
-            prior.is_new(said.codes),
-            np.stack([joint.log_prob_codes(codes) for joint in joints], axis=1),
-            said.entry_of(codes),
-            (codes != MISSING).all(axis=1),
-            data.row_weights[test],
-        ),
-        failed,
+    said = opinions(said_by, n_listed)
+    held = HeldOutOpinions(
+        said,
+        prior.is_new(said.codes),
+        np.stack([joint.log_prob_codes(codes) for joint in said_by], axis=1),
+        said.entry_of(codes),
+        (codes != MISSING).all(axis=1),
+        data.row_weights[test],
     )
+    return held, failed
 
 
-def fitted_or_why(
-    model: BaseEstimator, data: TrainingData, space: LabelSpace, rows: Indices
-) -> Any:
-    """Fit a clone of a member to some rows; where that is not possible, say why."""
-    some = part(data, rows)
-    fresh = clone(model)
-    labels = EncodedLabels(space, some.codes)
-    try:
-        return fresh.fit(some.X, labels, **_weight_arguments(fresh, some.weight))
-    except _EXPECTED as error:
-        return str(error) or type(error).__name__
+def fitted_members(
+    members: Members, data: TrainingData, space: LabelSpace
+) -> tuple[dict[int, Any], dict[int, str]]:
+    """Fit clones of the members; say of those that cannot learn from these rows why.
+
+    Pipelines that begin alike share their fitted transformers, and the rows these make.
+    """
+    labels = EncodedLabels(space, data.codes)
+    prepared: dict[str, tuple[list[Any], Any]] = {}
+    fitted: dict[int, Any] = {}
+    failed: dict[int, str] = {}
+    for m, (_, model) in enumerate(members):
+        try:
+            steps, X = _prepared(model, data, labels, prepared)
+            last = clone(model[-1] if isinstance(model, Pipeline) else model)
+            last.fit(X, labels, **_weight_argument(last, data.weight))
+        except _EXPECTED as error:
+            failed[m] = str(error) or type(error).__name__
+        else:
+            fitted[m] = Pipeline([*steps, (model.steps[-1][0], last)]) if steps else last
+    return fitted, failed
+
+
+def _prepared(
+    model: BaseEstimator,
+    data: TrainingData,
+    labels: EncodedLabels,
+    known: dict[str, tuple[list[Any], Any]],
+) -> tuple[list[Any], Any]:
+    """Fitted steps of a member before its model, and the rows that the model sees."""
+    if not isinstance(model, Pipeline):
+        return [], data.X
+    before = [(name, step) for name, step in model.steps[:-1] if step not in (None, "passthrough")]
+    key = repr([(type(step).__name__, step.get_params()) for _, step in before])
+    if key not in known:
+        X, fitted = data.X, []
+        for name, step in before:
+            fresh = clone(step)
+            X = fresh.fit_transform(X, labels, **_weight_argument(fresh, data.weight))
+            fitted.append((name, fresh))
+        known[key] = fitted, X
+    return known[key]
+
+
+def joints_of(models: Mapping[int, Any], X: Any) -> tuple[dict[int, Joint], dict[int, str]]:
+    """P(y | x) of fitted members, and of those that have none for these rows why not."""
+    prepared: dict[tuple[int, ...], Any] = {}
+    joints: dict[int, Joint] = {}
+    failed: dict[int, str] = {}
+    for m, model in models.items():
+        try:
+            if isinstance(model, Pipeline):
+                key = tuple(id(step) for _, step in model.steps[:-1])
+                if key not in prepared:
+                    prepared[key] = model[:-1].transform(X) if key else X
+                joints[m] = joint_of(model[-1], prepared[key])
+            else:
+                joints[m] = joint_of(model, X)
+        except _EXPECTED as error:
+            failed[m] = str(error) or type(error).__name__
+    return joints, failed
 
 
 def part(data: TrainingData, rows: Indices) -> TrainingData:
@@ -89,13 +133,7 @@ def part(data: TrainingData, rows: Indices) -> TrainingData:
     return TrainingData(data.X[rows], data.codes[rows], data.cardinalities, weight)
 
 
-def _weight_arguments(model: Any, weight: Array | None) -> dict[str, Array]:
-    if weight is None:
+def _weight_argument(model: Any, weight: Array | None) -> dict[str, Array]:
+    if weight is None or not has_fit_parameter(model, "sample_weight"):
         return {}
-    if not isinstance(model, Pipeline):
-        return {"sample_weight": weight}
-    return {
-        f"{name}__sample_weight": weight
-        for name, step in model.steps
-        if hasattr(step, "fit") and has_fit_parameter(step, "sample_weight")
-    }
+    return {"sample_weight": weight}

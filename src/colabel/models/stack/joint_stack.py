@@ -19,9 +19,13 @@ from colabel.models._learning import can_hold_out, make_folds
 from colabel.models._parameters import check_integer
 from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
-from colabel.models.stack._cross_fitting import asked_about, fitted_or_why, held_out_folds
+from colabel.models.stack._cross_fitting import (
+    asked_about,
+    fitted_members,
+    held_out_folds,
+    joints_of,
+)
 from colabel.models.stack._members import Members, checked_members, default_members
-from colabel.models.wrapped import joint_of
 
 
 @stored(
@@ -138,13 +142,13 @@ class JointStack(JointClassifier):
         members = default_members(data) if auto else checked_members(self.members)
         folds = make_folds(data, self.cv, self._seed())
         numbers = held_out_folds(folds) if can_hold_out(folds) else []
-        space, whole = self.label_space_, np.arange(data.n_rows)
+        space = self.label_space_
         self.prior_ = LabelPrior.of(data)
         with (
-            progress_bar("stacking", len(numbers) + len(members), shown=bool(self.verbose)) as done,
+            progress_bar("stacking", len(numbers) + 1, shown=bool(self.verbose)) as done,
             Parallel(n_jobs=self.n_jobs, return_as="generator") as parallel,
         ):
-            asked = (
+            calls = (
                 delayed(asked_about)(
                     members,
                     data,
@@ -155,16 +159,14 @@ class JointStack(JointClassifier):
                 )
                 for f in numbers
             )
-            answers = [_counted(answer, done) for answer in parallel(asked)]
+            answers = [_counted(answer, done) for answer in parallel(calls)]
             failures = {m: why for _, failed in answers for m, why in failed.items()}
-            again = {m: model for m, (_, model) in enumerate(members) if m not in failures}
-            refits = (delayed(fitted_or_why)(m, data, space, whole) for m in again.values())
-            found = [_counted(model, done) for model in parallel(refits)]
-        fitted = dict(zip(again, found, strict=True))
-        failures |= {m: model for m, model in fitted.items() if isinstance(model, str)}
-        self._keep(members, fitted, failures)
-        used = [m for m in range(len(members)) if m not in failures]
-        self._learn_pool([held for held, _ in answers], used)
+            left = [m for m in range(len(members)) if m not in failures]
+            fitted, failed = fitted_members([members[m] for m in left], data, space)
+            done()
+        failures |= {left[i]: why for i, why in failed.items()}
+        self._keep(members, {left[i]: model for i, model in fitted.items()}, failures)
+        self._learn_pool([held for held, _ in answers], sorted(set(left) - set(failures)))
 
     def _keep(self, members: Members, fitted: dict[int, Any], failures: dict[int, str]) -> None:
         """Keep the members that could be fitted, and say which could not."""
@@ -205,10 +207,12 @@ class JointStack(JointClassifier):
         )
 
     def _joint(self, X: Any) -> Joint:
-        joints = [joint_of(model, X) for model in self.members_]
-        return self.pool_.joint(
-            [*joints, self.prior_.joint(self.label_space_, joints[0].n_rows)], self.prior_
-        )
+        found, failed = joints_of(dict(enumerate(self.members_)), X)
+        if failed:
+            m, why = next(iter(failed.items()))
+            raise ValueError(f"The member {self.member_names_[m]!r} has no answer: {why}")
+        frequencies = self.prior_.joint(self.label_space_, X.shape[0])
+        return self.pool_.joint([*found.values(), frequencies], self.prior_)
 
     short_name = "stack"
 
