@@ -32,7 +32,7 @@ PACKAGES = (
     "numpy",
     "numba",
 )
-# BOOMER 0.12 corrupts the heap when a fitted model is freed: none is, until the process ends.
+# BOOMER 0.12 was seen to end with a corrupted heap as a fitted model was freed: none is freed here.
 _kept: list[Learner] = []
 _warm: set[str] = set()
 # What a compiled model is shown before its time is taken.

@@ -122,9 +122,7 @@ def _catboost(**settings: Any) -> Any:
 def _boomer(**settings: Any) -> Any:
     from mlrl.boosting import BoomerClassifier
 
-    threads = ("parallel_rule_refinement", "parallel_statistic_update", "parallel_prediction")
-    alone = dict.fromkeys(threads, "false")
-    return BoomerClassifier(random_state=1, **alone, **settings)
+    return BoomerClassifier(random_state=1, **settings)
 
 
 def _catboost_on(cardinalities: Sequence[int]) -> Learner:
