@@ -38,24 +38,24 @@ def default_members(data: TrainingData) -> Members:
     def chain() -> BaseEstimator:
         return CTBN(**seeded) if missing else ProbabilisticClassifierChain(**seeded)
 
-    def field() -> BaseEstimator:
-        return PairwiseCRF(**seeded) if vectors <= _ENUMERATED else CollectiveCRF(**seeded)
-
     def behind(features: BaseEstimator, model: BaseEstimator) -> BaseEstimator:
         return make_pipeline(features, model)
 
-    found: Members = [("forest", JointForest(**seeded)), ("linear", chain())]
-    found.append(("forest features", behind(ForestFeatures(**seeded), chain())))
+    forest, kernel = ForestFeatures(**seeded), KernelFeatures(**seeded)
     kernels = data.X.shape[1] <= _WIDEST_KERNEL and not is_sparse(data.X)
+    found: Members = [
+        ("forest", JointForest(**seeded)),
+        ("linear", chain()),
+        ("forest features", behind(forest, chain())),
+    ]
     if kernels:
-        found.append(("kernel features", behind(KernelFeatures(random_state=0), chain())))
-    fields = vectors <= _FEW_LABELS and not missing
-    if fields:
-        found.append(("linear field", field()))
-        found.append(("forest features, field", behind(ForestFeatures(**seeded), field())))
+        found.append(("kernel features", behind(kernel, chain())))
+    if vectors <= _FEW_LABELS and not missing:
+        few = PairwiseCRF if vectors <= _ENUMERATED else CollectiveCRF
+        found.append(("linear field", CollectiveCRF(**seeded)))
+        found.append(("forest features, field", behind(forest, few(**seeded))))
         if kernels:
-            features = KernelFeatures(random_state=0)
-            found.append(("kernel features, field", behind(features, field())))
+            found.append(("kernel features, field", behind(kernel, CollectiveCRF(**seeded))))
     elif not missing:
         found.append(("linear tree", CTBN(**seeded)))
     return found
