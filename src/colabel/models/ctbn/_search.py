@@ -32,7 +32,7 @@ from colabel.models._learning import can_hold_out, choose, everything
 # For this many arcs, or this many parents of a label, more than slope and intercept is tried.
 _MOST_ARCS = 200
 _CANDIDATES = 5
-_WIDEST = 0.5  # share of the rows above which a value's rows are not tried so after screening
+_WIDEST = 0.9  # share of the rows above which a value's rows are not tried so after screening
 # With max_parents="auto": rows by pairs of labels up to which regressions of all pairs are cheap,
 # pairs of labels up to which all pairs of other classifiers are, and parents tried beyond.
 _CHEAP_ROWS = 1 << 24
