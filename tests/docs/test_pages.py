@@ -26,6 +26,7 @@ MODELS = [
     for name in colabel.__all__
     if isinstance(getattr(colabel, name), type)
     and issubclass(getattr(colabel, name), BaseEstimator)
+    and hasattr(getattr(colabel, name), "predict")
 ]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -65,6 +66,12 @@ def models() -> dict[str, Callable[[], Any]]:
         "br-variables": lambda: colabel.BinaryRelevance(C=1.0).fit(X, V),
         "br-nb": lambda: colabel.BinaryRelevance(estimator=GaussianNB()).fit(X, Y),
         "br-discrete": lambda: colabel.BinaryRelevance(estimator=DiscreteNaiveBayes()).fit(X, Y),
+        "br-forest": lambda: colabel.BinaryRelevance(
+            estimator=RandomForestClassifier(3, random_state=0)
+        ).fit(X, V),
+        "forest-features": lambda: make_pipeline(
+            colabel.ForestFeatures(3, random_state=0), colabel.BinaryRelevance(C=1.0)
+        ).fit(X, V),
         "cc": lambda: colabel.ClassifierChain(**quick).fit(X, Y),
         "pcc": lambda: colabel.ProbabilisticClassifierChain(**quick).fit(X, V),
         "ecc": lambda: colabel.EnsembleOfChains(3, **quick).fit(X, Y),

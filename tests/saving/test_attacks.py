@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import os
@@ -10,10 +11,10 @@ import zipfile
 
 import numpy as np
 import pytest
+from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.tree import DecisionTreeClassifier
 
 import colabel
 from colabel.core.schema import all_declared
@@ -97,13 +98,14 @@ def test_a_table_models_vectorizer_cannot_be_changed(tmp_path):
         refused(file, f"WordTable has no {field}|WordTable has no")
 
 
-def test_trees_load_only_if_named(tmp_path):
+def test_boosted_trees_load_only_if_named(tmp_path):
     X, Y = rows(), labels()
-    model = colabel.BinaryRelevance(estimator=DecisionTreeClassifier(random_state=0)).fit(X, Y)
-    names = ["sklearn.tree._classes.DecisionTreeClassifier", "sklearn.tree._tree.Tree"]
-    with pytest.warns(UserWarning, match=r"sklearn\.tree\._tree\.Tree"):
+    boosted = GradientBoostingClassifier(n_estimators=2, random_state=0)
+    model = colabel.BinaryRelevance(estimator=boosted).fit(X, Y)
+    with pytest.warns(UserWarning, match=r"sklearn\.tree\._tree\.Tree") as told:
         colabel.save(model, tmp_path / "m")
-    refused(tmp_path / "m", r"DecisionTreeClassifier, sklearn\.tree\._tree\.Tree")
+    refused(tmp_path / "m", r"GradientBoostingClassifier.*sklearn\.tree\._tree\.Tree")
+    names = ast.literal_eval(str(told[0].message).split("trusted=")[1].split(" to colabel")[0])
     with pytest.raises(ModelFileError, match=r"sklearn\.tree\._tree\.Tree"):
         colabel.load(tmp_path / "m", trusted=names[:1])
     again = colabel.load(tmp_path / "m", trusted=names)
@@ -309,6 +311,17 @@ def field_array(file, tag, field):
         ("forest", "forest", "feature", 10**6),
         ("mmoc", "max-margin-output-coding", "precision_", -1e6),
         ("br-nb", "sklearn.GaussianNB", "var_", 0.0),
+        ("br-forest", "forest", "children", 10**6),  # a walk without bounds checks
+        ("br-forest", "forest", "children", 0),  # which would never end
+        ("br-forest", "forest", "feature", 3),
+        ("br-forest", "forest", "threshold", np.nan),
+        ("br-forest", "forest", "roots", 1),
+        ("br-forest", "sklearn.RandomForestClassifier", "probabilities_", 0.3),
+        ("forest-features", "forest", "children", 10**6),
+        ("forest-features", "forest", "children", 0),
+        ("forest-features", "forest", "feature", 3),
+        ("forest-features", "forest", "threshold", np.inf),
+        ("forest-features", "label-forest", "frequencies", 0.999),
         ("br-discrete", "value-cells", "first", 10**6),
         ("table", "category-table", "features", 10**6),
         ("table", "number-table", "scale", 0.0),
@@ -324,7 +337,7 @@ def test_values_out_of_range(model, tag, field, value, tmp_path):
     refused(
         file,
         f"{field.rstrip('_')}|its own|vector|alpha|phi|theta|order|graph|edge|cells|start|no table"
-        "|leaf|node",
+        "|leaf|node|trees",
     )
 
 

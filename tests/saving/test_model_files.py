@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import colabel
 from colabel.core.schema import declared_for
@@ -25,7 +27,7 @@ from tests.saving.files import frame, table_model
 ESTIMATORS = [
     value
     for value in (getattr(colabel, name) for name in sorted(colabel.__all__))
-    if inspect.isclass(value) and hasattr(value, "fit") and not inspect.isabstract(value)
+    if inspect.isclass(value) and hasattr(value, "predict") and not inspect.isabstract(value)
 ]
 LABELS = {
     "matrix": lambda Y: Y,
@@ -137,6 +139,59 @@ def test_models_around_others_come_back(model, rows, tmp_path):
     X, Y = rows
     model = clone(model).fit(X, Y)
     assert_same_answers(model, saved_and_loaded(model, tmp_path), X)
+
+
+SMALL_FOREST = RandomForestClassifier(4, min_samples_leaf=3, random_state=0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        colabel.BinaryRelevance(estimator=SMALL_FOREST),
+        colabel.BinaryRelevance(estimator=ExtraTreesClassifier(4, random_state=0)),
+        colabel.BinaryRelevance(estimator=DecisionTreeClassifier(random_state=0)),
+        colabel.BinaryRelevance(estimator=ExtraTreeClassifier(class_weight="balanced")),
+        colabel.BinaryRelevance(estimator=make_pipeline(StandardScaler(), SMALL_FOREST)),
+        colabel.CTBN(estimator=SMALL_FOREST, random_state=0),
+        colabel.CDN(estimator=SMALL_FOREST, n_sweeps=5, burn_in=1, n_chains=1, random_state=0),
+        colabel.EnsembleOfChains(2, estimator=SMALL_FOREST, random_state=0),
+        colabel.ProbabilisticClassifierChain(estimator=SMALL_FOREST, random_state=0),
+        colabel.StackedBinaryRelevance(estimator=SMALL_FOREST, random_state=0),
+        colabel.ThresholdedClassifier(colabel.BinaryRelevance(estimator=SMALL_FOREST)),
+    ],
+    ids=lambda model: " ".join(str(model).split()),
+)
+@pytest.mark.parametrize("storage", ["dense", "sparse"])
+def test_forests_come_back_as_plain_arrays(model, rows, storage, tmp_path):
+    X, Y = rows
+    if storage == "sparse" and "StandardScaler" in repr(model):
+        pytest.skip("StandardScaler centres no sparse rows.")
+    X = sp.csr_array(np.where(np.abs(X) > 0.3, X, 0.0)) if storage == "sparse" else X
+    model = clone(model).fit(X, Y)
+    again = saved_and_loaded(model, tmp_path)
+    assert repr(again) == repr(model)  # estimator= is a forest that can be grown again
+    assert clone(again).fit(X, Y).predict(X).shape == Y.shape
+    np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), rtol=0, atol=1e-15)
+    (tmp_path / "again").mkdir()
+    twice = saved_and_loaded(again, tmp_path / "again")
+    np.testing.assert_array_equal(twice.predict_proba(X), again.predict_proba(X))
+
+
+def test_a_forest_from_a_file_only_answers(rows, tmp_path):
+    X, Y = rows
+    model = colabel.BinaryRelevance(estimator=SMALL_FOREST).fit(X, Y)
+    forests = [
+        each.models_.models[0].estimator for each in (model, saved_and_loaded(model, tmp_path))
+    ]
+    assert [type(forest).__name__ for forest in forests] == [
+        "RandomForestClassifier",
+        "PlainForest",
+    ]
+    np.testing.assert_array_equal(forests[1].predict(X), forests[0].predict(X))
+    with pytest.raises(TypeError, match="came from a file and only answers"):
+        forests[1].fit(X, Y[:, 0])
+    with pytest.raises(ValueError, match="2 features"):
+        forests[1].predict_proba(X[:, :2])
 
 
 def test_pipelines_come_back(rows, tmp_path):

@@ -25,6 +25,7 @@ from colabel.core.files import written_whole
 from colabel.core.schema import NotAsDeclaredError
 from colabel.labels import LabelSpace
 from colabel.models import LabelClassifier, ThresholdedClassifier
+from colabel.saving import _forests as _forests  # declares forests, as plain arrays
 from colabel.saving import _other_types as _other_types  # declares the types it lists
 from colabel.saving._archive import (
     MANIFEST,
@@ -120,8 +121,9 @@ def load(path: str | PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
 
     Every object in the file is checked against what its type declares (shapes, ranges, finite
     numbers, probabilities that sum to one) before the first is made; a file that differs is
-    refused, and so is a pickle. Estimators of other packages, such as scikit-learn's trees,
-    cannot be checked: they load only if named in `trusted`.
+    refused, and so is a pickle. Trees and forests of scikit-learn come
+    back as plain arrays that give the same probabilities. Other estimators of other packages, such
+    as gradient boosting, cannot be checked: they load only if named in `trusted`.
 
     Parameters
     ----------

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeClassifier
 
-from colabel.core.schema import NotAsDeclaredError, checked, declared_by_tag, declared_for
-from colabel.learn.forest import Forest, grow
+from colabel.core.schema import Node, NotAsDeclaredError, checked, declared_by_tag, declared_for
+from colabel.learn.forest import Forest, PlainForest, grow
 from colabel.learn.forest.forest import single_precision
 
 
@@ -196,10 +197,11 @@ def test_thresholds_that_are_no_numbers_are_refused(fields, threshold):
     damaged(fields, "threshold holds numbers that are not between")
 
 
-@pytest.mark.parametrize("spoil", ["empty", "first", "last", "order"])
+@pytest.mark.parametrize("spoil", ["none", "empty", "first", "last", "order"])
 def test_trees_that_do_not_follow_one_another_are_refused(fields, spoil):
     roots = fields["roots"]
     fields["roots"] = {
+        "none": roots[:0],
         "empty": roots[:1],
         "first": roots + 1,
         "last": roots[:-1],
@@ -211,3 +213,43 @@ def test_trees_that_do_not_follow_one_another_are_refused(fields, spoil):
 def test_what_is_missing_must_be_true_or_false(fields):
     fields["missing_left"] = fields["missing_left"].astype(int)
     damaged(fields, "missing_left does not hold true or false")
+
+
+# ------------------------------------------------------------------ classifiers as plain arrays
+
+
+@pytest.mark.parametrize("name", ["random", "extra", "best first", "stumps and roots"])
+@pytest.mark.parametrize("labels", ["two", "three", "texts"])
+def test_plain_forests_answer_as_the_classifiers_do(name, labels, rows):
+    X, Y = rows
+    y = {"two": Y[:, 0], "three": Y.sum(axis=1) % 3, "texts": np.array(["no", "yes"])[Y[:, 0]]}
+    grown = clone(GROWN[name]).fit(X, y[labels])
+    plain = PlainForest.of(grown)
+    np.testing.assert_allclose(plain.predict_proba(X), grown.predict_proba(X), rtol=0, atol=1e-15)
+    np.testing.assert_array_equal(plain.predict(X), grown.predict(X))
+
+
+def damaged_plain(fields, match):
+    with pytest.raises(NotAsDeclaredError, match=match):
+        checked(declared_by_tag("plain-forest"), fields)
+
+
+def test_probabilities_that_do_not_sum_to_one_are_refused(rows):
+    X, Y = rows
+    plain = PlainForest.of(RandomForestClassifier(3, random_state=0).fit(X, Y[:, 0]))
+    dims = {"leaves": plain.forest_.n_leaves, "p": 7}
+    fields = {
+        **declared_for(plain).take(plain),
+        "forest_": Node(declared_by_tag("forest"), {}, dims),
+    }
+    assert checked(declared_by_tag("plain-forest"), fields)["fitted"]
+    for value, match in (
+        (0.7, "do not sum to one"),
+        (np.nan, "not between"),
+        (-0.5, "not between"),
+    ):
+        prob = plain.probabilities_.copy()
+        prob[0, 0] = value
+        damaged_plain({**fields, "probabilities_": prob}, match)
+    damaged_plain({**fields, "probabilities_": plain.probabilities_[1:]}, "axis 0")
+    damaged_plain({**fields, "classes_": np.arange(3)}, "classes_")

@@ -4,5 +4,6 @@ from colabel.learn.forest.contents import LeafCounts
 from colabel.learn.forest.forest import Forest
 from colabel.learn.forest.growing import Grown, grow
 from colabel.learn.forest.label_forest import LabelForest, label_targets
+from colabel.learn.forest.plain_forest import PlainForest
 
-__all__ = ["Forest", "Grown", "LabelForest", "LeafCounts", "grow", "label_targets"]
+__all__ = ["Forest", "Grown", "LabelForest", "LeafCounts", "PlainForest", "grow", "label_targets"]

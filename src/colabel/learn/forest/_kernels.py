@@ -113,7 +113,7 @@ def count_labels(
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
-def mean_over_trees(leaves: Codes, table: Array, mean: Array) -> None:
+def mean_over_trees(leaves: Codes, table: Array | Singles, mean: Array) -> None:
     """Fill `mean` (n, e) with the average over trees of a row's leaves in `table` (L, e)."""
     n_rows, n_trees = leaves.shape
     width = table.shape[1]

@@ -10,7 +10,12 @@ import numpy as np
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.label_features import column_owner
 from colabel.core.threads import map_threads
-from colabel.learn.forest._kernels import count_labels, mean_over_trees, mean_without_own
+from colabel.learn.forest._kernels import (
+    Singles,
+    count_labels,
+    mean_over_trees,
+    mean_without_own,
+)
 from colabel.learn.forest.forest import row_blocks
 
 __all__ = ["LeafCounts", "tree_means"]
@@ -142,7 +147,7 @@ class LeafCounts:
         return mean
 
 
-def tree_means(leaves: Codes, table: Array, n_jobs: int | None = None) -> Array:
+def tree_means(leaves: Codes, table: Array | Singles, n_jobs: int | None = None) -> Array:
     """Average (n, e) over trees of what a table (L, e) says of the rows' leaves (n, T)."""
     mean = np.empty((len(leaves), table.shape[1]))
 

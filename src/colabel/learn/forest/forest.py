@@ -36,8 +36,10 @@ def _check_trees(fields: Fields, dims: Dims) -> None:
     """Refuse nodes that lead nowhere, twice to the same place, or back: a walk would not end."""
     roots, feature, children = fields["roots"], fields["feature"], fields["children"]
     n_nodes = dims["nodes"]
-    starts_right = roots[0] == 0 and roots[-1] == n_nodes and (np.diff(roots) > 0).all()
-    refuse_unless(len(roots) > 1 and starts_right, "the trees do not follow one another")
+    in_order = len(roots) > 1 and (np.diff(roots) > 0).all()
+    refuse_unless(
+        in_order and roots[0] == 0 and roots[-1] == n_nodes, "the trees do not follow one another"
+    )
     inner = np.flatnonzero(feature >= 0)
     below = children[inner]
     refuse_unless(

@@ -58,7 +58,6 @@ def grow(
     max_features: Any = "sqrt",
     min_samples_leaf: int | float = 1,
     max_depth: int | None = None,
-    max_samples: int | float | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
     verbose: bool = False,
@@ -86,9 +85,6 @@ def grow(
     min_samples_leaf : int or float
         Fewest drawn rows in a leaf, or their share of all.
     max_depth : int or None
-    max_samples : int, float or None
-        How many rows are drawn for a tree, or their share of all; None: as many as there are. The
-        fewer, the more trees have not seen a row.
     random_state : int
     n_jobs : int or None
         Threads; None for all cores.
@@ -115,7 +111,6 @@ def grow(
         max_features=max_features,
         min_samples_leaf=min_samples_leaf,
         max_depth=max_depth,
-        max_samples=max_samples,
         bootstrap=True,
         warm_start=True,
         random_state=random_state,
