@@ -14,7 +14,6 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
 from benchmarks._common import machine, parser, print_table
@@ -61,47 +60,43 @@ def multi_output(model: RandomForestClassifier, X: Any, Y: Any, train: Any, test
     return time.process_time() - start
 
 
+def figures_of(X: Any, Y: Any, n_trees: int) -> list[list[str]]:
+    """Measure all methods on one data set."""
+    folds = kfold(len(X), 3, 0)
+    leaf = JointForest().min_samples_leaf
+
+    def forest(least: float) -> RandomForestClassifier:
+        return RandomForestClassifier(n_trees, min_samples_leaf=least, random_state=0, n_jobs=1)
+
+    usual = float(np.mean([multi_output(forest(leaf), X, Y, *fold) for fold in folds]))
+    joint = JointForest(n_trees, random_state=0, n_jobs=1)
+    found = {
+        "powerset, leaves of 1": [powerset(forest(1), X, Y, *fold) for fold in folds],
+        f"powerset, leaves of {leaf}": [powerset(forest(leaf), X, Y, *fold) for fold in folds],
+        "JointForest": [ours(joint, X, Y, *fold) for fold in folds],
+    }
+    rows = []
+    for method, figures in found.items():
+        match, loss, seconds = np.mean(figures, axis=0)
+        ratio = f"{seconds / usual:.2f}"
+        rows.append([method, f"{match:.3f}", f"{loss:.3f}", f"{seconds:.1f}", ratio])
+    return rows
+
+
 def main() -> None:
-    """Print the table."""
+    """Print a table for each data set."""
     options = parser(__doc__)
     options.add_argument("--sets", nargs="+", default=["emotions", "scene", "yeast"])
     options.add_argument("--trees", type=int, default=300)
     given = options.parse_args()
     print(machine() + "\n")
-    forest: dict[str, Any] = {"random_state": 0, "n_jobs": 1}
-    leaf = JointForest().min_samples_leaf
     small = np.random.default_rng(0).normal(size=(30, 3))
-    JointForest(2, **forest).fit(small, small > 0).joint(small).mode()  # compiles
-    rows = []
+    JointForest(2, random_state=0, n_jobs=1).fit(small, small > 0).joint(small).mode()  # compiles
     for name in given.sets:
         data = load(name, data_home=given.data)
         X, Y = np.asarray(_dense(data.X)), np.asarray(_dense(data.Y)).astype(int)
-        folds = kfold(len(X), 3, 0)
-        found: dict[str, NDArray[np.float64]] = {
-            f"powerset, leaves of {least}": np.array(
-                [
-                    powerset(
-                        RandomForestClassifier(given.trees, min_samples_leaf=least, **forest),
-                        X,
-                        Y,
-                        *fold,
-                    )
-                    for fold in folds
-                ]
-            )
-            for least in (1, leaf)
-        }
-        found["JointForest"] = np.array(
-            [ours(JointForest(given.trees, **forest), X, Y, *fold) for fold in folds]
-        )
-        plain = RandomForestClassifier(given.trees, min_samples_leaf=leaf, **forest)
-        usual = float(np.mean([multi_output(plain, X, Y, *fold) for fold in folds]))
-        for method, figures in found.items():
-            match, loss, seconds = figures.mean(axis=0)
-            ratio = f"{seconds / usual:.2f}"
-            rows.append([name, method, f"{match:.3f}", f"{loss:.3f}", f"{seconds:.1f}", ratio])
-    header = ["data", "method", "exact match", "log-loss", "CPU s a fold", "scikit-learn's times"]
-    print_table(header, rows)
+        header = [name, "exact match", "log-loss", "CPU s a fold", "scikit-learn's times"]
+        print_table(header, figures_of(X, Y, given.trees))
 
 
 def _dense(table: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ class Pool:
     smooth: Smooth
     parents: Indices
 
-    @property
+    @cached_property
     def top(self) -> Indices:
         """Positions (m,) of the vectors in the pool, the most frequent ones."""
         counts = self.evidence.counts
@@ -128,7 +129,7 @@ class Pool:
         for part in _blocks(self.evidence.lists.shape[0], len(top)):
             features = self.features(part)
             impossible = np.isneginf(features[..., 3])
-            impossible[impossible.all(axis=1)] = False
+            impossible[impossible.all(axis=1)] = False  # a row alone with its vector keeps them all
             features[np.isneginf(features)] = np.log(_LEAST)
             scores = np.where(impossible, -np.inf, features @ exponents)
             kept = scores >= scores.max(axis=1, keepdims=True) + np.log(_LEAST)
@@ -149,22 +150,21 @@ def members(
     evidence: Evidence,
     space: LabelSpace,
     parents: Indices,
-    exponents: Array | None,
+    exponents: Array,
     wanted: Flags,
 ) -> Iterator[Joint]:
     """Yield the wanted parts (4,) of a mixture, in the order of `PARTS`.
 
-    Without a list of its own a row has the smoothed frequencies of all vectors in its place.
+    A row without a list of its own has the frequencies of all vectors in its place.
     """
-    needs_smooth = bool(wanted[1:].any())
-    smooth = smooth_tables(evidence, parents) if needs_smooth else Smooth([], [])
+    smooth = smooth_tables(evidence, parents)
     if wanted[0]:
         yield leaf_lists(evidence, space)
     if wanted[1]:
         yield Independent(space, smooth.values)
     if wanted[2]:
         yield Tree(space, parents, smooth.tree)
-    if wanted[3] and exponents is not None:
+    if wanted[3]:
         yield Pool(evidence, smooth, parents).joint(space, exponents)
 
 

@@ -116,7 +116,7 @@ class JointStack(JointClassifier):
         self,
         members: Any = "auto",
         *,
-        cv: Any = 5,
+        cv: Any = 3,
         n_listed: int = 12,
         decision: str | Decision = "subset",
         n_jobs: int | None = None,
