@@ -1,0 +1,196 @@
+"""Opinions, priors and pools, against plain loops."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from colabel.joint import Independent, Mixture, Tree, VectorList
+from colabel.labels import MISSING
+from colabel.learn.conditional import TrainingData
+from colabel.learn.pool import HeldOutOpinions, LabelPrior, Pool, learn_pool, opinions
+from tests.joint.oracle import make_space, random_log_table
+
+SIZES = (2, 3, 2)
+EVERY = np.array(list(itertools.product(*(range(k) for k in SIZES))), dtype=np.int32)
+
+
+def joints(n_rows=5, seed=0):
+    rng = np.random.default_rng(seed)
+    space = make_space(SIZES)
+    alone = Independent(space, [random_log_table(rng, (n_rows, k), "smooth") for k in SIZES])
+    tables = [
+        random_log_table(rng, (n_rows, a, k), "smooth")
+        for a, k in zip([1, *SIZES[:-1]], SIZES, strict=True)
+    ]
+    return [alone, Tree(space, [-1, 0, 1], tables)], rng
+
+
+def every_log_prob(joint):
+    """Log-probabilities (n, V) of all label vectors."""
+    return np.stack([joint.log_prob_codes(np.tile(y, (joint.n_rows, 1))) for y in EVERY], axis=1)
+
+
+def test_opinions_list_what_some_joint_finds_probable():
+    members, _ = joints()
+    said = opinions(members, 2)
+    for r in range(5):
+        own = slice(said.indptr[r], said.indptr[r + 1])
+        wanted = {tuple(y) for m in members for y in m.top_k_codes(2)[0][r].tolist()}
+        assert sorted(wanted) == list(map(tuple, said.codes[own].tolist()))
+        for m, joint in enumerate(members):
+            one = joint.rows(np.array([r]))
+            expected = [one.log_prob_codes(y[None])[0] for y in said.codes[own]]
+            np.testing.assert_allclose(said.log_prob[own, m], expected)
+    np.testing.assert_allclose(said.most_unlisted[:, 1], members[1].top_k_codes(2)[1][:, -1])
+    weights = np.array([0.25, 0.75])
+    mixed = np.exp(said.log_prob) @ weights
+    np.testing.assert_allclose(np.exp(said.mixed(weights)), mixed)
+    np.testing.assert_allclose(said.listed_mass(weights), np.add.reduceat(mixed, said.indptr[:-1]))
+
+
+def test_where_all_vectors_are_listed_none_is_left():
+    members, _ = joints()
+    assert np.isneginf(opinions(members, len(EVERY)).most_left(np.array([0.5, 0.5]))).all()
+
+
+def test_the_entry_of_a_vector():
+    members, _ = joints()
+    said = opinions(members, 3)
+    best = members[0].mode_codes()
+    np.testing.assert_array_equal(said.codes[said.entry_of(best)], best)
+    unlisted = np.stack(
+        [
+            next(y for y in EVERY if not (said.codes[said.row == r] == y).all(axis=1).any())
+            for r in range(5)
+        ]
+    )
+    assert (said.entry_of(unlisted) == -1).all()
+
+
+def prior_of(codes, weight=None):
+    return LabelPrior.of(TrainingData(np.zeros((len(codes), 1)), codes, SIZES, weight))
+
+
+def test_the_prior_sums_to_one_and_knows_what_is_new():
+    codes = EVERY[[0, 0, 0, 3, 3, 7]]
+    prior = prior_of(codes)
+    prob = np.exp(every_log_prob(prior.joint(make_space(SIZES), 2)))
+    np.testing.assert_allclose(prob.sum(axis=1), 1)
+    assert (prob > 0).all()
+    assert (prob.argmax(axis=1) == 0).all()
+    np.testing.assert_array_equal(prior.is_new(EVERY[[0, 1, 7]]), [False, True, False])
+
+
+def test_a_row_of_weight_two_is_two_rows():
+    codes = EVERY[[0, 3, 3, 7]]
+    once = prior_of(EVERY[[0, 3, 7]], np.array([1.0, 2.0, 1.0]))
+    np.testing.assert_allclose(once.counts, prior_of(codes).counts)
+
+
+def test_incomplete_rows_are_no_vectors():
+    codes = EVERY[[0, 3, 7]].copy()
+    codes[:, 1] = MISSING
+    prior = prior_of(codes)
+    assert len(prior.vectors) == 0
+    assert prior.weights.tolist() == [0.0, 1.0]
+    assert isinstance(prior.joint(make_space(SIZES), 1), Independent)
+
+
+@pytest.mark.parametrize("outside", [0.0, 0.7])
+def test_a_pool_is_its_formula(outside):
+    members, rng = joints()
+    weights, coef = np.array([0.4, 0.6, 0.0]), np.array([0.5, 0.9, -0.2, -0.7])
+    prior = prior_of(EVERY[rng.integers(len(EVERY), size=6)])
+    members = [*members, prior.joint(make_space(SIZES), 5)]
+    pool = Pool(weights, coef, outside, 2)
+    found = np.exp(every_log_prob(pool.joint(members, prior)))
+    each = np.exp(np.stack([every_log_prob(m) for m in members], axis=2))
+    for r in range(5):
+        listed = {tuple(y) for m in members for y in m.top_k_codes(2)[0][r].tolist()}
+        mixed = each[r] @ weights
+        score = np.array(
+            [
+                (each[r, v] ** coef[:3]).prod() * np.exp(coef[3] * prior.is_new(y[None])[0])
+                if tuple(y) in listed
+                else 0.0
+                for v, y in enumerate(EVERY)
+            ]
+        )
+        mass = mixed[score > 0].sum()
+        expected = np.where(score > 0, np.exp(-outside) * mass * score / score.sum(), mixed)
+        np.testing.assert_allclose(found[r], expected / expected.sum(), rtol=1e-9)
+
+
+def held_out(members, codes, n_listed=3):
+    said = opinions(members, n_listed)
+    return HeldOutOpinions(
+        said,
+        np.zeros(len(said.codes), dtype=bool),
+        np.stack([m.log_prob_codes(codes) for m in members], axis=1),
+        said.entry_of(codes),
+        np.ones(len(codes), dtype=bool),
+        np.ones(len(codes)),
+    )
+
+
+def test_log_prob_of_what_was_true_is_that_of_the_joint():
+    members, rng = joints(40)
+    codes = EVERY[rng.integers(len(EVERY), size=40)]
+    held = held_out(members, codes)
+    prior = prior_of(EVERY)  # nothing is new
+    for coef in (None, np.array([0.7, 0.2, 0.0])):
+        pool = Pool(np.array([0.3, 0.7]), coef, 0.4 if coef is not None else 0.0, 3)
+        joint = pool.joint(members, prior)
+        np.testing.assert_allclose(pool.log_prob(held), joint.log_prob_codes(codes))
+
+
+def experts(n_rows, seed):
+    """Two members that each know one of two labels, and labels drawn from what they know."""
+    rng = np.random.default_rng(seed)
+    space = make_space((2, 2))
+    sure = rng.uniform(0.05, 0.95, (n_rows, 2))
+    known = [np.log(np.stack([1 - p, p], axis=1)) for p in sure.T]
+    half = np.log(np.full((n_rows, 2), 0.5))
+    codes = (rng.random((n_rows, 2)) < sure).astype(np.int32)
+    return [Independent(space, [known[0], half]), Independent(space, [half, known[1]])], codes
+
+
+def test_members_that_know_different_labels_are_multiplied():
+    members, codes = experts(400, 0)
+    fold = np.arange(400) % 4
+    held = held_out(members, codes, 4)
+    pool = learn_pool(held, fold, 4)
+    assert pool.coef is not None
+    np.testing.assert_allclose(pool.coef[:2], 1.0, atol=0.3)
+    plain = Pool(pool.weights, None, 0.0, 4)
+    new, truth = experts(2000, 1)
+    fresh = held_out(new, truth, 4)
+    assert pool.log_prob(fresh).mean() > plain.log_prob(fresh).mean() + 0.05
+
+
+def test_a_member_too_sure_of_itself_is_tempered():
+    members, codes = experts(400, 2)
+    sharp = Tree(members[0].space, [-1, -1], [4.0 * t for t in members[0].log_tables])
+    pool = learn_pool(held_out([sharp], codes, 4), np.arange(400) % 4, 4)
+    assert pool.coef is not None
+    assert 0.1 < pool.coef[0] < 0.5
+
+
+def test_where_a_pool_is_no_better_the_mixture_stays():
+    members, _ = experts(60, 3)
+    right = Mixture(members)
+    drawn = right.sample_codes(1, np.random.default_rng(0))[0]
+    pool = learn_pool(held_out([right, right], drawn, 4), np.zeros(60, dtype=np.intp), 4)
+    assert pool.coef is None  # one fold: nothing is left to judge by
+
+
+def test_lists_that_never_hold_the_truth():
+    space = make_space((2, 2))
+    wrong = VectorList(space, [[0, 0]], np.zeros((6, 1)))
+    alone = Independent(space, [np.log(np.full((6, 2), 0.5))] * 2)
+    codes = np.ones((6, 2), dtype=np.int32)
+    pool = learn_pool(held_out([wrong, alone], codes, 1), np.arange(6) % 2, 1)
+    assert np.isfinite(pool.log_prob(held_out([wrong, alone], codes, 1))).all()

@@ -1,0 +1,229 @@
+"""Stacks of joint models: what is learned, what is asked, and what goes wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import colabel
+from colabel import CTBN, BinaryRelevance, JointStack, KernelFeatures, ProbabilisticClassifierChain
+from colabel.joint import Mixture
+from colabel.labels import EncodedLabels, LabelSpace
+from colabel.learn.conditional import TrainingData
+from colabel.models.stack._members import checked_members, default_members
+
+FAST = [("alone", BinaryRelevance(C=0.1)), ("tree", CTBN(C=0.1))]
+
+
+def rows(n=120, seed=0, d=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    first = (X[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(int)
+    Y = np.column_stack([first, first ^ (rng.random(n) < 0.15), X[:, 1] > 0.3])[:, :d]
+    return X, Y.astype(int)
+
+
+def test_weights_and_losses_are_those_of_rows_held_out():
+    X, Y = rows()
+    model = JointStack(FAST, random_state=0).fit(X, Y)
+    assert model.member_names_ == ["alone", "tree"]
+    assert sum(model.weights_.values()) == pytest.approx(1)
+    assert set(model.weights_) == {"alone", "tree", "frequencies"}
+    assert model.weights_["tree"] > 0.5 > model.weights_["frequencies"]
+    losses = model.held_out_log_loss_
+    assert losses["stack"] <= min(losses["alone"], losses["tree"]) + 1e-9
+    assert losses["frequencies"] > losses["tree"]
+
+
+def test_held_out_losses_against_a_loop():
+    X, Y = rows(60)
+    folds = [(np.arange(20, 60), np.arange(20)), (np.arange(40), np.arange(40, 60))]
+    model = JointStack([FAST[0]], cv=folds).fit(X, Y)
+    loss = 0.0
+    for train, test in folds:
+        loss -= (
+            BinaryRelevance(C=0.1).fit(X[train], Y[train]).joint(X[test]).log_prob(Y[test]).sum()
+        )
+    assert model.held_out_log_loss_["alone"] == pytest.approx(loss / 40, rel=1e-6)
+
+
+def test_the_joint_joins_the_members_fitted_to_all_rows():
+    X, Y = rows()
+    model = JointStack(FAST, random_state=0).fit(X, Y)
+    joints = [clone(member).fit(X, Y).joint(X[:5]) for _, member in FAST]
+    joint = model.joint(X[:5])
+    base = joint if isinstance(joint, Mixture) else joint.base
+    names = [name for name, weight in model.weights_.items() if weight > 0]
+    weights = [model.weights_[name] for name in names if name != "frequencies"]
+    members = [joints[model.member_names_.index(n)] for n in names if n != "frequencies"]
+    expected = sum(w * np.exp(m.log_prob(Y[:5])) for w, m in zip(weights, members, strict=True))
+    rest = 1 - sum(weights)
+    found = np.exp(base.log_prob(Y[:5]))
+    assert (found >= expected - 1e-9).all()
+    assert (found <= expected + rest + 1e-9).all()
+    assert model.predict(X[:5]).shape == (5, 3)
+
+
+class Counting(BaseEstimator):
+    """A transformer that counts its fits."""
+
+    fits = 0
+
+    def fit(self, X, y=None):
+        type(self).fits += 1
+        return self
+
+    def transform(self, X):
+        return X
+
+    def fit_transform(self, X, y=None):
+        return self.fit(X, y).transform(X)
+
+
+def test_pipelines_that_begin_alike_share_their_transformers():
+    X, Y = rows()
+    Counting.fits = 0
+    members = [make_pipeline(Counting(), member) for _, member in FAST]
+    model = JointStack(members, cv=2, random_state=0).fit(X, Y)
+    assert Counting.fits == 3  # two folds and all rows, not twice that
+    assert model.members_[0][0] is model.members_[1][0]
+    plain = JointStack(FAST, cv=2, random_state=0).fit(X, Y)
+    np.testing.assert_allclose(
+        model.joint(X[:9]).log_prob(Y[:9]), plain.joint(X[:9]).log_prob(Y[:9])
+    )
+
+
+def test_a_member_that_cannot_learn_is_left_out_with_a_warning():
+    X, Y = rows()
+    Y = Y.astype(float)
+    Y[:30, 0] = np.nan
+    members = [("chain", ProbabilisticClassifierChain(C=0.1)), *FAST]
+    with pytest.warns(UserWarning, match="'chain' is left out of the stack: .*missing|observed"):
+        model = JointStack(members, random_state=0).fit(X, Y)
+    assert model.member_names_ == ["alone", "tree"]
+    assert model.joint(X).log_prob(Y).max() < 0
+    with pytest.raises(ValueError, match="No member of the stack could be fitted: chain"):
+        JointStack(members[:1], random_state=0).fit(X, Y)
+
+
+def test_a_value_that_a_fold_lacks_keeps_its_place():
+    X, _ = rows(30)
+    y = np.array(["a", "b"] * 14 + ["c", "a"])
+    model = JointStack([("alone", BinaryRelevance(C=0.1))], random_state=0).fit(X, y)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.predict_proba(X).shape == (30, 3)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+def test_sample_weight_reaches_members_and_weights():
+    X, Y = rows(80)
+    weight = np.r_[np.ones(40), np.zeros(40)]
+    half = JointStack(FAST, cv=[(np.arange(20), np.arange(20, 40))]).fit(X[:40], Y[:40])
+    cv = [(np.r_[np.arange(20), np.arange(40, 80)], np.arange(20, 40))]
+    model = JointStack(FAST, cv=cv).fit(X, Y, sample_weight=weight)
+    np.testing.assert_allclose(
+        list(model.weights_.values()), list(half.weights_.values()), atol=1e-3
+    )
+
+
+def test_too_few_rows_to_hold_out():
+    X, Y = rows(1)
+    model = JointStack(FAST, random_state=0).fit(X, Y)
+    assert model.weights_ == {"alone": 0.5, "tree": 0.5, "frequencies": 0.0}
+    assert model.predict(X).tolist() == Y.tolist()
+
+
+@pytest.mark.parametrize(
+    ("members", "match"),
+    [
+        ("all", "members='all' must be 'auto' or a list"),
+        ([], "must be 'auto' or a list"),
+        ([("a", 3)], "Member 0 is 3: give a model"),
+        ([("a", CTBN()), ("a", CTBN())], "Two members are called 'a'"),
+    ],
+)
+def test_wrong_members(members, match):
+    with pytest.raises(ValueError, match=match):
+        JointStack(members).fit(*rows())
+
+
+def test_members_without_names():
+    names = [name for name, _ in checked_members([CTBN(), CTBN(), BinaryRelevance()])]
+    assert names == ["ctbn 1", "ctbn 2", "br"]
+
+
+def data_of(X, sizes, missing=False):
+    codes = np.zeros((X.shape[0], len(sizes)), dtype=np.int32)
+    codes[0, 0] = -1 if missing else 0
+    return TrainingData(X, codes, sizes)
+
+
+def test_default_members_suit_the_data():
+    dense, text = np.zeros((5, 4)), sparse.csr_array((5, 4))
+    names = [name for name, _ in default_members(data_of(dense, (2,) * 6))]
+    assert names == [
+        "forest",
+        "linear",
+        "forest features",
+        "kernel features",
+        "linear field",
+        "forest features, field",
+        "kernel features, field",
+    ]
+    many = dict(default_members(data_of(text, (2,) * 50)))
+    assert list(many) == ["forest", "linear", "forest features", "linear tree"]
+    missing = dict(default_members(data_of(dense, (2,) * 6, missing=True)))
+    assert isinstance(missing["linear"], CTBN)
+    assert isinstance(missing["kernel features"][-1], CTBN)
+
+
+def test_the_default_on_a_curved_boundary():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 2))
+    inside = ((X**2).sum(axis=1) < 1.4).astype(int)
+    Y = np.column_stack([inside, inside ^ (rng.random(240) < 0.1)])
+    stack = JointStack(random_state=0).fit(X[:160], Y[:160])
+    straight = BinaryRelevance().fit(X[:160], Y[:160])
+    better = stack.joint(X[160:]).log_prob(Y[160:]) - straight.joint(X[160:]).log_prob(Y[160:])
+    assert better.mean() > 0.3
+
+
+def test_workers_change_nothing():
+    X, Y = rows(60)
+    one = JointStack(FAST, random_state=0).fit(X, Y)
+    two = JointStack(FAST, random_state=0, n_jobs=2).fit(X, Y)
+    np.testing.assert_array_equal(one.joint(X).log_prob(Y), two.joint(X).log_prob(Y))
+
+
+def test_saved_and_loaded(tmp_path):
+    X, Y = rows()
+    members = [make_pipeline(KernelFeatures(1.0, 20, random_state=0), CTBN(C=0.1)), *FAST]
+    model = JointStack(members, cv=2, random_state=0).fit(X, Y)
+    colabel.save(model, tmp_path / "model.colabel")
+    again = colabel.load(tmp_path / "model.colabel")
+    np.testing.assert_array_equal(again.joint(X).log_prob(Y), model.joint(X).log_prob(Y))
+    assert again.weights_ == model.weights_
+
+
+def test_in_a_pipeline():
+    X, Y = rows()
+    model = make_pipeline(StandardScaler(), JointStack(FAST, cv=2, random_state=0)).fit(X, Y)
+    assert model.predict(X).shape == Y.shape
+
+
+def test_encoded_labels_are_labels():
+    _, Y = rows(10)
+    space, codes = LabelSpace.infer(Y)
+    encoded = EncodedLabels(space, codes)
+    assert LabelSpace.infer(encoded)[0] is space
+    assert encoded.shape == (10, 3)
+    assert len(encoded[:4]) == 4
+    np.testing.assert_array_equal(np.asarray(encoded), codes)
+    np.testing.assert_array_equal(space.encode(encoded), codes)
+    other, _ = LabelSpace.infer(Y)
+    with pytest.raises(ValueError, match="encoded by another space"):
+        other.encode(encoded)
