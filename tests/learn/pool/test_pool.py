@@ -173,7 +173,9 @@ def test_members_that_know_different_labels_are_multiplied():
 
 def test_a_member_too_sure_of_itself_is_tempered():
     members, codes = experts(400, 2)
-    sharp = Tree(members[0].space, [-1, -1], [4.0 * t for t in members[0].log_tables])
+    tables = [np.log(table) for table in members[0].marginal_tables()]
+    sharp = np.exp([4.0 * table for table in tables])
+    sharp = Independent(members[0].space, list(np.log(sharp / sharp.sum(axis=2, keepdims=True))))
     pool = learn_pool(held_out([sharp], codes, 4), np.arange(400) % 4, 4)
     assert pool.coef is not None
     assert 0.1 < pool.coef[0] < 0.5

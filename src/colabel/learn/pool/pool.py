@@ -17,7 +17,7 @@ from colabel.learn.pool.coefficients import list_log_sums, pool_coefficients
 from colabel.learn.pool.opinions import HeldOutOpinions, Opinions, opinions
 from colabel.learn.pool.prior import LabelPrior
 
-_PENALTIES = (2.0, 10.0, 50.0)  # rows of evidence that the mixture's weights are worth
+_PENALTIES = (2.0, 10.0, 50.0, 200.0)  # rows of evidence that the mixture's weights are worth
 _WIDEST = 3.0  # the odds of all that is not listed change by e^3 at most
 
 

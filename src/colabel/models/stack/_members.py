@@ -45,6 +45,7 @@ def default_members(data: TrainingData) -> Members:
     kernels = data.X.shape[1] <= _WIDEST_KERNEL and not is_sparse(data.X)
     found: Members = [
         ("forest", JointForest(**seeded)),
+        ("forest of vectors", JointForest(target="vectors", min_samples_leaf=1, **seeded)),
         ("linear", chain()),
         ("forest features", behind(forest, chain())),
     ]

@@ -10,12 +10,12 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from colabel.core.progress import progress_bar
-from colabel.core.schema import Estimator, Many, Part, Setting, Text, stored
+from colabel.core.schema import Anything, Estimator, Many, Maybe, Part, Text, stored
 from colabel.decide import Decision
 from colabel.joint import Joint
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import HeldOutOpinions, LabelPrior, Pool, learn_pool
-from colabel.models._learning import can_hold_out, make_folds
+from colabel.models._learning import can_hold_out, make_folds, seeded
 from colabel.models._parameters import check_integer
 from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
@@ -30,11 +30,12 @@ from colabel.models.stack._members import Members, checked_members, default_memb
 
 @stored(
     "joint-stack",
-    members=Setting(),
+    members=Anything(),
     members_=Many(Estimator(), "m"),
     member_names_=Many(Text(), "m"),
     prior_=Part("label-prior", d="d", sizes="sizes"),
     pool_=Part("pool", m="m+1"),
+    held_out_log_loss_=Maybe(Anything()),
 )
 class JointStack(JointClassifier):
     r"""Several models of P(y | x), joined so that rows held out are as probable as can be.
@@ -72,7 +73,7 @@ class JointStack(JointClassifier):
         Joblib workers over folds and members (None: one after the other, each with the threads
         of its own; joblib's backends reach Dask clusters too).
     random_state : int, RandomState or None
-        Seed of the folds.
+        Seed of the folds, and of members without a seed of their own.
     verbose : int
         Whether to show progress.
 
@@ -140,7 +141,9 @@ class JointStack(JointClassifier):
     def _learn(self, data: TrainingData) -> None:
         auto = isinstance(self.members, str)
         members = default_members(data) if auto else checked_members(self.members)
-        folds = make_folds(data, self.cv, self._seed())
+        seed = self._seed()
+        members = [(name, seeded(model, seed)) for name, model in members]
+        folds = make_folds(data, self.cv, seed)
         numbers = held_out_folds(folds) if can_hold_out(folds) else []
         space = self.label_space_
         self.prior_ = LabelPrior.of(data)
@@ -198,13 +201,20 @@ class JointStack(JointClassifier):
             share = held.weight / held.weight.sum()
             losses = [*(share @ -held.truth), share @ -self.pool_.log_prob(held)]
             self.held_out_log_loss_ = dict(zip([*names, "stack"], map(float, losses), strict=True))
-        pool = self.pool_
-        self.weights_ = dict(zip(names, pool.weights.tolist(), strict=True))
-        self.exponents_ = (
-            None
-            if pool.coef is None
-            else dict(zip([*names, "new"], pool.coef.tolist(), strict=True))
-        )
+
+    @property
+    def weights_(self) -> dict[str, float]:
+        """Weight of each member in the mixture."""
+        names = [*self.member_names_, "frequencies"]
+        return dict(zip(names, self.pool_.weights.tolist(), strict=True))
+
+    @property
+    def exponents_(self) -> dict[str, float] | None:
+        """Exponent of each member in the pool, if there is one."""
+        if self.pool_.coef is None:
+            return None
+        names = [*self.member_names_, "frequencies", "new"]
+        return dict(zip(names, self.pool_.coef.tolist(), strict=True))
 
     def _joint(self, X: Any) -> Joint:
         found, failed = joints_of(dict(enumerate(self.members_)), X)
