@@ -20,44 +20,42 @@ from colabel.preprocess import ForestFeatures, KernelFeatures
 
 Members = list[tuple[str, BaseEstimator]]
 
-_ENUMERATED = 2.0**10  # label vectors up to which random fields add them up
-_FEW_LABELS = 2.0**15  # up to which they are still quick
+_FEW_VECTORS = 2.0**10  # label vectors up to which random fields add them up, quickly
 _WIDEST_KERNEL = 2000  # columns of X up to which distances say something
 
 
 def default_members(data: TrainingData) -> Members:
     """Return the members that suit some data: what x is like, and how many label vectors.
 
-    Straight lines, a forest's log-odds and kernels each under a joint that is cheap for so many
+    Straight lines, a forest's log-odds and kernels, each under a joint that is cheap for so many
     labels, and a forest of label vectors.
     """
     seeded: dict[str, Any] = {"random_state": 0}
     missing = bool((data.codes == MISSING).any())
     vectors = math.prod(map(float, data.cardinalities))
+    kernels = data.X.shape[1] <= _WIDEST_KERNEL and not is_sparse(data.X)
 
     def chain() -> BaseEstimator:
         return CTBN(**seeded) if missing else ProbabilisticClassifierChain(**seeded)
 
-    def behind(features: BaseEstimator, model: BaseEstimator) -> BaseEstimator:
-        return make_pipeline(features, model)
-
     forest, kernel = ForestFeatures(**seeded), KernelFeatures(**seeded)
-    kernels = data.X.shape[1] <= _WIDEST_KERNEL and not is_sparse(data.X)
     found: Members = [
-        ("forest", JointForest(**seeded)),
-        ("forest of vectors", JointForest(target="vectors", min_samples_leaf=1, **seeded)),
+        # trees grown to the end on the label vectors: the best modes; the smooth parts of the
+        # joint see to the probabilities
+        ("forest", JointForest(target="vectors", min_samples_leaf=1, **seeded)),
         ("linear", chain()),
-        ("forest features", behind(forest, chain())),
+        ("forest features", make_pipeline(forest, chain())),
     ]
-    if kernels:
-        found.append(("kernel features", behind(kernel, chain())))
-    if vectors <= _FEW_LABELS and not missing:
-        few = PairwiseCRF if vectors <= _ENUMERATED else CollectiveCRF
+    if vectors <= _FEW_VECTORS and not missing:
         found.append(("linear field", CollectiveCRF(**seeded)))
-        found.append(("forest features, field", behind(forest, few(**seeded))))
+        found.append(("forest features, field", make_pipeline(forest, PairwiseCRF(**seeded))))
         if kernels:
-            found.append(("kernel features, field", behind(kernel, CollectiveCRF(**seeded))))
-    elif not missing:
+            field = make_pipeline(kernel, CollectiveCRF(**seeded))
+            found.append(("kernel features, field", field))
+        return found
+    if kernels:
+        found.append(("kernel features", make_pipeline(kernel, chain())))
+    if not missing:
         found.append(("linear tree", CTBN(**seeded)))
     return found
 
