@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes
-from colabel.core.schema import stored
+from colabel.core.schema import Positions, stored
 from colabel.joint import Joint
 from colabel.joint.sizes import (
     MOST_ENUMERATED,
@@ -30,6 +30,7 @@ __all__ = [
     "Decision",
     "Hamming",
     "Jaccard",
+    "Seen",
     "Subset",
     "decide",
     "resolve_decision",
@@ -55,6 +56,36 @@ class Subset:
     def __call__(self, joint: Joint) -> Codes:
         """Return the codes (n, d) of the mode."""
         return joint.mode_codes()
+
+
+@stored("seen", vectors=Positions("v d", below=1 << 31))
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Announce the most probable of some label vectors, such as those that training rows have.
+
+    Where models know labels one by one or in pairs, their most probable vector may be one that
+    never occurs. As a model's ``decision="seen"`` the vectors are those of its training rows. A
+    softer way is ``calibrate=True``, which learns what a vector that was never seen shall pay.
+
+    Attributes
+    ----------
+    vectors : (V, d) array of int
+        Codes of the vectors, at least one.
+    """
+
+    vectors: Codes
+
+    def __call__(self, joint: Joint) -> Codes:
+        """Return codes (n, d); in a tie the first vector of the list wins."""
+        if not len(self.vectors):
+            raise ValueError("There is no label vector to choose from: no row has all its labels.")
+        best = np.full(joint.n_rows, -np.inf)
+        codes = np.repeat(self.vectors[:1].astype(np.int32), joint.n_rows, axis=0)
+        for vector in self.vectors.astype(np.int32):
+            value = joint.log_prob_codes(np.broadcast_to(vector, codes.shape))
+            better = value > best
+            best[better], codes[better] = value[better], vector
+        return codes
 
 
 @stored("hamming")
@@ -301,6 +332,11 @@ def decide(joint: Joint, loss: str | Decision | Callable[[Joint], Codes] = "subs
 def resolve_decision(loss: str | Decision | Callable[[Joint], Codes]) -> Callable[[Joint], Codes]:
     """Return the decision behind a name, or the callable itself."""
     if isinstance(loss, str):
+        if loss == "seen":
+            raise ValueError(
+                "The decision 'seen' needs the label vectors of the training rows: give it to a"
+                " model before it is fitted, or pass Seen(vectors)."
+            )
         if loss not in DECISIONS:
             known = ", ".join(map(repr, DECISIONS))
             raise ValueError(

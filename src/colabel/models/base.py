@@ -26,15 +26,19 @@ from colabel.core.schema import (
     Maybe,
     Numbers,
     Part,
+    Positions,
     Text,
     Values,
     Whole,
+    YesNo,
 )
-from colabel.decide import Decision, decide, resolve_decision
+from colabel.decide import Decision, Seen, decide, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
+from colabel.learn.pool import LabelPrior
 from colabel.metrics import exact_match
+from colabel.models._calibration import learn_calibration, uncalibrated
 from colabel.models._labels_html import labels_html
 from colabel.models.label_graph import LabelGraph
 
@@ -85,6 +89,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
     def _codes(self, X: Any) -> Codes:
         """Return the codes (n, d) predicted for checked rows."""
 
+    def _finish(self, data: TrainingData) -> None:
+        """Do what is left to do after `_learn`."""
+
     def _check_parameters(self) -> None:
         """Refuse wrong parameters before any work is done."""
 
@@ -123,7 +130,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
         self.label_space_ = space
         self.label_names_ = space.names
         self.classes_ = space.classes[0] if space.kind == "vector" else list(space.classes)
-        self._learn(_training_data(X, codes, space, sample_weight))
+        data = _training_data(X, codes, space, sample_weight)
+        self._learn(data)
+        self._finish(data)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -209,32 +218,66 @@ class JointClassifier(LabelClassifier):
     n_features_in_ : int
     feature_names_in_ : array of str
         Only where X had string column names.
+    calibration_ : Calibration
+        What rows held out say of the joint, and by which it is tempered; only with `calibrate`.
     """
 
+    stored_fields: ClassVar[Mapping[str, Kind]] = {
+        **LabelClassifier.stored_fields,
+        "calibrate": Maybe(YesNo()),
+        "calibration_": Maybe(Part("calibration", d="d", sizes="sizes", m="2")),
+        "seen_": Maybe(Positions("_ d", below=1 << 31)),
+    }
     decision: str | Decision
+    calibrate: bool = False
 
     @abstractmethod
     def _joint(self, X: Any) -> Joint:
         """Return the joint distribution for checked rows."""
 
     def _check_parameters(self) -> None:
-        self.decision_rule()
+        if not isinstance(self.calibrate, bool):
+            raise ValueError(f"calibrate={self.calibrate!r} must be True or False.")
+        if self.decision != "seen":  # which only a fitted model can resolve
+            self.decision_rule()
 
     def decision_rule(self) -> Callable[[Joint], Codes]:
         """Return how `predict` chooses the labels of a joint."""
-        return resolve_decision(self.decision)
+        if self.decision != "seen":
+            return resolve_decision(self.decision)
+        if not hasattr(self, "seen_"):
+            raise ValueError(
+                "decision='seen' needs the label vectors of the training rows, which the model did"
+                " not keep: fit it with this decision."
+            )
+        return Seen(self.seen_)
+
+    def _finish(self, data: TrainingData) -> None:
+        for name in ("calibration_", "seen_"):
+            self.__dict__.pop(name, None)  # of another fit
+        if self.decision == "seen":
+            self.seen_ = LabelPrior.of(data).vectors
+        if self.calibrate:
+            found = learn_calibration(uncalibrated(self), data, self.label_space_, self._seed())
+            if found is not None:
+                self.calibration_ = found
+
+    def _calibrated(self, X: Any) -> Joint:
+        """Return the joint for checked rows, as users see it."""
+        joint = self._joint(X)
+        return self.calibration_(joint) if hasattr(self, "calibration_") else joint
 
     def decides_by_joint(self) -> bool:
         """Whether `predict` is ``decide(joint, rule)``, so that one joint serves both."""
         return hasattr(self, "joint")
 
     def _codes(self, X: Any) -> Codes:
-        return decide(self._joint(X), self.decision_rule())
+        return decide(self._calibrated(X), self.decision_rule())
 
     def joint(self, X: Any) -> Joint:
         """Return the joint distribution of the labels for each row of X (n, p)."""
         check_is_fitted(self)
-        return self._joint(self._checked(X, reset=False))
+        return self._calibrated(self._checked(X, reset=False))
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of each label alone.
@@ -260,7 +303,7 @@ class JointClassifier(LabelClassifier):
     def _by_chunks(self, X: Any, answer: Callable[[Joint], Any]) -> list[Any]:
         """Ask rows a chunk at a time: a joint may be many times larger than its rows."""
         X = self._checked(X, reset=False)
-        return [answer(self._joint(part)) for part in _row_chunks(X)]
+        return [answer(self._calibrated(part)) for part in _row_chunks(X)]
 
 
 def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) -> TrainingData:

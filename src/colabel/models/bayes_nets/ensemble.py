@@ -124,6 +124,9 @@ class BayesNetEnsemble(JointClassifier):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`; or "pooled": the most probable value of each
         label by `pooled_marginals`.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
     n_jobs : int or None
         Threads (None: all cores); they do not change the answers.
     random_state : int, RandomState or None
@@ -174,6 +177,7 @@ class BayesNetEnsemble(JointClassifier):
         equivalent_sample_size: float = 1.0,
         engine: Engine = "auto",
         decision: str | Decision = "subset",
+        calibrate: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -185,6 +189,7 @@ class BayesNetEnsemble(JointClassifier):
         self.equivalent_sample_size = equivalent_sample_size
         self.engine = engine
         self.decision = decision
+        self.calibrate = calibrate
         self.n_jobs = n_jobs
         self.random_state = random_state
 

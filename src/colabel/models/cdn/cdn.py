@@ -138,6 +138,9 @@ class CDN(MayLackProbabilities, StacksEstimator):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`: "subset" decides as the paper does,
         "hamming" by `predict_proba`.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
     tol : float
         How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
@@ -208,6 +211,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
         max_iterations: int = 100,
         cv: Any = 5,
         decision: str | Decision = "subset",
+        calibrate: bool = False,
         tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -226,6 +230,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
         self.max_iterations = max_iterations
         self.cv = cv
         self.decision = decision
+        self.calibrate = calibrate
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs

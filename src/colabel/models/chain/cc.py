@@ -64,6 +64,9 @@ class ClassifierChain(ChainModel):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`. "subset" gives the vector of greedy search
         (classic classifier chains), "hamming" the most probable value of each label alone.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
     n_samples : int
         Draws per row that estimate marginals where there are more than 65536 label vectors.
     tol : float
@@ -132,6 +135,7 @@ class ClassifierChain(ChainModel):
         train_on: str = "true",
         cv: Any = 5,
         decision: str | Decision = "subset",
+        calibrate: bool = False,
         n_samples: int = 1000,
         tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
@@ -148,6 +152,7 @@ class ClassifierChain(ChainModel):
         self.train_on = train_on
         self.cv = cv
         self.decision = decision
+        self.calibrate = calibrate
         self.n_samples = n_samples
         self.tol = tol
         self.max_iter = max_iter

@@ -88,6 +88,9 @@ class EnsembleOfChains(StacksEstimator):
         Loss that `predict` minimises, see `decide`. "subset" gives the most probable vector of
         the mixture, "hamming" the most probable value of each
         label. "vote" is the classic ensemble: for each label the value that most chains announce.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
     tol : float
         How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
@@ -144,6 +147,7 @@ class EnsembleOfChains(StacksEstimator):
         n_samples: int = 1000,
         cv: Any = 5,
         decision: str | Decision = "subset",
+        calibrate: bool = False,
         tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -162,6 +166,7 @@ class EnsembleOfChains(StacksEstimator):
         self.n_samples = n_samples
         self.cv = cv
         self.decision = decision
+        self.calibrate = calibrate
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs

@@ -81,6 +81,9 @@ class ProbabilisticClassifierChain(ChainModel):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
         vector, "hamming" the most probable value of each label.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
     tol : float
         How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
@@ -135,6 +138,7 @@ class ProbabilisticClassifierChain(ChainModel):
         n_samples: int = 1000,
         cv: Any = 5,
         decision: str | Decision = "subset",
+        calibrate: bool = False,
         tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -153,6 +157,7 @@ class ProbabilisticClassifierChain(ChainModel):
         self.n_samples = n_samples
         self.cv = cv
         self.decision = decision
+        self.calibrate = calibrate
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs

@@ -99,6 +99,9 @@ class CTBN(StacksEstimator):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
         vector, "hamming" the most probable value of each label.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
     tol : float
         How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
@@ -158,6 +161,7 @@ class CTBN(StacksEstimator):
         cv: Any = 5,
         min_rows: int = 10,
         decision: str | Decision = "subset",
+        calibrate: bool = False,
         tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -172,6 +176,7 @@ class CTBN(StacksEstimator):
         self.cv = cv
         self.min_rows = min_rows
         self.decision = decision
+        self.calibrate = calibrate
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs

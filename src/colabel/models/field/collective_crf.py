@@ -80,6 +80,9 @@ class CollectiveCRF(FieldModel):
         "supported".
     decision : str or Decision
         Loss that `predict` minimises, see `decide`.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
     tol : float
         How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
@@ -141,6 +144,7 @@ class CollectiveCRF(FieldModel):
         cv: Any = 5,
         engine: Engine = "auto",
         decision: str | Decision = "subset",
+        calibrate: bool = False,
         tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -153,6 +157,7 @@ class CollectiveCRF(FieldModel):
         self.cv = cv
         self.engine = engine
         self.decision = decision
+        self.calibrate = calibrate
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs

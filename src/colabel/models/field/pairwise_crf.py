@@ -89,6 +89,9 @@ class PairwiseCRF(FieldModel):
         How the joint distribution is answered, see `PairwiseField`.
     decision : str or Decision
         Loss that `predict` minimises, see `decide`.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
     tol : float
         Bound on the gradient of the mean objective, for nodes and for the final tuning.
     max_iter : int
@@ -163,6 +166,7 @@ class PairwiseCRF(FieldModel):
         cv: Any = 5,
         engine: Engine = "auto",
         decision: str | Decision = "subset",
+        calibrate: bool = False,
         tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -179,6 +183,7 @@ class PairwiseCRF(FieldModel):
         self.cv = cv
         self.engine = engine
         self.decision = decision
+        self.calibrate = calibrate
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs

@@ -103,6 +103,9 @@ class JointForest(JointClassifier):
         Most questions between the root of a tree and a leaf.
     decision : str or Decision, default="subset"
         Loss that `predict` minimises, see `decide`.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
     n_jobs : int or None, default=None
         Threads; None for all cores.
     random_state : int, RandomState or None, default=None
@@ -162,6 +165,7 @@ class JointForest(JointClassifier):
         min_samples_leaf: int | float = 4,
         max_depth: int | None = None,
         decision: str | Decision = "subset",
+        calibrate: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -173,6 +177,7 @@ class JointForest(JointClassifier):
         self.min_samples_leaf = min_samples_leaf
         self.max_depth = max_depth
         self.decision = decision
+        self.calibrate = calibrate
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

@@ -111,6 +111,9 @@ class LDSMixture(JointClassifier):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
         vector, "hamming" the most probable value of each label.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
     tol : float
         EM stops when no mixture weight of a feature changes by as much. The paper stops at .05:
         fewer label vectors come out right then, but their probabilities are less extreme.
@@ -178,6 +181,7 @@ class LDSMixture(JointClassifier):
         max_rounds: int = 10,
         inference: Inference = "auto",
         decision: str | Decision = "subset",
+        calibrate: bool = False,
         tol: float = 0.005,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -194,6 +198,7 @@ class LDSMixture(JointClassifier):
         self.max_rounds = max_rounds
         self.inference = inference
         self.decision = decision
+        self.calibrate = calibrate
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs

@@ -105,6 +105,9 @@ class MixtureOfTrees(JointClassifier):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
         vector, "hamming" the most probable value of each label.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
     growing_iter, final_iter : int
         Most EM iterations after a tree is added, and at the end.
     em_tol : float
@@ -175,6 +178,7 @@ class MixtureOfTrees(JointClassifier):
         cv: Any = 5,
         min_rows: float = 10,
         decision: str | Decision = "subset",
+        calibrate: bool = False,
         growing_iter: int = 50,
         final_iter: int = 150,
         em_tol: float = 1e-4,
@@ -195,6 +199,7 @@ class MixtureOfTrees(JointClassifier):
         self.cv = cv
         self.min_rows = min_rows
         self.decision = decision
+        self.calibrate = calibrate
         self.growing_iter = growing_iter
         self.final_iter = final_iter
         self.em_tol = em_tol

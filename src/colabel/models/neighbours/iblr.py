@@ -78,6 +78,9 @@ class IBLR(NeighbourClassifier):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`. For independent labels "subset" and
         "hamming" agree.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
     tol : float
         How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
@@ -128,6 +131,7 @@ class IBLR(NeighbourClassifier):
         metric_params: dict[str, Any] | None = None,
         algorithm: str = "auto",
         decision: str | Decision = "subset",
+        calibrate: bool = False,
         tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -142,6 +146,7 @@ class IBLR(NeighbourClassifier):
         self.metric_params = metric_params
         self.algorithm = algorithm
         self.decision = decision
+        self.calibrate = calibrate
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs

@@ -79,6 +79,9 @@ class MLkNN(NeighbourClassifier):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`. For independent labels "subset" and
         "hamming" agree.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
     n_jobs : int or None
         Workers of the search.
     random_state : int, RandomState or None
@@ -118,6 +121,7 @@ class MLkNN(NeighbourClassifier):
         metric_params: dict[str, Any] | None = None,
         algorithm: str = "auto",
         decision: str | Decision = "subset",
+        calibrate: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -127,6 +131,7 @@ class MLkNN(NeighbourClassifier):
         self.metric_params = metric_params
         self.algorithm = algorithm
         self.decision = decision
+        self.calibrate = calibrate
         self.n_jobs = n_jobs
         self.random_state = random_state
 

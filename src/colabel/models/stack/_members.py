@@ -12,13 +12,12 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from colabel.core.arrays import is_sparse
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
+from colabel.models._cross_fitting import Members
 from colabel.models.chain import ProbabilisticClassifierChain
 from colabel.models.ctbn import CTBN
 from colabel.models.field import CollectiveCRF, PairwiseCRF
 from colabel.models.forest import JointForest
 from colabel.preprocess import ForestFeatures, KernelFeatures
-
-Members = list[tuple[str, BaseEstimator]]
 
 _FEW_VECTORS = 2.0**10  # label vectors up to which random fields add them up, quickly
 _WIDEST_KERNEL = 2000  # columns of X up to which distances say something

@@ -15,17 +15,18 @@ from colabel.decide import Decision
 from colabel.joint import Joint
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import HeldOutOpinions, LabelPrior, Pool, learn_pool
-from colabel.models._learning import can_hold_out, make_folds, seeded
-from colabel.models._parameters import check_integer
-from colabel.models.base import JointClassifier
-from colabel.models.label_graph import LabelGraph
-from colabel.models.stack._cross_fitting import (
+from colabel.models._cross_fitting import (
+    Members,
     asked_about,
     fitted_members,
     held_out_folds,
     joints_of,
 )
-from colabel.models.stack._members import Members, checked_members, default_members
+from colabel.models._learning import can_hold_out, make_folds, seeded
+from colabel.models._parameters import check_integer
+from colabel.models.base import JointClassifier
+from colabel.models.label_graph import LabelGraph
+from colabel.models.stack._members import checked_members, default_members
 
 
 @stored(

@@ -90,6 +90,9 @@ class StackedBinaryRelevance(MayLackProbabilities):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`. For independent labels "subset" and
         "hamming" agree; they are all there is without probabilities.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
     tol : float
         How far, in its own standard errors, an estimate may be from the optimum.
     max_iter : int
@@ -141,6 +144,7 @@ class StackedBinaryRelevance(MayLackProbabilities):
         outputs: Outputs = "auto",
         cv: Any = 5,
         decision: str | Decision = "subset",
+        calibrate: bool = False,
         tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -153,6 +157,7 @@ class StackedBinaryRelevance(MayLackProbabilities):
         self.outputs = outputs
         self.cv = cv
         self.decision = decision
+        self.calibrate = calibrate
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs

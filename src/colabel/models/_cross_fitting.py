@@ -1,4 +1,4 @@
-"""Asking the members of a stack about rows that they have not seen."""
+"""Asking models about rows that they have not seen."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from colabel.joint import Joint
 from colabel.labels import MISSING, EncodedLabels, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData
 from colabel.learn.pool import HeldOutOpinions, LabelPrior, opinions
-from colabel.models.stack._members import Members
 from colabel.models.wrapped import joint_of
+
+Members = list[tuple[str, BaseEstimator]]
 
 _EXPECTED = (ValueError, NotImplementedError, MemoryError, FloatingPointError)
 

@@ -1,0 +1,124 @@
+"""Joints tempered on rows held out, and modes among the vectors that were seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import colabel
+from colabel import CTBN, BinaryRelevance, ClassifierChain, LDSMixture, decide
+from colabel.decide import Seen, resolve_decision
+from colabel.joint import Independent, Reweighted
+from colabel.models import JointClassifier
+from tests.joint.oracle import make_space
+
+MODELS = [
+    getattr(colabel, name)
+    for name in colabel.__all__
+    if isinstance(getattr(colabel, name), type)
+    and issubclass(getattr(colabel, name), JointClassifier)
+]
+
+
+def exclusive(n=200, seed=0):
+    """One of three labels, which a model of labels one by one cannot say."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    which = (X + 0.8 * rng.normal(size=(n, 3))).argmax(axis=1)
+    return X, np.eye(3, dtype=int)[which]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_every_model_with_a_joint_can_be_calibrated(model):
+    parameters = model().get_params() if model is not colabel.JointStack else {"calibrate": None}
+    assert "calibrate" in parameters
+
+
+def test_what_never_occurs_pays_for_it():
+    X, Y = exclusive()
+    new_X, new_Y = exclusive(seed=1)
+    plain = BinaryRelevance(C=0.1, random_state=0).fit(X, Y)
+    model = BinaryRelevance(C=0.1, random_state=0, calibrate=True).fit(X, Y)
+    assert isinstance(model.joint(new_X), Reweighted)
+    assert model.calibration_.price_of_new > 0.3
+    better = model.joint(new_X).log_prob(new_Y) - plain.joint(new_X).log_prob(new_Y)
+    assert better.mean() > 0.2
+    assert model.score(new_X, new_Y) > plain.score(new_X, new_Y)
+    assert plain.predict(new_X).sum(axis=1).min() == 0  # none of the three, which never occurs
+    assert (model.predict(new_X).sum(axis=1) == 1).mean() > 0.95
+
+
+def test_probabilities_of_labels_are_those_of_the_calibrated_joint():
+    X, Y = exclusive()
+    model = BinaryRelevance(C=0.1, random_state=0, calibrate=True).fit(X, Y)
+    np.testing.assert_allclose(model.predict_proba(X), model.joint(X).marginals())
+    assert abs(model.predict_proba(X).sum(axis=1) - 1).mean() < 0.1
+
+
+def test_a_model_too_sure_of_itself_is_tempered():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(150, 1)), 4, axis=1)  # four times the same evidence
+    X += 0.01 * rng.normal(size=X.shape)
+    Y = np.column_stack([X[:, 0] + rng.normal(size=150) > 0] * 2).astype(int)
+    model = LDSMixture(calibrate=True, random_state=0).fit(X, Y)
+    assert model.calibration_.temperature > 1.0
+
+
+def test_a_second_fit_forgets_the_calibration():
+    X, Y = exclusive(60)
+    model = BinaryRelevance(C=0.1, calibrate=True, decision="seen", random_state=0).fit(X, Y)
+    assert hasattr(model, "calibration_")
+    assert hasattr(model, "seen_")
+    model.set_params(calibrate=False, decision="subset").fit(X, Y)
+    assert not hasattr(model, "calibration_")
+    assert not hasattr(model, "seen_")
+
+
+def test_too_few_rows_to_calibrate():
+    model = BinaryRelevance(C=0.1, calibrate=True).fit([[0.0], [1.0]], [[0, 1], [1, 0]])
+    assert np.isfinite(model.joint([[0.5]]).log_prob([[1, 1]]))
+    one = BinaryRelevance(C=0.1, calibrate=True).fit([[0.0]], [[0, 1]])
+    assert one.predict([[0.5]]).shape == (1, 2)
+
+
+def test_calibrated_models_are_saved(tmp_path):
+    X, Y = exclusive(80)
+    model = CTBN(C=0.1, calibrate=True, decision="seen", random_state=0).fit(X, Y)
+    colabel.save(model, tmp_path / "model.colabel")
+    again = colabel.load(tmp_path / "model.colabel")
+    np.testing.assert_array_equal(again.joint(X).log_prob(Y), model.joint(X).log_prob(Y))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_calibrate_is_true_or_false():
+    with pytest.raises(ValueError, match="calibrate='yes' must be True or False"):
+        CTBN(calibrate="yes").fit(*exclusive(20))
+
+
+def test_seen_announces_only_what_was_seen():
+    X, Y = exclusive()
+    model = ClassifierChain(C=0.1, decision="seen", random_state=0).fit(X, Y)
+    assert (model.predict(exclusive(seed=1)[0]).sum(axis=1) == 1).all()
+
+
+def test_seen_is_the_most_probable_of_the_list():
+    rng = np.random.default_rng(0)
+    space = make_space((2, 3))
+    tables = [np.log(rng.dirichlet(np.ones(k), size=20)) for k in (2, 3)]
+    joint = Independent(space, tables)
+    vectors = np.array([[0, 1], [1, 2], [1, 0]])
+    found = decide(joint, Seen(vectors))
+    for r in range(20):
+        value = [tables[0][r, a] + tables[1][r, b] for a, b in vectors]
+        assert found[r].tolist() == vectors[int(np.argmax(value))].tolist()
+    with pytest.raises(ValueError, match="no label vector to choose from"):
+        decide(joint, Seen(vectors[:0]))
+
+
+def test_seen_needs_the_training_rows():
+    X, Y = exclusive(40)
+    model = BinaryRelevance(C=0.1).fit(X, Y)
+    with pytest.raises(ValueError, match="fit it with this decision"):
+        model.set_params(decision="seen").predict(X)
+    with pytest.raises(ValueError, match="give it to a model before it is fitted"):
+        resolve_decision("seen")
