@@ -181,6 +181,9 @@ def test_default_members_suit_the_data():
     assert more == ["forest", "linear", "forest features", "kernel features", "linear tree"]
     many = [name for name, _ in default_members(data_of(text, (2,) * 50))]
     assert many == ["forest", "linear", "forest features", "linear tree"]
+    assert dict(default_members(data_of(dense, (2,) * 6)))["forest"].target == "vectors"
+    different = TrainingData(np.zeros((4, 1)), np.eye(4, dtype=np.int32), (2,) * 4)
+    assert dict(default_members(different))["forest"].target == "labels"
     missing = dict(default_members(data_of(dense, (2,) * 6, missing=True)))
     assert isinstance(missing["linear"], CTBN)
     assert isinstance(missing["kernel features"][-1], CTBN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -120,7 +121,13 @@ def grow(
     rows = single_precision(X)
     # A few trees at a time are the same trees: each has a seed of its own.
     steps = range(_TREES_AT_ONCE, n_estimators, _TREES_AT_ONCE) if verbose else ()
-    with one_blas_thread, progress_bar("growing trees", len(steps) + 1, shown=verbose) as advance:
+    with (
+        one_blas_thread,
+        warnings.catch_warnings(),
+        progress_bar("growing trees", len(steps) + 1, shown=verbose) as advance,
+    ):
+        # label vectors may be as many as the rows: scikit-learn takes them for numbers
+        warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)
         for n_trees in (*steps, n_estimators):
             estimator.set_params(n_estimators=n_trees).fit(rows, flat, sample_weight=weight)
             advance()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
 
@@ -21,6 +22,7 @@ from colabel.preprocess import ForestFeatures, KernelFeatures
 
 _FEW_VECTORS = 2.0**10  # label vectors up to which random fields add them up, quickly
 _WIDEST_KERNEL = 2000  # columns of X up to which distances say something
+_MOST_VALUES = 32  # of all labels together, up to which chains on kernel features are quick
 
 
 def default_members(data: TrainingData) -> Members:
@@ -32,16 +34,23 @@ def default_members(data: TrainingData) -> Members:
     seeded: dict[str, Any] = {"random_state": 0}
     missing = bool((data.codes == MISSING).any())
     vectors = math.prod(map(float, data.cardinalities))
-    kernels = data.X.shape[1] <= _WIDEST_KERNEL and not is_sparse(data.X)
+    n_distinct = len(np.unique(data.codes, axis=0))
+    kernels = (
+        data.X.shape[1] <= _WIDEST_KERNEL
+        and not is_sparse(data.X)
+        and sum(data.cardinalities) <= _MOST_VALUES
+    )
 
     def chain() -> BaseEstimator:
         return CTBN(**seeded) if missing else ProbabilisticClassifierChain(**seeded)
 
+    # Trees grown to the end on the label vectors have the best modes, and the smooth parts of the
+    # joint see to the probabilities; but vectors that are nearly all different are no target.
+    repeat = 2 * n_distinct <= data.n_rows
+    of_vectors: dict[str, Any] = {"target": "vectors", "min_samples_leaf": 1} if repeat else {}
     forest, kernel = ForestFeatures(**seeded), KernelFeatures(**seeded)
     found: Members = [
-        # trees grown to the end on the label vectors: the best modes; the smooth parts of the
-        # joint see to the probabilities
-        ("forest", JointForest(target="vectors", min_samples_leaf=1, **seeded)),
+        ("forest", JointForest(**of_vectors, **seeded)),
         ("linear", chain()),
         ("forest features", make_pipeline(forest, chain())),
     ]

@@ -62,8 +62,9 @@ class JointStack(JointClassifier):
         Models of colabel with a joint, or pipelines that end with one. By default, what suits the
         number of labels and the kind of x: a `JointForest`, and chains on x and on
         `ForestFeatures`; where there are at most 2^10 label vectors, random fields on both and,
-        unless x is sparse, on `KernelFeatures`; else a chain on these, and a `CTBN`. With missing
-        labels, CTBNs instead of the chains, and no fields.
+        unless x is sparse, on `KernelFeatures`; else a `CTBN` and, if the labels have at most 32
+        values in all, a chain on kernel features. With missing labels, CTBNs instead of the
+        chains, and no fields.
     cv : int, float, splitter or iterable
         How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
         of index arrays (train, test).
