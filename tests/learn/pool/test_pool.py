@@ -51,6 +51,15 @@ def test_opinions_list_what_some_joint_finds_probable():
     np.testing.assert_allclose(said.listed_mass(weights), np.add.reduceat(mixed, said.indptr[:-1]))
 
 
+def test_rows_are_asked_a_few_at_a_time(monkeypatch):
+    members, _ = joints()
+    whole = opinions(members, 3)
+    monkeypatch.setattr("colabel.learn.pool.opinions._CODES_AT_ONCE", 2 * 2 * 3 * 4)
+    parts = opinions(members, 3)
+    for name in ("indptr", "codes", "log_prob", "most_unlisted"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+
+
 def test_where_all_vectors_are_listed_none_is_left():
     members, _ = joints()
     assert np.isneginf(opinions(members, len(EVERY)).most_left(np.array([0.5, 0.5]))).all()

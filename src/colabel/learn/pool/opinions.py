@@ -13,6 +13,7 @@ from colabel.joint import Joint
 
 # A joint that calls a vector impossible says no more than one that gives it this log-probability.
 _LEAST = -40.0
+_CODES_AT_ONCE = 1 << 23  # numbers of listed vectors that are sorted at once
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,23 @@ def opinions(joints: Sequence[Joint], n_listed: int) -> Opinions:
     n_listed : int
         How many vectors each joint names.
     """
+    n_rows, d = joints[0].n_rows, joints[0].space.n_labels
+    step = max(1, _CODES_AT_ONCE // (len(joints) * n_listed * (d + 1)))
+    if n_rows <= step:
+        return _opinions(joints, n_listed)
+    starts = range(0, n_rows, step)
+    parts = [[joint.rows(slice(s, s + step)) for joint in joints] for s in starts]
+    first, *others = [_opinions(part, n_listed) for part in parts]
+    return first.joined(*others)
+
+
+def _opinions(joints: Sequence[Joint], n_listed: int) -> Opinions:
     best = [joint.top_k_codes(n_listed) for joint in joints]
     n_rows, d = joints[0].n_rows, joints[0].space.n_labels
     flat = np.concatenate([codes.reshape(-1, d) for codes, _ in best])
     row = np.concatenate([np.repeat(np.arange(n_rows), codes.shape[1]) for codes, _ in best])
-    keyed = np.unique(np.column_stack([row, flat]), axis=0)  # sorted by row, then by codes
+    keyed = np.column_stack([row, flat]).astype(np.int32)
+    keyed = np.unique(keyed, axis=0)  # sorted by row, then by codes
     row, codes = keyed[:, 0], np.ascontiguousarray(keyed[:, 1:], dtype=np.int32)
     indptr = np.searchsorted(row, np.arange(n_rows + 1))
     log_prob = np.stack([joint.rows(row).log_prob_codes(codes) for joint in joints], axis=1)

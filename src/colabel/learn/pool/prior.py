@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, Flags
 from colabel.core.numeric import bin_sums
@@ -102,6 +103,10 @@ class LabelPrior:
 
     def is_new(self, codes: Codes) -> Flags:
         """Whether each vector (m, d) is none of those that were seen."""
-        known = {row.tobytes() for row in np.ascontiguousarray(self.vectors, dtype=np.int32)}
-        rows = np.ascontiguousarray(codes, dtype=np.int32)
-        return np.array([row.tobytes() not in known for row in rows], dtype=bool)
+        return np.isin(_as_one(codes), _as_one(self.vectors), invert=True)
+
+
+def _as_one(codes: Codes) -> NDArray[np.void]:
+    """Each row (m, d) as one value."""
+    rows = np.ascontiguousarray(codes, dtype=np.int32)
+    return rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
