@@ -54,7 +54,7 @@ def test_opinions_list_what_some_joint_finds_probable():
 def test_rows_are_asked_a_few_at_a_time(monkeypatch):
     members, _ = joints()
     whole = opinions(members, 3)
-    monkeypatch.setattr("colabel.learn.pool.opinions._CODES_AT_ONCE", 2 * 2 * 3 * 4)
+    monkeypatch.setattr("colabel.learn.pool._opinions._CODES_AT_ONCE", 2 * 2 * 3 * 4)
     parts = opinions(members, 3)
     for name in ("indptr", "codes", "log_prob", "most_unlisted"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))

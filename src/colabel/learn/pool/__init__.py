@@ -1,6 +1,6 @@
 """Joining the opinions of several joints, by what they said about rows they had not seen."""
 
-from colabel.learn.pool.opinions import HeldOutOpinions, opinions
+from colabel.learn.pool._opinions import HeldOutOpinions, opinions
 from colabel.learn.pool.pool import Pool, learn_pool
 from colabel.learn.pool.prior import LabelPrior
 

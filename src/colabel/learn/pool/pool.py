@@ -13,8 +13,8 @@ from colabel.core.numeric import log_sum_exp
 from colabel.core.schema import Dims, Fields, Numbers, OrNone, Real, Whole, refuse_unless, stored
 from colabel.joint import Joint, Mixture, Reweighted, VectorList
 from colabel.learn.mixing import mixture_weights
+from colabel.learn.pool._opinions import HeldOutOpinions, Opinions, opinions
 from colabel.learn.pool.coefficients import list_log_sums, pool_coefficients
-from colabel.learn.pool.opinions import HeldOutOpinions, Opinions, opinions
 from colabel.learn.pool.prior import LabelPrior
 
 _PENALTIES = (2.0, 10.0, 50.0, 200.0)  # rows of evidence that the mixture's weights are worth

@@ -112,7 +112,7 @@ def _opinions(joints: Sequence[Joint], n_listed: int) -> Opinions:
     row = np.concatenate([np.repeat(np.arange(n_rows), codes.shape[1]) for codes, _ in best])
     keyed = np.column_stack([row, flat]).astype(np.int32)
     keyed = np.unique(keyed, axis=0)  # sorted by row, then by codes
-    row, codes = keyed[:, 0], np.ascontiguousarray(keyed[:, 1:], dtype=np.int32)
+    row, codes = keyed[:, 0].astype(np.intp), np.ascontiguousarray(keyed[:, 1:], dtype=np.int32)
     indptr = np.searchsorted(row, np.arange(n_rows + 1))
     log_prob = np.stack([joint.rows(row).log_prob_codes(codes) for joint in joints], axis=1)
     unlisted = np.stack([values[:, -1] for _, values in best], axis=1)
