@@ -60,14 +60,15 @@ LOWER = frozenset({"log-loss"})
 
 
 def held_out(data: FoldedData, records: Sequence[Record]) -> Held:
-    """Put the folds of a method together, in the order of the rows, and measure them."""
-    order = np.argsort(np.concatenate([record.rows for record in records]))
+    """Put some folds of a method together, in the order of the rows, and measure them."""
+    rows = np.concatenate([record.rows for record in records])
+    order = np.argsort(rows)
 
     def gathered(name: str) -> Array:
         found: Array = np.concatenate([getattr(record, name) for record in records])[order]
         return found
 
-    true = data.codes
+    true = data.codes[rows[order]]
     subset, hamming = gathered("subset"), gathered("hamming")
     cells = f1_cells(true, subset.astype(np.int32), data.cardinalities)
     measures = {

@@ -49,6 +49,14 @@ class SetTable:
     data: FoldedData
     held: dict[str, Held]
     missing: dict[str, str]  # why a method has no figures
+    folds: tuple[int, ...] = tuple(range(N_FOLDS))  # those that are compared
+
+    @property
+    def partly(self) -> str:
+        """Which folds are compared, if not all."""
+        if len(self.folds) == N_FOLDS:
+            return ""
+        return f"folds {', '.join(map(str, self.folds))} of {N_FOLDS}"
 
     def best(self, measure: str, ours: bool | None = None) -> str | None:
         """Name of the method with the best value, of all or of one side."""
@@ -71,17 +79,25 @@ def gather(store: Store, dataset: str) -> SetTable | None:
         return None
     data = FoldedData.read(path)
     held, missing = {}, {}
+    folds = compared_folds(store, dataset)
     for name in METHODS:
         records = list(store.records(dataset, name))
-        done = [record for record in records if record.status == "done"]
-        if len(done) == N_FOLDS:
+        done = [r for r in records if r.status == "done" and r.cell.fold in folds]
+        if len(done) == len(folds):
             held[name] = held_out(data, done)
         elif records:
             missing[name] = why(records)
         else:
             missing[name] = NOT_RUN
     nothing = not held and set(missing.values()) == {NOT_RUN}
-    return None if nothing else SetTable(dataset, data, held, missing)
+    return None if nothing else SetTable(dataset, data, held, missing, folds)
+
+
+def compared_folds(store: Store, dataset: str) -> tuple[int, ...]:
+    """All folds; or those that the main model has done, while it has not done them all."""
+    records = store.records(dataset, MAIN)
+    done = tuple(record.cell.fold for record in records if record.status == "done")
+    return done if len(done) > 1 else tuple(range(N_FOLDS))
 
 
 def why(records: Sequence[Record]) -> str:
@@ -139,7 +155,8 @@ def summary(tables: Sequence[SetTable]) -> str:
     for table in tables:
         for measure in SUMMED:
             peer, own = table.best(measure, ours=False), table.best(measure, ours=True)
-            row = [table.dataset, measure]
+            name_of_set = f"{table.dataset} ({table.partly})" if table.partly else table.dataset
+            row = [name_of_set, measure]
             for name in (peer, own):
                 row += (
                     [name, f"{table.held[name].measures[measure].value:.3f}"] if name else ["–"] * 2
@@ -172,7 +189,8 @@ def page(store: Store, tables: Sequence[SetTable]) -> str:
         n, d = table.data.codes.shape
         values = "labels" if set(table.data.cardinalities) == {2} else "class variables"
         shape = f"{n} rows, {table.data.X.shape[1]} features, {d} {values}"
-        parts += [f"## {table.dataset}\n\n{shape}.\n", full_table(table)]
+        partly = f"; {table.partly} only" if table.partly else ""
+        parts += [f"## {table.dataset}\n\n{shape}{partly}.\n", full_table(table)]
     return "\n".join(parts)
 
 

@@ -368,3 +368,18 @@ def test_every_method_says_what_its_log_loss_is_of():
     for name in table.SUMMED:
         assert name in measures.MEASURES
     assert METHODS[table.MAIN].ours
+
+
+def test_while_the_main_model_is_not_done_only_its_folds_are_compared(tmp_path, rng):
+    data = folded(rng, ZERO_ONE)
+    store = Store(tmp_path)
+    data.write(store.data_path("toy"))
+    for fold in range(N_FOLDS):
+        store.write(record(data, "RF", fold, data.codes))
+    wrong = 1 - data.codes
+    for fold in (0, 1):
+        store.write(record(data, "JointStack", fold, wrong if fold else data.codes))
+    found = table.gather(store, "toy")
+    assert found.partly == "folds 0, 1 of 10"
+    assert found.held["JointStack"].measures["exact match"].value == pytest.approx(0.5, abs=0.1)
+    assert found.held["RF"].measures["exact match"].value == 1.0
