@@ -68,7 +68,6 @@ FAILING = {
     "CollectiveCRF",
     "EnsembleOfChains",
     "JointForest",
-    "JointStack",
     "LDSMixture",
     "MixtureOfTrees",
     "ProbabilisticClassifierChain",
