@@ -31,7 +31,7 @@ from colabel.tables import (
 BASELINE, STACK = "baseline", JointStack.short_name
 _BENT = ("forest+pcc", "kernel+pcc")  # a model behind features that bend straight lines
 DEFAULT_MODELS = ("br", "ctbn", "pcc", "cdn", "mlknn", "iblr", "forest", *_BENT)
-"""What is compared unless models are named. A stack takes many times as long as all of these."""
+"""What is compared unless models are named. A stack takes several times as long as all of these."""
 _MOST_STRATIFIED = 20_000  # rows; stratifying more takes longer than it is worth
 
 
@@ -110,7 +110,7 @@ class TableComparison:
             return ""
         return (
             "Not tried: stack, which joins models like these by what they say of rows held out, "
-            "and takes many times as long as all of them. --models default,stack tries it too."
+            "and takes several times as long as all of them. --models default,stack tries it too."
         )
 
     def to_dict(self) -> dict[str, Any]:
