@@ -309,9 +309,8 @@ def pool() -> str:
     """Draw three models that answer for a row, weighed into one distribution."""
     whole = (225.0, 65.0)
     drawn = ""
-    for i, (weight, bars) in enumerate((("w1", (18, 6)), ("w2", (10, 14)), ("w3", (22, 4)))):
-        y = 24.0 + 41 * i
-        drawn += line(X_LEFT, (95.0, y), "faint") + words((160, 0.6 * y + 22), weight)
+    for y, bars in ((24.0, (18, 6)), (65.0, (10, 14)), (106.0, (22, 4))):
+        drawn += line(X_LEFT, (95.0, y), "faint")
         for k, height in enumerate(bars):
             kind = "bar has" if k == 0 else "bar"
             x = 90 + 14 * k
@@ -319,7 +318,7 @@ def pool() -> str:
                 f'<rect class="{kind}" x="{x}" y="{y + 12 - height}" width="11" height="{height}"/>'
             )
         drawn += line((110.0, y), whole)
-    return drawn + features(X_LEFT) + label(whole, "y")
+    return drawn + words((190, 118), "weights") + features(X_LEFT) + label(whole, "y")
 
 
 SKETCHES: dict[str, Callable[[], str]] = {
