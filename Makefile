@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: help demo test lint types pytest fuzz bench results peers studies docs transcript clean
+.PHONY: help demo test lint types pytest fuzz bench results peers studies docs pictures transcript clean
 
 help:            ## show this list
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*## */\t/'
@@ -84,6 +84,9 @@ $(DOCS_READY): $(READY)
 docs: $(DOCS_READY) ## the site, in docs/_build/html; runs the lessons, fetches nothing
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo "The site is docs/_build/html/index.html."
+
+pictures: $(READY) ## run the Python of the guide's pages and draw what it makes
+	$(BIN)/python docs/pictures.py
 
 transcript: $(READY) ## type the commands that the pages show again, and write down what they print
 	$(BIN)/python docs/transcript.py

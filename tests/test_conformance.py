@@ -46,6 +46,9 @@ def make(estimator_class, **params):
         params.setdefault("n_chains", 3)
     if "n_estimators" in known:
         params.setdefault("n_estimators", 30)
+    if "members" in known:
+        cheap = [colabel.BinaryRelevance(C=1.0), colabel.CTBN(C=1.0, random_state=0)]
+        params = {"members": cheap, "cv": 2, **params}
     if "n_trees" in known:
         params = {"n_trees": 2, "gate_C": 0.1, **params}
     return estimator_class(**params)

@@ -305,6 +305,22 @@ def tree_mixture() -> str:
     return drawn + features(gate, "x")
 
 
+def pool() -> str:
+    """Draw three models that answer for a row, weighed into one distribution."""
+    whole = (225.0, 65.0)
+    drawn = ""
+    for y, bars in ((24.0, (18, 6)), (65.0, (10, 14)), (106.0, (22, 4))):
+        drawn += line(X_LEFT, (95.0, y), "faint")
+        for k, height in enumerate(bars):
+            kind = "bar has" if k == 0 else "bar"
+            x = 90 + 14 * k
+            drawn += (
+                f'<rect class="{kind}" x="{x}" y="{y + 12 - height}" width="11" height="{height}"/>'
+            )
+        drawn += line((110.0, y), whole)
+    return drawn + words((190, 118), "weights") + features(X_LEFT) + label(whole, "y")
+
+
 SKETCHES: dict[str, Callable[[], str]] = {
     "independent": independent,
     "stacked": stacked,
@@ -317,6 +333,7 @@ SKETCHES: dict[str, Callable[[], str]] = {
     "neighbours": neighbours,
     "neighbour-shares": neighbour_shares,
     "vector-leaves": vector_leaves,
+    "pool": pool,
     "ranking": ranking,
     "coding": coding,
     "thresholds": thresholds,

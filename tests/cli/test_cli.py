@@ -132,7 +132,7 @@ def test_help_names_every_model():
     for command in ("fit", "compare"):
         text = runner.invoke(app, [command, "--help"]).output
         words = set(text.replace(",", " ").replace(".", " ").split())
-        assert set(MODEL_NAMES) <= words
+        assert {*MODEL_NAMES, "kernel+", "forest+"} <= words
 
 
 def test_the_public_names_and_rooms_are_there_without_an_import():

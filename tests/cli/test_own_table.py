@@ -123,6 +123,25 @@ def test_fit_says_what_it_did(folder):
     assert said["model"] == "MLkNN"
 
 
+def test_a_model_behind_features(folder):
+    target, table = folder / "k.colabel", folder / "some.csv"
+    settings = ["--set", "C=0.1", "--set", "kernel.width=3", "--set", "kernel.n_landmarks=30"]
+    result = run("fit", table, "-l", LABELS, "-m", "kernel+ctbn", *settings, "-o", target)
+    assert "KernelFeatures + CTBN fitted in" in result.stdout
+    features, model = colabel.load(target).model
+    assert (features.width_, features.n_landmarks_, model.C) == (3, 30, 0.1)
+    assert not features.verbose
+    said = " ".join(run("explain", target).stdout.split())
+    assert "KernelFeatures + CTBN, fitted to 240 rows: 7 labels" in said
+    assert json.loads(run("explain", target, "--json").stdout)["model"] == "KernelFeatures + CTBN"
+    assert "most probable label sets" in run("explain", target, table, "--row", 3).stdout
+    rows = run("predict", target, table, "--top-k", 1).stdout.splitlines()
+    first = next(csv.DictReader(rows))
+    assert first["set_1"] == "even;square;loop;triangular;fibonacci"  # a nought
+    wrong = run("fit", table, "-l", LABELS, "-m", "kernel+ctbn", "--set", "kernel.C=1", code=2)
+    assert "KernelFeatures has no parameter 'C'" in " ".join(wrong.stderr.split())
+
+
 def test_predict_to_a_file(folder):
     out = folder / "out.csv"
     result = run("predict", folder / "m.colabel", folder / "some.csv", "-o", out, "--top-k", 2)

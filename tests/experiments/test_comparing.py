@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from colabel import CTBN, BinaryRelevance
 from colabel.experiments.comparing import (
     BASELINE,
+    DEFAULT_MODELS,
     ComparisonRequest,
     ModelResult,
     compare,
@@ -15,7 +19,7 @@ from colabel.experiments.comparing import (
 from colabel.experiments.held_out import HeldOut
 from colabel.experiments.measures import COMPARED
 from colabel.labels import LabelSpace
-from colabel.tables import TableError, TableRequest, load_table
+from colabel.tables import MODEL_NAMES, TableError, TableRequest, load_table
 
 
 @pytest.fixture
@@ -32,6 +36,17 @@ def data(tmp_path, rng):
     return lambda labels: load_table(
         TableRequest(file, labels, drop=[n for n in ("a", "b", "grade") if n not in labels])
     )
+
+
+@pytest.fixture
+def ring(tmp_path, rng):
+    """Two labels that no straight line tells apart: in a ring or not."""
+    X = rng.normal(size=(240, 2))
+    inside = ((X**2).sum(axis=1) < 1.4).astype(int)
+    file = tmp_path / "ring.csv"
+    lines = [f"{u:.3f},{v:.3f},{a},{1 - a}" for (u, v), a in zip(X, inside, strict=True)]
+    file.write_text("u,v,a,b\n" + "\n".join(lines) + "\n")
+    return load_table(TableRequest(file, ["a", "b"]))
 
 
 def test_scores_and_answers(data):
@@ -126,3 +141,43 @@ def test_plans_that_cannot_be():
     with pytest.raises(ValueError, match="no decision"):
         ComparisonRequest(decision="best")
     assert ComparisonRequest(["BR", "BinaryRelevance"]).short_names == ("br",)
+
+
+def test_names_that_stand_for_several():
+    assert ComparisonRequest().short_names == DEFAULT_MODELS
+    assert ComparisonRequest(["default", "stack", "BR"]).short_names == (*DEFAULT_MODELS, "stack")
+    every = ComparisonRequest(["all"]).short_names
+    assert {*MODEL_NAMES, "kernel+pcc", "forest+pcc"} == set(every)
+    assert set(DEFAULT_MODELS) <= set(every)
+
+
+def test_models_behind_features_are_compared_and_recommended(ring):
+    found = compare(ring, ComparisonRequest(["br", "kernel+br", "Forest+BR"], n_folds=3))
+    assert list(found.results) == ["br", "kernel+br", "forest+br", BASELINE]
+    assert found.results["kernel+br"].title == "KernelFeatures + BinaryRelevance"
+    assert found.recommended in ("kernel+br", "forest+br")
+    for name in ("kernel+br", "forest+br"):
+        ahead = found.results[name].mean("exact_match") - found.results["br"].mean("exact_match")
+        assert ahead > 0.3
+    assert not len(found.graph.graph.ends)
+    assert found.graph.graph.meaning == "BinaryRelevance learns no graph of the labels."
+    assert not found.untried
+
+
+def test_of_a_stack_that_was_not_tried_it_is_said_so(data):
+    found = compare(data(["a"]), ComparisonRequest(["br"], 2))
+    every = dict.fromkeys(DEFAULT_MODELS, found.results["br"])
+    assert "--models default,stack" in replace(found, results=every).untried
+    assert "--models default,stack" in replace(found, results={}, failed=every).untried
+    assert not replace(found, results=every, failed={"stack": "why"}).untried
+
+
+def test_a_stack_can_be_recommended(data, monkeypatch):
+    members = [BinaryRelevance(C=1.0), CTBN(C=1.0, random_state=0)]
+    monkeypatch.setattr(
+        "colabel.models.stack.joint_stack.default_members",
+        lambda _: [(type(member).__name__, member) for member in members],
+    )
+    found = compare(data(["a", "b"]), ComparisonRequest(["stack"], 2, decision="hamming"))
+    assert found.recommended == "stack"
+    assert "A stack of 2 models" in found.graph.graph.meaning

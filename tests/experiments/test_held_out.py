@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
@@ -15,6 +16,7 @@ from colabel import (
     BayesNetEnsemble,
     BinaryRelevance,
     ClassifierChain,
+    KernelFeatures,
     RankSVM,
     StackedBinaryRelevance,
     ThresholdedClassifier,
@@ -168,14 +170,42 @@ def test_the_loop_goes_through_methods_and_folds(task):
         np.testing.assert_array_equal(together.codes[test], part.codes)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        CTBN(C=0.01, random_state=0),
+        RankSVM(random_state=0),
+        DecisionTreeClassifier(random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_pipeline_answers_as_its_steps_before_the_model_do(task, model):
+    features = KernelFeatures(2.0, 20, random_state=0)
+    pipeline = make_pipeline(features, model)
+    search = GridSearchCV(pipeline, {"kernelfeatures__width": [2.0]}, cv=2)
+    stepwise, *others = [
+        answer(learn(method, task, TRAIN), task, TEST)
+        for method in (Method(model, (features,)), Method(pipeline), Method(search))
+    ]
+    for found in others:
+        np.testing.assert_array_equal(found.codes, stepwise.codes)
+        for one, other in ((found.log_prob, stepwise.log_prob), (found.graph, stepwise.graph)):
+            assert (one is None) == (other is None)
+        if stepwise.log_prob is not None:
+            np.testing.assert_allclose(found.log_prob, stepwise.log_prob)
+            np.testing.assert_array_equal(found.graph.ends, stepwise.graph.ends)
+            assert found.graph.names == tuple(task.space.names)
+
+
 def test_graphs_of_searched_drawn_and_other_models(task):
     """Averaged over joints, or counted in one sample where a joint would draw for every pair."""
     every = np.arange(300)
     searched = GridSearchCV(CTBN(random_state=0), {"C": [0.1, 1.0]}, cv=2)
-    models = [searched, CDN(C=0.1, random_state=0), ClassifierChain(C=0.1, random_state=0)]
-    for model in models:
+    piped = make_pipeline(KernelFeatures(2.0, 20, random_state=0), CTBN(C=0.1, random_state=0))
+    drawn = [CDN(C=0.1, random_state=0), ClassifierChain(C=0.1, random_state=0)]
+    for model in (searched, piped, *drawn):
         fitted = learn(Method(model), task, every)
-        graph = averaged_graph(fitted.chosen, task.X)
+        graph = averaged_graph(fitted.model, task.X)
         assert graph["labels"] == list(task.space.names)
         assert len(graph["edges"]) == len(fitted.label_graph.ends) > 0
         shares = task.codes.mean(axis=0)

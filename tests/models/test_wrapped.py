@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from colabel import CTBN, StackedBinaryRelevance, ThresholdedClassifier, joint_of
+from colabel.models.wrapped import model_inside, naming, parts_of, title_of
 
 
 @pytest.fixture
@@ -27,6 +28,17 @@ def test_through_pipelines_and_searches(rows):
         found = joint_of(model, X)
         np.testing.assert_array_equal(found.mode(), model.predict(X))
         np.testing.assert_allclose(found.marginals(), model.predict_proba(X))
+
+
+def test_names_and_parts(rows):
+    X, Y = rows
+    model = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), CTBN(C=1.0)))
+    assert title_of(model[-1]) == "StandardScaler + CTBN"
+    assert title_of(CTBN()) == "CTBN"
+    assert [type(part).__name__ for part in parts_of(model[-1])] == ["StandardScaler", "CTBN"]
+    named = model.fit(X, Y, **naming(model, ("p", "q")))
+    assert model_inside(named).label_names_ == ("p", "q")
+    assert naming(LogisticRegression(), ("p",)) == {}
 
 
 def test_a_model_itself_answers_for_itself(rows):

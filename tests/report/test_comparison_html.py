@@ -88,6 +88,14 @@ def test_class_variables_have_their_graph_as_text(tmp_path, rng):
     assert escape(graph_text(found.graph.graph)) in comparison_html(summarise(data), found)
 
 
+def test_of_a_model_without_a_graph_it_is_said_so(data, summary):
+    """Also where it stands behind features, which have no graph either."""
+    found = compare(data, ComparisonRequest(["forest+br"], 2))
+    text = " ".join(Page(comparison_html(summary, found)).text.split())
+    assert "Which label depends on which BinaryRelevance learns no graph of the labels." in text
+    assert "Take ForestFeatures + BinaryRelevance --model forest+br" in text
+
+
 def test_names_are_text(report):
     assert "&lt;b&gt;a&lt;/b&gt;" in report
     assert "<b>a</b>" not in report

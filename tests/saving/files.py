@@ -91,6 +91,16 @@ def models() -> dict[str, Callable[[], Any]]:
         "mlknn": lambda: colabel.MLkNN(5, random_state=0).fit(X, Y),
         "mlknn-sparse": lambda: colabel.MLkNN(5, random_state=0).fit(rows("sparse"), Y),
         "forest": lambda: colabel.JointForest(9, random_state=0).fit(X, V),
+        "stack": lambda: colabel.JointStack(
+            [
+                colabel.BinaryRelevance(C=1.0),
+                make_pipeline(
+                    colabel.KernelFeatures(1.0, 5, random_state=0), colabel.CTBN(**quick)
+                ),
+            ],
+            cv=2,
+            random_state=0,
+        ).fit(X, V),
         "iblr": lambda: colabel.IBLR(5, **quick).fit(X, Y),
         "ranksvm": lambda: colabel.RankSVM(random_state=0).fit(X, Y),
         "ranksvm-rbf": lambda: colabel.RankSVM(kernel="rbf", random_state=0).fit(X, Y),
@@ -108,6 +118,9 @@ def models() -> dict[str, Callable[[], Any]]:
             colabel.KernelFeatures(1.0, 5, random_state=0), colabel.BinaryRelevance(C=1.0)
         ).fit(rows("sparse"), Y),
         "table": lambda: table_model(colabel.CTBN(**quick)),
+        "table-kernel": lambda: table_model(
+            make_pipeline(colabel.KernelFeatures(1.0, 5, random_state=0), colabel.CTBN(**quick))
+        ),
         "table-mlknn": lambda: table_model(colabel.MLkNN(5, random_state=0)),
     }
     return made

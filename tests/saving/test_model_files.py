@@ -21,7 +21,7 @@ import colabel
 from colabel.core.schema import declared_for
 from colabel.decide import F1
 from colabel.models import DiscreteNaiveBayes
-from colabel.saving import describe_model
+from colabel.saving import ModelFileError, describe_model
 from tests.saving.files import frame, table_model
 
 ESTIMATORS = [
@@ -40,6 +40,9 @@ def make(estimator_class, **params):
     needed = inspect.signature(estimator_class).parameters.values()
     if any(p.name == "estimator" and p.default is p.empty for p in needed):
         params.setdefault("estimator", colabel.BinaryRelevance(C=1.0))
+    if any(p.name == "members" for p in needed):
+        cheap = [colabel.BinaryRelevance(C=1.0), colabel.CTBN(C=1.0, random_state=0)]
+        params = {"members": cheap, "cv": 2, **params}
     model = estimator_class(**params)
     if "n_estimators" in model.get_params():
         model.set_params(n_estimators=2)
@@ -202,6 +205,36 @@ def test_pipelines_come_back(rows, tmp_path):
     model = make_pipeline(StandardScaler(), colabel.CTBN(C=1.0, random_state=0)).fit(X, Y)
     again = saved_and_loaded(model, tmp_path)
     np.testing.assert_array_equal(model.predict(X), again.predict(X))
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        colabel.KernelFeatures(2.0, 5, random_state=0),
+        colabel.ForestFeatures(3, passthrough=True, random_state=0),
+    ],
+    ids=lambda features: type(features).__name__,
+)
+def test_pipelines_of_tables_come_back(features, tmp_path):
+    model = table_model(make_pipeline(features, colabel.CTBN(C=1.0, random_state=0)))
+    assert repr(model).startswith(
+        f"TableModel({type(features).__name__} + CTBN: 4 columns, 3 labels"
+    )
+    again = saved_and_loaded(model, tmp_path)
+    rows = frame().without(["tags"])
+    assert_same_answers(model, again, rows)
+    np.testing.assert_array_equal(again.joint(rows).mode(), model.predict(rows))
+    assert again.label_names_ == ("a", "b", "c")
+    np.testing.assert_array_equal(again.label_graph().ends, model.label_graph().ends)
+    assert describe_model(tmp_path / "model.colabel")["model"].endswith("Features + CTBN")
+
+
+def test_a_pipeline_for_other_columns_is_no_model_of_a_table(rows, tmp_path):
+    X, Y = rows
+    model = table_model(colabel.CTBN(C=1.0, random_state=0))
+    model.model = make_pipeline(StandardScaler(), colabel.CTBN(C=1.0, random_state=0)).fit(X, Y)
+    with pytest.raises(ModelFileError, match="the features of the model"):
+        colabel.save(model, tmp_path / "m")
 
 
 def test_the_file_says_what_it_is(rows, tmp_path):

@@ -70,7 +70,10 @@ def reading_options(delimiter: str, encoding: str, missing: Sequence[str]) -> Re
 
 
 class NamesModels(TyperCommand):
-    """A command whose help has ``{models}`` and ``{defaults}``, looked up when it is asked for.
+    """A command whose help names models, looked up when it is asked for.
+
+    ``{models}`` is all of them, ``{defaults}`` those that are compared if none is named, and
+    ``{features}`` says what may stand before one.
 
     So no command has to import a model before it knows that its options are right.
     """
@@ -78,14 +81,20 @@ class NamesModels(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the names in, then the help."""
         from colabel.experiments.comparing import DEFAULT_MODELS
-        from colabel.tables import MODEL_NAMES
+        from colabel.tables import FEATURE_NAMES, MODEL_NAMES
 
-        models, defaults = ", ".join(MODEL_NAMES), ",".join(DEFAULT_MODELS)
+        prefixes = " or ".join(f"{name}+" for name in FEATURE_NAMES)
+        known = {
+            "{models}": ", ".join(MODEL_NAMES),
+            "{defaults}": ",".join(DEFAULT_MODELS),
+            "{features}": f"Before a name, {prefixes} puts features of that kind.",
+        }
         parameter: Any
         for parameter in self.params:
             for attribute in ("help", "show_default"):
                 text = getattr(parameter, attribute, None)
                 if isinstance(text, str):
-                    text = text.replace("{models}", models).replace("{defaults}", defaults)
+                    for place, names in known.items():
+                        text = text.replace(place, names)
                     setattr(parameter, attribute, text)
         super().format_help(ctx, formatter)

@@ -37,7 +37,7 @@ def compare(
             "--models",
             "-m",
             metavar="NAMES",
-            help="all, or some of {models}.",
+            help="all, default, or some of {models}. {features}",
             show_default="{defaults}",
         ),
     ] = "",
@@ -80,16 +80,18 @@ def compare(
 
       [cyan]colabel compare data.csv --labels @names.txt --models all --folds 10[/cyan]
 
+      [cyan]colabel compare data.csv --labels 'tag_*' --models default,stack,kernel+ctbn[/cyan]
+
       [cyan]colabel compare posts.csv --labels tags --separator ';' --text body[/cyan]
     """
-    from colabel.experiments.comparing import DEFAULT_MODELS, ComparisonRequest
+    from colabel.experiments.comparing import ComparisonRequest
     from colabel.experiments.comparing import compare as run_comparison
     from colabel.report import write_comparison_html
-    from colabel.tables import MODEL_NAMES, TableRequest, load_table, summarise
+    from colabel.tables import TableRequest, load_table, summarise
 
-    names = [name.strip() for name in models.split(",")] if models else list(DEFAULT_MODELS)
+    names = [name.strip() for name in (models or "default").split(",")]
     wanted = ComparisonRequest(
-        list(MODEL_NAMES) if models == "all" else [name for name in names if name],
+        [name for name in names if name],
         folds,
         seed,
         measure,
@@ -168,6 +170,8 @@ def _show_end(
     if quiet:
         return
     console.print(f"\n  {fit_command}\n", markup=False, soft_wrap=True)
+    if comparison.untried:
+        console.print(comparison.untried, markup=False)
     if report is not None:
         console.print(f"The report is in {report}.", markup=False, soft_wrap=True)
 

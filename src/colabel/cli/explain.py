@@ -77,11 +77,12 @@ def explain(
 
 
 def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet: bool) -> None:
+    from colabel.models.wrapped import title_of
     from colabel.report import graph_text, label_graph
 
     graph = label_graph(model)
     if as_json:
-        console.print_json(json.dumps({"model": type(model.model).__name__, **graph.to_dict()}))
+        console.print_json(json.dumps({"model": title_of(model.model), **graph.to_dict()}))
         return
     if not quiet:
         kinds: dict[str, int] = {}
@@ -89,7 +90,7 @@ def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet:
             kinds[column.kind] = kinds.get(column.kind, 0) + 1
         columns = ", ".join(f"{n:,} {kind}" for kind, n in kinds.items())
         console.print(
-            f"[bold]{type(model.model).__name__}[/bold], fitted to {model.n_rows:,} rows: "
+            f"[bold]{title_of(model.model)}[/bold], fitted to {model.n_rows:,} rows: "
             f"{len(graph.names):,} labels; columns: {columns}.\n"
         )
         console.print(graph.meaning, style="dim", markup=False)

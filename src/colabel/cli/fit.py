@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -24,14 +24,19 @@ if TYPE_CHECKING:
 def fit(
     table: given.TableFile,
     labels: given.LabelColumns,
-    model: Annotated[str, typer.Option("--model", "-m", help="One of {models}.")] = "ctbn",
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="One of {models}. {features}")
+    ] = "ctbn",
     output_file: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where the model goes.")
     ] = Path("model.colabel"),
     settings: Annotated[
         list[str],
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="A parameter of the model.", show_default=False
+            "--set",
+            metavar="NAME=VALUE",
+            help="A parameter of the model, or, as kernel.NAME, of its features.",
+            show_default=False,
         ),
     ] = [],
     separator: given.Separator = None,
@@ -55,7 +60,10 @@ def fit(
       [cyan]colabel fit data.csv --labels 'tag_*' --model ctbn -o model.colabel[/cyan]
 
       [cyan]colabel fit data.csv --labels tags --separator ';' --set C=0.1[/cyan]
+
+      [cyan]colabel fit data.csv --labels tags --model kernel+pcc --set kernel.width=3[/cyan]
     """
+    from colabel.models.wrapped import title_of
     from colabel.saving import save
     from colabel.tables import TableModel, TableRequest, load_table, make_model, summarise
     from colabel.tables.model_names import parse_setting
@@ -68,27 +76,34 @@ def fit(
     console = output()
     if not (quiet or as_json):
         show_summary(console, summary)
-    # a model that can shows its progress while it learns, and not when it answers
-    shows_progress = "verbose" in estimator.get_params(deep=False)
-    if shows_progress:
-        estimator.set_params(verbose=int(stderr_is_terminal() and not quiet))
+    _show_progress(estimator, shown=stderr_is_terminal() and not quiet)
     started = time.perf_counter()
     fitted = TableModel.fit(estimator, data.features, data.choice, data.labels)
-    if shows_progress:
-        fitted.model.set_params(verbose=0)
+    _show_progress(fitted.model, shown=False)  # only while it learns
     seconds = time.perf_counter() - started
     save(fitted, output_file)
     if as_json:
-        found = {"model": type(estimator).__name__, "file": str(output_file), "seconds": seconds}
+        found = {"model": title_of(estimator), "file": str(output_file), "seconds": seconds}
         console.print_json(json.dumps({**found, "table": summary.to_dict()}))
     elif not quiet:
         _show_end(console, fitted, output_file, seconds)
 
 
+def _show_progress(model: Any, *, shown: bool) -> None:
+    """Let every step show its progress that can, or let none."""
+    from colabel.models.wrapped import parts_of
+
+    for part in parts_of(model):
+        if "verbose" in part.get_params(deep=False):
+            part.set_params(verbose=int(shown))
+
+
 def _show_end(console: Console, model: TableModel, file: Path, seconds: float) -> None:
+    from colabel.models.wrapped import title_of
+
     size = file.stat().st_size / 1000
     console.print(
-        f"\n{type(model.model).__name__} fitted in {seconds:.1f} s and saved to "
+        f"\n{title_of(model.model)} fitted in {seconds:.1f} s and saved to "
         f"[bold]{escape(str(file))}[/bold] ({size:,.0f} kB).",
         soft_wrap=True,
     )

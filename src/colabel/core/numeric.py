@@ -1,10 +1,12 @@
-"""Sums that many rooms need: of exponentials in logarithms, and by bin."""
+"""What many rooms compute: sums of exponentials in logarithms and by bin, eigenvectors."""
 
 from __future__ import annotations
 
 import numpy as np
+import scipy.linalg as sla
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.threads import one_blas_thread
 
 
 def log_sum_exp(values: Array, axis: int = -1) -> Array:
@@ -33,3 +35,14 @@ def bin_sums(bins: Indices, values: Array, n_bins: int) -> Array:
     array([4., 0., 2.])
     """
     return np.bincount(bins, weights=values, minlength=n_bins).astype(np.float64, copy=False)
+
+
+def eigenvectors(symmetric: Array) -> tuple[Array, Array]:
+    """Eigenvalues (m,), ascending, and eigenvectors (m, m), columns, of a symmetric matrix.
+
+    On one thread: those of BLAS wait for each other at every column, and where another process
+    has one of the cores they take ten times as long as one alone.
+    """
+    with one_blas_thread:
+        values, vectors = sla.eigh(symmetric)
+    return values, vectors

@@ -16,12 +16,22 @@ from colabel.experiments.baseline import LabelFrequencies
 from colabel.experiments.graphs import averaged_graph
 from colabel.experiments.held_out import HeldOut, Method, Task, cross_validate, learn
 from colabel.experiments.measures import COMPARED
-from colabel.models import JointClassifier
+from colabel.models import JointStack
 from colabel.models.label_graph import LabelGraph
-from colabel.tables import MODEL_NAMES, Preprocessor, TableData, TableError, make_model
+from colabel.models.wrapped import model_inside, title_of
+from colabel.tables import (
+    MODEL_NAMES,
+    ModelName,
+    Preprocessor,
+    TableData,
+    TableError,
+    make_model,
+)
 
-BASELINE = "baseline"
-DEFAULT_MODELS = ("br", "ctbn", "pcc", "cdn", "mlknn", "iblr")
+BASELINE, STACK = "baseline", JointStack.short_name
+_BENT = ("forest+pcc", "kernel+pcc")  # a model behind features that bend straight lines
+DEFAULT_MODELS = ("br", "ctbn", "pcc", "cdn", "mlknn", "iblr", "forest", *_BENT)
+"""What is compared unless models are named. A stack takes several times as long as all of these."""
 _MOST_STRATIFIED = 20_000  # rows; stratifying more takes longer than it is worth
 
 
@@ -32,7 +42,7 @@ class ModelResult:
     Attributes
     ----------
     title : str
-        Class name.
+        Class names of the model and of the features before it.
     scores : {measure: (n_folds,)}
         By the names in `MEASURES`.
     held_out : HeldOut
@@ -80,7 +90,7 @@ class TableComparison:
     reason : str
         Why, in a sentence or two.
     graph : LearnedGraph or None
-        Which label depends on which, learned from all rows.
+        Which label depends on which, learned from all rows; None where it was not asked for.
     """
 
     task: Task
@@ -91,6 +101,17 @@ class TableComparison:
     recommended: str
     reason: str
     graph: LearnedGraph | None = None
+
+    @property
+    def untried(self) -> str:
+        """A sentence on the stack, where all but it were asked for; else nothing."""
+        tried = {*self.results, *self.failed}
+        if STACK in tried or not tried >= set(DEFAULT_MODELS):
+            return ""
+        return (
+            "Not tried: stack, which joins models like these by what they say of rows held out, "
+            "and takes several times as long as all of them. --models default,stack tries it too."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -124,7 +145,8 @@ def _finite(value: float) -> float | None:
 class LearnedGraph(NamedTuple):
     """A label graph, of which model it is, and what its joints say of the edges.
 
-    `averaged` is as described in `averaged_graph`; None for class variables.
+    `averaged` is as described in `averaged_graph`; None for class variables, and where there are
+    no edges: the graph's `meaning` then says why.
     """
 
     title: str
@@ -139,7 +161,8 @@ class ComparisonRequest:
     Attributes
     ----------
     models : sequence of str
-        Short or class names.
+        Short or class names, as `make_model` takes them; "default" stands for `DEFAULT_MODELS`,
+        "all" for these and every other model.
     n_folds : int
     seed : int
     measure : str
@@ -165,8 +188,12 @@ class ComparisonRequest:
             raise TableError(f"There is no measure {self.measure!r}: choose from {[*titles]}.")
         object.__setattr__(self, "measure", measure)
         resolve_decision(self.decision)
-        short = {kind: name for name, kind in MODEL_NAMES.items()}
-        names = [short[type(make_model(name))] for name in self.models]
+        groups = {"default": DEFAULT_MODELS, "all": (*MODEL_NAMES, *_BENT)}
+        names = [
+            str(ModelName.read(name))
+            for given in self.models
+            for name in groups.get(given.lower(), (given,))
+        ]
         if not names:
             raise TableError("No model is named: name at least one.")
         object.__setattr__(self, "short_names", tuple(dict.fromkeys(names)))
@@ -208,15 +235,12 @@ def compare(
         folds = iterative_stratification(task.codes, request.n_folds, request.seed)
     else:
         folds = kfold(data.features.n_rows, request.n_folds, request.seed)
-    models: dict[str, JointClassifier] = {
-        n: make_model(n, request.seed) for n in request.short_names
-    }
+    models = {name: make_model(name, request.seed) for name in request.short_names}
     models[BASELINE] = LabelFrequencies()
+    for model in models.values():
+        model_inside(model).set_params(decision=request.decision)
     prepare = Preprocessor(data.choice.used)
-    methods = {
-        name: Method(model.set_params(decision=request.decision), (prepare,))
-        for name, model in models.items()
-    }
+    methods = {name: Method(model, (prepare,)) for name, model in models.items()}
     results: dict[str, ModelResult] = {}
     failed: dict[str, str] = {}
     with warnings.catch_warnings():
@@ -225,7 +249,7 @@ def compare(
             if isinstance(found, Exception):
                 failed[name] = " ".join(str(found).split()) or type(found).__name__
             else:
-                title = "label frequencies" if name == BASELINE else type(models[name]).__name__
+                title = "label frequencies" if name == BASELINE else title_of(models[name])
                 results[name] = ModelResult.of(title, found)
         if not results or set(results) == {BASELINE}:
             raise TableError(f"Every model failed; the first said: {next(iter(failed.values()))}")
@@ -236,18 +260,18 @@ def compare(
     )
 
 
-def _graph(methods: Mapping[str, Method], recommended: str, task: Task) -> LearnedGraph | None:
+def _graph(methods: Mapping[str, Method], recommended: str, task: Task) -> LearnedGraph:
     """Learn the label graph of the recommended model from all rows, or of a tree instead."""
     every = np.arange(len(task.codes))
-    title = type(methods[recommended].model).__name__
+    title = title_of(methods[recommended].model)
     fitted = learn(methods[recommended], task, every)
-    if not len(fitted.model.label_graph().ends) and "ctbn" in methods:
+    graph: LabelGraph = fitted.chosen.label_graph()
+    if not len(graph.ends) and "ctbn" in methods:
         fitted = learn(methods["ctbn"], task, every)
+        graph = fitted.chosen.label_graph()
         title = f"CTBN, since {title} learns no graph"
-    graph = fitted.model.label_graph()
-    if not len(graph.ends):
-        return None
-    return LearnedGraph(title, graph, averaged_graph(fitted.model, fitted.prepared(task.X)))
+    averaged = averaged_graph(fitted.model, fitted.prepared(task.X)) if len(graph.ends) else None
+    return LearnedGraph(title, graph, averaged)
 
 
 def recommend(results: Mapping[str, ModelResult], measure: str) -> tuple[str, str]:

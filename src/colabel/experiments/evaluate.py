@@ -91,7 +91,7 @@ def _work_out(cell: Cell, data_home: str | None) -> dict[str, Any]:
     fitted = learn(method, task, train)
     found: dict[str, Any] = {"learn_seconds": fitted.learn_seconds, "n_train": len(train)}
     if cell.protocol.kind == "whole":
-        return {**found, "graph": averaged_graph(fitted.chosen, fitted.prepared(data.X))}
+        return {**found, "graph": averaged_graph(fitted.model, fitted.prepared(data.X))}
     measures = {name: MEASURES[name] for name in cell.measures}
     log_prob = any(measure.needs_log_prob for measure in measures.values())
     held_out = answer(fitted, task, test, Ask(log_prob, marginals=False, confidence=False))

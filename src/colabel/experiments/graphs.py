@@ -10,6 +10,7 @@ import numpy as np
 from colabel.core.arrays import Array
 from colabel.joint import Chain, DependencyNetwork, DiscreteDependencyNetwork, Joint
 from colabel.models.label_graph import LabelGraph
+from colabel.models.wrapped import unwrapped
 
 # Rows over which the probabilities of pairs are averaged, and draws of each where they are counted.
 _ROWS, _DRAWS = 500, 100
@@ -17,6 +18,12 @@ _ROWS, _DRAWS = 500, 100
 
 def averaged_graph(model: Any, X: Any) -> dict[str, Any] | None:
     """Describe the labels and edges of a fitted model; None where it learns no graph.
+
+    Parameters
+    ----------
+    model : fitted estimator of colabel, or a pipeline or search around one
+    X : (n, p)
+        Rows, as the outermost estimator takes them.
 
     Returns
     -------
@@ -27,6 +34,7 @@ def averaged_graph(model: Any, X: Any) -> dict[str, Any] | None:
         averaged over the joint distributions of up to 500 rows, and "back_on", "back_off", the
         same the other way round.
     """
+    model, X = unwrapped(model, X)
     if not hasattr(model, "label_graph"):
         return None
     graph: LabelGraph = model.label_graph()

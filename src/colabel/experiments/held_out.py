@@ -19,9 +19,9 @@ from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.decide import Subset, decide
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
-from colabel.models import JointClassifier, LabelClassifier
+from colabel.models import JointClassifier
 from colabel.models.label_graph import LabelGraph
-from colabel.models.wrapped import joint_of
+from colabel.models.wrapped import model_inside, naming, unwrapped
 
 Folds = Iterable[tuple[Indices, Indices]]
 """Training and test rows of every fold."""
@@ -64,7 +64,10 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """A model and the steps that prepare its rows; both are cloned before they are fitted."""
+    """A model and the steps that prepare its rows; both are cloned before they are fitted.
+
+    The model may itself be a pipeline, or a search.
+    """
 
     model: Any
     steps: tuple[Any, ...] = ()
@@ -88,8 +91,8 @@ class Fitted:
 
     @property
     def chosen(self) -> Any:
-        """The model, or the best one of a search."""
-        return _inside_search(self.model)
+        """The model itself, inside a pipeline or the best one of a search."""
+        return model_inside(self.model)
 
     @property
     def label_graph(self) -> LabelGraph | None:
@@ -247,8 +250,7 @@ def _fit(method: Method, X: Any, Y: Any, names: Sequence[str]) -> Fitted:
     for step in steps:
         X = step.fit_transform(X, Y)
     prepared = time.perf_counter()
-    named = {"label_names": list(names)} if isinstance(_searched(method), LabelClassifier) else {}
-    model = clone(method.model).fit(X, Y, **named)
+    model = clone(method.model).fit(X, Y, **naming(_searched(method), names))
     learned = time.perf_counter()
     return Fitted(model, steps, prepared - started, learned - prepared, len(Y))
 
@@ -269,7 +271,7 @@ def _warm_up(method: Method, task: Task, train: Indices) -> None:
     with warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")
         fitted = _fit(Method(model, method.steps), X, Y, names)
-        _decided(fitted.model, fitted.prepared(X))
+        _decided(*unwrapped(fitted.model, fitted.prepared(X)))
 
 
 def _searched(method: Method) -> Any:
@@ -277,20 +279,13 @@ def _searched(method: Method) -> Any:
     return method.model.estimator if isinstance(method.model, GridSearchCV) else method.model
 
 
-def _inside_search(model: Any) -> Any:
-    while hasattr(model, "best_estimator_"):
-        model = model.best_estimator_
-    return model
-
-
 def _decided(model: Any, X: Any) -> tuple[Any, Joint | None]:
     """Codes in the model's own space, or labels where it has none, and the joint behind them."""
-    inner = _inside_search(model)
-    if isinstance(inner, JointClassifier) and inner.decides_by_joint():
-        joint = inner.joint(X)
-        return decide(joint, inner.decision_rule()), joint
+    if isinstance(model, JointClassifier) and model.decides_by_joint():
+        joint = model.joint(X)
+        return decide(joint, model.decision_rule()), joint
     predicted = model.predict(X)
-    return (inner.label_space_.encode(predicted) if _has_space(inner) else predicted), None
+    return (model.label_space_.encode(predicted) if _has_space(model) else predicted), None
 
 
 def _has_space(model: Any) -> bool:
@@ -300,15 +295,16 @@ def _has_space(model: Any) -> bool:
 def _answers(model: Any, X: Any, rows: Indices, task: Task, ask: Ask) -> tuple[HeldOut, float]:
     """Answers for prepared rows, and the seconds until they were decided."""
     started = time.perf_counter()
-    decided, joint = _decided(model, X)
+    inner, X = unwrapped(model, X)
+    decided, joint = _decided(inner, X)
     seconds = time.perf_counter() - started
-    inner, true = _inside_search(model), task.codes[rows]
+    true = task.codes[rows]
     if not _has_space(inner):
         return HeldOut(rows, task.space, true, task.space.encode(decided)), seconds
     own = _OwnCodes(task.space, inner.label_space_)
     codes = own.to_all(decided)
     if joint is None and ask.log_prob and hasattr(inner, "joint"):
-        joint = joint_of(inner, X)  # of a model that decides by something else
+        joint = inner.joint(X)  # of a model that decides by something else
     if joint is None:
         return HeldOut(rows, task.space, true, codes), seconds
     log_prob = marginals = confidence = None

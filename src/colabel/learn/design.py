@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.linalg as sla
 import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
+from colabel.core.numeric import eigenvectors
 from colabel.core.used_columns import UsedColumns
 from colabel.learn._products import csr_times
 
@@ -375,10 +375,10 @@ def _principal_axes(X: Array, weight: Array | None) -> Axes:
         for part in _parts(n_rows):
             rows = centred(part)
             gram += rows.T @ rows
-        energy, basis = sla.eigh(gram)
+        energy, basis = eigenvectors(gram)
         return Axes(mean, basis[:, energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)])
     rows = centred(slice(None))
-    energy, left = sla.eigh(rows @ rows.T)
+    energy, left = eigenvectors(rows @ rows.T)
     kept = energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)
     return Axes(mean, (rows.T @ left[:, kept]) / np.sqrt(energy[kept]))
 
@@ -391,7 +391,7 @@ def _prefers_row_space(design: Design) -> bool:
 def _in_row_space(design: Design) -> Design:
     rows = design.rows[:, :-1]
     outer = rows @ rows.T
-    energy, left = sla.eigh(outer.toarray() if is_sparse(outer) else outer)
+    energy, left = eigenvectors(outer.toarray() if is_sparse(outer) else outer)
     kept = energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)
     length = np.sqrt(energy[kept])
     inner = np.hstack([left[:, kept] * length, np.ones((design.n_rows, 1))])

@@ -1,10 +1,13 @@
-"""The joint of a model that stands inside scikit-learn's own tools."""
+"""A model that stands inside scikit-learn's own tools: its joint, its name, its labels' names."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from colabel.joint import Joint
 
@@ -44,19 +47,65 @@ def joint_of(model: Any, X: Any) -> Joint:
     >>> joint_of(model, data.X[300:302]).mode().shape
     (2, 7)
     """
-    outermost = model
-    while not hasattr(model, "joint"):
+    inner, X = unwrapped(model, X)
+    if not hasattr(inner, "joint"):
+        raise TypeError(
+            f"{type(inner).__name__} has no joint"
+            + ("" if inner is model else f" (it is inside {type(model).__name__})")
+            + ": give a fitted model of colabel that has probabilities, or a pipeline or a"
+            " search with one at its end."
+        )
+    joint: Joint = inner.joint(X)
+    return joint
+
+
+def unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the model inside pipelines and searches, and rows X as it takes them."""
+    while True:
         if isinstance(model, Pipeline):
-            X = model[:-1].transform(X)
+            X, model = model[:-1].transform(X), model[-1]
+        elif hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        else:
+            return model, X
+
+
+def model_inside(model: Any) -> Any:
+    """Return the model inside pipelines and fitted searches."""
+    while True:
+        if isinstance(model, Pipeline):
             model = model[-1]
         elif hasattr(model, "best_estimator_"):
             model = model.best_estimator_
         else:
-            raise TypeError(
-                f"{type(model).__name__} has no joint"
-                + ("" if model is outermost else f" (it is inside {type(outermost).__name__})")
-                + ": give a fitted model of colabel that has probabilities, or a pipeline or a"
-                " search with one at its end."
-            )
-    joint: Joint = model.joint(X)
-    return joint
+            return model
+
+
+def parts_of(model: Any) -> list[BaseEstimator]:
+    """Return the steps of a pipeline, or a model alone."""
+    return [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+
+
+def title_of(model: Any) -> str:
+    """Return the names of the classes of a model and the steps before it.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from colabel import CTBN, KernelFeatures
+    >>> from colabel.models.wrapped import title_of
+    >>> title_of(make_pipeline(KernelFeatures(), CTBN()))
+    'KernelFeatures + CTBN'
+    """
+    return " + ".join(type(part).__name__ for part in parts_of(model))
+
+
+def naming(model: Any, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the argument of ``model.fit`` that names the labels; none where it takes none."""
+    if not has_fit_parameter(model_inside(model), "label_names"):
+        return {}
+    prefix = ""
+    while isinstance(model, Pipeline):
+        name, model = model.steps[-1]
+        prefix += f"{name}__"
+    return {f"{prefix}label_names": list(names)}

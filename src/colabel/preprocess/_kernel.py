@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sla
 
 from colabel.core.arrays import Array, is_sparse
+from colabel.core.numeric import eigenvectors
 
 # Eigenvalues below this share of the largest are rounding: dividing by their root would show it.
 _RANK_TOLERANCE = 1e-10
@@ -43,7 +43,7 @@ def inverse_root(kernel: Array) -> Array:
     """
     if not len(kernel):
         return np.zeros((0, 0))
-    values, vectors = sla.eigh(kernel)
+    values, vectors = eigenvectors(kernel)
     kept = np.flatnonzero(values > _RANK_TOLERANCE * values[-1])[::-1]
     chosen = vectors[:, kept]
     # an eigenvector's sign is arbitrary: its largest entry is made positive

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Indices, is_sparse
 from colabel.core.hashing import row_keys
+from colabel.core.numeric import eigenvectors
 from colabel.core.threads import map_threads, one_blas_thread
 from colabel.preprocess._kernel import gaussian, inverse_root, squared_distances, squared_norms
 
@@ -109,7 +110,7 @@ def ridge_leverage(phi: Array, n_landmarks: int) -> Array:
     :math:`\lambda` is the energy of K beyond its leading m / 2 eigenvalues, by their number
     (Musco & Musco, 2017).
     """
-    values, vectors = np.linalg.eigh(phi.T @ phi)
+    values, vectors = eigenvectors(phi.T @ phi)
     leading = max(1, n_landmarks // 2)
     ridge = max((len(phi) - values[-leading:].sum()) / leading, 1e-12 * len(phi))
     turned = phi @ vectors

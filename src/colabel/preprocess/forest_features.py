@@ -188,7 +188,7 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
         return self._beside(rows, self.forest_.log_odds(rows, self.n_jobs))
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names (q,) of the features: those of X, if kept, and "forest_" with a label's name."""
+        """Names (q,) of the features: those of X, if kept, and ``forest_`` with a label's name."""
         check_is_fitted(self)
         space = self.label_space_
         own = []

@@ -181,6 +181,8 @@ def _labels(summary: TableSummary, comparison: TableComparison, chosen: ModelRes
 
 def _graph(found: LearnedGraph) -> Html:
     """Draw what the joints say of every edge, where labels are 0/1, and write the rest as text."""
+    if not len(found.graph.ends):
+        return paragraph(found.graph.meaning)
     lines = tag("div", tag("pre", graph_text(found.graph)), class_="scroll", tabindex="0")
     text = join(paragraph(found.graph.meaning, class_="legend"), lines)
     by = paragraph(f"By {found.title}, learned from all rows.", class_="legend")
@@ -225,4 +227,5 @@ def _on(name: str, comparison: TableComparison, fit_command: str) -> Html:
     )
     then = "colabel predict model.colabel new.csv -o out.csv --top-k 3"
     commands = [paragraph(tag("code", command)) for command in (first, then)]
-    return join(commands, paragraph(said, class_="legend"))
+    untried = paragraph(comparison.untried) if comparison.untried else None
+    return join(commands, untried, paragraph(said, class_="legend"))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.pipeline import Pipeline
-
 from colabel.models.label_graph import LabelGraph
+from colabel.models.wrapped import model_inside
 from colabel.report.tree_shape import strength_note, tree_text
 
 __all__ = ["graph_text", "label_graph"]
@@ -38,17 +37,13 @@ def label_graph(model: Any) -> LabelGraph:
     >>> graph.names[graph.ends[0, 0]] in data.label_names, graph.directed
     (True, True)
     """
-    while not hasattr(model, "label_graph"):
-        if isinstance(model, Pipeline):
-            model = model[-1]
-        elif hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        else:
-            raise TypeError(
-                f"{type(model).__name__} has no label graph: give a fitted model of colabel, or a "
-                "pipeline or a search with one at its end."
-            )
-    graph: LabelGraph = model.label_graph()
+    inner = model_inside(model)
+    if not hasattr(inner, "label_graph"):
+        raise TypeError(
+            f"{type(inner).__name__} has no label graph: give a fitted model of colabel, or a "
+            "pipeline or a search with one at its end."
+        )
+    graph: LabelGraph = inner.label_graph()
     return graph
 
 

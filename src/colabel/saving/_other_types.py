@@ -111,6 +111,9 @@ def _check_pipeline(fields: Fields, dims: Dims) -> None:
         refuse_unless(passes_on, "a step before the last of the pipeline transforms nothing")
     last = fields["steps"][-1][1] if fields["steps"] else None
     dims["fitted"] = isinstance(last, Node) and last.dims.get("fitted", True)
+    first = fields["steps"][0][1] if fields["steps"] else None
+    if isinstance(first, Node) and "p" in first.dims:
+        dims["p"] = first.dims["p"]  # the features that the whole pipeline takes
     for _, step in fields["steps"]:
         unlike = isinstance(step, Node) and step.dims.get("fitted", True) != dims["fitted"]
         refuse_unless(not unlike, "some steps of the pipeline are fitted and some are not")

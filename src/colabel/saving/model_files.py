@@ -26,6 +26,7 @@ from colabel.core.files import written_whole
 from colabel.core.schema import NotAsDeclaredError
 from colabel.labels import LabelSpace
 from colabel.models import LabelClassifier, ThresholdedClassifier
+from colabel.models.wrapped import title_of
 from colabel.saving import _forests as _forests  # declares forests, as plain arrays
 from colabel.saving import _other_types as _other_types  # declares the types it lists
 from colabel.saving._archive import (
@@ -265,6 +266,6 @@ def _manifest(model: Any, space: LabelSpace) -> dict[str, Any]:
         "format": FORMAT,
         "colabel": __version__,
         "packages": {name: version(name) for name in packages},
-        "model": type(model.model if isinstance(model, TableModel) else model).__name__,
+        "model": title_of(model.model if isinstance(model, TableModel) else model),
         "labels": list(space.names),
     }

@@ -5,19 +5,21 @@ from colabel.tables.checking import TableSummary, summarise
 from colabel.tables.columns import Column, ColumnChoice, choose_columns
 from colabel.tables.loading import TableData, TableRequest, load_table
 from colabel.tables.model import TableModel
-from colabel.tables.model_names import MODEL_NAMES, make_model
+from colabel.tables.model_names import FEATURE_NAMES, MODEL_NAMES, ModelName, make_model
 from colabel.tables.predicting import PredictionRequest, Predictor
 from colabel.tables.preprocessing import Preprocessor
 from colabel.tables.reading import ReadingOptions, open_table, read_chunks, read_frame
 from colabel.tables.table_labels import Labels, LabelSource, match_columns, read_labels
 
 __all__ = [
+    "FEATURE_NAMES",
     "MODEL_NAMES",
     "Column",
     "ColumnChoice",
     "Frame",
     "LabelSource",
     "Labels",
+    "ModelName",
     "PredictionRequest",
     "Predictor",
     "Preprocessor",

@@ -22,6 +22,7 @@ from colabel.core.schema import (
     stored,
 )
 from colabel.datasets.frame import Frame
+from colabel.models.wrapped import joint_of, model_inside, naming, title_of
 from colabel.tables.columns import Column, ColumnChoice, storage_of
 from colabel.tables.preprocessing import Preprocessor
 from colabel.tables.table_labels import Labels, LabelSource
@@ -61,7 +62,7 @@ class TableModel:
     columns : tuple of Column
         The feature columns of the table.
     preprocessor : Preprocessor
-    model : fitted estimator of colabel
+    model : fitted estimator of colabel, or a pipeline that ends in one
     label_source : LabelSource
         Where the labels stood in the training table.
     n_rows : int
@@ -92,16 +93,16 @@ class TableModel:
     def fit(cls, model: Any, frame: Frame, choice: ColumnChoice, labels: Labels) -> TableModel:
         """Learn the preprocessing and a clone of the model from the rows of a frame."""
         preprocessor = Preprocessor(choice.used).fit(frame)
-        fitted = clone(model).fit(
-            preprocessor.transform(frame), labels.Y, label_names=list(labels.names)
-        )
+        fresh = clone(model)
+        fitted = fresh.fit(preprocessor.transform(frame), labels.Y, **naming(fresh, labels.names))
         return cls(choice.used, preprocessor, fitted, labels.source, frame.n_rows)
 
     @property
     def space(self) -> LabelSpace:
         """Names and values of the labels."""
-        check_is_fitted(self.model)
-        space: LabelSpace = self.model.label_space_
+        inner = model_inside(self.model)
+        check_is_fitted(inner)
+        space: LabelSpace = inner.label_space_
         return space
 
     @property
@@ -116,8 +117,7 @@ class TableModel:
 
     def joint(self, frame: Any) -> Joint:
         """Return the joint distribution of the labels for each row of a frame."""
-        joint: Joint = self.model.joint(self.preprocessor.transform(Frame.of(frame)))
-        return joint
+        return joint_of(self.model, self.preprocessor.transform(Frame.of(frame)))
 
     def predict(self, frame: Any) -> Any:
         """Predict the labels of each row of a frame, (n, d)."""
@@ -129,7 +129,7 @@ class TableModel:
 
     def label_graph(self) -> LabelGraph:
         """Return which label depends on which."""
-        graph: LabelGraph = self.model.label_graph()
+        graph: LabelGraph = model_inside(self.model).label_graph()
         return graph
 
     def __repr__(self) -> str:
@@ -137,7 +137,7 @@ class TableModel:
             return f"{n} {what}{'s' * (n != 1)}"
 
         return (
-            f"TableModel({type(self.model).__name__}: {counted(len(self.columns), 'column')}, "
+            f"TableModel({title_of(self.model)}: {counted(len(self.columns), 'column')}, "
             f"{counted(len(self.label_names_), 'label')}, fitted to "
             f"{counted(self.n_rows, 'row')})"
         )

@@ -6,11 +6,15 @@ import ast
 from collections.abc import Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
+
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import make_pipeline
 
 from colabel import models
 from colabel.datasets.frame import TableError
 from colabel.models import JointClassifier
+from colabel.preprocess import ForestFeatures, KernelFeatures
 
 _KINDS = [getattr(models, name) for name in models.__all__]
 MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(
@@ -24,36 +28,106 @@ MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(
 )
 """Every probabilistic model under its short name, or its class name in lower case."""
 
+FEATURE_NAMES: Mapping[str, type[BaseEstimator]] = MappingProxyType(
+    {"forest": ForestFeatures, "kernel": KernelFeatures}
+)
+"""What may stand before a model, joined to its name by a plus: "kernel+ctbn"."""
+
+
+class ModelName(NamedTuple):
+    """The short name of a model, and that of its features; "" for the columns alone."""
+
+    model: str
+    features: str = ""
+
+    @classmethod
+    def read(cls, text: str) -> ModelName:
+        """Understand short and class names, in any case.
+
+        Examples
+        --------
+        >>> from colabel.tables.model_names import ModelName
+        >>> ModelName.read("KernelFeatures+CTBN")
+        ModelName(model='ctbn', features='kernel')
+        >>> print(ModelName.read("forest+PCC"), ModelName.read("MLkNN"))
+        forest+pcc mlknn
+        """
+        features, plus, model = text.rpartition("+")
+        name = cls(_known(model.strip(), MODEL_NAMES, "model"))
+        if not plus:
+            return name
+        return name._replace(features=_known(features.strip(), FEATURE_NAMES, "kind of features"))
+
+    def __str__(self) -> str:
+        return f"{self.features}+{self.model}" if self.features else self.model
+
+
+def _known(name: str, kinds: Mapping[str, type], what: str) -> str:
+    """Return the short name of what is named."""
+    short = {**{kind.__name__.lower(): key for key, kind in kinds.items()}, **{k: k for k in kinds}}
+    found = short.get(name.lower())
+    if found is None:
+        close = get_close_matches(name.lower(), short, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(kinds)}."
+        raise TableError(f"There is no {what} {name!r}: {hint}")
+    return found
+
 
 def make_model(
     name: str, seed: int | None = None, settings: Mapping[str, Any] | None = None
-) -> JointClassifier:
+) -> Any:
     """Make a model by its short or its class name, in any case.
+
+    Parameters
+    ----------
+    name : str
+        "ctbn"; or "kernel+ctbn" and "forest+ctbn", for a pipeline of `KernelFeatures` or
+        `ForestFeatures` and the model.
+    seed : int, optional
+        Of the model and of the features.
+    settings : {name: value}, optional
+        Parameters of the model; of the features, after their name and a dot: "kernel.width".
+
+    Returns
+    -------
+    JointClassifier, or a pipeline that ends in one
 
     Examples
     --------
     >>> from colabel.tables import make_model
     >>> make_model("ctbn", seed=0, settings={"C": 0.1})
     CTBN(C=0.1, random_state=0)
+    >>> model = make_model("kernel+ctbn", settings={"C": 0.1, "kernel.width": 2.0})
+    >>> model[0]
+    KernelFeatures(width=2.0)
     """
-    by_name = {**MODEL_NAMES, **{kind.__name__.lower(): kind for kind in MODEL_NAMES.values()}}
-    kind = by_name.get(name.lower())
-    if kind is None:
-        close = get_close_matches(name.lower(), by_name, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(MODEL_NAMES)}."
-        raise TableError(f"There is no model {name!r}: {hint}")
-    model: JointClassifier = kind()
-    known = model.get_params(deep=False)
+    read = ModelName.read(name)
     values = dict(settings or {})
-    if "random_state" in known:
-        values.setdefault("random_state", seed)
-    unknown = [key for key in values if key not in known]
+    prefix = f"{read.features}."
+    of_features = {
+        key.removeprefix(prefix): values.pop(key)
+        for key in list(values)
+        if read.features and key.startswith(prefix)
+    }
+    model = _made(MODEL_NAMES[read.model], seed, values)
+    if not read.features:
+        return model
+    return make_pipeline(_made(FEATURE_NAMES[read.features], seed, of_features), model)
+
+
+def _made(
+    kind: type[BaseEstimator], seed: int | None, settings: Mapping[str, Any]
+) -> BaseEstimator:
+    """Make an estimator with a seed and some parameters, or say which of them it lacks."""
+    made = kind()
+    known = made.get_params(deep=False)
+    unknown = [key for key in settings if key not in known]
     if unknown:
         raise TableError(
             f"{kind.__name__} has no parameter {unknown[0]!r}: it has {', '.join(known)}."
         )
-    model.set_params(**values)
-    return model
+    seeded = {"random_state": seed} if "random_state" in known else {}
+    return made.set_params(**{**seeded, **settings})
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

@@ -14,6 +14,7 @@ from colabel.decide import decide, resolve_decision
 from colabel.joint import Joint
 from colabel.joint.views import named_set
 from colabel.labels import MISSING, LabelSpace
+from colabel.models.wrapped import model_inside
 from colabel.tables.columns import storage_of
 from colabel.tables.known_labels import KnownColumn, evidence_codes, find_known
 from colabel.tables.model import TableModel
@@ -87,7 +88,7 @@ class Predictor:
     def __init__(self, model: TableModel, source: Source, request: PredictionRequest) -> None:
         self.model, self.source, self.request = model, source, request
         asked = request.decision
-        self.rule = resolve_decision(asked) if asked else model.model.decision_rule()
+        self.rule = resolve_decision(asked) if asked else model_inside(model.model).decision_rule()
         space = model.space
         self._values = [[str(v) for v in classes.tolist()] for classes in space.classes]
         self._known: tuple[KnownColumn, ...] = ()

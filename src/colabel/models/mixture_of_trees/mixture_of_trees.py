@@ -135,7 +135,7 @@ class MixtureOfTrees(JointClassifier):
         Coefficients of the gate, the intercepts last.
     gate_C_ : float
         Chosen penalty of a linear gate; None for a constant one, or for a single tree.
-    objective_ : (n_iter_ + 1,) array
+    objective_ : (``n_iter_`` + 1,) array
         Log-likelihood less penalties along the final EM.
     held_out_scores_ : array or None
         Held-out log-likelihood per row of one tree, two, and so on, as far as was tried. None where

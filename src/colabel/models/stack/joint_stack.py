@@ -84,6 +84,10 @@ class JointStack(JointClassifier):
     ----------
     members_ : list of fitted models
     member_names_ : list of str
+    prior_ : LabelPrior
+        How often label vectors occur.
+    pool_ : Pool
+        Weights and exponents as arrays, and how a joint follows from them.
     weights_ : dict of str to float
         Weight of each member in the mixture; "frequencies" are those of the label vectors.
     exponents_ : dict of str to float, or None

@@ -1,0 +1,54 @@
+"""Models by the names a user types, alone or behind features."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.pipeline import Pipeline
+
+import colabel
+from colabel.tables import FEATURE_NAMES, MODEL_NAMES, ModelName, TableError, make_model
+
+
+@pytest.mark.parametrize("name", MODEL_NAMES)
+def test_every_model_stands_behind_every_kind_of_features(name):
+    kind = MODEL_NAMES[name]
+    assert type(make_model(name)) is type(make_model(kind.__name__.upper())) is kind
+    for features, transformer in FEATURE_NAMES.items():
+        model = make_model(f"{features}+{name}", seed=3)
+        assert isinstance(model, Pipeline)
+        assert [type(part) for part in (model[0], model[-1])] == [transformer, kind]
+        assert model[0].random_state == 3
+        assert model[-1].get_params().get("random_state", 3) == 3
+        assert str(ModelName.read(f"{transformer.__name__} + {kind.__name__}")) == (
+            f"{features}+{name}"
+        )
+
+
+def test_settings_reach_the_model_or_the_features():
+    model = make_model("kernel+ctbn", 0, {"C": 0.1, "kernel.width": 2.0, "kernel.random_state": 7})
+    assert model[-1].C == 0.1
+    assert (model[0].width, model[0].random_state, model[-1].random_state) == (2.0, 7, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("ctbm", {}, "There is no model 'ctbm': did you mean ctbn"),
+        ("kernel+ctbm", {}, "There is no model 'ctbm': did you mean ctbn"),
+        ("kernal+ctbn", {}, "There is no kind of features 'kernal': did you mean kernel"),
+        ("mlknn+ctbn", {}, "There is no kind of features 'mlknn': choose from forest, kernel"),
+        ("forest+kernel+ctbn", {}, r"no kind of features 'forest\+kernel'"),
+        ("kernel+", {}, "There is no model ''"),
+        ("ctbn", {"kernel.width": 2.0}, "CTBN has no parameter 'kernel.width'"),
+        ("kernel+ctbn", {"width": 2.0}, "CTBN has no parameter 'width'"),
+        ("kernel+ctbn", {"kernel.C": 2.0}, "KernelFeatures has no parameter 'C': it has balance"),
+    ],
+)
+def test_what_is_not_there_is_named(name, settings, said):
+    with pytest.raises(TableError, match=said):
+        make_model(name, 0, settings)
+
+
+def test_a_forest_is_a_model_and_a_kind_of_features():
+    assert isinstance(make_model("forest"), colabel.JointForest)
+    assert isinstance(make_model("forest+forest")[0], colabel.ForestFeatures)
