@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from colabel.learn import linear
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearner
+from tests.models.oracle import Unsmoothed
 
 SIZES = (2, 3, 2, 4, 2)
 
@@ -23,7 +23,7 @@ def learner(grid=(1.0,), tol=1e-9, max_iter=3000, n_jobs=1):
 
 
 def reference(C=1.0):
-    model = LogisticRegression(C=C, tol=1e-10, solver="newton-cg", max_iter=10_000)
+    model = Unsmoothed(C=C, tol=1e-10, solver="newton-cg", max_iter=10_000)
     return EstimatorLearner(model, n_jobs=1, verbose=False)
 
 
