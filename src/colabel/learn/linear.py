@@ -393,6 +393,7 @@ class LinearLearning:
 
 
 def warn_of_failures(n_failed: int) -> None:
+    """Say how many regressions did not converge, if any."""
     if n_failed:
         warnings.warn(
             f"{n_failed} regressions did not reach the tolerance. Scale the features, raise"

@@ -165,7 +165,7 @@ class LBFGS:
     n_pairs: int = 15
 
     def objective(self, design: Products, loss: Loss, targets: Targets, scores: Array) -> Objective:
-        """Return the losses of tasks for `solve`, where the solver wants them; see `RowsObjective`."""
+        """Return the losses of tasks, where `solve` wants them; see `RowsObjective`."""
         return RowsObjective(design, loss, targets, scores)
 
     def solve(

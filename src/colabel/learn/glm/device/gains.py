@@ -16,7 +16,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices
 from colabel.learn.glm.device.lbfgs import DeviceRidge
-from colabel.learn.glm.device.objective import DeviceRows, Tensor, aligned, fused
+from colabel.learn.glm.device.objective import DeviceRows, Tensor, aligned
 from colabel.learn.glm.device.solver import Matrix, solve_in_stages
 from colabel.learn.glm.device.torch_device import coarse_products
 from colabel.learn.glm.lbfgs import LBFGS
@@ -109,8 +109,8 @@ def part_gains(
 ) -> PartScores:
     """Score the tasks `wanted` (parts, d) on held-out rows over a grid of C (G,).
 
-    `folds` (n,) as in `held_out_path`, and `advance` is called after each; `start` (G, F, d, q) are coefficients of the labels, in the
-    coordinates of the matrix, that have not seen the fold's rows.
+    `folds` (n,) as in `held_out_path`, and `advance` is called after each; `start` (G, F, d, q) are
+    coefficients of the labels, in the coordinates of the matrix, that have not seen its rows.
     """
     import torch
 
@@ -348,9 +348,7 @@ class _Fold:
             codes, alone = data.codes[where], data.alone[where]
         with coarse_products(False):
             scores = coef @ rows.transpose(1, 2)
-        gain, spread = fused(_gains, scores)(
-            scores, codes, alone, mask, data.weight[index].float()[:, None]
-        )
+        gain, spread = _gains(scores, codes, alone, mask, data.weight[index].float()[:, None])
         real = batch.real
         yield batch.part[real], batch.label[real], gain[real], spread[real]
 
@@ -358,14 +356,17 @@ class _Fold:
 def _gains(
     scores: Tensor, codes: Tensor, alone: Tensor, mask: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Weighted gains of tasks over `alone` and their squares, summed over rows: (P, c, m) -> (P, c).
+    """Weighted gains over `alone` and their squares, summed over rows: (P, c, m) -> (P, c).
 
     The log-probability of value y is -log(1 + exp((1 - 2 y) s)).
     """
+    import torch
+
     signed = scores * (1 - 2 * codes)
     log_prob = -(signed.clamp_min(0.0) + (-signed.abs()).exp().log1p())
     more = (log_prob - alone) * weight * (mask & (codes >= 0))
-    return more.double().sum(dim=2), (more * more).double().sum(dim=2)
+    double = torch.float64
+    return more.sum(dim=2, dtype=double), (more * more).sum(dim=2, dtype=double)
 
 
 def _gathered_rows(mask: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from colabel.learn.glm.device.objective import Tensor, TorchObjective, fused
+from colabel.learn.glm.device import kernels
+from colabel.learn.glm.device.objective import Tensor, TorchObjective
 
 _SUFFICIENT_DECREASE = 1e-4
 _MOST_HALVINGS = 30
@@ -23,11 +24,12 @@ class DeviceRidge:
 
     def value(self, coef: Tensor) -> Tensor:
         """Penalties (P, c) of coefficients (P, c, K, q), in double precision."""
-        return 0.5 * (self.strength * coef * coef).flatten(2).double().sum(dim=2)
+        return 0.5 * _dot(self.strength * coef, coef, double=True)
 
     def along(self, coef: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
         """First and second derivatives (P, c) of the penalties along a direction."""
-        return fused(_penalty_along, coef)(self.strength, coef, direction)
+        penalised = self.strength * direction
+        return _dot(penalised, coef, double=True), _dot(penalised, direction, double=True)
 
     def add_gradient(self, coef: Tensor, gradient: Tensor) -> Tensor:
         """Add the penalty's gradient to that of the losses."""
@@ -55,57 +57,71 @@ class Found(NamedTuple):
 
 @dataclass
 class _Pairs:
-    """The last steps, gradient changes and inverses of their products; the youngest last."""
+    """The last steps and gradient changes of every task, in a ring; see `CurvaturePairs`."""
 
-    size: int
-    pairs: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
+    steps: Tensor  # (m, P, c, K, q)
+    changes: Tensor  # (m, P, c, K, q)
+    inverse: Tensor  # (m, P, c)
+    newest: int = -1
+    n_filled: int = 0
+
+    @classmethod
+    def empty(cls, size: int, like: Tensor) -> _Pairs:
+        """Room for `size` pairs of tasks with coefficients (P, c, K, q)."""
+        steps = like.new_empty((size, *like.shape))
+        return cls(steps, steps.new_empty(steps.shape), like.new_zeros((size, *like.shape[:2])))
 
     def remember(self, step: Tensor, change: Tensor) -> None:
+        """Overwrite the oldest pair."""
+        self.newest = (self.newest + 1) % len(self.steps)
+        self.n_filled = min(self.n_filled + 1, len(self.steps))
+        self.steps[self.newest], self.changes[self.newest] = step, change
         product = _dot(step, change)
         usable = product > 1e-30
-        inverse = usable / product.where(usable, 1.0)
-        self.pairs = [*self.pairs, (step, change, inverse)][-self.size :]
+        self.inverse[self.newest] = usable / product.where(usable, 1.0)
 
     def keep(self, left: Tensor, axis: int) -> None:
-        self.pairs = [
-            (step.index_select(axis, left), change.index_select(axis, left), inverse[left])
-            if axis == 0
-            else tuple(part.index_select(1, left) for part in (step, change, inverse))
-            for step, change, inverse in self.pairs
-        ]
+        """Drop all but some blocks or tasks."""
+        self.steps = self.steps.index_select(axis + 1, left)
+        self.changes = self.changes.index_select(axis + 1, left)
+        self.inverse = self.inverse.index_select(axis + 1, left)
 
     def direction(self, gradient: Tensor, diagonal: Tensor) -> Tensor:
         """The two-loop recursion from a diagonal initial Hessian."""
-        pull, push = (fused(function, gradient) for function in (_pull, _push))
-        direction = -gradient
-        shares = []
-        for step, change, inverse in reversed(self.pairs):
-            direction, share = pull(direction, step, change, inverse)
-            shares.append(share)
-        direction = direction / diagonal
-        for (step, change, inverse), share in zip(self.pairs, reversed(shares), strict=True):
-            direction = push(direction, step, change, inverse, share)
-        return direction
+        parts = (self.steps, self.changes, self.inverse, self.newest, self.n_filled)
+        wide = gradient.shape[2:].numel()
+        fused = kernels.usable(gradient) and kernels.holds(wide)
+        return (kernels.direction if fused else direction)(gradient, diagonal, *parts)
 
 
-def _dot(left: Tensor, right: Tensor) -> Tensor:
-    return (left * right).flatten(2).sum(dim=2)
+def direction(
+    gradient: Tensor,
+    diagonal: Tensor,
+    steps: Tensor,
+    changes: Tensor,
+    inverse: Tensor,
+    newest: int,
+    n_filled: int,
+) -> Tensor:
+    """The two-loop recursion of L-BFGS for every task; see `quasi_newton_direction`."""
+    slots = [(newest - age) % len(steps) for age in range(n_filled)]
+    found = -gradient
+    shares = {}
+    for slot in slots:
+        shares[slot] = inverse[slot] * _dot(steps[slot], found)
+        found = found - shares[slot][..., None, None] * changes[slot]
+    found = found / diagonal
+    for slot in reversed(slots):
+        rest = shares[slot] - inverse[slot] * _dot(changes[slot], found)
+        found = found + rest[..., None, None] * steps[slot]
+    return found
 
 
-def _penalty_along(strength: Tensor, coef: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
-    penalised = strength * direction
-    slope = (penalised * coef).double().sum(dim=(2, 3))
-    return slope, (penalised * direction).double().sum(dim=(2, 3))
+def _dot(left: Tensor, right: Tensor, double: bool = False) -> Tensor:
+    """Inner product of every task: (P, c, K, q), (P, c, K, q) -> (P, c)."""
+    import torch
 
-
-def _pull(p: Tensor, step: Tensor, change: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]:
-    share = inverse * (step * p).sum(dim=(2, 3))
-    return p - share[..., None, None] * change, share
-
-
-def _push(p: Tensor, step: Tensor, change: Tensor, inverse: Tensor, share: Tensor) -> Tensor:
-    rest = share - inverse * (change * p).sum(dim=(2, 3))
-    return p + rest[..., None, None] * step
+    return (left * right).sum(dim=(2, 3), dtype=torch.float64 if double else None)
 
 
 def _taken(part: Tensor, left: Tensor, axis: int) -> Tensor:
@@ -130,7 +146,7 @@ class TorchLBFGS:
         place = torch.arange(start.shape[axis], device=start.device)
         never = torch.zeros_like(done, dtype=torch.int32)
         found = Found(start.clone(), torch.zeros_like(objective.value()), never)
-        coef, pairs = start, _Pairs(self.n_pairs)
+        coef, pairs = start, _Pairs.empty(self.n_pairs, start)
         stalled = torch.zeros_like(done)
         decrement, n_iter = found.decrement.clone(), found.n_iter.clone()
         value, penalty = objective.value() + ridge.value(coef), ridge.value(coef)
@@ -138,7 +154,7 @@ class TorchLBFGS:
         for iteration in range(self.max_iter + 1):
             diagonal = (objective.diagonal() + ridge.strength).clamp_min(1e-30)
             direction = pairs.direction(gradient, diagonal)
-            slope = _dot(gradient, direction).double()
+            slope = _dot(gradient, direction, double=True)
             now = (-slope).clamp_min(0.0).sqrt()
             ready = (now <= self.tol) | stalled
             decrement = torch.where(done, decrement, now)

@@ -6,10 +6,10 @@ product. P is 1 where all tasks share rows and each has a mask.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from colabel.learn.glm.device import kernels
 
 Tensor = Any  # torch.Tensor: torch is imported only where a device is asked for
 
@@ -102,7 +102,7 @@ class TorchObjective:
     targets : (P, c, n)
         Classes, negative where a row does not belong to the task.
     scores : (P, c, K, n)
-        Scores to begin with, a fixed part of them included.
+        Scores to begin with, a fixed part of them included; they may be overwritten.
     """
 
     def __init__(self, rows: DeviceRows, targets: Tensor, scores: Tensor) -> None:
@@ -112,9 +112,12 @@ class TorchObjective:
         self._change = scores  # not moved along
         self._total_weight = rows.weight.sum(dim=2).clamp_min(1e-30)  # (P, 1)
         self._length = scores.new_zeros(scores.shape[:2])
-        binary = scores.shape[2] == 1
-        self._move_losses = fused(_logistic_move if binary else _softmax_move, scores)
-        self._look = fused(_logistic_along if binary else _softmax_along, scores)
+        if scores.shape[2] > 1:
+            self._move_losses, self._look = _softmax_move, _softmax_along
+        elif kernels.usable(scores):
+            self._move_losses, self._look = kernels.logistic_move, kernels.logistic_along
+        else:
+            self._move_losses, self._look = logistic_move, logistic_along
         self._evaluate(self._length)
 
     @property
@@ -169,23 +172,12 @@ class TorchObjective:
             self._total_weight = self._total_weight[left]
 
 
-def fused(function: Callable[..., Any], tensor: Tensor) -> Callable[..., Any]:
-    """Return the function, on a GPU with its passes over the arrays fused into one."""
-    return _compiled(function) if tensor.is_cuda else function
-
-
-@functools.cache
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    import torch
-
-    compiled: Callable[..., Any] = torch.compile(function, dynamic=True)
-    return compiled
-
-
-def _logistic_move(
+def logistic_move(
     scores: Tensor, change: Tensor, steps: Tensor, targets: Tensor, weight: Tensor
 ) -> tuple[Tensor, ...]:
     """See `logistic_move` of the compiled kernels; scores are (P, c, 1, n)."""
+    import torch
+
     moved = scores[:, :, 0] + steps[..., None] * change[:, :, 0]
     decay = (-moved.abs()).exp()
     w = weight * (targets >= 0)
@@ -193,7 +185,7 @@ def _logistic_move(
     odds = 1.0 / (1.0 + decay)
     residual = w * ((moved > 0).to(moved.dtype) * (odds - decay * odds) + decay * odds - y)
     losses = w * (moved.clamp_min(0.0) - y * moved + decay.log1p())
-    value = losses.double().sum(dim=2)
+    value = losses.sum(dim=2, dtype=torch.float64)
     curvature = (w * decay * odds * odds).sum(dim=2)
     absolute = residual.abs().sum(dim=2)
     return (
@@ -205,7 +197,7 @@ def _logistic_move(
     )
 
 
-def _logistic_along(
+def logistic_along(
     residual: Tensor, change: Tensor, targets: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor]:
     """See `logistic_along` of the compiled kernels."""

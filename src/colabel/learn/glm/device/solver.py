@@ -15,7 +15,7 @@ from colabel.learn.glm.device.objective import DeviceRows, Tensor, TorchObjectiv
 from colabel.learn.glm.device.torch_device import coarse_products
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge, Solution
 from colabel.learn.glm.losses import Loss
-from colabel.learn.glm.objective import Objective, RowsObjective
+from colabel.learn.glm.objective import Objective
 
 # Newton decrements down to which single precision serves, with products that round their factors
 # to TF32 (10 bits) and without. Rounding n residuals so moves a gradient by about 3e-4 of its
@@ -149,7 +149,7 @@ class DeviceLBFGS(LBFGS):
 
     def objective(self, design: Any, loss: Loss, targets: Targets, scores: Array) -> Any:
         """See `LBFGS.objective`."""
-        n_tasks, n_scores, n_rows = scores.shape
+        n_tasks, n_scores, _ = scores.shape
         work = scores.size * design.n_coordinates
         if not isinstance(design, Design) or design.shared or work < LEAST_WORK:
             return super().objective(design, loss, targets, scores)
@@ -173,7 +173,7 @@ class DeviceLBFGS(LBFGS):
         import torch
 
         def sent(array: Any, dtype: Any) -> Tensor:
-            return torch.as_tensor(np.ascontiguousarray(array)).to(self.device, dtype)
+            return torch.tensor(array).to(self.device, dtype)
 
         def padded(array: Array, width: int) -> Tensor:
             whole = sent(array, torch.float64)

@@ -43,8 +43,8 @@ def torch_device(device: str | None) -> str | None:
         if device == "auto":
             return None
         raise ModuleNotFoundError(
-            f"device={device!r} needs torch, which is not installed. Run pip install 'colabel[gpu]',"
-            ' or set device=None, or "auto" to use a GPU only where there is one.',
+            f"device={device!r} needs torch, which is not installed. Run pip install"
+            " 'colabel[gpu]', or set device=None, or \"auto\" to use a GPU only where there is one.",
             name="torch",
         ) from None
     if device == "cpu":
