@@ -76,7 +76,12 @@ class DeviceLearning(LinearLearning):
         constant: bool = False,
     ) -> list[Result]:
         """See `Learning.cross_validate`; gains of many groups are counted on the device."""
-        options = {"start": start, "keep": keep, "offsets": offsets, "constant": constant}
+        options: dict[str, Any] = {
+            "start": start,
+            "keep": keep,
+            "offsets": offsets,
+            "constant": constant,
+        }
         parts = all(group.rows is not None and group.allowed is None for group in groups)
         if not isinstance(reduce, GainOver) or not parts or start is None or offsets is not None:
             return super().cross_validate(groups, folds, reduce, description, **options)
@@ -87,8 +92,10 @@ class DeviceLearning(LinearLearning):
         if any(map(len, rest)):
             others = [group.take(own) for group, own in zip(groups, rest, strict=True)]
             more = super().cross_validate(others, folds, reduce, description, **options)
+            whole: Any
+            other: Any
             for gains, own, other in zip(found, rest, more, strict=True):
-                for whole, part in zip(gains, other, strict=True):  # type: ignore[call-overload]
+                for whole, part in zip(gains, other, strict=True):
                     whole[own] = part
         return found
 

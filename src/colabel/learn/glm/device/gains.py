@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices
-from colabel.learn.glm.device.lbfgs import DeviceRidge
-from colabel.learn.glm.device.objective import DeviceRows, Tensor, aligned
-from colabel.learn.glm.device.solver import Matrix, solve_in_stages
+from colabel.learn.glm.device.lbfgs import DeviceRidge, TorchLBFGS
+from colabel.learn.glm.device.objective import DeviceRows, Tensor, TorchObjective, aligned
+from colabel.learn.glm.device.solver import Matrix
 from colabel.learn.glm.device.torch_device import coarse_products
 from colabel.learn.glm.lbfgs import LBFGS
 
@@ -288,22 +288,21 @@ class _Fold:
 
         rows, targets = self._training_rows(batch)
         strength = self.rows.scale.new_zeros((1, 1, 1, self.rows.rows.shape[2]))
-        coef = begin = None
+        coef: Tensor = None
+        begin: Tensor = None
         n_failed = 0
         for point, penalty in enumerate(self.penalties):
             last, begin = begin, self.begin[point][batch.label][:, :, None]
             coef = begin if last is None else coef + (begin - last)
             strength = torch.full_like(strength, penalty)
             strength[..., self.data.matrix.constant] = 0.0
-            known = batch.wide and last is None
-            found = solve_in_stages(
-                rows,
-                targets,
-                DeviceRidge(strength),
-                coef,
-                ~batch.real,
-                self.solver,
-                scores=self.begin_scores[batch.label][:, :, None] if known else None,
+            if batch.wide and last is None:
+                scores = self.begin_scores[batch.label][:, :, None]
+            else:
+                with coarse_products(False):
+                    scores = rows.all_scores(coef, None)
+            found = TorchLBFGS(self.solver.tol, self.solver.max_iter).solve(
+                TorchObjective(rows, targets, scores), DeviceRidge(strength), coef, ~batch.real
             )
             coef = found.coef.float()
             n_failed += int((batch.real & (found.decrement > self.solver.tol)).sum())

@@ -125,7 +125,7 @@ def _loss_kernels() -> tuple[Any, Any]:
     import triton.language as tl
 
     @triton.jit
-    def move(
+    def move(  # type: ignore[no-untyped-def]
         scores,
         change,
         steps,
@@ -166,7 +166,7 @@ def _loss_kernels() -> tuple[Any, Any]:
         tl.store(absolute + task, tl.sum(wrong))
 
     @triton.jit
-    def along(
+    def along(  # type: ignore[no-untyped-def]
         residual, change, targets, weight, curvature, largest, n_rows, n_tasks, BLOCK: tl.constexpr
     ):
         task = tl.program_id(0).to(tl.int64)
@@ -194,7 +194,7 @@ def _direction_kernel() -> Any:
     import triton.language as tl
 
     @triton.jit(do_not_specialize=["newest", "n_filled"])
-    def direction(
+    def direction(  # type: ignore[no-untyped-def]
         gradient,
         diagonal,
         steps,

@@ -69,6 +69,11 @@ class DeviceRows:
             return (coef[0] @ self.rows[0].T)[None]
         return coef @ self.rows.transpose(1, 2)
 
+    def all_scores(self, coef: Tensor, fixed: Tensor | None) -> Tensor:
+        """Scores (P, c, K, n) of coefficients (P, c, K, q) and a fixed part."""
+        scores = self.scores(coef.flatten(1, 2)).reshape(*coef.shape[:3], -1)
+        return scores if fixed is None else scores + fixed.to(scores.dtype)
+
     def pulled(self, residual: Tensor) -> Tensor:
         """(P, c, n) -> (P, c, q), the transposed product."""
         if len(residual) == 1:
@@ -102,12 +107,21 @@ class TorchObjective:
     targets : (P, c, n)
         Classes, negative where a row does not belong to the task.
     scores : (P, c, K, n)
-        Scores to begin with, a fixed part of them included; they may be overwritten.
+        Scores to begin with, the fixed part of them included; they may be overwritten.
+    fixed : (P, c, K, n) or None
+        Fixed part of the scores.
     """
 
-    def __init__(self, rows: DeviceRows, targets: Tensor, scores: Tensor) -> None:
+    def __init__(
+        self, rows: DeviceRows, targets: Tensor, scores: Tensor, fixed: Tensor | None = None
+    ) -> None:
         self._rows = rows
         self._targets = targets
+        self._fixed = fixed
+        self._begin(scores)
+
+    def _begin(self, scores: Tensor) -> None:
+        rows = self._rows
         self._scores = scores
         self._change = scores  # not moved along
         self._total_weight = rows.weight.sum(dim=2).clamp_min(1e-30)  # (P, 1)
@@ -160,12 +174,21 @@ class TorchObjective:
         self._length = length
         return self._sums[0]
 
+    def sharpen(self, coef: Tensor) -> None:
+        """Begin again at coefficients (P, c, K, q), in their precision."""
+        if coef.dtype != self._scores.dtype:
+            self._rows = self._rows.double()
+        self._change = self._residual = None
+        self._begin(self._rows.all_scores(coef, self._fixed))
+
     def keep(self, left: Tensor, axis: int) -> None:
         """Drop all blocks (axis 0) or tasks (axis 1) but those at the positions `left`."""
         self._change = self._length = None
         self._targets = self._targets.index_select(axis, left)
         self._scores = self._scores.index_select(axis, left)
         self._residual = self._residual.index_select(axis, left)
+        if self._fixed is not None:
+            self._fixed = self._fixed.index_select(axis, left)
         self._sums = [part.index_select(axis, left) for part in self._sums]
         if axis == 0:
             self._rows = self._rows.take(left)

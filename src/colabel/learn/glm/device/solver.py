@@ -1,4 +1,4 @@
-"""Regressions solved on a device: coarsely in single precision, finished in double."""
+"""Regressions of rows in memory, solved on a device."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ import numpy as np
 
 from colabel.core.arrays import Array, Indices, Targets, is_sparse
 from colabel.learn.design import Design
-from colabel.learn.glm.device.lbfgs import DeviceRidge, Found, TorchLBFGS
+from colabel.learn.glm.device.lbfgs import DeviceRidge, TorchLBFGS
 from colabel.learn.glm.device.objective import DeviceRows, Tensor, TorchObjective, aligned
 from colabel.learn.glm.device.torch_device import coarse_products
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge, Solution
 from colabel.learn.glm.losses import Loss
 from colabel.learn.glm.objective import Objective
 
-# Newton decrements down to which single precision serves, with products that round their factors
-# to TF32 (10 bits) and without. Rounding n residuals so moves a gradient by about 3e-4 of its
-# standard error in each coordinate: by .013 with 1800 of them.
-_COARSE, _SINGLE = 0.05, 1e-3
 # Below this many multiplications a pass, the device's launches cost more than the work.
 LEAST_WORK = 1 << 28
 _IN_USE = threading.Lock()  # one batch at a time: it has the whole device, and its precision
@@ -72,54 +68,6 @@ class Matrix:
         padded = torch.nn.functional.pad(taken, (0, 0, 0, size - len(taken)))
         weight = torch.nn.functional.pad(weight.float(), (0, size - len(weight)))
         return DeviceRows.of(padded[None], weight[None], self.constant, self.halfway)
-
-
-def solve_in_stages(
-    rows: DeviceRows,
-    targets: Tensor,
-    ridge: DeviceRidge,
-    start: Tensor,
-    done: Tensor,
-    solver: LBFGS,
-    scores: Tensor | None = None,
-    offset: Tensor | None = None,
-) -> Found:
-    """Fit tasks from `start` (P, c, K, q), in single precision and, where `tol` asks, in double.
-
-    Parameters
-    ----------
-    rows, targets
-        See `TorchObjective`.
-    done : (P, c)
-        Tasks that stay where they are.
-    scores : (P, c, K, n) or None
-        Scores at the start, where they are known.
-    offset : (P, c, K, n) or None
-        Fixed part of the scores, in double precision.
-    """
-    with coarse_products(False):
-        scores = _scores(rows, start, offset) if scores is None else scores
-    found = None
-    for bound, coarse in ((_COARSE, True), (_SINGLE, False), (0.0, False)):
-        if found is not None:
-            if bound == 0.0:
-                rows, ridge, start = rows.double(), ridge.double(), start.double()
-            with coarse_products(False):
-                scores = _scores(rows, start, offset)
-        lbfgs = TorchLBFGS(max(solver.tol, bound), solver.max_iter)
-        with coarse_products(coarse):
-            last = lbfgs.solve(TorchObjective(rows, targets, scores), ridge, start, done)
-        n_iter = last.n_iter if found is None else found.n_iter + last.n_iter
-        found = last._replace(n_iter=n_iter)
-        start = found.coef
-        if solver.tol >= bound:
-            break
-    return found
-
-
-def _scores(rows: DeviceRows, coef: Tensor, offset: Tensor | None) -> Tensor:
-    scores = rows.scores(coef.flatten(1, 2)).reshape(*coef.shape[:3], -1)
-    return scores if offset is None else scores + offset.to(scores.dtype)
 
 
 @dataclass(frozen=True)
@@ -194,14 +142,13 @@ class DeviceLBFGS(LBFGS):
         fixed -= rows.double().scores(coef.flatten(1, 2)).reshape(fixed.shape)
         targets = sent(problem.targets, torch.int16)
         targets = torch.nn.functional.pad(targets, (0, n_rows - targets.shape[1]), value=-1)[None]
-        found = solve_in_stages(
-            rows,
-            targets,
+        with coarse_products(False):
+            scores = rows.all_scores(coef.float(), fixed)
+        found = TorchLBFGS(self.tol, self.max_iter).solve(
+            TorchObjective(rows, targets, scores, fixed),
             DeviceRidge(strength.float(), free),
             coef.float(),
             torch.zeros(targets.shape[:2], dtype=torch.bool, device=self.device),
-            self,
-            offset=fixed,
         )
         decrement = found.decrement[0].double().cpu().numpy()
         return Solution(

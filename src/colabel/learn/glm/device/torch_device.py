@@ -43,8 +43,9 @@ def torch_device(device: str | None) -> str | None:
         if device == "auto":
             return None
         raise ModuleNotFoundError(
-            f"device={device!r} needs torch, which is not installed. Run pip install"
-            " 'colabel[gpu]', or set device=None, or \"auto\" to use a GPU only where there is one.",
+            f"device={device!r} needs torch, which is not installed. Run"
+            " pip install 'colabel[gpu]', or set device=None, or \"auto\" to use a GPU only where"
+            " there is one.",
             name="torch",
         ) from None
     if device == "cpu":
@@ -66,8 +67,15 @@ def coarse_products(coarse: bool) -> Iterator[None]:
     import torch
 
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if coarse else "highest")
+    let_products_round(coarse)
     try:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def let_products_round(coarse: bool) -> None:
+    """Let products of single precision round their factors to TF32, or not, from now on."""
+    import torch
+
+    torch.set_float32_matmul_precision("high" if coarse else "highest")
