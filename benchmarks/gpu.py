@@ -1,4 +1,4 @@
-"""The full search for a tree's arcs on a GPU: all ordered pairs of labels, a third of rows held out.
+"""The full search for a tree's arcs on a GPU: all ordered pairs, a third of the rows held out.
 
 C = .1, one regression for every value of every parent and every other label. Seconds are those of
 a warm process, from rows in the host's memory to all arc scores; the first run, in which kernels

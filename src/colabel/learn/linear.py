@@ -36,7 +36,7 @@ from colabel.learn.conditional import (
 from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm import LBFGS, FittedTasks, Tasks, fit_tasks, held_out_path, loss_for
 from colabel.learn.glm.choice import best_points
-from colabel.learn.glm.device.torch_device import torch_device
+from colabel.learn.glm.device.devices import device_for_rows, torch_device
 
 Result = TypeVar("Result")
 
@@ -185,8 +185,9 @@ class LinearLearner:
     def on(self, data: TrainingData) -> LinearLearning:
         """See `ConditionalLearner.on`."""
         frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
-        device = torch_device(self.device)
+        torch_device(self.device)  # complains at once, if it must
         design = Design.of(data.X, data.weight, data.extra)
+        device = device_for_rows(self.device, design.n_rows, design.n_coordinates)
         if device is None:
             return LinearLearning(self, data, design, tuple(frequencies))
         from colabel.learn.device_linear import DeviceLearning

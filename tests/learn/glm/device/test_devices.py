@@ -6,10 +6,12 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 from colabel import CTBN, BinaryRelevance
+from colabel.cli import app
 from colabel.datasets import load_digit_traits
-from colabel.learn.glm.device import torch_device
+from colabel.learn.glm.device.devices import device_for_rows, torch_device
 
 
 @pytest.fixture
@@ -43,10 +45,31 @@ def test_auto_goes_on_without_torch(no_torch, data):
 def test_without_a_gpu_a_sentence_says_so(monkeypatch):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(RuntimeError, match="sees 0 CUDA devices here"):
+    with pytest.raises(ValueError, match="sees 0 CUDA devices here"):
         torch_device("cuda")
     assert torch_device("auto") is None
     assert torch_device("cpu") == "cpu"
+
+
+def test_rows_that_do_not_fit_are_refused_or_left_to_the_processor(monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed")
+    found = "colabel.learn.glm.device.devices.{}".format
+    monkeypatch.setattr(found("torch_device"), lambda device: "cuda")
+    monkeypatch.setattr(found("free_memory"), lambda device: 10**9)
+    assert device_for_rows("cuda", 1000, 1000) == "cuda"
+    with pytest.raises(ValueError, match=r"has 1\.0 GB free, and 100,000 rows .* need 24\.0 GB"):
+        device_for_rows("cuda", 100_000, 10_000)
+    assert device_for_rows("auto", 100_000, 10_000) is None
+
+
+def test_the_command_line_takes_a_device(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("x,a,b\n" + "".join(f"{i % 7},{i % 2},{i // 3 % 2}\n" for i in range(40)))
+    run = [str(table), "--labels", "a,b", "--model", "br", "-o", str(tmp_path / "model")]
+    found = CliRunner().invoke(app, ["fit", *run, "--device", "gpu"])
+    assert found.exit_code == 2
+    assert "device='gpu' must be None" in " ".join(found.output.split())
+    assert CliRunner().invoke(app, ["fit", *run, "--device", "auto"]).exit_code == 0
 
 
 def test_torch_is_not_imported_unless_a_device_is_asked_for():

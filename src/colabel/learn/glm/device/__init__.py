@@ -5,8 +5,8 @@ a structure search are one batch of a few large products. torch is imported by t
 when a model is given a `device`.
 """
 
+from colabel.learn.glm.device.devices import checked_device, torch_device
 from colabel.learn.glm.device.objective import DeviceRows, TorchObjective
 from colabel.learn.glm.device.solver import DeviceLBFGS
-from colabel.learn.glm.device.torch_device import checked_device, torch_device
 
 __all__ = ["DeviceLBFGS", "DeviceRows", "TorchObjective", "checked_device", "torch_device"]

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices
+from colabel.learn.glm.device.devices import coarse_products, free_memory
 from colabel.learn.glm.device.lbfgs import DeviceRidge, TorchLBFGS
 from colabel.learn.glm.device.objective import DeviceRows, Tensor, TorchObjective, aligned
 from colabel.learn.glm.device.solver import Matrix
-from colabel.learn.glm.device.torch_device import coarse_products
 from colabel.learn.glm.lbfgs import LBFGS
 
 # Parts with a larger share of the rows than this are masked, others gathered.
@@ -30,6 +30,7 @@ _MOST_SCORES = 1 << 30
 # Numbers of a batch for each score and for each coefficient, temporary ones included.
 _PER_SCORE, _PER_COEF = 8, 40
 _SHARE_OF_MEMORY = 0.5
+_HOST_BYTES = 1 << 29  # of torch's CPU device
 
 
 class PartScores(NamedTuple):
@@ -229,14 +230,9 @@ class _Fold:
 
     def _room(self) -> int:
         """Numbers that fit a batch."""
-        import torch
-
         device = self.data.codes.device
-        if device.type != "cuda":
-            return 1 << 26
-        free, _ = torch.cuda.mem_get_info(device)
-        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(_SHARE_OF_MEMORY * (free + unused) / 4)
+        free = free_memory(str(device)) if device.type == "cuda" else _HOST_BYTES
+        return int(_SHARE_OF_MEMORY * free / 4)
 
     def _masked(self, tasks: Tensor, parts: Indices) -> Iterator[_Batch]:
         import torch

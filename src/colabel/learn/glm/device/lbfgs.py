@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from colabel.learn.glm.device import kernels
+from colabel.learn.glm.device.devices import coarse_products, let_products_round
 from colabel.learn.glm.device.objective import Tensor, TorchObjective
-from colabel.learn.glm.device.torch_device import coarse_products, let_products_round
 
 _SUFFICIENT_DECREASE = 1e-4
 _MOST_HALVINGS = 30

@@ -10,9 +10,9 @@ import numpy as np
 
 from colabel.core.arrays import Array, Indices, Targets, is_sparse
 from colabel.learn.design import Design
+from colabel.learn.glm.device.devices import coarse_products
 from colabel.learn.glm.device.lbfgs import DeviceRidge, TorchLBFGS
 from colabel.learn.glm.device.objective import DeviceRows, Tensor, TorchObjective, aligned
-from colabel.learn.glm.device.torch_device import coarse_products
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge, Solution
 from colabel.learn.glm.losses import Loss
 from colabel.learn.glm.objective import Objective

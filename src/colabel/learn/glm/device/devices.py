@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 DEVICES = ("cpu", "cuda", "auto")
+# The rows, those of a fold and their transpose, and as much again for scores.
+_COPIES = 6
 
 
 def checked_device(device: Any) -> str | None:
@@ -54,11 +56,42 @@ def torch_device(device: str | None) -> str | None:
     if device == "auto":
         return "cuda" if n_devices else None
     if int(device.partition(":")[2] or 0) >= n_devices:
-        raise RuntimeError(
+        raise ValueError(
             f"device={device!r}, but torch {torch.__version__} sees {n_devices} CUDA devices here."
             ' Set device=None to use the processor, or "auto" to use a GPU only where there is one.'
         )
     return device
+
+
+def free_memory(device: str) -> int:
+    """Bytes that a device has free; torch's own reserve counts as free."""
+    import torch
+
+    if device == "cpu":
+        return 1 << 62
+    free, _ = torch.cuda.mem_get_info(device)
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(free + unused)
+
+
+def device_for_rows(device: str | None, n_rows: int, n_coordinates: int) -> str | None:
+    """See `torch_device`; the device must also hold the rows as dense matrices.
+
+    "auto" leaves rows that do not fit to the compiled kernels.
+    """
+    found = torch_device(device)
+    if found is None:
+        return None
+    needed, free = _COPIES * 4 * n_rows * n_coordinates, free_memory(found)
+    if needed <= free:
+        return found
+    if device == "auto":
+        return None
+    raise ValueError(
+        f"device={device!r} has {free / 1e9:.1f} GB free, and {n_rows:,} rows of"
+        f" {n_coordinates:,} features need {needed / 1e9:.1f} GB there as dense matrices."
+        " Set device=None: the processor keeps sparse rows sparse."
+    )
 
 
 @contextmanager
