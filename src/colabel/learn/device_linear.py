@@ -21,7 +21,8 @@ from colabel.learn.linear import LOOSER, BatchSizes, LinearLearner, LinearLearni
 
 Result = TypeVar("Result")
 
-_BATCH = BatchSizes(scores=1 << 25, narrowest=64, most=1 << 25)
+# The host's share of a batch goes on in other threads while the device solves one.
+_BATCH = BatchSizes(scores=1 << 21, narrowest=64, most=1 << 25)
 
 
 @dataclass(frozen=True)

@@ -78,12 +78,20 @@ class _Pairs:
         steps = like.new_empty((size, *like.shape))
         return cls(steps, steps.new_empty(steps.shape), like.new_zeros((size, *like.shape[:2])))
 
-    def remember(self, step: Tensor, change: Tensor) -> None:
-        """Overwrite the oldest pair."""
+    def begin(self, length: Tensor, direction: Tensor) -> Tensor:
+        """Overwrite the oldest pair's step by lengths (P, c) times a direction; return it."""
+        import torch
+
         self.newest = (self.newest + 1) % len(self.steps)
         self.n_filled = min(self.n_filled + 1, len(self.steps))
-        self.steps[self.newest], self.changes[self.newest] = step, change
-        product = _dot(step, change)
+        return torch.mul(length[..., None, None], direction, out=self.steps[self.newest])
+
+    def end(self, gradient: Tensor, previous: Tensor) -> None:
+        """Complete the newest pair by the gradients after its step and before."""
+        import torch
+
+        change = torch.sub(gradient, previous, out=self.changes[self.newest])
+        product = _dot(self.steps[self.newest], change)
         usable = product > 1e-30
         self.inverse[self.newest] = usable / product.where(usable, 1.0)
 
@@ -252,11 +260,10 @@ class _Run:
             self.objective, of_penalty, direction, slope, self.value, self.penalty, self.done
         )
         self.stalled = length == 0.0
-        step = length[..., None, None] * direction
-        self.coef = self.coef + step
+        self.coef = self.coef + self.pairs.begin(length, direction)
         previous = self.gradient
         self.gradient = self.ridge.add_gradient(self.coef, self.objective.gradient())
-        self.pairs.remember(step, self.gradient - previous)
+        self.pairs.end(self.gradient, previous)
 
     def sharpen(self, double: bool) -> None:
         """Round factors of products no more, or go on in double precision."""
