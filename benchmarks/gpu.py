@@ -3,9 +3,10 @@
 C = .1, one regression for every value of every parent and every other label. Seconds are those of
 a warm process, from rows in the host's memory to all arc scores; the first run, in which kernels
 are compiled, is given beside them. Arc scores are compared with those of the compiled kernels on
-the processor at the same tolerance, for all parents or some, and both with the processor's at a
-tolerance of 1e-4: the default leaves more than the device does. The rate counts the products' multiplications and additions
-as done, by the seconds of the whole search; beside it is the device's own TF32 product.
+the processor at the same tolerance, for all parents or some; both also with the processor's at a
+tolerance of 1e-4, since the default one leaves more than single precision does. The rate counts the
+multiplications and additions of the products as done, over the seconds of the whole search; the
+device's own TF32 product is given for comparison.
 
 Usage: python -m benchmarks.gpu [bibtex 983] [--device cuda] [--tol 1e-2 1e-3] [--parents 6]
                                 [--rows 16105] [--profile]

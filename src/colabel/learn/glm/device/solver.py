@@ -54,7 +54,8 @@ class Matrix:
                 torch.as_tensor(of_row).to(device),
                 torch.as_tensor(sent.indices).long().to(device),
             )
-            whole[index] = torch.as_tensor(sent.data.astype(np.float32)).to(device)
+            values = torch.as_tensor(sent.data.astype(np.float32)).to(device)
+            whole.index_put_(index, values, accumulate=True)
         else:
             whole[:, :q] = torch.as_tensor(np.asarray(sent, dtype=np.float32)).to(device)
         return cls(whole, q - 1, is_sparse(sent))
