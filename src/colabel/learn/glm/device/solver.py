@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from colabel.core.arrays import Array, Indices, Targets, is_sparse
+from colabel.core.arrays import Array, Targets, is_sparse
 from colabel.learn.design import Design
 from colabel.learn.glm.device.devices import coarse_products
 from colabel.learn.glm.device.lbfgs import DeviceRidge, TorchLBFGS
@@ -41,11 +41,11 @@ class Matrix:
     halfway: bool
 
     @classmethod
-    def of(cls, design: Design, device: str, rows: Indices | None = None) -> Matrix:
-        """Send rows of a design; sparse ones are spread out on the device."""
+    def of(cls, design: Design, device: str) -> Matrix:
+        """Send the rows of a design; sparse ones are spread out on the device."""
         import torch
 
-        sent = design.rows if rows is None else design.rows[rows]
+        sent = design.rows
         n_rows, q = sent.shape
         whole = torch.zeros((n_rows, aligned(q)), dtype=torch.float32, device=device)
         if is_sparse(sent):
