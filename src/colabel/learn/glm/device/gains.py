@@ -302,9 +302,10 @@ class _Fold:
             )
             coef = found.coef.float()
             n_failed += int((batch.real & (found.decrement > self.solver.tol)).sum())
-            for part, label, gain, spread in self._held_out(batch, coef[:, :, 0]):
-                gains[point].index_put_((part, label), gain, accumulate=True)
-                noise[point].index_put_((part, label), spread, accumulate=True)
+            gain, spread = self._held_out(batch, coef[:, :, 0])
+            where = (batch.part[batch.real], batch.label[batch.real])
+            gains[point].index_put_(where, gain[batch.real], accumulate=True)
+            noise[point].index_put_(where, spread[batch.real], accumulate=True)
         return n_failed
 
     def _training_rows(self, batch: _Batch) -> tuple[DeviceRows, Tensor]:
@@ -325,10 +326,8 @@ class _Fold:
         targets = data.codes[batch.label[:, :, None], index[:, None, :]]
         return rows, targets.masked_fill_(~mask[:, None], -1)
 
-    def _held_out(
-        self, batch: _Batch, coef: Tensor
-    ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """Parts, labels, gains and their variances (P c,) of the batch's tasks."""
+    def _held_out(self, batch: _Batch, coef: Tensor) -> tuple[Tensor, Tensor]:
+        """Gains and their variances (P, c) of tasks with coefficients (P, c, q)."""
         data = self.data
         if batch.wide:
             mask = data.parts[:, self.held][batch.part]
@@ -343,9 +342,7 @@ class _Fold:
             codes, alone = data.codes[where], data.alone[where]
         with coarse_products(False):
             scores = coef @ rows.transpose(1, 2)
-        gain, spread = _gains(scores, codes, alone, mask, data.weight[index].float()[:, None])
-        real = batch.real
-        yield batch.part[real], batch.label[real], gain[real], spread[real]
+        return _gains(scores, codes, alone, mask, data.weight[index].float()[:, None])
 
 
 def _gains(
