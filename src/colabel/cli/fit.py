@@ -39,6 +39,14 @@ def fit(
             show_default=False,
         ),
     ] = [],
+    device: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Where regressions are solved: cpu, cuda or auto (needs torch).",
+            show_default=False,
+        ),
+    ] = "",
     separator: given.Separator = None,
     drop: given.Drop = [],
     category: given.Category = [],
@@ -70,7 +78,10 @@ def fit(
 
     options = given.reading_options(delimiter, encoding, missing)
     request = TableRequest(table, labels, separator, drop, category, text, options)
-    estimator = make_model(model, seed, dict(map(parse_setting, settings)))
+    parameters = dict(map(parse_setting, settings))
+    if device:
+        parameters["device"] = device
+    estimator = make_model(model, seed, parameters)
     data = load_table(request)
     summary = summarise(data)
     console = output()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -36,18 +36,34 @@ from colabel.learn.conditional import (
 from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm import LBFGS, FittedTasks, Tasks, fit_tasks, held_out_path, loss_for
 from colabel.learn.glm.choice import best_points
+from colabel.learn.glm.device.devices import device_for_rows, torch_device
 
 Result = TypeVar("Result")
 
-# A batch of this many scores stays in the processor's cache; fewer tasks than the second
-# number would leave the products too narrow to be fast, as long as rows are few.
-_SCORES_PER_BATCH = 1 << 18
-_NARROWEST_BATCH = 64
-_MOST_SCORES = 1 << 21
+
+class BatchSizes(NamedTuple):
+    """How many tasks are solved together.
+
+    Attributes
+    ----------
+    scores : int
+        Scores of a batch that stay in the processor's cache.
+    narrowest : int
+        Fewer tasks would leave the products too narrow to be fast, as long as rows are few.
+    most : int
+        Most scores of a batch.
+    """
+
+    scores: int
+    narrowest: int
+    most: int
+
+
+_BATCH = BatchSizes(scores=1 << 18, narrowest=64, most=1 << 21)
 # Points of a path without improvement after which a deviation is not weakened further.
 _PATIENCE = 2
 # Candidates on some of the rows, of which most are thrown away, are scored to a looser tolerance.
-_LOOSER = 5.0
+LOOSER = 5.0
 
 
 def _check_models(fields: Fields, dims: Dims) -> None:
@@ -141,6 +157,8 @@ class LinearLearner:
         Threads; None for all cores.
     verbose : bool
         Whether to show progress.
+    device : str or None
+        See `torch_device`; None for the compiled kernels.
     """
 
     grid: Array
@@ -148,6 +166,7 @@ class LinearLearner:
     max_iter: int
     n_jobs: int | None
     verbose: bool
+    device: str | None = None
 
     @property
     def needs_choice(self) -> bool:
@@ -166,8 +185,14 @@ class LinearLearner:
     def on(self, data: TrainingData) -> LinearLearning:
         """See `ConditionalLearner.on`."""
         frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
+        torch_device(self.device)  # complains at once, if it must
         design = Design.of(data.X, data.weight, data.extra)
-        return LinearLearning(self, data, design, tuple(frequencies))
+        device = device_for_rows(self.device, design.n_rows, design.n_coordinates)
+        if device is None:
+            return LinearLearning(self, data, design, tuple(frequencies))
+        from colabel.learn.device_linear import DeviceLearning
+
+        return DeviceLearning.of(self, data, design, tuple(frequencies), device)
 
 
 @dataclass(frozen=True)
@@ -192,6 +217,9 @@ class LinearLearning:
     def needs_choice(self) -> bool:
         """See `Learning`."""
         return self.learner.needs_choice
+
+    def _batch_sizes(self) -> BatchSizes:
+        return _BATCH
 
     def _solver(self, looser: float = 1.0) -> LBFGS:
         return LBFGS(tol=looser * self.learner.tol, max_iter=self.learner.max_iter)
@@ -231,7 +259,7 @@ class LinearLearning:
             else:
                 # A lone group is spread over threads chunk by chunk, inside.
                 found = [score(index) for index in order]
-        _warn_of_failures(sum(failed for _, failed in found))
+        warn_of_failures(sum(failed for _, failed in found))
         results = dict(zip(order, (result for result, _ in found), strict=True))
         return [results[index] for index in range(len(groups))]
 
@@ -263,7 +291,7 @@ class LinearLearning:
                 grid,
                 of_row,
                 folds.n_folds,
-                self._solver(1.0 if group.rows is None else _LOOSER),
+                self._solver(1.0 if group.rows is None else LOOSER),
                 start=None if start is None else np.stack([start[t] for t in targets], axis=2),
                 keep=keep,
                 patience=None if offsets is None else _PATIENCE,
@@ -324,7 +352,7 @@ class LinearLearning:
 
         chunks = list(self._chunks(groups, 1))
         fitted = map_threads(fit_chunk, chunks, self.learner.n_jobs, lambda: None)
-        _warn_of_failures(sum(int((~part.converged).sum()) for part in fitted))
+        warn_of_failures(sum(int((~part.converged).sum()) for part in fitted))
         parts = tuple(
             (first[chunk.group] + chunk.positions, chunk.n_classes, part)
             for chunk, part in zip(chunks, fitted, strict=True)
@@ -352,19 +380,21 @@ class LinearLearning:
         )
 
     def _chunks(self, groups: Sequence[RowGroup], fits_per_target: int) -> Iterator[_Chunk]:
+        batch = self._batch_sizes()
         for index, group in enumerate(groups):
             sizes = np.array([self.data.cardinalities[t] for t in group.targets], dtype=np.intp)
             for n_classes in np.unique(sizes):
                 positions = np.flatnonzero(sizes == n_classes)
                 scores = max(1, self._n_rows(group)) * (1 if n_classes == 2 else int(n_classes))
-                width = max(_NARROWEST_BATCH, _SCORES_PER_BATCH // scores)
-                width = max(1, min(width, _MOST_SCORES // scores))
+                width = max(batch.narrowest, batch.scores // scores)
+                width = max(1, min(width, batch.most // scores))
                 step = max(1, width // fits_per_target)
                 for start in range(0, len(positions), step):
                     yield _Chunk(index, positions[start : start + step], int(n_classes))
 
 
-def _warn_of_failures(n_failed: int) -> None:
+def warn_of_failures(n_failed: int) -> None:
+    """Say how many regressions did not converge, if any."""
     if n_failed:
         warnings.warn(
             f"{n_failed} regressions did not reach the tolerance. Scale the features, raise"

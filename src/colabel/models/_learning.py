@@ -22,6 +22,7 @@ from colabel.learn.conditional import (
     random_folds,
 )
 from colabel.learn.from_estimator import EstimatorLearner
+from colabel.learn.glm.device import checked_device
 from colabel.learn.linear import LinearLearner
 from colabel.learn.structure import label_residuals, score_tests
 from colabel.models._parameters import checked_grid
@@ -37,11 +38,12 @@ def make_learner(
     max_iter: int,
     n_jobs: int | None,
     verbose: int,
+    device: str | None = None,
 ) -> ConditionalLearner:
     """Return the learner that an estimator's parameters ask for, after checking them."""
     if estimator is not None:
         return EstimatorLearner(estimator, n_jobs, bool(verbose))
-    return linear_learner(C, tol, max_iter, n_jobs, verbose)
+    return linear_learner(C, tol, max_iter, n_jobs, verbose, device)
 
 
 def seeded(estimator: BaseEstimator | None, seed: int) -> BaseEstimator | None:
@@ -57,7 +59,12 @@ def seeded(estimator: BaseEstimator | None, seed: int) -> BaseEstimator | None:
 
 
 def linear_learner(
-    C: float | Sequence[float], tol: float, max_iter: int, n_jobs: int | None, verbose: int
+    C: float | Sequence[float],
+    tol: float,
+    max_iter: int,
+    n_jobs: int | None,
+    verbose: int,
+    device: str | None = None,
 ) -> LinearLearner:
     """Return the built-in regressions, after checking their parameters."""
     grid = np.array(checked_grid("C", C))
@@ -65,7 +72,7 @@ def linear_learner(
         raise ValueError(f"tol={tol!r} must be positive.")
     if max_iter < 1:
         raise ValueError(f"max_iter={max_iter!r} must be at least 1.")
-    return LinearLearner(grid, tol, max_iter, n_jobs, bool(verbose))
+    return LinearLearner(grid, tol, max_iter, n_jobs, bool(verbose), checked_device(device))
 
 
 def make_folds(data: TrainingData, cv: Any, seed: int) -> Folds:

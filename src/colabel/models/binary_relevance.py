@@ -55,6 +55,10 @@ class BinaryRelevance(JointClassifier):
         Bound on the iterations of the solver.
     n_jobs : int or None
         Threads of the built-in regression (None: all cores) or joblib workers for `estimator`.
+    device : None, "cpu", "cuda", "cuda:N" or "auto"
+        Where the built-in regressions are solved. None: by compiled kernels on the processor. A GPU
+        needs the extra `gpu` (torch); "auto" uses one where there is one, "cpu" lets torch do the
+        same on the processor, to check.
     random_state : int, RandomState or None
         Seed of the folds.
     verbose : int
@@ -90,6 +94,7 @@ class BinaryRelevance(JointClassifier):
         tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
+        device: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -101,12 +106,13 @@ class BinaryRelevance(JointClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
     def _learn(self, data: TrainingData) -> None:
         learner = make_learner(
-            self.estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose
+            self.estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose, self.device
         )
         folds = make_folds(data, self.cv, self._seed())
         learning = learner.on(data)

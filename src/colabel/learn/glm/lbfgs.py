@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.arrays import Array, Flags, Indices, Targets
 from colabel.learn.glm._kernels import quasi_newton_direction
-from colabel.learn.glm.objective import Objective
+from colabel.learn.glm.losses import Loss
+from colabel.learn.glm.objective import Objective, Products, RowsObjective
 
 _SUFFICIENT_DECREASE = 1e-4
 _MOST_HALVINGS = 40
@@ -119,15 +120,15 @@ class Solution:
     n_iter : (T,)
         Iterations of every task.
     converged : (T,) of bool
-    pairs : CurvaturePairs
-        What was learned of each task's curvature.
+    pairs : CurvaturePairs or None
+        What was learned of each task's curvature, where that is handed on.
     """
 
     coef: Array
     decrement: Array
     n_iter: Indices
     converged: Flags
-    pairs: CurvaturePairs
+    pairs: CurvaturePairs | None
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,10 @@ class LBFGS:
     tol: float = 1e-2
     max_iter: int = 1000
     n_pairs: int = 15
+
+    def objective(self, design: Products, loss: Loss, targets: Targets, scores: Array) -> Objective:
+        """Return the losses of tasks, where `solve` wants them; see `RowsObjective`."""
+        return RowsObjective(design, loss, targets, scores)
 
     def solve(
         self,

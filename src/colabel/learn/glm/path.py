@@ -164,7 +164,7 @@ class Block:
         free = part._free()
         first = coef[solved] if free is None else coef[solved] * free
         scores = part._with_offset(part._scores(self.design, first))
-        objective = RowsObjective(self.design, self.loss, part.tasks.targets, scores)
+        objective = solver.objective(self.design, self.loss, part.tasks.targets, scores)
         solution = solver.solve(objective, Ridge(strength[solved], free), first, pairs)
         coef[solved], converged[solved] = solution.coef, solution.converged
         n_iter = max(1, int(solution.n_iter.max()))

@@ -147,6 +147,8 @@ class CDN(MayLackProbabilities, StacksEstimator):
         Bound on the iterations of the solver.
     n_jobs : int or None
         Threads (None: all cores), or joblib workers that fit `estimator`.
+    device : None, "cpu", "cuda", "cuda:N" or "auto"
+        Where the built-in regressions are solved, see `BinaryRelevance`.
     random_state : int, RandomState or None
         Seed of folds and sampling.
     verbose : int
@@ -215,6 +217,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
         tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
+        device: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -234,6 +237,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -282,7 +286,9 @@ class CDN(MayLackProbabilities, StacksEstimator):
         estimator = self._conditional_estimator()
         if not has_probabilities(estimator):
             estimator = HardDecisions(estimator)
-        return make_learner(estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
+        return make_learner(
+            estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose, self.device
+        )
 
     def _joint(self, X: Any) -> Joint:
         space = self.label_space_

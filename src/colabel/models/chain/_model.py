@@ -92,7 +92,9 @@ class ChainModel(StacksEstimator):
 
     def _learner(self, seed: int) -> ConditionalLearner:
         estimator = seeded(self._conditional_estimator(), seed)
-        return make_learner(estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
+        return make_learner(
+            estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose, self.device
+        )
 
     def _joint(self, X: Any) -> Chain:
         seed = self._sampling_seed

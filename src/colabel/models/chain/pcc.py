@@ -90,6 +90,8 @@ class ProbabilisticClassifierChain(ChainModel):
         Bound on the iterations of the solver.
     n_jobs : int or None
         Threads of the built-in regression (None: all cores) or joblib workers for `estimator`.
+    device : None, "cpu", "cuda", "cuda:N" or "auto"
+        Where the built-in regressions are solved, see `BinaryRelevance`.
     random_state : int, RandomState or None
         Seed of the folds, of a random order, of an `estimator` without seed, and of the draws.
     verbose : int
@@ -142,6 +144,7 @@ class ProbabilisticClassifierChain(ChainModel):
         tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
+        device: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -161,6 +164,7 @@ class ProbabilisticClassifierChain(ChainModel):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from colabel.learn.conditional import (
     TrainingData,
     covering,
 )
+from colabel.learn.gains import GainOver, Gains
 from colabel.learn.linear import LinearLearning, LinearModels
 from colabel.learn.structure import (
     best_candidates,
@@ -82,17 +82,6 @@ class Search:
         return cls(np.zeros(n_labels), np.zeros(square), np.zeros(square), zeros)
 
 
-class _Arcs(NamedTuple):
-    """Held-out gains of one parent value's classifiers, (m,) each, and their choices."""
-
-    gains: Array
-    noise: Array
-    choice: Indices
-
-
-Gain = Callable[[RowGroup, HeldOutScores], _Arcs]
-
-
 def most_parents(max_parents: int | str | None, learning: Learning) -> int:
     """Return how many parents of a label are tried."""
     data = learning.data
@@ -137,12 +126,7 @@ def search_arcs(
     # Missing labels and rows never held out have log-probability zero in both.
     search.alone = alone.log_prob @ weight
     search.choice_alone = alone.choice
-
-    def gain(group: RowGroup, scores: HeldOutScores) -> _Arcs:
-        more = scores.log_prob - alone.log_prob[np.ix_(group.targets, _rows_of(group))]
-        own = weight[group.rows]
-        return _Arcs(more @ own, more**2 @ own**2, scores.choice)
-
+    gain = GainOver(alone.log_prob, weight)
     candidates = ~np.eye(data.n_labels, dtype=bool)
     if shared is not None or most < data.n_labels - 1:
         offsets = learning.cross_fitted_scores(covering(folds, data), alone.choice)
@@ -167,7 +151,7 @@ def _search_shared(
     folds: Folds,
     search: Search,
     alone: HeldOutScores,
-    gain: Gain,
+    gain: GainOver,
     values: list[tuple[int, int]],
     groups: list[RowGroup],
 ) -> None:
@@ -203,7 +187,7 @@ def _search_shared(
 
 
 def _record(
-    search: Search, values: list[tuple[int, int]], groups: list[RowGroup], found: list[_Arcs]
+    search: Search, values: list[tuple[int, int]], groups: list[RowGroup], found: list[Gains]
 ) -> None:
     for (parent, value), group, arcs in zip(values, groups, found, strict=True):
         search.gains[parent, group.targets] += arcs.gains
@@ -212,7 +196,7 @@ def _record(
         search.choices[parent, value][group.targets] = arcs.choice
 
 
-def _better(group: RowGroup, first: _Arcs, part: RowGroup, second: _Arcs) -> _Arcs:
+def _better(group: RowGroup, first: Gains, part: RowGroup, second: Gains) -> Gains:
     """Of each target's two classifiers that with the higher held-out score.
 
     The second ones are there for a part of the targets only.
@@ -222,7 +206,7 @@ def _better(group: RowGroup, first: _Arcs, part: RowGroup, second: _Arcs) -> _Ar
     gains, noise, choice = first.gains.copy(), first.noise.copy(), first.choice.copy()
     gains[place[wins]], noise[place[wins]] = second.gains[wins], second.noise[wins]
     choice[place[wins]] = second.choice[wins]
-    return _Arcs(gains, noise, choice)
+    return Gains(gains, noise, choice)
 
 
 def _n_values(data: TrainingData, label: int) -> int:

@@ -108,6 +108,10 @@ class CTBN(StacksEstimator):
         Bound on the iterations of the solver.
     n_jobs : int or None
         Threads of the built-in regression (None: all cores) or joblib workers for `estimator`.
+    device : None, "cpu", "cuda", "cuda:N" or "auto"
+        Where the built-in regressions are solved. None: by compiled kernels on the processor. A GPU
+        needs the extra `gpu` (torch); "auto" uses one where there is one, "cpu" lets torch do the
+        same on the processor, to check.
     random_state : int, RandomState or None
         Seed of the folds.
     verbose : int
@@ -165,6 +169,7 @@ class CTBN(StacksEstimator):
         tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
+        device: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -180,13 +185,14 @@ class CTBN(StacksEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
     def _learn(self, data: TrainingData) -> None:
         estimator = self._conditional_estimator()
         learner = make_learner(
-            estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose
+            estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose, self.device
         )
         seed = self._seed()
         folds = make_folds(data, self.cv, seed)

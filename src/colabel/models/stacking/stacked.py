@@ -99,6 +99,8 @@ class StackedBinaryRelevance(MayLackProbabilities):
         Bound on the iterations of the solver.
     n_jobs : int or None
         Threads of the built-in regression (None: all cores) or joblib workers for `estimator`.
+    device : None, "cpu", "cuda", "cuda:N" or "auto"
+        Where the built-in regressions are solved, see `BinaryRelevance`.
     random_state : int, RandomState or None
         Seed of the folds.
     verbose : int
@@ -148,6 +150,7 @@ class StackedBinaryRelevance(MayLackProbabilities):
         tol: float = DEFAULT_TOLERANCE,
         max_iter: int = 1000,
         n_jobs: int | None = None,
+        device: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -161,6 +164,7 @@ class StackedBinaryRelevance(MayLackProbabilities):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -199,7 +203,9 @@ class StackedBinaryRelevance(MayLackProbabilities):
         estimator = self.estimator
         if not has_probabilities(estimator):
             estimator = ScoresAsLogOdds(estimator)
-        return make_learner(estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
+        return make_learner(
+            estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose, self.device
+        )
 
     def _require_every_row(self, folds: Folds) -> None:
         never = int((folds.of_row < 0).sum())
