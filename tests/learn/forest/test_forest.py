@@ -139,7 +139,8 @@ def test_an_unknown_kind_is_named(rows):
 def fields(rows):
     forest, _ = grow(*rows, n_estimators=3, min_samples_leaf=20)
     return {name: np.copy(v) for name, v in declared_for(forest).take(forest).items()} | {
-        "n_features": 7
+        "n_features": 7,
+        "shift": None,
     }
 
 

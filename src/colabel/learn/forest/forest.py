@@ -15,6 +15,7 @@ from colabel.core.schema import (
     Dims,
     Fields,
     Numbers,
+    OrNone,
     Positions,
     Values,
     Whole,
@@ -24,12 +25,13 @@ from colabel.core.schema import (
 from colabel.core.threads import map_threads, n_threads
 from colabel.learn.forest._kernels import NODE, Singles, walk_rows, walk_sparse_rows
 
-__all__ = ["Forest", "single_precision"]
+__all__ = ["Forest", "far_from_zero", "shifted", "single_precision"]
 
 _LARGEST_SINGLE = float(np.finfo(np.float32).max)
 # Sparse rows are made dense so many numbers at a time, and all rows walk so many at a time.
 _NUMBERS_AT_ONCE = 1 << 18
 _FEWEST_ROWS = 256
+_FAR = 2.0**-10
 
 
 def _check_trees(fields: Fields, dims: Dims) -> None:
@@ -69,6 +71,7 @@ def _check_trees(fields: Fields, dims: Dims) -> None:
     threshold=Numbers("nodes", -_LARGEST_SINGLE, _LARGEST_SINGLE, ("float32",)),
     children=Positions("nodes 2", below="nodes", least=-1),
     missing_left=Values("nodes"),
+    shift=OrNone(Numbers("p")),
 )
 @dataclass(frozen=True, eq=False)
 class Forest:
@@ -90,6 +93,8 @@ class Forest:
         Nodes to the left and to the right, -1 for a leaf.
     missing_left : (N,) of bool
         Whether a row that lacks the feature (NaN) goes left.
+    shift : (p,) or None
+        What is taken off each column first, see `far_from_zero`.
 
     Examples
     --------
@@ -112,10 +117,14 @@ class Forest:
     threshold: Singles
     children: Codes
     missing_left: Flags
+    shift: Array | None = None
 
     @classmethod
-    def of(cls, grown: Any) -> Forest:
-        """Take the trees of a fitted forest, or the one of a tree, of scikit-learn."""
+    def of(cls, grown: Any, shift: Array | None = None) -> Forest:
+        """Take the trees of a fitted forest, or the one of a tree, of scikit-learn.
+
+        `shift` (p,) is what had been taken off the columns when they were grown.
+        """
         trees = [each.tree_ for each in getattr(grown, "estimators_", [grown])]
         roots = np.cumsum([0, *(tree.node_count for tree in trees)]).astype(np.intp)
         if roots[-1] >= 2**31:
@@ -137,6 +146,7 @@ class Forest:
             _rounded_down(np.where(leaf, 0.0, np.concatenate([t.threshold for t in trees]))),
             children.astype(np.int32),
             missing & ~leaf,
+            shift,
         )
 
     @property
@@ -188,7 +198,7 @@ class Forest:
                 f"X has {X.shape[1]} columns, but the forest was grown on {self.n_features}. Give "
                 "the same columns."
             )
-        rows = single_precision(X)
+        rows = single_precision(shifted(X, self.shift))
         found = np.empty((X.shape[0], self.n_trees), dtype=np.int32)
         trees = (self.roots, self._nodes, self.missing_left, self._leaf_of_node)
 
@@ -210,6 +220,29 @@ def row_blocks(n_rows: int, n_jobs: int | None) -> Iterator[slice]:
     step = max(_FEWEST_ROWS, -(-n_rows // (4 * n_threads(n_jobs))))
     for start in range(0, n_rows, step):
         yield slice(start, start + step)
+
+
+def far_from_zero(X: Any) -> Array | None:
+    """Means (p,) of columns that single precision could not tell apart, 0 for others; or None.
+
+    A column that varies by less than a thousandth of its mean loses too many of its 24 bits. Trees
+    do not mind what is taken off a column. Sparse columns are near zero.
+    """
+    if is_sparse(X) or np.asarray(X).dtype == np.float32 or not X.shape[0]:
+        return None
+    observed = np.isfinite(X)
+    count = np.maximum(observed.sum(axis=0), 1)
+    mean = np.where(observed, X, 0.0).sum(axis=0) / count
+    spread = np.abs(np.where(observed, X - mean, 0.0)).max(axis=0)
+    far = (spread > 0) & (spread < _FAR * np.abs(mean))
+    return np.where(far, mean, 0.0) if far.any() else None
+
+
+def shifted(X: Any, shift: Array | None) -> Any:
+    """Rows less what is taken off their columns."""
+    if shift is None:
+        return X
+    return (X.toarray() if is_sparse(X) else np.asarray(X, dtype=np.float64)) - shift
 
 
 def single_precision(X: Any) -> Any:

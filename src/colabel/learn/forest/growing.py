@@ -17,7 +17,7 @@ from sklearn.ensemble import (
 from colabel.core.arrays import Array, Flags
 from colabel.core.progress import progress_bar
 from colabel.core.threads import n_threads, one_blas_thread
-from colabel.learn.forest.forest import Forest, single_precision
+from colabel.learn.forest.forest import Forest, far_from_zero, shifted, single_precision
 
 ForestKind = Literal["random", "extra"]
 KINDS: tuple[ForestKind, ...] = get_args(ForestKind)
@@ -118,7 +118,8 @@ def grow(
         n_jobs=n_threads(n_jobs),
     )
     flat = targets[:, 0] if targets.ndim == 2 and targets.shape[1] == 1 else targets
-    rows = single_precision(X)
+    shift = far_from_zero(X)
+    rows = single_precision(shifted(X, shift))
     # A few trees at a time are the same trees: each has a seed of its own.
     steps = range(_TREES_AT_ONCE, n_estimators, _TREES_AT_ONCE) if verbose else ()
     with (
@@ -135,4 +136,4 @@ def grow(
     for tree, rows in enumerate(estimator.estimators_samples_):
         drawn = np.bincount(rows, minlength=X.shape[0])
         in_bag[:, tree] = np.minimum(drawn, np.iinfo(np.uint16).max)
-    return Grown(Forest.of(estimator), in_bag)
+    return Grown(Forest.of(estimator, shift), in_bag)
