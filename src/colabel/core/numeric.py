@@ -1,11 +1,12 @@
-"""What many rooms compute: sums of exponentials in logarithms and by bin, eigenvectors."""
+"""What many rooms compute: sums of exponentials and by bin, eigenvectors, rows as values."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.linalg as sla
+from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Indices
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.threads import one_blas_thread
 
 
@@ -46,3 +47,9 @@ def eigenvectors(symmetric: Array) -> tuple[Array, Array]:
     with one_blas_thread:
         values, vectors = sla.eigh(symmetric)
     return values, vectors
+
+
+def as_bytes(codes: Codes) -> NDArray[np.void]:
+    """Label vectors (m, d) as single values (m,) that can be sorted and compared."""
+    plain = np.ascontiguousarray(codes, dtype=np.int32)
+    return plain.view(np.dtype((np.void, plain.itemsize * plain.shape[1]))).ravel()

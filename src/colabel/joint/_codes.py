@@ -1,11 +1,10 @@
-"""Label vectors as single values, and vectors to list where fewer are possible than asked for."""
+"""Vectors to list where fewer are possible than asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colabel.core.arrays import Codes, Indices
 
@@ -28,9 +27,3 @@ def fill_impossible(codes: Codes, count: Indices, cardinalities: Sequence[int]) 
         listed = {tuple(vector) for vector in codes[row, : count[row]].tolist()}
         new = [vector for vector in candidates if tuple(vector) not in listed]
         codes[row, count[row] :] = new[: k - count[row]]
-
-
-def as_bytes(codes: Codes) -> NDArray[np.void]:
-    """Label vectors (m, d) as single values (m,) that can be sorted and compared."""
-    plain = np.ascontiguousarray(codes, dtype=np.int32)
-    return plain.view(np.dtype((np.void, plain.itemsize * plain.shape[1]))).ravel()

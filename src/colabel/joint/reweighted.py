@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
-from colabel.joint._codes import as_bytes
+from colabel.core.numeric import as_bytes
 from colabel.joint.base import Joint
 from colabel.joint.chain.prefixes import Prefixes, best_distinct
 from colabel.joint.exactness import APPROXIMATE, Exactness

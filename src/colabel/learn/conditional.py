@@ -9,7 +9,7 @@ is a learner's business.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -75,6 +75,12 @@ class TrainingData:
     def total_weight(self) -> float:
         """Sum of the row weights."""
         return float(self.n_rows if self.weight is None else self.weight.sum())
+
+    def take(self, rows: Indices | Flags) -> TrainingData:
+        """Return some of the rows, by position or mark."""
+        weight = None if self.weight is None else self.weight[rows]
+        extra = None if self.extra is None else self.extra[rows]
+        return TrainingData(self.X[rows], self.codes[rows], self.cardinalities, weight, extra)
 
     def class_frequencies(self, label: int) -> Array:
         """Smoothed frequencies (K,) of a variable's values over all rows (Laplace's rule)."""
@@ -329,8 +335,7 @@ def distinct_rows(data: TrainingData, seed: int) -> TrainingData:
     # Only rows equal to the last bit are merged, but their order survives rounding noise.
     order = np.argsort(row_digests(data, seed, rounding_units(data, weight > 0))[kept])
     kept, total = kept[order], total[order]
-    extra = None if data.extra is None else data.extra[kept]
-    return TrainingData(data.X[kept], data.codes[kept], data.cardinalities, total, extra)
+    return replace(data.take(kept), weight=total)
 
 
 def given_folds(n_rows: int, splits: Iterable[tuple[Any, Any]]) -> Folds:

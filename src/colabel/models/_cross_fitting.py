@@ -44,7 +44,7 @@ def asked_about(
     failed : dict of int to str
         Members that could not be fitted, and why; their columns repeat the last.
     """
-    some = part(data, train)
+    some = data.take(train)
     prior = LabelPrior.of(some)
     of_prior = prior.joint(space, len(test))
     fitted, failed = fitted_members(members, some, space)
@@ -126,12 +126,6 @@ def joints_of(models: Mapping[int, Any], X: Any) -> tuple[dict[int, Joint], dict
         except _EXPECTED as error:
             failed[m] = str(error) or type(error).__name__
     return joints, failed
-
-
-def part(data: TrainingData, rows: Indices) -> TrainingData:
-    """Some of the rows."""
-    weight = None if data.weight is None else data.weight[rows]
-    return TrainingData(data.X[rows], data.codes[rows], data.cardinalities, weight)
 
 
 def _weight_argument(model: Any, weight: Array | None) -> dict[str, Array]:

@@ -103,9 +103,7 @@ def dense(X: Any) -> Array:
 def complete_rows(data: TrainingData, seed: int) -> TrainingData:
     """Rows with all their labels, equal ones merged, in random order."""
     complete = np.flatnonzero((data.codes != MISSING).all(axis=1))
-    weight = None if data.weight is None else data.weight[complete]
-    known = TrainingData(data.X[complete], data.codes[complete], data.cardinalities, weight)
-    return distinct_rows(known, seed)
+    return distinct_rows(data.take(complete), seed)
 
 
 def require_complete_rows(data: TrainingData) -> None:

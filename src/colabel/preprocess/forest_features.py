@@ -241,8 +241,7 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
         found = np.empty((data.n_rows, len(column_owner(data.cardinalities))))
         for fold in range(folds.n_folds):
             kept, held = folds.of_row != fold, folds.of_row == fold
-            weight = None if data.weight is None else data.weight[kept]
-            own = TrainingData(data.X[kept], data.codes[kept], data.cardinalities, weight)
+            own = data.take(kept)
             found[held] = self._grown(own, seed)[0].log_odds(data.X[held], self.n_jobs)
         return found
 

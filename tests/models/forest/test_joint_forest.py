@@ -16,7 +16,7 @@ from colabel.learn.conditional import TrainingData
 from colabel.learn.forest import Forest, Grown
 from colabel.models.forest._evidence import Evidence
 from colabel.models.forest._learning import learn
-from colabel.models.forest._parts import Pool, leaf_lists, smooth_tables
+from colabel.models.forest._parts import VectorPool, leaf_lists, smooth_tables
 from colabel.models.forest._row_vectors import RowVectors
 from colabel.models.forest._vector_forest import VectorForest
 
@@ -175,7 +175,7 @@ def test_the_pool_is_a_product_of_powers(grown, rows):
     made = filled(grown, rows)[0]
     evidence = Evidence(made.lists(X[:3]), made.vectors, made.counts, SIZES)
     parents = np.array([-1, 0, 1])
-    pool = Pool(evidence, smooth_tables(evidence, parents), parents)
+    pool = VectorPool(evidence, smooth_tables(evidence, parents), parents)
     space = LabelSpace(("a", "b", "c"), tuple(np.arange(k) for k in SIZES), "matrix")
     powers = np.array([0.7, 0.2, -0.5, 0.6, 0.3])
     joint = pool.joint(space, powers)

@@ -12,8 +12,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
-from colabel.core.numeric import bin_sums
-from colabel.joint._codes import as_bytes, fill_impossible
+from colabel.core.numeric import as_bytes, bin_sums
+from colabel.joint._codes import fill_impossible
 from colabel.joint._listing import Listed
 from colabel.joint.base import Joint
 from colabel.joint.exactness import EXACT, Exactness

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, Flags
-from colabel.core.numeric import bin_sums
+from colabel.core.numeric import as_bytes, bin_sums
 from colabel.core.schema import (
     Dims,
     Distributions,
@@ -103,10 +102,4 @@ class LabelPrior:
 
     def is_new(self, codes: Codes) -> Flags:
         """Whether each vector (m, d) is none of those that were seen."""
-        return np.isin(_as_one(codes), _as_one(self.vectors), invert=True)
-
-
-def _as_one(codes: Codes) -> NDArray[np.void]:
-    """Each row (m, d) as one value."""
-    rows = np.ascontiguousarray(codes, dtype=np.int32)
-    return rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+        return np.isin(as_bytes(codes), as_bytes(self.vectors), invert=True)

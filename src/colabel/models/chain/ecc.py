@@ -264,5 +264,4 @@ def _chosen(
     data: TrainingData, kept: NDArray[np.bool_], weight: Array | None
 ) -> tuple[Indices, TrainingData]:
     rows = np.flatnonzero(kept)
-    new_weight = None if weight is None else weight[rows]
-    return rows, replace(data, X=data.X[rows], codes=data.codes[rows], weight=new_weight)
+    return rows, replace(data, weight=weight).take(rows)

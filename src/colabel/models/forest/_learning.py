@@ -15,7 +15,7 @@ from colabel.learn.forest import Grown
 from colabel.learn.mixing import mixture_weights
 from colabel.learn.structure import maximum_branching
 from colabel.models.forest._evidence import Evidence
-from colabel.models.forest._parts import PARTS, Pool, members, smooth_tables
+from colabel.models.forest._parts import PARTS, VectorPool, members, smooth_tables
 from colabel.models.forest._row_vectors import RowVectors
 from colabel.models.forest._vector_forest import VectorForest
 
@@ -56,7 +56,7 @@ def learn(
     codes, weight = data.codes, data.row_weights
     gains = evidence.pair_gains(codes, weight, n_jobs)
     parents = maximum_branching(gains, np.zeros(data.n_labels))
-    pool = Pool(evidence, smooth_tables(evidence, parents), parents)
+    pool = VectorPool(evidence, smooth_tables(evidence, parents), parents)
     exponents = pool.exponents(own, weight)
     there = available(parents)
     log_prob = np.full((data.n_rows, len(PARTS)), -np.inf)

@@ -35,7 +35,7 @@ class Smooth(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pool:
+class VectorPool:
     r"""A log-linear pool of all opinions over the label vectors that training rows have.
 
     .. math:: Q(v \mid x) \propto P_{ind}(v \mid x)^{a_1} P_{tree}(v \mid x)^{a_2}
@@ -165,7 +165,7 @@ def members(
     if wanted[2]:
         yield Tree(space, parents, smooth.tree)
     if wanted[3]:
-        yield Pool(evidence, smooth, parents).joint(space, exponents)
+        yield VectorPool(evidence, smooth, parents).joint(space, exponents)
 
 
 def smooth_tables(evidence: Evidence, parents: Indices) -> Smooth:

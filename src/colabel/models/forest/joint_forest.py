@@ -250,8 +250,7 @@ def _with_labels(data: TrainingData) -> TrainingData:
         return data
     if not (some & (data.row_weights > 0)).any():
         raise ValueError("No row of positive weight has a known label. Give some rows labels.")
-    weight = None if data.weight is None else data.weight[some]
-    return TrainingData(data.X[some], data.codes[some], data.cardinalities, weight)
+    return data.take(some)
 
 
 __all__ = ["JointForest"]

@@ -120,7 +120,7 @@ class EM:
     def take(self, rows: Flags) -> EM:
         """Return the same on some of the rows (n,)."""
         folds = Folds(self.folds.of_row[rows], self.folds.n_folds)
-        data = some_rows(self.data, rows)
+        data = self.data.take(rows)
         return EM.on(self.space, data, folds, self.base, self.tol, self.em_tol, self.n_jobs)
 
     def first(self, seed: int) -> Experts:
@@ -205,9 +205,3 @@ def log_terms(space: LabelSpace, mixture: Experts, data: TrainingData, n_jobs: i
 
     columns = map_threads(own, mixture.members(), n_jobs, lambda: None)
     return mixture.gate.log_weights(data.X) + np.stack(columns, axis=1)
-
-
-def some_rows(data: TrainingData, rows: Flags) -> TrainingData:
-    """Return some of the rows."""
-    weight = None if data.weight is None else data.weight[rows]
-    return replace(data, X=data.X[rows], codes=data.codes[rows], weight=weight)

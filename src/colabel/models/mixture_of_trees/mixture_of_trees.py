@@ -33,7 +33,6 @@ from colabel.models.mixture_of_trees._em import (
     Experts,
     log_terms,
     responsibilities,
-    some_rows,
 )
 from colabel.models.mixture_of_trees._experts import Chains, Trees, member_joint
 from colabel.models.mixture_of_trees._gate import Gate
@@ -243,7 +242,7 @@ class MixtureOfTrees(JointClassifier):
             if judged:
                 out = folds.of_row == 0
                 first = growth if automatic else replace(growth, most=2)
-                grown, scores = first.judged(em.take(~out), some_rows(data, out), advance)
+                grown, scores = first.judged(em.take(~out), data.take(out), advance)
                 if automatic:
                     self.held_out_scores_ = np.array(scores)
                     if len(grown.experts) == 1:
