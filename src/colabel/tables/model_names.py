@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.pipeline import make_pipeline
 
 from colabel import models
@@ -22,11 +22,13 @@ MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(
         sorted(
             (kind.short_name or kind.__name__.lower(), kind)
             for kind in _KINDS
-            if issubclass(kind, JointClassifier) and kind is not JointClassifier
+            if issubclass(kind, JointClassifier)
+            and kind is not JointClassifier
+            and not issubclass(kind, MetaEstimatorMixin)
         )
     )
 )
-"""Every probabilistic model under its short name, or its class name in lower case."""
+"""Every probabilistic model but those around others, under its short or lower-case class name."""
 
 FEATURE_NAMES: Mapping[str, type[BaseEstimator]] = MappingProxyType(
     {"forest": ForestFeatures, "kernel": KernelFeatures}
