@@ -10,7 +10,7 @@ import pytest
 from colabel.decide import (
     HeldOutErrors,
     HeldOutScores,
-    Strangeness,
+    Nonconformity,
     checked_coverage,
     conformal_sets,
     p_value,
@@ -65,7 +65,7 @@ def test_sets_are_those_of_the_formula(rng, kind, max_listed, n_joints):
     probs = [probabilities(joint) for joint in joints]
     vectors, chance = vectors_of(joints[0]), rng.random(25)
     truth = [joint.sample_codes(1, rng)[0] for joint in joints]
-    rule = Strangeness(kind, max_listed)
+    rule = Nonconformity(kind, max_listed)
     scores = [rule.of(j, y, chance) for j, y in zip(joints, truth, strict=True)]
     for joint, prob, codes, found in zip(joints, probs, truth, scores, strict=True):
         places = [(vectors == y).all(axis=1).argmax() for y in codes]
@@ -100,7 +100,7 @@ def test_longer_lists_are_asked_for_only_where_needed(rng, monkeypatch):
 
     monkeypatch.setattr(Tree, "top_k_codes", counted)
     held_out = HeldOutScores.of(np.linspace(0, 0.5, 99), np.ones(99))
-    sets = conformal_sets([joint], [held_out], 0.9, Strangeness("mass", 4096))
+    sets = conformal_sets([joint], [held_out], 0.9, Nonconformity("mass", 4096))
     assert not sets.cut.any()
     lengths = [k for _, k in asked]
     assert lengths == sorted(lengths)
@@ -114,7 +114,7 @@ def test_a_list_that_is_too_short_says_so(rng):
     joint = random_tree(rng, 10, n_rows=30)
     truth = joint.sample_codes(1, rng)[0]
     for kind in ("mass", "probability"):
-        rule = Strangeness(kind, 4)
+        rule = Nonconformity(kind, 4)
         held_out = HeldOutScores.of(rule.of(joint, truth), np.ones(30))
         sets = conformal_sets([joint], [held_out], 0.95, rule)
         assert sets.cut.all()
@@ -129,7 +129,7 @@ def test_lists_cut_at_their_longest_keep_the_promise_where_they_can(rng):
     for _ in range(60):
         joint = random_tree(rng, 8, n_rows=80)
         truth = joint.sample_codes(1, rng)[0]
-        found = checked_coverage(joint, truth, 0.5, Strangeness("mass", 40), seed=1)
+        found = checked_coverage(joint, truth, 0.5, Nonconformity("mass", 40), seed=1)
         covered.append(found.covered.mean())
         cut.append(found.cut.any())
         assert found.size.max() <= 40
@@ -145,7 +145,7 @@ def test_coverage_is_what_was_asked_for(rng, kind):
     for _ in range(80):
         joint, other = random_tree(rng, 4, n_rows=100), random_tree(rng, 4, n_rows=100)
         truth = other.sample_codes(1, rng)[0]
-        rule = Strangeness(kind)
+        rule = Nonconformity(kind)
         seed = int(rng.integers(100))
         covered.append(checked_coverage(joint, truth, 0.8, rule, seed=seed).covered.mean())
     error = np.std(covered) / np.sqrt(80)
@@ -177,7 +177,7 @@ def test_vectors_that_an_approximate_joint_does_not_list_are_not_promised(rng, k
     tree = random_tree(rng, 6, n_rows=300)
     joint = Approximate(tree.space, tree.parents, tree.log_tables)
     truth = tree.sample_codes(1, rng)[0]
-    rule = Strangeness(kind, 16)
+    rule = Nonconformity(kind, 16)
     scores = rule.of(joint, truth)
     listed = (joint.top_k_codes(16)[0] == truth[:, None]).all(axis=2).any(axis=1)
     worst = np.inf if kind == "probability" else 1.0
@@ -195,9 +195,9 @@ def test_vectors_that_an_approximate_joint_does_not_list_are_not_promised(rng, k
 def test_few_rows_give_everything():
     joint = Independent(make_space((2, 2)), [np.log([[0.9, 0.1]])] * 2)
     held_out = HeldOutScores.of(np.zeros(8), np.ones(8))
-    assert conformal_sets([joint], [held_out], 0.9, Strangeness()).sizes.tolist() == [4]
+    assert conformal_sets([joint], [held_out], 0.9, Nonconformity()).sizes.tolist() == [4]
     enough = HeldOutScores.of(np.zeros(9), np.ones(9))
-    assert conformal_sets([joint], [enough], 0.9, Strangeness()).sizes.tolist() == [1]
+    assert conformal_sets([joint], [enough], 0.9, Nonconformity()).sizes.tolist() == [1]
 
 
 def test_weights_count_as_rows(rng):
@@ -211,10 +211,10 @@ def test_weights_count_as_rows(rng):
 def test_a_set_is_never_empty_unless_it_may_be():
     joint = Independent(make_space((2, 2)), [np.log([[0.55, 0.45]])] * 2)
     held_out = HeldOutScores.of(np.full(99, 0.1), np.ones(99))  # all were very probable
-    assert conformal_sets([joint], [held_out], 0.9, Strangeness("probability")).sizes.tolist() == [
-        1
-    ]
-    rule = Strangeness("probability")
+    assert conformal_sets(
+        [joint], [held_out], 0.9, Nonconformity("probability")
+    ).sizes.tolist() == [1]
+    rule = Nonconformity("probability")
     sets = conformal_sets([joint], [held_out], 0.9, rule, allow_empty=True)
     assert sets.sizes.tolist() == [0]
 
@@ -233,7 +233,7 @@ def test_sets_for_people(rng):
     space = LabelSpace(("a", "b"), (np.array(["n", "y"]), np.array([0, 1])), "matrix")
     joint = Independent(space, [np.log(np.tile([0.4, 0.6], (7, 1)))] * 2)
     held_out = HeldOutScores.of(np.linspace(0, 1, 99), np.ones(99))
-    sets = conformal_sets([joint], [held_out], 0.5, Strangeness())
+    sets = conformal_sets([joint], [held_out], 0.5, Nonconformity())
     assert len(sets) == 7
     assert sets[0].tolist() == [["y", 1], ["n", 1], ["y", 0]] or sets.sizes[0] == 3
     np.testing.assert_array_equal(sets[-1], sets[6])

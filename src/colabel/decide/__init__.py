@@ -21,14 +21,14 @@ from colabel.decide.decisions import (
 )
 from colabel.decide.definite import RISKS, HeldOutErrors, RiskName, confident_codes
 from colabel.decide.label_sets import LabelSets
+from colabel.decide.nonconformity import NONCONFORMITIES, Nonconformity, NonconformityName
 from colabel.decide.questions import Questions, next_question
-from colabel.decide.strangeness import SCORES, ScoreName, Strangeness
 
 __all__ = [
     "DECISIONS",
     "F1",
+    "NONCONFORMITIES",
     "RISKS",
-    "SCORES",
     "CoverageCheck",
     "Decision",
     "Hamming",
@@ -36,12 +36,12 @@ __all__ = [
     "HeldOutScores",
     "Jaccard",
     "LabelSets",
+    "Nonconformity",
+    "NonconformityName",
     "Questions",
     "RiskMinimiser",
     "RiskName",
-    "ScoreName",
     "Seen",
-    "Strangeness",
     "Subset",
     "checked_coverage",
     "confident_codes",

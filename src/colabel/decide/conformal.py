@@ -12,7 +12,7 @@ from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import as_bytes, log_sum_exp
 from colabel.core.schema import Dims, Fields, Numbers, refuse_unless, stored
 from colabel.decide.label_sets import LabelSets
-from colabel.decide.strangeness import SLACK, Lists, Strangeness
+from colabel.decide.nonconformity import SLACK, Lists, Nonconformity
 from colabel.joint import Joint
 from colabel.labels import MISSING
 
@@ -65,7 +65,7 @@ def conformal_sets(
     joints: Sequence[Joint],
     held_out: Sequence[HeldOutScores],
     coverage: float,
-    rule: Strangeness,
+    rule: Nonconformity,
     chance: Array | None = None,
     *,
     allow_empty: bool = False,
@@ -96,7 +96,7 @@ def conformal_sets(
         longest = lists[0].longest
         # the score of a vector that one joint lists, and another not yet, is not final
         final = (
-            longest or rule.score == "probability" or np.all([part.has(p) for part, p in pairs], 0)
+            longest or rule.kind == "probability" or np.all([part.has(p) for part, p in pairs], 0)
         )
         done = longest | (ended & (final | ~wanted).all(axis=1))
         cut[rows[done]] = ~ended[done]
@@ -171,7 +171,7 @@ def checked_coverage(
     joint: Joint,
     codes: Codes,
     coverage: float = 0.9,
-    strangeness: Strangeness | None = None,
+    nonconformity: Nonconformity | None = None,
     seed: int = 0,
 ) -> CoverageCheck:
     """Measure sets on rows that a joint's model has not seen.
@@ -185,7 +185,7 @@ def checked_coverage(
     codes : (n, d)
         Their true vectors; at least two of them complete, the others are left out.
     coverage : float
-    strangeness : Strangeness, optional
+    nonconformity : Nonconformity, optional
 
     Returns
     -------
@@ -207,7 +207,7 @@ def checked_coverage(
     >>> bool(found.covered.mean() >= 0.88), set(found.size.tolist()) <= {3, 4}
     (True, True)
     """
-    rule = strangeness or Strangeness()
+    rule = nonconformity or Nonconformity()
     rows = np.flatnonzero((codes != MISSING).all(axis=1))
     if len(rows) < 2:
         raise ValueError(

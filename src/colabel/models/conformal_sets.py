@@ -29,15 +29,15 @@ from colabel.core.schema import (
     stored,
 )
 from colabel.decide import (
+    NONCONFORMITIES,
     RISKS,
-    SCORES,
     Decision,
     HeldOutErrors,
     HeldOutScores,
     LabelSets,
+    Nonconformity,
+    NonconformityName,
     RiskName,
-    ScoreName,
-    Strangeness,
     conformal_sets,
     p_value,
 )
@@ -68,7 +68,7 @@ def _check_members(fields: Fields, dims: Dims) -> None:
     row_errors_=Part("held-out-errors"),
     label_errors_=Part("held-out-errors"),
     coverage=Real(0.0, 1.0),
-    score=OneOf(*SCORES),
+    nonconformity=OneOf(*NONCONFORMITIES),
     max_listed=Whole(1, 2**31),
     allow_empty=YesNo(),
     chance_seed_=Whole(high=2**32),
@@ -108,14 +108,14 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
     cv : float, int, splitter or iterable
         A fraction of the rows to hold out, a number of folds, a scikit-learn splitter, or pairs of
         index arrays (train, test).
-    score : {"mass", "random mass", "probability"}
+    nonconformity : {"mass", "random mass", "probability"}
         How strange a vector y is: the probability of the vectors that are more probable
         (``"mass"``: the sets adapt to how hard a row is), the same and a share of P(y) drawn for
         each row (``"random mass"``: covers each kind of row better, by larger sets), or
         ``-log P(y)`` (``"probability"``: the smallest sets on average, but rows that are hard to
         tell are covered less).
     max_listed : int
-        How many label vectors the joint is asked to list at most, a row. With a mass as score,
+        How many label vectors the joint is asked to list at most, a row. With a mass,
         vectors beyond count as most strange, so that lists which end there still keep the
         promise; unless more of the rows held out than may be missed have their own vector beyond,
         and all rows are marked as cut. With ``"probability"`` the set goes on beyond the list, and
@@ -174,7 +174,7 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         *,
         coverage: float = 0.9,
         cv: Any = 0.25,
-        score: ScoreName = "mass",
+        nonconformity: NonconformityName = "mass",
         max_listed: int = 1000,
         allow_empty: bool = False,
         decision: str | Decision = "subset",
@@ -185,7 +185,7 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         self.estimator = estimator
         self.coverage = coverage
         self.cv = cv
-        self.score = score
+        self.nonconformity = nonconformity
         self.max_listed = max_listed
         self.allow_empty = allow_empty
         self.decision = decision
@@ -215,7 +215,7 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
                 self._joints(part),
                 self.held_out_,
                 level,
-                self._strangeness,
+                self._nonconformity,
                 self._chance(part),
                 allow_empty=self.allow_empty,
             )
@@ -277,7 +277,7 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         for part in row_chunks(X):
             own = codes[start : start + part.shape[0]]
             chance = self._chance(part)
-            scores = [self._strangeness.of(joint, own, chance) for joint in self._joints(part)]
+            scores = [self._nonconformity.of(joint, own, chance) for joint in self._joints(part)]
             found.append(p_value(self.held_out_, scores))
             start += part.shape[0]
         return np.concatenate(found)
@@ -298,8 +298,8 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         return LabelGraph.without_edges(self.label_names_, meaning)
 
     @property
-    def _strangeness(self) -> Strangeness:
-        return Strangeness(self.score, self.max_listed)
+    def _nonconformity(self) -> Nonconformity:
+        return Nonconformity(self.nonconformity, self.max_listed)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -307,9 +307,9 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         check_integer("max_listed", self.max_listed, 1)
         if not isinstance(self.allow_empty, bool):
             raise ValueError(f"allow_empty={self.allow_empty!r} must be True or False.")
-        if self.score not in SCORES:
-            known = ", ".join(map(repr, SCORES))
-            raise ValueError(f"score={self.score!r} must be one of {known}.")
+        if self.nonconformity not in NONCONFORMITIES:
+            known = ", ".join(map(repr, NONCONFORMITIES))
+            raise ValueError(f"nonconformity={self.nonconformity!r} must be one of {known}.")
         if not hasattr(self.estimator, "fit"):
             raise ValueError(
                 f"estimator={self.estimator!r} must be a model of colabel that has probabilities,"
@@ -360,14 +360,20 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         test: Indices,
     ) -> _Answer:
         """Fit the model to some rows, and see how strange the vectors of others are to it."""
+        complete = test[(data.codes[test] != MISSING).all(axis=1)]
+        if not len(complete):
+            raise ValueError(
+                f"None of the {len(test)} rows held out has all its labels: the guarantee is"
+                " measured on complete label vectors. Give rows whose labels are all known."
+            )
+        test = complete
         fitted, failed = fitted_members(members, data.take(train), space)
         if not failed:
-            test = test[(data.codes[test] != MISSING).all(axis=1)]
             joints, failed = joints_of(fitted, data.X[test])
         if failed:
             raise ValueError(f"The model cannot be fitted without the rows held out: {failed[0]}")
         joint, codes, weights = joints[0], data.codes[test], data.row_weights[test]
-        scores = self._strangeness.of(joint, codes, self._chance(data.X[test]))
+        scores = self._nonconformity.of(joint, codes, self._chance(data.X[test]))
         return _Answer(
             fitted[0],
             HeldOutScores.of(scores, weights),
@@ -377,11 +383,6 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
 
     def _say_if_incomplete(self, data: TrainingData, held_out: Any) -> None:
         incomplete = int((data.codes[held_out] == MISSING).any(axis=1).sum())
-        if incomplete and not self.n_held_out_:
-            raise ValueError(
-                f"None of the {incomplete} rows held out has all its labels: the guarantee is"
-                " measured on complete label vectors. Give rows whose labels are all known."
-            )
         if incomplete:
             warnings.warn(
                 f"{incomplete} of {int(held_out.sum())} rows held out lack some label and are not"

@@ -12,8 +12,8 @@ import numpy as np
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.joint import Joint
 
-ScoreName = Literal["mass", "random mass", "probability"]
-SCORES: tuple[ScoreName, ...] = get_args(ScoreName)
+NonconformityName = Literal["mass", "random mass", "probability"]
+NONCONFORMITIES: tuple[NonconformityName, ...] = get_args(NonconformityName)
 
 SLACK = 1e-9  # so that rounding does not part what is equal
 _FIRST_LENGTH, _GROWTH = 16, 4
@@ -34,7 +34,7 @@ class Lists(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Strangeness:
+class Nonconformity:
     r"""How strange a label vector is to a joint: the nonconformity score of a conformal method.
 
     - ``"mass"``: the probability of all vectors that are more probable than y,
@@ -52,12 +52,12 @@ class Strangeness:
 
     Attributes
     ----------
-    score : {"mass", "random mass", "probability"}
+    kind : {"mass", "random mass", "probability"}
     max_listed : int
         How many vectors a joint is asked for at most, a row.
     """
 
-    score: ScoreName = "mass"
+    kind: NonconformityName = "mass"
     max_listed: int = 1000
 
     def of(self, joint: Joint, codes: Codes, chance: Array | None = None) -> Array:
@@ -67,7 +67,7 @@ class Strangeness:
         """
         log_prob = joint.log_prob_codes(codes)
         exact = "mode" in joint.exact
-        if exact and self.score == "probability":
+        if exact and self.kind == "probability":
             return -log_prob
         scores = np.empty(joint.n_rows)
 
@@ -120,7 +120,7 @@ class Strangeness:
         For the masses, vectors that are not more probable than the last listed one get the least
         score that a vector beyond the list can have.
         """
-        if self.score == "probability":
+        if self.kind == "probability":
             return -log_prob
         mass = np.zeros((len(log_prob), lists.log_prob.shape[1] + 1))
         np.cumsum(np.exp(lists.log_prob), axis=1, out=mass[:, 1:])
@@ -132,7 +132,7 @@ class Strangeness:
             ]
         )
         found = np.take_along_axis(mass, above, axis=1)
-        if chance is not None and self.score == "random mass":
+        if chance is not None and self.kind == "random mass":
             found += chance[:, None] * np.exp(log_prob)
         found = np.where(lists.has(log_prob), found, self.beyond(lists)[:, None])
         return np.minimum(found, 1.0)
@@ -142,7 +142,7 @@ class Strangeness:
         last = lists.log_prob[:, -1:]
         if lists.has_all:
             return np.full(len(last), np.inf)
-        if self.score == "probability":
+        if self.kind == "probability":
             return np.asarray(-last[:, 0])
         if lists.longest:
             return np.ones(len(last))
