@@ -52,6 +52,20 @@ def test_class_variables(rng, name):
     np.testing.assert_allclose(next_question(joint, name).gain, gain, atol=1e-9)
 
 
+def test_log_loss_is_removed_by_the_entropy_of_the_label(rng):
+    joint = random_tree(rng, 4, n_rows=6)
+    left = np.zeros((6, 4))
+    for label, value in itertools.product(range(4), (0, 1)):
+        prob = joint.marginal_tables()[label][:, value]
+        left[:, label] += prob * joint.given({label: value}).entropy()
+    found = next_question(joint, "log")
+    np.testing.assert_allclose(found.gain, joint.entropy()[:, None] - left, atol=1e-9)
+    np.testing.assert_allclose(found.risk, joint.entropy())
+    mixed = Mixture([joint, random_tree(rng, 4, n_rows=6)])  # which does not know its entropy
+    assert np.isnan(next_question(mixed, "log").risk).all()
+    assert (next_question(mixed, "log").gain > 0).all()
+
+
 def test_a_mixture_of_trees(rng):
     joint = Mixture([random_tree(rng, 4, n_rows=6), random_tree(rng, 4, n_rows=6)])
     gain, _ = gains_by_hand(joint, "subset")

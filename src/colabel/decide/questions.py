@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import entr
 
 from colabel.core.arrays import Array, Flags, Indices
 from colabel.decide.decisions import DECISIONS, RiskMinimiser, resolve_decision
@@ -74,17 +75,22 @@ def next_question(joint: Joint, loss: str | RiskMinimiser = "subset") -> Questio
     the loss needs ("mode" and "log_prob" for ``"subset"``, "sums" for the others); draws may make
     it slightly negative, which is then written as 0. Only one question is looked ahead.
 
+    The loss ``"log"`` is -log P(y), whose expectation is the entropy of the joint: a label's value
+    removes the entropy of the label from it. That looks farthest ahead where several questions
+    will be asked of a row.
+
     Parameters
     ----------
     joint : Joint
         Labels that are known already are told to it before, by ``joint.given``.
-    loss : {"subset", "hamming", "f1", "jaccard"} or object with `risk`
-        What a wrong answer costs, see `decide`.
+    loss : {"subset", "hamming", "f1", "jaccard", "log"} or object with `risk`
+        What a wrong answer costs, see `decide`; or, with ``"log"``, to be unsure.
 
     Returns
     -------
     Questions
-        `labels` (n,), the names to ask first; `gain` (n, d) and `risk` (n,).
+        `labels` (n,), the names to ask first; `gain` (n, d) and `risk` (n,), which with ``"log"``
+        is NaN for families that do not know their entropy.
 
     Examples
     --------
@@ -103,11 +109,20 @@ def next_question(joint: Joint, loss: str | RiskMinimiser = "subset") -> Questio
     >>> next_question(joint.given({"rain": 1, "umbrella": 0}), "hamming").labels
     array(['puddles'], dtype=object)
     """
-    rule = _risk_minimiser(loss)
-    risk = rule.risk(joint)
     tables = joint.marginal_tables()
     is_open = np.stack([table.max(axis=1) < 1.0 - _CERTAIN for table in tables], axis=1)
-    left = np.zeros(is_open.shape)  # risk that is left when the label is known
+    if loss == "log":
+        risk, gain = _entropy(joint), np.stack([entr(t).sum(axis=1) for t in tables], axis=1)
+    else:
+        rule = _risk_minimiser(loss)
+        risk = rule.risk(joint)
+        gain = risk[:, None] - _left(joint, rule, tables, is_open)
+    return Questions(joint.space, risk, np.where(is_open, np.maximum(gain, 0.0), 0.0), is_open)
+
+
+def _left(joint: Joint, rule: RiskMinimiser, tables: list[Array], is_open: Flags) -> Array:
+    """Risk (n, d) that is left on average when a label is known."""
+    left = np.zeros(is_open.shape)
     for label, table in enumerate(tables):
         for value, prob in enumerate(table.T):
             rows = np.flatnonzero(is_open[:, label] & (prob > _CERTAIN))
@@ -116,8 +131,14 @@ def next_question(joint: Joint, loss: str | RiskMinimiser = "subset") -> Questio
                 evidence[:, label] = value
                 told = joint.rows(rows).given_codes(evidence)
                 left[rows, label] += prob[rows] * rule.risk(told)
-    gain = np.where(is_open, np.maximum(risk[:, None] - left, 0.0), 0.0)
-    return Questions(joint.space, risk, gain, is_open)
+    return left
+
+
+def _entropy(joint: Joint) -> Array:
+    try:
+        return joint.entropy()
+    except NotImplementedError:  # gains do not need it
+        return np.full(joint.n_rows, np.nan)
 
 
 def _risk_minimiser(loss: str | RiskMinimiser) -> RiskMinimiser:
@@ -126,6 +147,6 @@ def _risk_minimiser(loss: str | RiskMinimiser) -> RiskMinimiser:
         known = ", ".join(map(repr, DECISIONS))
         raise ValueError(
             f"The decision {rule!r} has no risk(joint), the expected loss of its answer: choose"
-            f" one of {known}, or give it one."
+            f" one of {known}, 'log', or give it one."
         )
     return rule
