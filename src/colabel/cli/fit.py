@@ -123,8 +123,10 @@ def _show_end(console: Console, model: TableModel, file: Path, seconds: float) -
     from colabel.models.wrapped import title_of
 
     size = file.stat().st_size / 1000
+    n_held_out = getattr(model.model, "n_held_out_", 0)
+    held_out = f" {n_held_out:,} rows held out for predict --coverage." * bool(n_held_out)
     console.print(
         f"\n{title_of(model.model)} fitted in {seconds:.1f} s and saved to "
-        f"[bold]{escape(str(file))}[/bold] ({size:,.0f} kB).",
+        f"[bold]{escape(str(file))}[/bold] ({size:,.0f} kB).{held_out}",
         soft_wrap=True,
     )

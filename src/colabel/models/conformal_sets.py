@@ -26,6 +26,7 @@ from colabel.core.schema import (
     Whole,
     YesNo,
     bind,
+    refuse_unless,
     stored,
 )
 from colabel.decide import (
@@ -53,6 +54,7 @@ from colabel.models.label_graph import LabelGraph
 
 
 def _check_members(fields: Fields, dims: Dims) -> None:
+    refuse_unless(fields["members_"], "members_ is empty")
     for i, member in enumerate(fields["members_"]):
         for name in ("sizes", "p"):
             if name in member.dims and name in dims:
