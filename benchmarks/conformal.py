@@ -1,15 +1,16 @@
 """Sets of label vectors with guaranteed coverage: that they keep the promise, and their sizes.
 
 Rows are split at random, over and over: a fifth is new, and of the others 40 % calibrate. Beside
-the sets of `ConformalSets` stand those of *label-wise* conformal prediction with the same model
-and the same rows: every label alone has a set of values at level 1 - (1 - coverage) / d, and their
-product covers the vector (Bonferroni). Coverage and sizes are means over splits, ± the standard
-error of that mean; the size of a product is the product of sizes, so its mean is dominated by the
-largest: medians stand beside, as do the rows whose set is not listed within `--most` vectors (the
-vectors listed are counted then; whether the true one is in the whole set is known all the same).
+the sets that `ConformalSets` gives stand those of *label-wise* conformal prediction, with the same
+model and the same rows: every label alone has a set of values at level 1 - (1 - coverage) / d, and
+their product covers the vector (Bonferroni). Coverage and sizes are means over splits, ± the
+standard error of that mean; the size of a product is the product of sizes, so its mean is dominated
+by the largest: medians stand beside, as do the rows whose set is not listed within `--most` vectors
+(the vectors listed are counted then, but whether the true one is in the whole set is known).
 
 Usage: python -m benchmarks.conformal [emotions image yeast enron] [--models CTBN PCC JF]
-    [--coverage 0.9] [--splits 10] [--nonconformity mass probability] [--cv 0.4] [--most 4096]
+    [--coverage 0.9] [--splits 10] [--first 0] [--nonconformity mass probability] [--cv 0.4]
+    [--most 4096]
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from benchmarks._common import machine, parser, print_table
-from colabel import CTBN, ConformalSets, JointForest, ProbabilisticClassifierChain
+from colabel import CTBN, JointForest, ProbabilisticClassifierChain
 from colabel.core.arrays import Array, Flags
 from colabel.datasets import Dataset, load
-from colabel.decide import HeldOutScores, p_value
+from colabel.decide import HeldOutScores, Nonconformity, conformal_sets, p_value
 from colabel.joint import Joint
 
 MODELS: dict[str, Any] = {
@@ -60,45 +62,41 @@ def split_rows(n_rows: int, cv: float, seed: int) -> tuple[NDArray[Any], ...]:
     return order[n_new + n_known :], order[n_new : n_new + n_known], order[:n_new]
 
 
-def measured(
-    model: Any, data: Dataset, options: Any, nonconformities: list[str]
-) -> dict[str, list[list[float]]]:
+def measured(model: Any, data: Dataset, options: Any) -> dict[str, list[list[float]]]:
     """Coverage, mean and median size, share that is cut, seconds; a line each split."""
-    found: dict[str, list[list[float]]] = {name: [] for name in [*nonconformities, "label-wise"]}
+    found: dict[str, list[list[float]]] = {k: [] for k in [*options.nonconformity, "label-wise"]}
     codes = np.asarray(data.Y, dtype=np.int32)
-    for seed in range(options.splits):
+    for seed in range(options.first, options.first + options.splits):
         fit, known, new = split_rows(data.n_rows, options.cv, seed)
-        rows = np.concatenate([fit, known])
-        cv = [(np.arange(len(fit)), np.arange(len(fit), len(rows)))]
         start = time.process_time()
-        sets = ConformalSets(
-            model, coverage=options.coverage, cv=cv, max_listed=options.most, random_state=0
-        )
-        sets.fit(data.X[rows], data.Y[rows])
-        joints = sets.joint(data.X[known]), sets.joint(data.X[new])
-        seconds = time.process_time() - start
-        for name in nonconformities:
+        fitted = clone(model).fit(data.X[fit], data.Y[fit])
+        joints = fitted.joint(data.X[known]), fitted.joint(data.X[new])
+        fit_seconds = time.process_time() - start
+        for kind in options.nonconformity:
             start = time.process_time()
-            sets.set_params(nonconformity=name)
-            scores = sets._nonconformity.of(joints[0], codes[known], sets._chance(data.X[known]))
-            sets.held_out_ = [HeldOutScores.of(scores, np.ones(len(known)))]
-            answer = sets.predict_sets(data.X[new])
-            inside = sets.p_values(data.X[new], data.Y[new]) > 1 - options.coverage + 1e-12
-            inside |= answer.contains(data.Y[new])
-            size = answer.sizes
-            more = time.process_time() - start + seconds
-            line = [inside.mean(), size.mean(), np.median(size), answer.cut.mean(), more]
-            found[name].append([float(x) for x in line])
+            rule = Nonconformity(kind, options.most)
+            scores = rule.of(joints[0], codes[known])
+            held_out = [HeldOutScores.of(scores, np.ones(len(known)))]
+            sets = conformal_sets([joints[1]], held_out, options.coverage, rule)
+            inside = sets.contains_codes(codes[new])
+            cut = np.flatnonzero(sets.cut & ~inside)
+            if len(cut):
+                beyond = rule.of(joints[1].rows(cut), codes[new][cut])
+                inside[cut] = p_value(held_out, [beyond]) > 1 - options.coverage + 1e-12
+            seconds = fit_seconds + time.process_time() - start
+            line = [inside.mean(), sets.sizes.mean(), np.median(sets.sizes), sets.cut.mean()]
+            found[kind].append([*map(float, line), seconds])
         covered, size = label_wise(joints[0], codes[known], joints[1], codes[new], options.coverage)
-        line = [covered.mean(), size.mean(), np.median(size), 0.0, seconds]
-        found["label-wise"].append([float(x) for x in line])
+        line = [covered.mean(), size.mean(), np.median(size), 0.0]
+        found["label-wise"].append([*map(float, line), fit_seconds])
     return found
 
 
 def written(lines: list[list[float]]) -> list[str]:
     """Mean and standard error of what was measured."""
     table = np.array(lines)
-    error = table.std(axis=0, ddof=1) / np.sqrt(len(table))
+    many = len(table) > 1
+    error = table.std(axis=0, ddof=1) / np.sqrt(len(table)) if many else np.nan * table[0]
     mean = table.mean(axis=0)
     return [
         f"{mean[0]:.3f} ± {error[0]:.3f}",
@@ -116,6 +114,7 @@ def main() -> None:
     options.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS))
     options.add_argument("--coverage", type=float, default=0.9)
     options.add_argument("--splits", type=int, default=10)
+    options.add_argument("--first", type=int, default=0, help="seed of the first split")
     options.add_argument("--cv", type=float, default=0.4)
     options.add_argument("--most", type=int, default=4096)
     options.add_argument("--nonconformity", nargs="*", default=["mass", "probability"])
@@ -127,7 +126,7 @@ def main() -> None:
     for name in arguments.sets:
         data = load(name, data_home=arguments.data)
         for short in arguments.models:
-            found = measured(MODELS[short], data, arguments, arguments.nonconformity)
+            found = measured(MODELS[short], data, arguments)
             for kind, lines in found.items():
                 rows.append([name, str(data.Y.shape[1]), short, kind, *written(lines)])
                 print(rows[-1], flush=True)

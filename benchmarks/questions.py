@@ -87,7 +87,7 @@ def asked(worth: Array, right: Flags, share: float) -> float:
         count += 1
         if told[row] < n_labels:
             heapq.heappush(queue, (-worth[row, told[row]], row))
-    return count / n_rows
+    return float(count / n_rows)
 
 
 def main() -> None:

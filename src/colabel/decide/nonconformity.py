@@ -135,7 +135,7 @@ class Nonconformity:
         if chance is not None and self.kind == "random mass":
             found += chance[:, None] * np.exp(log_prob)
         found = np.where(lists.has(log_prob), found, self.beyond(lists)[:, None])
-        return np.minimum(found, 1.0)
+        return np.asarray(np.minimum(found, 1.0))
 
     def beyond(self, lists: Lists) -> Array:
         """Return the least score (n,) that a vector beyond the lists can have."""

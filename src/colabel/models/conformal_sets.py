@@ -440,7 +440,8 @@ def stated_words(codes: Codes, space: LabelSpace) -> NDArray[Any]:
 
 
 def _checked_coverage(coverage: Any) -> float:
-    if isinstance(coverage, bool) or not isinstance(coverage, numbers.Real) or not 0 < coverage < 1:
+    number = isinstance(coverage, numbers.Real) and not isinstance(coverage, bool)
+    if not number or not 0.0 < float(coverage) < 1.0:
         raise ValueError(
             f"coverage={coverage!r} must be a probability between 0 and 1, such as 0.9."
         )
