@@ -387,6 +387,13 @@ def test_values_that_make_no_sense(model, tag, field, value, match, tmp_path):
     refused(file, match)
 
 
+def test_features_that_the_next_step_does_not_take(tmp_path):
+    file = written(tmp_path, "kernel")
+    name = field_array(file, "kernel-features", "components_")
+    with_array(file, name, arrays_of(file)[name][:, :-1])
+    refused(file, "other features than the next one takes")
+
+
 def test_a_tree_with_a_cycle(tmp_path):
     file = written(tmp_path, "ctbn")
     name = field_array(file, "ctbn", "tree_")
