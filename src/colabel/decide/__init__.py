@@ -19,7 +19,7 @@ from colabel.decide.decisions import (
     decide,
     resolve_decision,
 )
-from colabel.decide.definite import RISKS, HeldOutErrors, RiskName, confident_codes
+from colabel.decide.definite import RISKS, HeldOutErrors, RiskName, confident_codes, stated_words
 from colabel.decide.label_sets import LabelSets
 from colabel.decide.nonconformity import NONCONFORMITIES, Nonconformity, NonconformityName
 from colabel.decide.questions import Questions, next_question
@@ -50,4 +50,5 @@ __all__ = [
     "next_question",
     "p_value",
     "resolve_decision",
+    "stated_words",
 ]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes
 from colabel.core.schema import Dims, Fields, Numbers, Real, refuse_unless, stored
 from colabel.joint import Joint
-from colabel.labels import MISSING
+from colabel.labels import MISSING, LabelSpace
 
 RiskName = Literal["row", "label"]
 RISKS: tuple[RiskName, ...] = get_args(RiskName)
@@ -100,3 +101,12 @@ class HeldOutErrors:
         """Return the codes (n, d) of the labels that are sure enough, MISSING for the others."""
         codes, confidence = confident_codes(joint)
         return np.where(confidence > self.threshold(coverage), codes, MISSING).astype(np.int32)
+
+
+def stated_words(codes: Codes, space: LabelSpace) -> NDArray[Any]:
+    """Write codes (n, d) as yes, no (or a value) and unsure, (n, d)."""
+    columns = []
+    for of_label, classes in zip(codes.T, space.classes, strict=True):
+        values = ["no", "yes"] if space.is_indicator else list(map(str, classes.tolist()))
+        columns.append(np.array([*values, "unsure"], dtype=object)[of_label])
+    return np.stack(columns, axis=1).astype(str)

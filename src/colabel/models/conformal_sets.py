@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.arrays import Array, Indices
 from colabel.core.hashing import mix, row_keys
 from colabel.core.progress import progress_bar
 from colabel.core.schema import (
@@ -41,6 +41,7 @@ from colabel.decide import (
     RiskName,
     conformal_sets,
     p_value,
+    stated_words,
 )
 from colabel.joint import Joint, Mixture
 from colabel.joint.user_terms import codes_of_labels
@@ -428,15 +429,6 @@ class _Answer(NamedTuple):
     scores: HeldOutScores
     row_errors: HeldOutErrors
     label_errors: HeldOutErrors
-
-
-def stated_words(codes: Codes, space: LabelSpace) -> NDArray[Any]:
-    """Write codes (n, d) as yes, no (or a value) and unsure, (n, d)."""
-    columns = []
-    for of_label, classes in zip(codes.T, space.classes, strict=True):
-        values = ["no", "yes"] if space.is_indicator else list(map(str, classes.tolist()))
-        columns.append(np.array([*values, "unsure"], dtype=object)[of_label])
-    return np.stack(columns, axis=1).astype(str)
 
 
 def _checked_coverage(coverage: Any) -> float:
