@@ -75,7 +75,7 @@ def conformal_sets(
     Joint k comes from a model that was fitted without the rows behind ``held_out[k]``. With n
     of these rows in all, a vector y is in the set if
 
-    .. math:: \frac{1 + \#\{i : s_i \ge s_{k(i)}(y)\}}{n + 1} > 1 - \mathrm{coverage}.
+    .. math:: \frac{1 + \sum_i 1[s_i \ge s_{k(i)}(y)]}{n + 1} > 1 - \mathrm{coverage}.
 
     One joint: split conformal. Several: CV+.
     """
@@ -160,7 +160,17 @@ def _log_prob_of(joint: Joint, lists: Lists, codes: Codes) -> Array:
 
 
 class CoverageCheck(NamedTuple):
-    """What the sets of rows held out turned out to be, (n,) each; see `checked_coverage`."""
+    """What the sets of rows held out turned out to be; see `checked_coverage`.
+
+    Attributes
+    ----------
+    covered : (n,) array of bool
+        Whether the list has the true vector.
+    size : (n,) array of int
+        How many vectors it has.
+    cut : (n,) array of bool
+        Whether there would be more.
+    """
 
     covered: Flags
     size: Indices

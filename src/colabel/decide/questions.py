@@ -69,7 +69,7 @@ def next_question(joint: Joint, loss: str | RiskMinimiser = "subset") -> Questio
     With :math:`R(P) = \min_h E_{y \sim P}[\ell(y, h)]`, the expected loss of the best decision,
     the value of asking for label j is
 
-    .. math:: R(P) - \sum_v P(y_j = v) \, R(P(\cdot \mid y_j = v)) \;\ge\; 0,
+    .. math:: R(P) - \sum_v P(y_j = v) \, R(P(\cdot \mid y_j = v)) \ge 0,
 
     the *expected value of sample information*. It is exact where the joint answers exactly what
     the loss needs ("mode" and "log_prob" for ``"subset"``, "sums" for the others); draws may make
