@@ -7,6 +7,7 @@ from colabel.core.lazy import export_lazily
 
 if TYPE_CHECKING:
     from colabel.decide import decide as decide
+    from colabel.decide import next_question as next_question
     from colabel.joint import Chain as Chain
     from colabel.joint import Independent as Independent
     from colabel.joint import Joint as Joint
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from colabel.models import BinaryRelevance as BinaryRelevance
     from colabel.models import ClassifierChain as ClassifierChain
     from colabel.models import CollectiveCRF as CollectiveCRF
+    from colabel.models import ConformalSets as ConformalSets
     from colabel.models import EnsembleOfChains as EnsembleOfChains
     from colabel.models import JointForest as JointForest
     from colabel.models import JointStack as JointStack
@@ -49,7 +51,7 @@ __all__ = [
     *export_lazily(
         __name__,
         {
-            "colabel.decide": ["decide"],
+            "colabel.decide": ["decide", "next_question"],
             "colabel.joint": [
                 "Chain",
                 "Independent",
@@ -71,6 +73,7 @@ __all__ = [
                 "BinaryRelevance",
                 "ClassifierChain",
                 "CollectiveCRF",
+                "ConformalSets",
                 "EnsembleOfChains",
                 "JointStack",
                 "JointForest",

@@ -184,6 +184,51 @@ def test_predict_given_labels_and_by_another_loss(folder):
     assert [float(row["p_loop"]) for row in found] == [float(v) for v in known]
 
 
+def test_predict_with_a_coverage(folder):
+    table, model = folder / "some.csv", folder / "sets.colabel"
+    options = ["-l", LABELS, "--set", "C=0.01", "--conformal", "--set", "conformal.cv=0.5"]
+    result = run("fit", table, *options, "-o", model)
+    said = " ".join(result.stdout.split())
+    assert "ConformalSets(CTBN) fitted" in said
+    assert "120 rows held out for predict --coverage." in said
+    run("predict", model, table, "--coverage", "0.9", "--no-probabilities", "-o", folder / "c.csv")
+    rows = read(folder / "c.csv")
+    assert list(rows[0])[8:11] == ["n_sets", "sets", "sets_listed"]
+    names = LABELS.split(",")
+    truth = [";".join(n for n in names if row[n] == "1") for row in read(table)]
+    covered = [y in row["sets"].split(" | ") for y, row in zip(truth, rows, strict=True)]
+    assert np.mean(covered) > 0.8
+    assert {row["sure_even"] for row in rows} <= {"yes", "no", "unsure"}
+    wrong = run("predict", folder / "m.colabel", table, "--coverage", "0.9", code=2)
+    assert "colabel fit --conformal" in " ".join(wrong.stderr.split())
+
+
+def test_ask(folder):
+    rows = read(folder / "some.csv")
+    with (folder / "new.csv").open("w", newline="") as text:
+        writer = csv.DictWriter(text, list(rows[0]))
+        writer.writeheader()
+        names = LABELS.split(",")
+        for i, row in enumerate(rows):
+            writer.writerow({**row, **dict.fromkeys(names[i % 8 :], "")})  # the first few are known
+    out = folder / "ask.csv"
+    result = run("ask", folder / "m.colabel", folder / "new.csv", "--top", 2, "-o", out)
+    assert "240 rows asked about" in result.stdout
+    found = read(out)
+    assert list(found[0]) == ["row", "expected_loss", "ask_1", "gain_1", "ask_2", "gain_2"]
+    for i, row in enumerate(found):
+        assert row["ask_1"] in {"", *names[i % 8 :]}
+        assert (row["ask_1"] == "") == (i % 8 == 7)
+        if i % 8 < 6:
+            assert 0 <= float(row["gain_2"]) <= float(row["gain_1"])
+    screen = run("ask", folder / "m.colabel", folder / "new.csv", "--loss", "log", "--top", 2)
+    assert len(screen.stdout.splitlines()) == 241
+    wrong = run("ask", folder / "m.colabel", folder / "new.csv", "--loss", "square", code=2)
+    assert "choose from subset, hamming, f1, jaccard, log" in " ".join(wrong.stderr.split())
+    wrong = run("ask", folder / "m.colabel", folder / "new.csv", "-o", folder / "x.txt", code=2)
+    assert "is no .csv file" in " ".join(wrong.stderr.split())
+
+
 def test_an_output_is_kept_when_the_next_fails(folder):
     out = folder / "kept.csv"
     run("predict", folder / "m.colabel", folder / "some.csv", "-o", out, "-q")

@@ -10,6 +10,7 @@ import typer
 
 from colabel._version import __version__
 from colabel.cli._options import NamesModels
+from colabel.cli.ask import ask
 from colabel.cli.compare import compare
 from colabel.cli.datasets import datasets
 from colabel.cli.demo import demo
@@ -28,6 +29,8 @@ _EXAMPLES = """
   [cyan]colabel fit data.csv -l 'tag_*' -o m.colabel[/cyan]   fit one and save it
 
   [cyan]colabel predict m.colabel new.csv -o out.csv[/cyan]   label new rows
+
+  [cyan]colabel ask m.colabel new.csv -o ask.csv[/cyan]       which label to check first
 
   [cyan]colabel explain m.colabel new.csv --row 17[/cyan]     why these labels together
 
@@ -53,6 +56,7 @@ app.command()(demo)
 app.command(cls=NamesModels)(compare)
 app.command(cls=NamesModels)(fit)
 app.command()(predict)
+app.command()(ask)
 app.command()(explain)
 app.add_typer(datasets)
 app.add_typer(study)

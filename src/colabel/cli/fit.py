@@ -39,6 +39,14 @@ def fit(
             show_default=False,
         ),
     ] = [],
+    conformal: Annotated[
+        bool,
+        typer.Option(
+            "--conformal",
+            help="Hold a quarter of the rows out, so that predict --coverage can promise something;"
+            " --set conformal.cv=5 for folds instead.",
+        ),
+    ] = False,
     device: Annotated[
         str,
         typer.Option(
@@ -70,6 +78,8 @@ def fit(
       [cyan]colabel fit data.csv --labels tags --separator ';' --set C=0.1[/cyan]
 
       [cyan]colabel fit data.csv --labels tags --model kernel+pcc --set kernel.width=3[/cyan]
+
+      [cyan]colabel fit data.csv --labels tags --conformal[/cyan]
     """
     from colabel.models.wrapped import title_of
     from colabel.saving import save
@@ -81,7 +91,7 @@ def fit(
     parameters = dict(map(parse_setting, settings))
     if device:
         parameters["device"] = device
-    estimator = make_model(model, seed, parameters)
+    estimator = make_model(model, seed, parameters, conformal=conformal)
     data = load_table(request)
     summary = summarise(data)
     console = output()
@@ -113,8 +123,10 @@ def _show_end(console: Console, model: TableModel, file: Path, seconds: float) -
     from colabel.models.wrapped import title_of
 
     size = file.stat().st_size / 1000
+    n_held_out = getattr(model.model, "n_held_out_", 0)
+    held_out = f" {n_held_out:,} rows held out for predict --coverage." * bool(n_held_out)
     console.print(
         f"\n{title_of(model.model)} fitted in {seconds:.1f} s and saved to "
-        f"[bold]{escape(str(file))}[/bold] ({size:,.0f} kB).",
+        f"[bold]{escape(str(file))}[/bold] ({size:,.0f} kB).{held_out}",
         soft_wrap=True,
     )

@@ -56,6 +56,15 @@ def predict(
             show_default="the model's",
         ),
     ] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            help="Also label sets that have the true one among them with this probability, and"
+            " labels that are sure; for a model fitted with --conformal.",
+            show_default=False,
+        ),
+    ] = None,
     keep: Annotated[
         list[str],
         typer.Option(metavar="COLUMNS", help="Columns to copy to the output.", show_default=False),
@@ -81,6 +90,8 @@ def predict(
       [cyan]colabel predict model.colabel new.csv --top-k 3 --keep id[/cyan]
 
       [cyan]colabel predict model.colabel new.csv --given known_tags --decision f1[/cyan]
+
+      [cyan]colabel predict model.colabel new.csv --coverage 0.9[/cyan]
     """
     from colabel.tables import PredictionRequest, Predictor, TableError, open_table
 
@@ -89,7 +100,7 @@ def predict(
     _check_ending(output_file)
     fitted = load_table_model(model)
     source = open_table(table, given.reading_options(delimiter, encoding, missing))
-    request = PredictionRequest(decision, probabilities, top_k, known, keep)
+    request = PredictionRequest(decision, probabilities, top_k, known, keep, coverage)
     predictor = Predictor(fitted, source, request)
     started = time.perf_counter()
     with (

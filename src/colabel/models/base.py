@@ -145,7 +145,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = self._checked(X, reset=False)
-        codes = [self._codes(part) for part in _row_chunks(X)]
+        codes = [self._codes(part) for part in row_chunks(X)]
         return self.label_space_.decode(np.concatenate(codes))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -303,7 +303,7 @@ class JointClassifier(LabelClassifier):
     def _by_chunks(self, X: Any, answer: Callable[[Joint], Any]) -> list[Any]:
         """Ask rows a chunk at a time: a joint may be many times larger than its rows."""
         X = self._checked(X, reset=False)
-        return [answer(self._calibrated(part)) for part in _row_chunks(X)]
+        return [answer(self._calibrated(part)) for part in row_chunks(X)]
 
 
 def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) -> TrainingData:
@@ -319,6 +319,7 @@ def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) 
     return TrainingData(X, codes, space.cardinalities, None if uniform else weight)
 
 
-def _row_chunks(X: Any) -> Iterator[Any]:
+def row_chunks(X: Any) -> Iterator[Any]:
+    """Rows of X, as many at once as may have joints at the same time."""
     for start in range(0, max(1, _num_samples(X)), _ROWS_AT_ONCE):
         yield X[start : start + _ROWS_AT_ONCE]

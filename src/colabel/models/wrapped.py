@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
@@ -96,8 +96,16 @@ def title_of(model: Any) -> str:
     >>> from colabel.models.wrapped import title_of
     >>> title_of(make_pipeline(KernelFeatures(), CTBN()))
     'KernelFeatures + CTBN'
+    >>> from colabel import ConformalSets
+    >>> title_of(ConformalSets(CTBN()))
+    'ConformalSets(CTBN)'
     """
-    return " + ".join(type(part).__name__ for part in parts_of(model))
+    return " + ".join(
+        f"{type(part).__name__}({title_of(part.estimator)})"
+        if isinstance(part, MetaEstimatorMixin) and hasattr(part, "estimator")
+        else type(part).__name__
+        for part in parts_of(model)
+    )
 
 
 def naming(model: Any, names: Sequence[str]) -> dict[str, list[str]]:

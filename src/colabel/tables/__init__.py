@@ -1,6 +1,7 @@
 """A user's own table: reading it, choosing its labels, preparing its columns, predicting it."""
 
 from colabel.datasets.frame import Frame, TableError
+from colabel.tables.asking import Asker
 from colabel.tables.checking import TableSummary, summarise
 from colabel.tables.columns import Column, ColumnChoice, choose_columns
 from colabel.tables.loading import TableData, TableRequest, load_table
@@ -14,6 +15,7 @@ from colabel.tables.table_labels import Labels, LabelSource, match_columns, read
 __all__ = [
     "FEATURE_NAMES",
     "MODEL_NAMES",
+    "Asker",
     "Column",
     "ColumnChoice",
     "Frame",

@@ -16,6 +16,7 @@ from colabel.joint.views import named_set
 from colabel.labels import MISSING, LabelSpace
 from colabel.models.wrapped import model_inside
 from colabel.tables.columns import storage_of
+from colabel.tables.coverage import coverage_columns, coverage_header, require_sets
 from colabel.tables.known_labels import KnownColumn, evidence_codes, find_known
 from colabel.tables.model import TableModel
 from colabel.tables.reading import read_chunks
@@ -43,6 +44,9 @@ class PredictionRequest:
         Names, globs, @lists of columns with labels that are already known, see `find_known`.
     keep : sequence of str
         Columns to copy.
+    coverage : float, optional
+        Probability with which a row's listed label sets shall have the true one among them; only
+        for models that have held rows out, see `coverage_columns`.
     """
 
     decision: str | None = None
@@ -50,6 +54,7 @@ class PredictionRequest:
     top_k: int = 0
     given: Sequence[str] = ()
     keep: Sequence[str] = ()
+    coverage: float | None = None
 
 
 class Predictor:
@@ -65,7 +70,8 @@ class Predictor:
     ----------
     header : list of str
         Names of the columns of the answer: the row's number (from 1), the columns that are kept,
-        the labels, p_<label> (or p_<label>=<value>), and set_1, p_set_1, set_2, ....
+        the labels, p_<label> (or p_<label>=<value>), and set_1, p_set_1, set_2, ...; with a
+        coverage also n_sets, sets, sets_listed and sure_<label>.
 
     Examples
     --------
@@ -108,7 +114,18 @@ class Predictor:
                 )
         if request.top_k < 0:
             raise TableError(f"top_k is {request.top_k}: give the number of label sets, 1 or more.")
+        if request.coverage is not None:
+            require_sets(model, request.coverage, request.given)
         self.header = self._header(space)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Names of the columns that are copied."""
+        return self._keep
+
+    def kept_texts(self, frame: Frame) -> list[list[str]]:
+        """Return the columns that are copied, as texts."""
+        return [_as_texts(frame.column(name)) for name in self._keep]
 
     def chunks(self, n_rows: int | None = None) -> Iterator[list[tuple[str, ...]]]:
         """Give the answers, a chunk of rows at a time."""
@@ -145,7 +162,7 @@ class Predictor:
                     header += [f"p_{name}={value}" for value in values]
         for place in range(1, self._n_sets(space) + 1):
             header += [f"set_{place}", f"p_set_{place}"]
-        return header
+        return header if self.request.coverage is None else [*header, *coverage_header(space)]
 
     def _n_sets(self, space: LabelSpace) -> int:
         n_vectors = 1
@@ -156,7 +173,7 @@ class Predictor:
     def _answers(self, frame: Frame, start: int) -> list[tuple[str, ...]]:
         joint = self.joint(frame, start)
         columns: list[Sequence[str]] = [[str(i) for i in range(start, start + frame.n_rows)]]
-        columns += [_as_texts(frame.column(name)) for name in self._keep]
+        columns += self.kept_texts(frame)
         codes = decide(joint, self.rule)
         for values, of_label in zip(self._values, codes.T.tolist(), strict=True):
             columns.append([values[code] for code in of_label])
@@ -171,6 +188,9 @@ class Predictor:
             for place in range(n_sets):
                 columns.append([write(codes) for codes in best[:, place].tolist()])
                 columns.append(_numbers(np.exp(log_prob[:, place])))
+        if self.request.coverage is not None:
+            write = self._set_writer(joint.space)
+            columns += coverage_columns(self.model, frame, self.request.coverage, write)
         return list(zip(*columns, strict=True))
 
     def _set_writer(self, space: LabelSpace) -> Callable[[list[int]], str]:
