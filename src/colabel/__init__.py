@@ -7,6 +7,7 @@ from colabel.core.lazy import export_lazily
 
 if TYPE_CHECKING:
     from colabel.decide import decide as decide
+    from colabel.experiments.comparing import compare as compare
     from colabel.joint import Chain as Chain
     from colabel.joint import Independent as Independent
     from colabel.joint import Joint as Joint
@@ -50,6 +51,7 @@ __all__ = [
         __name__,
         {
             "colabel.decide": ["decide"],
+            "colabel.experiments.comparing": ["compare"],
             "colabel.joint": [
                 "Chain",
                 "Independent",
