@@ -86,7 +86,7 @@ class Frame:
     def _of_array(cls, array: Any) -> Frame:
         names = tuple(f"x{j}" for j in range(array.shape[1]))
         if sparse.issparse(array):
-            return cls(sparse.csr_array(array, dtype=np.float64), names)
+            return cls(sparse.csr_array(array).astype(np.float64), names)
         if array.dtype.kind in "biuf":
             return cls(np.asarray(array, dtype=np.float64), names)
         return cls.of(dict(zip(names, array.T, strict=True)))

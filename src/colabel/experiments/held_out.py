@@ -119,6 +119,8 @@ class HeldOut:
         Probability of each label's decided value, or, for 0/1 labels, of 1.
     confidence : (m,) or None
         Joint probability of the most probable label vector.
+    mode_right : (m,) or None
+        Whether that vector has all labels right that are known.
     decided : {loss: (m, d)}
         The labels decided for under other losses that were asked for.
     joint : Joint or None
@@ -137,6 +139,7 @@ class HeldOut:
     log_prob: Array | None = None
     marginals: Array | None = None
     confidence: Array | None = None
+    mode_right: Flags | None = None
     decided: Mapping[str, Codes] = field(default_factory=dict)
     joint: Joint | None = None
     graph: LabelGraph | None = None
@@ -169,7 +172,7 @@ class HeldOut:
             columns = [getattr(part, name) for part in parts]
             return None if any(c is None for c in columns) else np.concatenate(columns)[order]
 
-        names = ("rows", "true", "codes", "log_prob", "marginals", "confidence")
+        names = ("rows", "true", "codes", "log_prob", "marginals", "confidence", "mode_right")
         decided = {
             loss: np.concatenate([part.decided[loss] for part in parts])[order]
             for loss in self.decided
@@ -290,20 +293,24 @@ def _answers(model: Any, X: Any, rows: Indices, task: Task, ask: Ask) -> tuple[H
         joint = inner.joint(X)  # of a model that decides by something else
     if joint is None:
         return HeldOut(rows, task.space, true, codes), seconds
-    log_prob = marginals = confidence = None
+    log_prob = marginals = confidence = mode_right = None
     if ask.log_prob:
         known, seen = own.to_own(true)
         log_prob = np.minimum(np.where(seen, joint.log_prob_codes(known), -np.inf), 0.0)
     if ask.marginals:
         marginals = own.marginals(joint.marginal_tables(), decided)
+    others = {}
+    for loss in ask.decisions:
+        with contextlib.suppress(NotImplementedError):  # a network that only decides has no sums
+            others[loss] = own.to_all(decide(joint, loss))
     if ask.confidence:
         by_mode = isinstance(inner, JointClassifier) and isinstance(inner.decision_rule(), Subset)
         best = decided if by_mode else joint.mode_codes()
         confidence = np.exp(joint.log_prob_codes(best))
-    others = {loss: own.to_all(decide(joint, loss)) for loss in ask.decisions}
+        mode_right = ((own.to_all(best) == true) | (true == MISSING)).all(axis=1)
     kept = joint if ask.joint else None
-    found = HeldOut(rows, task.space, true, codes, log_prob, marginals, confidence, others, kept)
-    return found, seconds
+    asked = (log_prob, marginals, confidence, mode_right, others, kept)
+    return HeldOut(rows, task.space, true, codes, *asked), seconds
 
 
 class _OwnCodes:

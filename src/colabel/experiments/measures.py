@@ -112,7 +112,9 @@ MEASURES: dict[str, Measure] = {
     "hamming_accuracy": Measure(
         "Hamming accuracy", _of_labels(metrics.hamming_accuracy), meaning="single labels right"
     ),
-    "multilabel_accuracy": Measure("multi-label accuracy", _of_vectors(metrics.multilabel_accuracy)),
+    "multilabel_accuracy": Measure(
+        "multi-label accuracy", _of_vectors(metrics.multilabel_accuracy)
+    ),
     "micro_f1": Measure(
         "micro F1",
         _of_labels(metrics.f1_score, average="micro"),

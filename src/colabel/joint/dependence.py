@@ -12,7 +12,6 @@ from colabel.joint.base import Joint
 from colabel.joint.sizes import N_DRAWS, draws_of
 
 
-
 @dataclass(frozen=True, eq=False)
 class LabelDependence:
     r"""How much two labels say about each other, given x, averaged over rows.

@@ -88,7 +88,9 @@ def hamming_accuracy(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | Non
 
 def _require_some(known: Flags, metric: str) -> None:
     if not known.any():
-        raise ValueError(f"Y_true has no observed entry with a positive weight: {metric} needs one.")
+        raise ValueError(
+            f"Y_true has no observed entry with a positive weight: {metric} needs one."
+        )
 
 
 def multilabel_accuracy(
@@ -198,9 +200,7 @@ def f1_score(
         return float(np.average(pair.true == pair.pred, weights=weights[:, None] * known))
     scores = [
         # only values that occur have a say, so nothing is divided by zero
-        sklearn_metrics.f1_score(
-            true[own], pred[own], average="macro", sample_weight=weights[own]
-        )
+        sklearn_metrics.f1_score(true[own], pred[own], average="macro", sample_weight=weights[own])
         for true, pred, own in zip(pair.true.T, pair.pred.T, known.T, strict=True)
         if own.any()
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -38,6 +39,7 @@ from colabel.metrics import exact_match
 from colabel.models._learning import make_folds
 from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
+from colabel.models.wrapped import model_inside, with_model_inside
 
 _FEWEST_TRUE = 5.0  # rows held out that carry a label, from which on its threshold is tuned
 _DEVIATIONS = 2.0
@@ -209,6 +211,11 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         joint: Joint = self.estimator_.joint(X)
         return joint
 
+    def decision_rule(self) -> Above:
+        """Return how `predict` chooses the labels of a joint."""
+        check_is_fitted(self)
+        return Above(self.thresholds_)
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Exact match: the share of rows whose labels are all predicted right."""
         return exact_match(y, self.predict(X), sample_weight=sample_weight)
@@ -269,6 +276,33 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_label = True
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def thresholded(model: Any, seed: int | None) -> Any:
+    """Return an unfitted model, or pipeline, whose labels are announced by thresholds.
+
+    In a pipeline the thresholds belong to the model alone: the features before it are learned once.
+
+    Examples
+    --------
+    >>> from colabel import BinaryRelevance
+    >>> from colabel.models.thresholds import thresholded
+    >>> thresholded(BinaryRelevance(), 0)
+    ThresholdedClassifier(estimator=BinaryRelevance(), random_state=0)
+    """
+    return with_model_inside(model, ThresholdedClassifier(model_inside(model), random_state=seed))
+
+
+@dataclass(frozen=True)
+class Above:
+    """The decision for every label whose probability exceeds its threshold (d,)."""
+
+    thresholds: Array
+
+    def __call__(self, joint: Joint) -> Codes:
+        """Return codes (n, d)."""
+        prob = np.stack([table[:, 1] for table in joint.marginal_tables()], axis=1)
+        return (prob > self.thresholds).astype(np.int32)
 
 
 def best_threshold(

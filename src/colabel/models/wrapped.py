@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.wrapping import model_inside, unwrapped
 from colabel.joint import Joint
 
-__all__ = ["joint_of", "model_inside", "naming", "parts_of", "title_of", "unwrapped", "with_model_inside"]
+__all__ = [
+    "joint_of",
+    "model_inside",
+    "naming",
+    "parts_of",
+    "title_of",
+    "unwrapped",
+    "with_model_inside",
+]
 
 
 def joint_of(model: Any, X: Any) -> Joint:
@@ -86,7 +94,13 @@ def title_of(model: Any) -> str:
     >>> title_of(make_pipeline(KernelFeatures(), CTBN()))
     'KernelFeatures + CTBN'
     """
-    return " + ".join(type(part).__name__ for part in parts_of(model))
+    return " + ".join(map(_title, parts_of(model)))
+
+
+def _title(part: Any) -> str:
+    inner = getattr(part, "estimator", None) if isinstance(part, MetaEstimatorMixin) else None
+    own = type(part).__name__
+    return own if inner is None else f"{own}({title_of(inner)})"
 
 
 def naming(model: Any, names: Sequence[str]) -> dict[str, list[str]]:

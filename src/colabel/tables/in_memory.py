@@ -94,8 +94,8 @@ def _labels(Y: Any, names: Sequence[str] | None) -> Labels:
     missing = codes == MISSING
     source = LabelSource(tuple(space.names))
     if space.is_indicator:
-        values = np.where(missing, np.nan, codes) if missing.any() else codes.astype(np.int64)
-        return Labels(tuple(space.names), values, source)
+        known = np.where(missing, np.nan, codes) if missing.any() else codes.astype(np.int64)
+        return Labels(tuple(space.names), known, source)
     values = np.empty(codes.shape, dtype=object)
     for i, classes in enumerate(space.classes):
         values[:, i] = [None if code == MISSING else classes[code] for code in codes[:, i]]

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from colabel.core.wrapping import model_inside
-from colabel.experiments.comparing.recommending import BASELINE
+from colabel.experiments.comparing.recommending import BASELINE, is_better
 from colabel.experiments.comparing.request import DEFAULT_MODELS, STACK, ComparisonRequest
 from colabel.experiments.comparing.result import ModelResult
 from colabel.experiments.comparing.views import (
@@ -21,9 +21,9 @@ from colabel.experiments.comparing.views import (
 )
 from colabel.experiments.held_out import Task
 from colabel.experiments.measures import COMPARED, DECIDED_MEASURES
-from colabel.models.thresholds import ThresholdedClassifier
+from colabel.models.thresholds import thresholded
 from colabel.models.wrapped import with_model_inside
-from colabel.tables import TableData, TableError, TableModel
+from colabel.tables import TableData, TableError, TableModel, TableSummary, summarise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,6 +83,11 @@ class TableComparison:
         return self.results[self.recommended]
 
     @property
+    def summary(self) -> TableSummary:
+        """What was seen in the table."""
+        return summarise(self.data)
+
+    @property
     def sampled(self) -> str:
         """A sentence on the sample, where not all rows were compared on; else nothing."""
         n_rows, n_all = len(self.task.codes), self.data.features.n_rows
@@ -103,10 +108,29 @@ class TableComparison:
 
     @property
     def calibration_helps(self) -> bool:
-        """Whether the calibrated model has the smaller log-loss on rows held out."""
+        """Whether the calibrated model has a smaller log-loss, by more than a standard error."""
         if self.calibrated is None:
             return False
-        return self.calibrated.mean("joint_log_loss") < self.best.mean("joint_log_loss")
+        return is_better(self.calibrated, self.best, "joint_log_loss")
+
+    @property
+    def calibration(self) -> str:
+        """A sentence on what calibration does, where it was tried; else nothing."""
+        if self.calibrated is None:
+            return ""
+        before, after = (
+            COMPARED["joint_log_loss"].written(own.mean("joint_log_loss"))
+            for own in (self.best, self.calibrated)
+        )
+        how = COMPARED[self.measure]
+        more = ""
+        if self.measure != "joint_log_loss":
+            more = (
+                f", {how.title} {how.written(self.best.mean(self.measure))} becomes "
+                f"{how.written(self.calibrated.mean(self.measure))}"
+            )
+        verdict = "" if self.calibration_helps else " It does not help here."
+        return f"Calibrated, its joint log-loss {before} becomes {after}{more}.{verdict}"
 
     @property
     def table(self) -> pd.DataFrame | list[dict[str, Any]]:
@@ -148,15 +172,15 @@ class TableComparison:
         name = self.recommended if name is None else name
         if name not in self.request.estimators:
             raise TableError(
-                f"There is no model {name!r} here: choose from {', '.join(self.request.estimators)}."
+                f"There is no model {name!r} here: choose from "
+                f"{', '.join(self.request.estimators)}."
             )
         model = self.request.estimators[name]
         inner = model_inside(model)
         if self.calibration_helps and name == self.recommended:
             inner = clone(inner).set_params(calibrate=True)
-        if self.request.thresholds:
-            inner = ThresholdedClassifier(inner, random_state=self.request.seed)
-        return with_model_inside(model, inner)
+        made = with_model_inside(model, inner)
+        return thresholded(made, self.request.seed) if self.request.thresholds else made
 
     def fit(self, name: str | None = None) -> TableModel:
         """Fit a model to all rows of the table, by default the recommended one.

@@ -15,7 +15,7 @@ from colabel.experiments.cross_validation import Part
 from colabel.experiments.held_out import Ask, HeldOut, Method, Task
 from colabel.experiments.store import Store, versions
 
-_ARRAYS = ("codes", "log_prob", "marginals", "confidence")
+_ARRAYS = ("codes", "log_prob", "marginals", "confidence", "mode_right")
 _DECIDED = "decided "
 
 
@@ -97,7 +97,7 @@ class KeptAnswers:
             self.task.space,
             self.task.codes[rows],
             decided=decided,
-            seconds=seconds,  # type: ignore[arg-type]
+            seconds=seconds,
             n_train=n_train,
             dataset=self.task.dataset,
             **arrays,

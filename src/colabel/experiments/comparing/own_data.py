@@ -19,7 +19,7 @@ def compare(
     *,
     models: Models = "default",
     cv: Any = 5,
-    measure: str = "exact match",
+    measure: str = "",
     decision: str = "subset",
     thresholds: bool = False,
     calibrate: bool = False,
@@ -50,7 +50,8 @@ def compare(
         Number of folds, in which every label is about equally common; or a splitter of
         scikit-learn, or pairs of training and test rows.
     measure : str
-        What decides: "exact match", "joint log-loss", "Hamming accuracy", "micro F1", "macro F1".
+        What decides: "exact match", "joint log-loss", "Hamming accuracy", "micro F1" or "macro F1";
+        by default the first, and the last with `thresholds`.
     decision : str
         Loss that predictions minimise, see `decide`; of models given as estimators, their own.
     thresholds : bool

@@ -62,14 +62,19 @@ def _against_baseline(results: Mapping[str, ModelResult], chosen: str, measure: 
     baseline = results.get(BASELINE)
     if baseline is None:
         return ""
-    ahead = how.sign * (results[chosen].mean(measure) - baseline.mean(measure))
     without = how.written(baseline.mean(measure))
-    if ahead > 0 and not _as_good(baseline, results[chosen], measure):
+    if is_better(results[chosen], baseline, measure):
         return f" Without the features it would be {without}."
     return (
         f" That is no better than without the features ({without}): they may say little about the "
         "labels."
     )
+
+
+def is_better(one: ModelResult, other: ModelResult, measure: str) -> bool:
+    """Whether one model is better than another by more than one standard error, as above."""
+    ahead = COMPARED[measure].sign * (one.mean(measure) - other.mean(measure))
+    return ahead > 0 and not _as_good(one, other, measure)
 
 
 def _as_good(one: ModelResult, best: ModelResult, measure: str) -> bool:

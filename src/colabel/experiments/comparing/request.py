@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 from sklearn.base import BaseEstimator, clone
 
@@ -14,7 +14,8 @@ from colabel.core.wrapping import model_inside
 from colabel.datasets import iterative_stratification, kfold
 from colabel.decide import resolve_decision
 from colabel.experiments.comparing.recommending import BASELINE
-from colabel.experiments.comparing.result import THRESHOLDS
+from colabel.experiments.comparing.result import THRESHOLDS, ModelResult
+from colabel.experiments.held_out import HeldOut
 from colabel.experiments.measures import COMPARED
 from colabel.models import JointStack
 from colabel.tables import MODEL_NAMES, ModelName, TableError, make_model
@@ -30,7 +31,9 @@ With 30 features and 10 labels the default models take about two minutes on two 
 """
 _MOST_STRATIFIED = 20_000  # rows; stratifying more takes longer than it is worth
 
-Models = str | BaseEstimator | Iterable[str | BaseEstimator] | Mapping[str, str | BaseEstimator]
+Models: TypeAlias = (
+    str | BaseEstimator | Iterable[str | BaseEstimator] | Mapping[str, str | BaseEstimator]
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ class ComparisonRequest:
         scikit-learn, or pairs of training and test rows.
     seed : int
     measure : str
-        The one that decides, by its title or its name in `MEASURES`.
+        The one that decides, by its title or its name in `MEASURES`; by default exact match, and
+        macro F1 with `thresholds`, which are tuned for it.
     decision : str
         Loss that predictions minimise.
     thresholds : bool
@@ -67,7 +71,7 @@ class ComparisonRequest:
     models: Models = DEFAULT_MODELS
     cv: Any = 5
     seed: int = 0
-    measure: str = "exact match"
+    measure: str = ""
     decision: str = "subset"
     thresholds: bool = False
     calibrate: bool = False
@@ -78,7 +82,8 @@ class ComparisonRequest:
 
     def __post_init__(self) -> None:
         titles = {m.title: name for name, m in COMPARED.items() if name != "seconds"}
-        measure = titles.get(self.measure, self.measure)
+        wanted = self.measure or ("macro F1" if self.thresholds else "exact match")
+        measure = titles.get(wanted, wanted)
         if measure not in titles.values():
             raise TableError(f"There is no measure {self.measure!r}: choose from {[*titles]}.")
         object.__setattr__(self, "measure", measure)
@@ -98,6 +103,10 @@ class ComparisonRequest:
     def decided_by(self) -> str:
         """The decision, or "thresholds"."""
         return THRESHOLDS if self.thresholds else self.decision
+
+    def result(self, title: str, folds: Sequence[HeldOut]) -> ModelResult:
+        """Take the measures of a model's answers, decided as asked."""
+        return ModelResult.of(title, folds, self.decision, thresholds=self.thresholds)
 
     def folds(self, codes: Codes) -> list[tuple[Indices, Indices]]:
         """Return the training and test rows of the folds, for labels in codes (n, d)."""

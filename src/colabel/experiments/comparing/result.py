@@ -61,7 +61,14 @@ class ModelResult:
     decisions: Mapping[str, Mapping[str, Array]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, title: str, folds: Sequence[HeldOut], decision: str = "") -> Self:
+    def of(
+        cls,
+        title: str,
+        folds: Sequence[HeldOut],
+        decision: str = "",
+        *,
+        thresholds: bool = False,
+    ) -> Self:
         """Take all measures of the answers in each fold.
 
         Parameters
@@ -69,17 +76,20 @@ class ModelResult:
         title : str
         folds : sequence of HeldOut
         decision : str
-            Name of the loss that the folds were decided by. With "thresholds" they are decided
-            anew.
+            Name of the loss that the folds were decided by; without one, no other is tried.
+        thresholds : bool
+            Whether the folds are decided anew, by thresholds.
         """
-        tried = {loss: [own.decided[loss] for own in folds] for loss in folds[0].decided}
-        tuned = _by_thresholds(folds)
-        if decision == THRESHOLDS and tuned is not None:
-            folds = [replace(own, codes=codes) for own, codes in zip(folds, tuned, strict=True)]
-        elif decision:
-            tried = {decision: [own.codes for own in folds], **tried}
-        if tuned is not None:
-            tried[THRESHOLDS] = tuned
+        tried = {}
+        if decision:
+            tried[decision] = [own.codes for own in folds]
+            tried |= {loss: [own.decided[loss] for own in folds] for loss in folds[0].decided}
+            tuned = _by_thresholds(folds)
+            if tuned is not None:
+                tried[THRESHOLDS] = tuned
+        if thresholds:
+            pairs = zip(folds, tried[THRESHOLDS], strict=True)
+            folds = [replace(own, codes=codes) for own, codes in pairs]
         decisions = {
             loss: _scores(
                 [replace(own, codes=c) for own, c in zip(folds, codes, strict=True)],

@@ -45,8 +45,7 @@ class Progress:
     answers : {name: answers of the folds done}
     n_folds : int
     titles : {name: title}
-    decision : str
-    measure : str
+    request : ComparisonRequest
     """
 
     n_done: int
@@ -56,8 +55,12 @@ class Progress:
     answers: Mapping[str, Mapping[int, HeldOut]]
     n_folds: int
     titles: Mapping[str, str]
-    decision: str
-    measure: str
+    request: ComparisonRequest
+
+    @property
+    def measure(self) -> str:
+        """The measure that decides."""
+        return self.request.measure
 
     @property
     def finished(self) -> list[str]:
@@ -74,7 +77,8 @@ class Progress:
     def result(self, name: str) -> ModelResult:
         """Return the figures of a model in the folds that are done."""
         own = self.answers[name]
-        return ModelResult.of(self.titles[name], [own[fold] for fold in sorted(own)], self.decision)
+        folds = [own[fold] for fold in sorted(own)]
+        return self.request.result(self.titles[name], folds)
 
 
 def _written(result: ModelResult, measure: str) -> str:
@@ -192,9 +196,9 @@ class _Loop:
 
     def run(self) -> None:
         """Work out what is missing."""
-        for part, found in self.kept.load(self.keys).items():
-            self.answers[part.name][part.fold] = found
-            self.seconds[part.name].append(sum(found.seconds))
+        for part, kept in self.kept.load(self.keys).items():
+            self.answers[part.name][part.fold] = kept
+            self.seconds[part.name].append(sum(kept.seconds))
         self.watch(self.progress())
         for part, found, seconds in answers_by_part(
             self.methods, self.task, self.folds, self._left(), self.ask, self.request.n_jobs
@@ -216,12 +220,9 @@ class _Loop:
     def progress(self) -> Progress:
         """Say how far the work is."""
         left = self._left()
-        known = [float(np.mean(own)) for own in self.seconds.values() if own]
+        known = [min(own) for own in self.seconds.values() if own]
         usual = float(np.mean(known)) if known else float("nan")
-        each = [
-            float(np.mean(self.seconds[part.name])) if self.seconds[part.name] else usual
-            for part in left
-        ]
+        each = [min(self.seconds[part.name]) if self.seconds[part.name] else usual for part in left]
         n_jobs = int(joblib.effective_n_jobs(self.request.n_jobs))
         return Progress(
             len(self.parts) - len(left),
@@ -231,8 +232,7 @@ class _Loop:
             {name: dict(own) for name, own in self.answers.items() if own},
             len(self.folds),
             self.titles,
-            self.request.decided_by,
-            self.request.measure,
+            self.request,
         )
 
     def _left(self) -> list[Part]:
@@ -298,7 +298,7 @@ def _calibrated(
     found = cross_validate(again, task, folds, ask, n_jobs=request.n_jobs)[""]
     if isinstance(found, Exception):
         return None
-    return ModelResult.of(f"{title_of(model)}, calibrated", found, request.decided_by)
+    return request.result(f"{title_of(model)}, calibrated", found)
 
 
 def _graph(method: Method, task: Task) -> Mapping[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,8 +14,13 @@ from colabel.experiments.comparing.recommending import BASELINE
 from colabel.experiments.comparing.result import ModelResult
 from colabel.experiments.measures import COMPARED
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def frame_or_records(records: list[dict[str, Any]], index: list[str]) -> Any:
+
+def frame_or_records(
+    records: list[dict[str, Any]], index: list[str]
+) -> pd.DataFrame | list[dict[str, Any]]:
     """Return a data frame with an index, or the records themselves where pandas is not there."""
     if find_spec("pandas") is None:
         return records
