@@ -180,8 +180,9 @@ def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
         _show_table(console, results, last.n_folds, last.measure)
         unfinished = {name: len(own) for name, own in last.answers.items()}
         few = [f"{name} {n}" for name, n in unfinished.items() if n < last.n_folds]
+        rest = "; of the others all" if len(few) < len(unfinished) else ""
         if few:
-            console.print(f"Folds done of {last.n_folds}: {', '.join(few)}; of the others all.")
+            console.print(f"Folds done of {last.n_folds}: {', '.join(few)}{rest}.")
     fail(
         f"Stopped. What is finished is kept in {kept}: the same command goes on from there.",
         INTERRUPTED,

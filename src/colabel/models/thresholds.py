@@ -37,7 +37,7 @@ from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData
 from colabel.metrics import exact_match
 from colabel.models._learning import make_folds
-from colabel.models.base import JointClassifier
+from colabel.models.base import JointClassifier, class_values
 from colabel.models.label_graph import LabelGraph
 from colabel.models.wrapped import model_inside, with_model_inside
 
@@ -114,7 +114,7 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     label_space_ : LabelSpace
         Names and values of the labels.
     label_names_ : tuple of str
-    classes_ : list of arrays, or array for one-dimensional y
+    classes_ : array (d, 2), or array for one-dimensional y
         Values of every label.
     n_features_in_ : int
     feature_names_in_ : array of str
@@ -180,7 +180,7 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         self.label_space_ = space
         self.label_names_ = space.names
-        self.classes_ = space.classes[0] if space.kind == "vector" else list(space.classes)
+        self.classes_ = class_values(space)
         self._tune(X, codes, weight)
         target, names = self._own_labels(y, codes, label_names)
         self.estimator_ = _fitted(self.estimator, X, target, weight, names)

@@ -241,7 +241,25 @@ def _graph(graph: Mapping[str, Any], title: str) -> Html:
     left_out = graph["n_labels"] - len(graph["labels"])
     if left_out:
         about += f" Of the {graph['n_labels']:,} labels, the {len(graph['labels'])} least certain."
-    return join(paragraph(about, class_="legend"), graph_figure(graph, title, "label-graph"))
+    if all(np.isfinite(edge["given_on"]) for edge in graph["edges"]):
+        drawing = graph_figure(graph, title, "label-graph")
+    else:  # class variables: neither on nor off
+        drawing = _pairs(graph, title)
+    return join(paragraph(about, class_="legend"), drawing)
+
+
+def _pairs(graph: Mapping[str, Any], title: str) -> Html:
+    """Write pairs of class variables with what they say of each other."""
+    rows = [
+        [
+            Field(graph["labels"][edge["from"]]),
+            Field(graph["labels"][edge["to"]]),
+            Field(fixed(edge["nats"], 3), edge["nats"]),
+        ]
+        for edge in graph["edges"]
+    ]
+    columns = [Column("one", is_text=True), Column("other", is_text=True), Column("nats")]
+    return table(f"Labels of {title} that depend on each other", columns, rows)
 
 
 # -------------------------------------------------------------------------------- calibration

@@ -103,9 +103,7 @@ def warnings_about(result: ModelResult, decision: str) -> list[str]:
     if never:
         found.append(f"Never announced: {_shares(never)}.")
     if hardly:
-        found.append(
-            f"Announced in less than a tenth of the rows that carry it: {_shares(hardly)}."
-        )
+        found.append(f"Hardly ever announced: {_shares(hardly)}.")
     if not found or decision not in result.decisions:
         return found
     now = result.decided_mean(decision, "macro_f1")
@@ -128,6 +126,10 @@ def warnings_about(result: ModelResult, decision: str) -> list[str]:
 
 
 def _shares(seldom: Sequence[Seldom]) -> str:
-    named = [f"{own.name} (in {100 * own.share:.1f} % of the rows)" for own in seldom[:_LISTED]]
+    named = []
+    for own in seldom[:_LISTED]:
+        said = 100 * own.share * own.n_announced / own.n_true
+        but = f", announced in {said:.1f} %" if own.n_announced else ""
+        named.append(f"{own.name} (in {100 * own.share:.1f} % of the rows{but})")
     more = f" and {len(seldom) - _LISTED:,} more" if len(seldom) > _LISTED else ""
     return ", ".join(named) + more
