@@ -8,6 +8,7 @@ from colabel.core.lazy import export_lazily
 if TYPE_CHECKING:
     from colabel.decide import decide as decide
     from colabel.decide import next_question as next_question
+    from colabel.experiments.comparing import compare as compare
     from colabel.joint import Chain as Chain
     from colabel.joint import Independent as Independent
     from colabel.joint import Joint as Joint
@@ -52,6 +53,7 @@ __all__ = [
         __name__,
         {
             "colabel.decide": ["decide", "next_question"],
+            "colabel.experiments.comparing": ["compare"],
             "colabel.joint": [
                 "Chain",
                 "Independent",
