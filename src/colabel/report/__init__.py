@@ -1,5 +1,6 @@
 """Results and fitted models as text and figures."""
 
+from colabel.models.evidence import FeatureEvidence
 from colabel.models.label_graph import LabelGraph
 from colabel.report.alpha_profile import alpha_profile_svg, plot_alpha_profile
 from colabel.report.comparison_html import comparison_html, write_comparison_html
@@ -8,6 +9,7 @@ from colabel.report.displays import (
     JointProbabilityDisplay,
     LabelGraphDisplay,
 )
+from colabel.report.explanation_html import explanation_html, write_explanation_html
 from colabel.report.feature_drivers import plot_feature_drivers
 from colabel.report.graph_plot import plot_label_graph
 from colabel.report.graph_text import graph_text, label_graph
@@ -20,6 +22,7 @@ from colabel.report.tree_shape import tree_layout, tree_text
 
 __all__ = [
     "CalibrationDisplay",
+    "FeatureEvidence",
     "JointProbabilityDisplay",
     "LabelGraph",
     "LabelGraphDisplay",
@@ -29,6 +32,7 @@ __all__ = [
     "alpha_profile_svg",
     "comparison_html",
     "explain_row",
+    "explanation_html",
     "graph_text",
     "label_graph",
     "plot_alpha_profile",
@@ -41,5 +45,6 @@ __all__ = [
     "tree_layout",
     "tree_text",
     "write_comparison_html",
+    "write_explanation_html",
     "write_study_report",
 ]
