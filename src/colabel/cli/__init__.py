@@ -14,6 +14,7 @@ from colabel.cli.compare import compare
 from colabel.cli.datasets import datasets
 from colabel.cli.demo import demo
 from colabel.cli.explain import explain
+from colabel.cli.explore import explore
 from colabel.cli.fit import fit
 from colabel.cli.predict import predict
 from colabel.cli.study import study
@@ -30,6 +31,8 @@ _EXAMPLES = """
   [cyan]colabel predict m.colabel new.csv -o out.csv[/cyan]   label new rows
 
   [cyan]colabel explain m.colabel new.csv --row 17[/cyan]     why these labels together
+
+  [cyan]colabel explore m.colabel new.csv -o e.html[/cyan]    a page to ask about its rows
 
   [cyan]colabel demo --quick[/cyan]                           two models on bundled data
 
@@ -54,6 +57,7 @@ app.command(cls=NamesModels)(compare)
 app.command(cls=NamesModels)(fit)
 app.command()(predict)
 app.command()(explain)
+app.command()(explore)
 app.add_typer(datasets)
 app.add_typer(study)
 

@@ -10,6 +10,8 @@ from colabel.report.displays import (
     LabelGraphDisplay,
 )
 from colabel.report.explanation_html import explanation_html, write_explanation_html
+from colabel.report.exploration import Exploration, ExploredRow, explored_rows
+from colabel.report.exploration_html import exploration_html, write_exploration_html
 from colabel.report.feature_drivers import plot_feature_drivers
 from colabel.report.graph_plot import plot_label_graph
 from colabel.report.graph_text import graph_text, label_graph
@@ -22,6 +24,8 @@ from colabel.report.tree_shape import tree_layout, tree_text
 
 __all__ = [
     "CalibrationDisplay",
+    "Exploration",
+    "ExploredRow",
     "FeatureEvidence",
     "JointProbabilityDisplay",
     "LabelGraph",
@@ -33,6 +37,8 @@ __all__ = [
     "comparison_html",
     "explain_row",
     "explanation_html",
+    "exploration_html",
+    "explored_rows",
     "graph_text",
     "label_graph",
     "plot_alpha_profile",
@@ -46,5 +52,6 @@ __all__ = [
     "tree_text",
     "write_comparison_html",
     "write_explanation_html",
+    "write_exploration_html",
     "write_study_report",
 ]
