@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from colabel.models import RankSVM as RankSVM
     from colabel.models import StackedBinaryRelevance as StackedBinaryRelevance
     from colabel.models import ThresholdedClassifier as ThresholdedClassifier
+    from colabel.models.evidence import feature_evidence as feature_evidence
     from colabel.models.wrapped import joint_of as joint_of
     from colabel.preprocess import ForestFeatures as ForestFeatures
     from colabel.preprocess import KernelFeatures as KernelFeatures
@@ -89,6 +90,7 @@ __all__ = [
                 "StackedBinaryRelevance",
                 "ThresholdedClassifier",
             ],
+            "colabel.models.evidence": ["feature_evidence"],
             "colabel.models.wrapped": ["joint_of"],
             "colabel.preprocess": ["ForestFeatures", "KernelFeatures"],
             "colabel.saving": [

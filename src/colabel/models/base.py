@@ -41,6 +41,7 @@ from colabel.metrics import exact_match
 from colabel.models._calibration import learn_calibration, uncalibrated
 from colabel.models._labels_html import labels_html
 from colabel.models.label_graph import LabelGraph
+from colabel.models.linear_log_odds import LinearLogOdds
 
 # Rows whose joints are held at once while predicting.
 _ROWS_AT_ONCE = 1 << 14
@@ -267,6 +268,18 @@ class JointClassifier(LabelClassifier):
         """Return the joint for checked rows, as users see it."""
         joint = self._joint(X)
         return self.calibration_(joint) if hasattr(self, "calibration_") else joint
+
+    def linear_log_odds(self, x: Any, others: Array) -> LinearLogOdds | None:
+        """Return the log-odds of labels of two values given the others, where linear in x.
+
+        Parameters
+        ----------
+        x : (1, p)
+            The row at which the weights of the labels are wanted.
+        others : (d,)
+            Point of reference of the labels, each from 0 to 1.
+        """
+        return None
 
     def decides_by_joint(self) -> bool:
         """Whether `predict` is ``decide(joint, rule)``, so that one joint serves both."""

@@ -24,6 +24,7 @@ from colabel.learn.crf.state_likelihood import StateLikelihood, all_vectors
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE
 from colabel.models.field._model import FieldModel, check_graph
 from colabel.models.field._parameters import Strengths, node_scores, strengths
+from colabel.models.linear_log_odds import LinearLogOdds
 
 _TRAININGS = ("auto", "enumeration", "supported", "pseudo")
 # "auto" enumerates up to this many label vectors; a request for enumeration may go further.
@@ -203,6 +204,10 @@ class CollectiveCRF(FieldModel):
             return StateLikelihood(held_out, layout, states).log_likelihood(theta)
 
         return partial(StateLikelihood, states=states), score
+
+    def linear_log_odds(self, x: Any, others: Array) -> LinearLogOdds | None:
+        """Return what nodes and edges say; among supported vectors that is not all there is."""
+        return None if self.training_ == "supported" else super().linear_log_odds(x, others)
 
     def _joint(self, X: Any) -> Joint:
         if self.training_ != "supported":

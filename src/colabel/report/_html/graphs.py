@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from colabel.report._html.graph_layout import BOX, LONGEST, Layout, lay_out
 from colabel.report._html.markup import Html, counted, cut, details, paragraph, tag
 from colabel.report._html.numbers import fixed, signed
+from colabel.report._html.page import data_block
 from colabel.report._html.tables import Column, Field, table
 
 _MOST_DRAWN = 200
@@ -169,7 +169,7 @@ def _circle_words(layout: Layout, label: int, text: str) -> Html:
 
 
 def _data(graph: Mapping[str, Any]) -> Html:
-    """Write what the panel shows; "<" is written as in a string, so that no tag can end early."""
+    """Write what the panel shows."""
     edges = [
         [
             int(edge["from"]),
@@ -178,13 +178,13 @@ def _data(graph: Mapping[str, Any]) -> Html:
         ]
         for edge in graph["edges"]
     ]
-    said = {
-        "labels": [str(name) for name in graph["labels"]],
-        "probability": [_rounded(p) for p in graph["probability"]],
-        "edges": edges,
-    }
-    text = json.dumps(said, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
-    return tag("script", Html(text), type="application/json")
+    return data_block(
+        {
+            "labels": [str(name) for name in graph["labels"]],
+            "probability": [_rounded(p) for p in graph["probability"]],
+            "edges": edges,
+        }
+    )
 
 
 def _rounded(value: float) -> float | None:
