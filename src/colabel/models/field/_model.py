@@ -103,11 +103,13 @@ class FieldModel(JointClassifier):
         self.n_iter_ = max(learned.n_iter, self.models_.n_iter)
 
     def _joint(self, X: Any) -> Joint:
+        alone = [table.argmax(axis=1) for table in self.models_.log_prob(X)]
         return PairwiseField(
             self.label_space_,
             node_scores(self.field_, self.models_, X),
             self.graph_,
             self.field_.edge_tables(X),
+            start=np.stack(alone, axis=1),
             engine=self.engine,
             n_jobs=self.n_jobs,
         )

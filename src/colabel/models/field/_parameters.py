@@ -36,10 +36,10 @@ def strengths(given: Strengths, name: str, *, positive: bool) -> list[float] | N
     return [float(value) for value in values]
 
 
-def candidate_limit(given: int | None, n_labels: int) -> int:
-    """Return the most candidate edges that a parameter asks for."""
+def candidate_limit(given: int | None, n_labels: int, usual: int = _MOST_CANDIDATES) -> int:
+    """Return the most candidate edges that a parameter asks for; by default `usual` or more."""
     if given is None:
-        return max(_MOST_CANDIDATES, _CANDIDATES_PER_LABEL * n_labels)
+        return max(usual, _CANDIDATES_PER_LABEL * n_labels)
     if given < 0:
         raise ValueError(f"max_candidates={given!r} must not be negative.")
     return int(given)
