@@ -8,6 +8,7 @@ from colabel.core.lazy import export_lazily
 if TYPE_CHECKING:
     from colabel.decide import decide as decide
     from colabel.decide import next_question as next_question
+    from colabel.experiments.comparing import compare as compare
     from colabel.joint import Chain as Chain
     from colabel.joint import Independent as Independent
     from colabel.joint import Joint as Joint
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from colabel.models import RankSVM as RankSVM
     from colabel.models import StackedBinaryRelevance as StackedBinaryRelevance
     from colabel.models import ThresholdedClassifier as ThresholdedClassifier
+    from colabel.models.evidence import feature_evidence as feature_evidence
     from colabel.models.wrapped import joint_of as joint_of
     from colabel.preprocess import ForestFeatures as ForestFeatures
     from colabel.preprocess import KernelFeatures as KernelFeatures
@@ -52,6 +54,7 @@ __all__ = [
         __name__,
         {
             "colabel.decide": ["decide", "next_question"],
+            "colabel.experiments.comparing": ["compare"],
             "colabel.joint": [
                 "Chain",
                 "Independent",
@@ -87,6 +90,7 @@ __all__ = [
                 "StackedBinaryRelevance",
                 "ThresholdedClassifier",
             ],
+            "colabel.models.evidence": ["feature_evidence"],
             "colabel.models.wrapped": ["joint_of"],
             "colabel.preprocess": ["ForestFeatures", "KernelFeatures"],
             "colabel.saving": [

@@ -15,6 +15,7 @@ from colabel.cli.compare import compare
 from colabel.cli.datasets import datasets
 from colabel.cli.demo import demo
 from colabel.cli.explain import explain
+from colabel.cli.explore import explore
 from colabel.cli.fit import fit
 from colabel.cli.predict import predict
 from colabel.cli.study import study
@@ -33,6 +34,8 @@ _EXAMPLES = """
   [cyan]colabel ask m.colabel new.csv -o ask.csv[/cyan]       which label to check first
 
   [cyan]colabel explain m.colabel new.csv --row 17[/cyan]     why these labels together
+
+  [cyan]colabel explore m.colabel new.csv -o e.html[/cyan]    a page to ask about its rows
 
   [cyan]colabel demo --quick[/cyan]                           two models on bundled data
 
@@ -58,6 +61,7 @@ app.command(cls=NamesModels)(fit)
 app.command()(predict)
 app.command()(ask)
 app.command()(explain)
+app.command()(explore)
 app.add_typer(datasets)
 app.add_typer(study)
 

@@ -57,6 +57,12 @@ Delimiter = Annotated[
     str, typer.Option(metavar="CHAR", help="Of a CSV file.", show_default="found out")
 ]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of a text file.")]
+Thresholds = Annotated[
+    bool,
+    typer.Option(
+        "--thresholds", help="Announce each label by a threshold of its own, tuned for macro F1."
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Seed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results and errors.")]
@@ -72,21 +78,23 @@ def reading_options(delimiter: str, encoding: str, missing: Sequence[str]) -> Re
 class NamesModels(TyperCommand):
     """A command whose help names models, looked up when it is asked for.
 
-    ``{models}`` is all of them, ``{defaults}`` those that are compared if none is named, and
-    ``{features}`` says what may stand before one.
+    ``{models}`` is all of them, ``{defaults}`` those that are compared if none is named,
+    ``{features}`` says what may stand before one, and ``{most_rows}`` is how many rows a comparison
+    takes.
 
     So no command has to import a model before it knows that its options are right.
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the names in, then the help."""
-        from colabel.experiments.comparing import DEFAULT_MODELS
+        from colabel.experiments.comparing import DEFAULT_MODELS, MOST_ROWS
         from colabel.tables import FEATURE_NAMES, MODEL_NAMES
 
         prefixes = " or ".join(f"{name}+" for name in FEATURE_NAMES)
         known = {
             "{models}": ", ".join(MODEL_NAMES),
             "{defaults}": ",".join(DEFAULT_MODELS),
+            "{most_rows}": str(MOST_ROWS),
             "{features}": f"Before a name, {prefixes} puts features of that kind.",
         }
         parameter: Any

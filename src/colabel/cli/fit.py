@@ -19,6 +19,8 @@ from colabel.cli._summary import show_summary
 if TYPE_CHECKING:
     from colabel.tables import TableModel
 
+_MOST_THRESHOLDS = 12
+
 
 @guarded
 def fit(
@@ -55,6 +57,13 @@ def fit(
             show_default=False,
         ),
     ] = "",
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate", help="Learn on rows held out how far the joint is to be trusted."
+        ),
+    ] = False,
+    thresholds: given.Thresholds = False,
     separator: given.Separator = None,
     drop: given.Drop = [],
     category: given.Category = [],
@@ -80,10 +89,20 @@ def fit(
       [cyan]colabel fit data.csv --labels tags --model kernel+pcc --set kernel.width=3[/cyan]
 
       [cyan]colabel fit data.csv --labels tags --conformal[/cyan]
+
+      [cyan]colabel fit data.csv --labels 'tag_*' --model pcc --thresholds --calibrate[/cyan]
     """
+    from colabel.models.thresholds import thresholded
     from colabel.models.wrapped import title_of
     from colabel.saving import save
-    from colabel.tables import TableModel, TableRequest, load_table, make_model, summarise
+    from colabel.tables import (
+        TableError,
+        TableModel,
+        TableRequest,
+        load_table,
+        make_model,
+        summarise,
+    )
     from colabel.tables.model_names import parse_setting
 
     options = given.reading_options(delimiter, encoding, missing)
@@ -91,7 +110,16 @@ def fit(
     parameters = dict(map(parse_setting, settings))
     if device:
         parameters["device"] = device
+    if calibrate:
+        parameters["calibrate"] = True
+    if thresholds and conformal:
+        raise TableError(
+            "--thresholds changes which labels are announced, --conformal lists label sets by"
+            " their probability: give one of them."
+        )
     estimator = make_model(model, seed, parameters, conformal=conformal)
+    if thresholds:
+        estimator = thresholded(estimator, seed)
     data = load_table(request)
     summary = summarise(data)
     console = output()
@@ -130,3 +158,29 @@ def _show_end(console: Console, model: TableModel, file: Path, seconds: float) -
         f"[bold]{escape(str(file))}[/bold] ({size:,.0f} kB).{held_out}",
         soft_wrap=True,
     )
+    for sentence in _remedies(model):
+        console.print(escape(sentence))
+
+
+def _remedies(model: TableModel) -> list[str]:
+    """Say what calibration and thresholds came to, where they were asked for."""
+    from colabel.models.wrapped import model_inside
+
+    inner = model_inside(model.model)
+    said = []
+    if hasattr(inner, "thresholds_"):
+        pairs = zip(model.label_names_, inner.thresholds_.tolist(), strict=True)
+        shown = [f"{name} {cut:.2f}" for name, cut in list(pairs)[:_MOST_THRESHOLDS]]
+        more = ", …" if len(inner.thresholds_) > len(shown) else ""
+        said.append(f"A label is announced above its threshold: {', '.join(shown)}{more}.")
+        inner = inner.estimator_
+    if hasattr(inner, "calibration_"):
+        found = inner.calibration_
+        price = ""
+        if found.price_of_new > 0:
+            price = f", and {found.price_of_new:.2f} nats off a label set that no row has"
+        said.append(
+            f"Calibrated on rows held out: temperature {found.temperature:.2f} (above 1, it was "
+            f"too sure of itself){price}."
+        )
+    return said

@@ -60,7 +60,8 @@ class BatchSizes(NamedTuple):
 
 
 _BATCH = BatchSizes(scores=1 << 18, narrowest=64, most=1 << 21)
-# Points of a path without improvement after which a deviation is not weakened further.
+# Points of a path without improvement after which a penalty is not weakened further: the weakest
+# are the dearest, and held-out curves that have turned twice do not come back.
 _PATIENCE = 2
 # Candidates on some of the rows, of which most are thrown away, are scored to a looser tolerance.
 LOOSER = 5.0
@@ -294,7 +295,8 @@ class LinearLearning:
                 self._solver(1.0 if group.rows is None else LOOSER),
                 start=None if start is None else np.stack([start[t] for t in targets], axis=2),
                 keep=keep,
-                patience=None if offsets is None else _PATIENCE,
+                # a path that others start from is walked to its end
+                patience=None if keep else _PATIENCE,
             )
             best = best_points(found.total, grid, found.informed)
             every = np.arange(len(best))

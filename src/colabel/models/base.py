@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Array, Codes
-from colabel.core.extremes import refuse_extreme_weights, refuse_huge
+from colabel.core.extremes import refuse_extreme_weights, refuse_huge, refuse_texts
 from colabel.core.schema import (
     Anything,
     Estimator,
@@ -41,6 +41,7 @@ from colabel.metrics import exact_match
 from colabel.models._calibration import learn_calibration, uncalibrated
 from colabel.models._labels_html import labels_html
 from colabel.models.label_graph import LabelGraph
+from colabel.models.linear_log_odds import LinearLogOdds
 
 # Rows whose joints are held at once while predicting.
 _ROWS_AT_ONCE = 1 << 14
@@ -56,8 +57,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
     ----------
     label_space_ : LabelSpace
         Names and values of the labels.
-    classes_ : list of arrays, or array for one-dimensional y
-        Values of every label variable.
+    classes_ : array (d, 2), or list of arrays, or array for one-dimensional y
+        Values of every label variable; the first where all have two.
     label_names_ : tuple of str
     n_features_in_ : int
     feature_names_in_ : array of str
@@ -129,7 +130,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
             )
         self.label_space_ = space
         self.label_names_ = space.names
-        self.classes_ = space.classes[0] if space.kind == "vector" else list(space.classes)
+        self.classes_ = class_values(space)
         data = _training_data(X, codes, space, sample_weight)
         self._learn(data)
         self._finish(data)
@@ -158,6 +159,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
         return LabelGraph.without_edges(self.label_names_, meaning)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
+        refuse_texts(X)
         checked = validate_data(
             self,
             X,
@@ -212,8 +214,8 @@ class JointClassifier(LabelClassifier):
     ----------
     label_space_ : LabelSpace
         Names and values of the labels.
-    classes_ : list of arrays, or array for one-dimensional y
-        Values of every label variable.
+    classes_ : array (d, 2), or list of arrays, or array for one-dimensional y
+        Values of every label variable; the first where all have two.
     label_names_ : tuple of str
     n_features_in_ : int
     feature_names_in_ : array of str
@@ -267,6 +269,18 @@ class JointClassifier(LabelClassifier):
         joint = self._joint(X)
         return self.calibration_(joint) if hasattr(self, "calibration_") else joint
 
+    def linear_log_odds(self, x: Any, others: Array) -> LinearLogOdds | None:
+        """Return the log-odds of labels of two values given the others, where linear in x.
+
+        Parameters
+        ----------
+        x : (1, p)
+            The row at which the weights of the labels are wanted.
+        others : (d,)
+            Point of reference of the labels, each from 0 to 1.
+        """
+        return None
+
     def decides_by_joint(self) -> bool:
         """Whether `predict` is ``decide(joint, rule)``, so that one joint serves both."""
         return hasattr(self, "joint")
@@ -304,6 +318,20 @@ class JointClassifier(LabelClassifier):
         """Ask rows a chunk at a time: a joint may be many times larger than its rows."""
         X = self._checked(X, reset=False)
         return [answer(self._calibrated(part)) for part in row_chunks(X)]
+
+
+def class_values(space: LabelSpace) -> Any:
+    """Return the values of every label, in the form that scikit-learn expects of `classes_`.
+
+    Where all labels have two values `predict_proba` is one matrix (n, d), and
+    `cross_val_predict` looks for the d of its columns in the shape of `classes_`.
+    """
+    if space.kind == "vector":
+        return space.classes[0]
+    if not space.is_binary:
+        return list(space.classes)
+    alike = len({values.dtype for values in space.classes}) == 1
+    return np.array([values.tolist() for values in space.classes], None if alike else object)
 
 
 def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) -> TrainingData:

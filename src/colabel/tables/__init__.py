@@ -4,6 +4,7 @@ from colabel.datasets.frame import Frame, TableError
 from colabel.tables.asking import Asker
 from colabel.tables.checking import TableSummary, summarise
 from colabel.tables.columns import Column, ColumnChoice, choose_columns
+from colabel.tables.in_memory import table_of
 from colabel.tables.loading import TableData, TableRequest, load_table
 from colabel.tables.model import TableModel
 from colabel.tables.model_names import FEATURE_NAMES, MODEL_NAMES, ModelName, make_model
@@ -40,4 +41,5 @@ __all__ = [
     "read_frame",
     "read_labels",
     "summarise",
+    "table_of",
 ]

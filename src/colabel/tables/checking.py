@@ -145,7 +145,7 @@ def _warnings(data: TableData, labels: tuple[LabelCount, ...]) -> list[str]:
     if n_missing:
         found.append(
             f"{_n(n_missing, 'label entry', 'label entries')} missing: such rows serve the labels "
-            "they have, and are scored only where all are known."
+            "they have. Exact match is of the rows that lack none, all else of the known labels."
         )
     return found
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from colabel.core.arrays import Codes
 from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.datasets.readers.table import Source
 from colabel.decide import decide, resolve_decision
@@ -146,11 +147,16 @@ class Predictor:
     def joint(self, frame: Frame, first_row: int = 1) -> Joint:
         """Return the joint of a frame's rows, given the labels known in it."""
         joint = self.model.joint(frame)
-        if not self._known:
-            return joint
-        separator = self.model.label_source.separator
-        evidence = evidence_codes(frame, self._known, joint.space, separator, first_row)
+        evidence = self.known_codes(frame, first_row)
         return joint.given_codes(evidence) if (evidence != MISSING).any() else joint
+
+    def known_codes(self, frame: Frame, first_row: int = 1) -> Codes:
+        """Return the codes (n, d) of the labels known in a frame, -1 where they are not."""
+        space = self.model.space
+        if not self._known:
+            return np.full((frame.n_rows, space.n_labels), MISSING, dtype=np.int32)
+        separator = self.model.label_source.separator
+        return evidence_codes(frame, self._known, space, separator, first_row)
 
     def _header(self, space: LabelSpace) -> list[str]:
         header = ["row", *self._keep, *space.names]

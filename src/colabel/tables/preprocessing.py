@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from colabel.core.arrays import Indices
 from colabel.core.schema import Dims, Fields, Many, Maybe, Part, Whole, YesNo, refuse_unless, stored
 from colabel.datasets.frame import Frame, TableError
 from colabel.tables._feature_tables import CategoryTable, NumberTable, WordTable
@@ -109,6 +110,18 @@ class Preprocessor(BaseEstimator):
             return sparse.csr_array(sparse.hstack(blocks, format="csr"))
         dense = [part if isinstance(part, np.ndarray) else part.toarray() for part in parts]
         return dense[0] if len(dense) == 1 else np.concatenate(dense, axis=1)
+
+    def column_of_feature(self) -> Indices:
+        """Return the position in `columns` that each feature (n_features_out_,) is made of."""
+        place = {column.name: i for i, column in enumerate(self.columns)}
+        numbers = np.array([place[name] for name in self._names("number")], dtype=np.intp)
+        owners = []
+        if self.numbers_ is not None:
+            owners += [numbers, numbers[self.numbers_.flagged]]
+        names = [*self._names("category"), *self._names("text")]
+        for name, table in zip(names, [*self.categories_, *self.texts_], strict=True):
+            owners.append(np.full(table.n_features, place[name], dtype=np.intp))
+        return np.concatenate(owners)
 
     def _names(self, kind: str) -> list[str]:
         return [column.name for column in self.columns if column.kind == kind]

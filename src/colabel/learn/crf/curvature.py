@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sla
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import softmax
@@ -27,7 +26,7 @@ from scipy.special import softmax
 from colabel.core.arrays import Array
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.penalties import Penalty
-from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters
+from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood
 from colabel.learn.crf.state_likelihood import indicators
 
 # Curvature is averaged over about this many rows: it only has to be roughly right.
@@ -52,6 +51,8 @@ def column_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) ->
 
 def own_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) -> list[Array]:
     """Blocks of `column_curvature` on the diagonal: one for each variable, then for each edge."""
+    if layout.is_binary:
+        return _binary_curvature(data, layout, theta)
     starts = np.concatenate([layout.node_start, layout.n_node_columns + layout.edge_start[1:]])
     block_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     blocks = [np.zeros((size, size)) for size in np.diff(starts)]
@@ -62,6 +63,28 @@ def own_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) -> li
             blocks[block] += part.T @ part
     total = data.weight.sum()
     return [np.asarray(block / total) for block in blocks]
+
+
+def _binary_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) -> list[Array]:
+    """Do what `own_curvature` does for variables of two values, by one product for all edges.
+
+    With v_i = P(y_i | y_-i, x) (1 - P), the cells 00, 01 and 10 of edge (i, j) move the score of
+    y_i by (1, 0, -1) where y_j = 0 and by (0, 1, 0) where y_j = 1; that of y_j by (1, -1, 0) where
+    y_i = 0 and by (0, 0, 1) where y_i = 1.
+    """
+    prob = np.exp(PseudoLikelihood(data, layout).log_conditionals(theta))
+    variance = data.weight[:, None] * prob * (1.0 - prob)
+    alone, together = variance.sum(axis=0), variance.T @ (data.codes == 1)
+    left, right = layout.edges.T
+    on_right, on_left = together[left, right], together[right, left]
+    off_right, off_left = alone[left] - on_right, alone[right] - on_left
+    edge = np.zeros((layout.n_edges, 3, 3))
+    edge[:, 0, 0] = off_right + off_left
+    edge[:, 1, 1], edge[:, 2, 2] = on_right + off_left, on_left + off_right
+    edge[:, 0, 1] = edge[:, 1, 0] = -off_left
+    edge[:, 0, 2] = edge[:, 2, 0] = -off_right
+    total = data.weight.sum()
+    return [*(alone[:, None, None] / total), *(edge / total)]
 
 
 def _roots(
@@ -126,12 +149,8 @@ class _Block:
         highest = max(float(np.diag(block).max(initial=0.0)) for block in blocks)
         ridge = np.maximum(ridge, _FLOOR * max(highest * float(energy.max()), 1e-300))
         cuts = np.cumsum([len(block) for block in blocks])[:-1]
-        found = [
-            sla.eigh(block, np.diag(own)) if len(own) else (own, block)
-            for block, own in zip(blocks, np.split(ridge, cuts), strict=True)
-        ]
-        along = np.concatenate([values for values, _ in found])
-        basis = found[0][1] if len(found) == 1 else _block_diagonal([own for _, own in found])
+        along, bases = _diagonalised(blocks, np.split(ridge, cuts))
+        basis = bases[0] if len(bases) == 1 else _block_diagonal(bases)
         scale = np.sqrt(energy[:, None] * np.maximum(along, 0.0) + 2.0)
         return cls(basis, basis.T * ridge, scale)
 
@@ -146,6 +165,24 @@ class _Block:
     def gradient(self, matrix: Array) -> Array:
         """Gradient by parameters to gradient by round coordinates."""
         return np.asarray(matrix @ self.basis) / self.scale
+
+
+def _diagonalised(blocks: list[Array], ridges: list[Array]) -> tuple[Array, list[Array]]:
+    """Eigenvalues D (c,) and bases U of blocks A: U'AU = D, U'RU = I with the ridges R.
+
+    Blocks of one size go together: there is one for each edge.
+    """
+    values: list[Array] = [np.empty(0)] * len(blocks)
+    bases = list(blocks)
+    sizes = np.array([len(block) for block in blocks])
+    for size in np.unique(sizes[sizes > 0]):
+        places = np.flatnonzero(sizes == size)
+        root = 1.0 / np.sqrt(np.stack([ridges[p] for p in places]))
+        scaled = np.stack([blocks[p] for p in places]) * root[:, :, None] * root[:, None, :]
+        own, vectors = np.linalg.eigh(scaled)
+        for place, value, basis in zip(places, own, root[:, :, None] * vectors, strict=True):
+            values[place], bases[place] = value, basis
+    return np.concatenate(values), bases
 
 
 def _block_diagonal(blocks: list[Array]) -> sp.csr_array:
