@@ -483,3 +483,19 @@ def test_requests_that_cannot_be():
     ):
         with pytest.raises(TableError, match=said):
             ComparisonRequest(**options)
+
+
+def test_sets_of_the_recommended_model(rng):
+    X, Y = rng.normal(size=(400, 3)), np.empty((400, 3), dtype=int)
+    Y[:] = X + rng.logistic(size=(400, 3)) > 0
+    found = compare(X, Y, models="br", cv=4, coverage=0.8)
+    assert found.sets.coverage == 0.8
+    assert len(found.sets.covered) == 4
+    assert 0.65 < found.sets.covered.mean() < 0.95
+    assert 1 < found.sets.size.mean() < 8
+    assert not found.sets.cut.any()
+    assert f"lists {found.sets.size.mean():.1f} label sets a row" in found.sets.sentence
+    assert found.to_dict()["sets"]["size"] == found.sets.size.tolist()
+    assert compare(X, Y, models="br", cv=2).sets is None
+    with pytest.raises(TableError, match="coverage is 90: give a probability"):
+        compare(X, Y, models="br", cv=2, coverage=90)

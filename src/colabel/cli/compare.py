@@ -66,6 +66,14 @@ def compare(
             "--calibrate", help="Also try the recommended model with its joint calibrated."
         ),
     ] = False,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            help="Also measure how many label sets it must list to hold the true one this often.",
+            show_default=False,
+        ),
+    ] = None,
     max_rows: Annotated[
         int | None,
         typer.Option(
@@ -128,6 +136,7 @@ def compare(
         decision,
         thresholds,
         calibrate,
+        coverage,
         MOST_ROWS if max_rows is None else max_rows or None,
         jobs,
         graph=not no_report,
@@ -254,6 +263,8 @@ def _show_end(
         console.print(f"  [yellow]![/yellow] {escape(sentence)}")
     if comparison.calibration:
         console.print(escape(comparison.calibration))
+    if comparison.sets is not None:
+        console.print(escape(comparison.sets.sentence))
     if quiet:
         return
     console.print(f"\n  {fit_command}\n", markup=False, soft_wrap=True)
@@ -287,4 +298,6 @@ def _fit_command(request: TableRequest, comparison: TableComparison) -> str:
         words += ["--set", f"decision={comparison.request.decision}"]
     if comparison.calibration_helps:
         words.append("--calibrate")
+    if comparison.sets is not None and not comparison.request.thresholds:
+        words.append("--conformal")
     return shlex.join([*words, "-o", "model.colabel"])

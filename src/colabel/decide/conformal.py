@@ -150,7 +150,7 @@ def _log_prob_of(joint: Joint, lists: Lists, codes: Codes) -> Array:
     """Log-probabilities (n, m) of vectors (n, m, d); -inf for what approximate lists lack."""
     n_rows, n_vectors, n_labels = codes.shape
     rows, flat = np.repeat(np.arange(n_rows), n_vectors), codes.reshape(-1, n_labels)
-    found = joint.rows(rows).log_prob_codes(flat)
+    found = joint.log_prob_at(rows, flat)
     if "mode" not in joint.exact:
         own = np.repeat(np.arange(n_rows), lists.codes.shape[1])
         listed = np.column_stack([own, lists.codes.reshape(-1, n_labels)]).astype(np.int32)

@@ -287,7 +287,7 @@ def _answers(model: Any, X: Any, rows: Indices, task: Task, ask: Ask) -> tuple[H
     true = task.codes[rows]
     if not _has_space(inner):
         return HeldOut(rows, task.space, true, task.space.encode(decided)), seconds
-    own = _OwnCodes(task.space, inner.label_space_)
+    own = OwnCodes(task.space, inner.label_space_)
     codes = own.to_all(decided)
     if joint is None and ask.log_prob and hasattr(inner, "joint"):
         joint = inner.joint(X)  # of a model that decides by something else
@@ -313,7 +313,7 @@ def _answers(model: Any, X: Any, rows: Indices, task: Task, ask: Ask) -> tuple[H
     return HeldOut(rows, task.space, true, codes, *asked), seconds
 
 
-class _OwnCodes:
+class OwnCodes:
     """Between the codes of all rows and those of a model, whose rows may have lacked values."""
 
     def __init__(self, every: LabelSpace, own: LabelSpace) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from colabel.core.wrapping import model_inside
+from colabel.experiments.comparing.coverage import CoveredSets
 from colabel.experiments.comparing.recommending import BASELINE, is_better
 from colabel.experiments.comparing.request import DEFAULT_MODELS, STACK, ComparisonRequest
 from colabel.experiments.comparing.result import ModelResult
@@ -57,6 +58,8 @@ class TableComparison:
         to all rows compared on, see `dependence_graph`; None where it was not asked for.
     calibrated : ModelResult or None
         The recommended model with ``calibrate=True``, on the same folds, where asked for.
+    sets : CoveredSets or None
+        How many label sets the recommended model lists for a coverage, where asked for.
     """
 
     data: TableData
@@ -71,6 +74,7 @@ class TableComparison:
     warnings: tuple[str, ...] = ()
     graph: Mapping[str, Any] | None = None
     calibrated: ModelResult | None = None
+    sets: CoveredSets | None = None
 
     @property
     def measure(self) -> str:
@@ -226,6 +230,7 @@ class TableComparison:
             "left_out": self.left_out,
             "models": {name: _plain(result) for name, result in self.results.items()},
             "calibrated": None if self.calibrated is None else _plain(self.calibrated),
+            "sets": None if self.sets is None else self.sets.to_dict(),
         }
 
     def __repr__(self) -> str:

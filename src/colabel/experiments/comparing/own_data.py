@@ -23,6 +23,7 @@ def compare(
     decision: str = "subset",
     thresholds: bool = False,
     calibrate: bool = False,
+    coverage: float | None = None,
     max_rows: int | None = MOST_ROWS,
     label_names: Sequence[str] | None = None,
     random_state: int = 0,
@@ -59,6 +60,9 @@ def compare(
         `ThresholdedClassifier`.
     calibrate : bool
         Whether the recommended model is cross-validated with ``calibrate=True`` too.
+    coverage : float, optional
+        Probability with which lists of label sets shall hold the true one: how many sets the
+        recommended model lists for it is measured too, see `ConformalSets`.
     max_rows : int or None
         A larger table is compared on a sample of so many rows; None takes all.
     label_names : sequence of str, optional
@@ -97,6 +101,7 @@ def compare(
         decision,
         thresholds,
         calibrate,
+        coverage,
         max_rows,
         n_jobs,
     )

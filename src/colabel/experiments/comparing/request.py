@@ -59,6 +59,9 @@ class ComparisonRequest:
         Whether labels are announced by thresholds of their own instead, tuned for the macro F1.
     calibrate : bool
         Whether the recommended model is also cross-validated with ``calibrate=True``.
+    coverage : float or None
+        Probability with which the recommended model's label sets shall hold the true one: how many
+        it takes is measured on rows held out.
     max_rows : int or None
         Rows of a sample that larger tables are compared on; None for all rows.
     n_jobs : int
@@ -75,6 +78,7 @@ class ComparisonRequest:
     decision: str = "subset"
     thresholds: bool = False
     calibrate: bool = False
+    coverage: float | None = None
     max_rows: int | None = MOST_ROWS
     n_jobs: int = 1
     graph: bool = True
@@ -88,6 +92,8 @@ class ComparisonRequest:
             raise TableError(f"There is no measure {self.measure!r}: choose from {[*titles]}.")
         object.__setattr__(self, "measure", measure)
         resolve_decision(self.decision)
+        if self.coverage is not None and not 0 < self.coverage < 1:
+            raise TableError(f"coverage is {self.coverage:g}: give a probability, such as 0.9.")
         if self.max_rows is not None and self.max_rows < 2:
             raise TableError(f"max_rows is {self.max_rows}: give at least 2, or None for all rows.")
         if isinstance(self.cv, Integral) and self.cv < 2:

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from colabel.core.wrapping import model_inside
 from colabel.experiments.baseline import LabelFrequencies
 from colabel.experiments.comparing.comparison import TableComparison
+from colabel.experiments.comparing.coverage import CoveredSets
 from colabel.experiments.comparing.kept import KeptAnswers
 from colabel.experiments.comparing.recommending import BASELINE, recommend, warnings_about
 from colabel.experiments.comparing.request import ComparisonRequest
@@ -163,6 +164,9 @@ def run_comparison(
     if request.calibrate:
         calibrated = _calibrated(methods[recommended], task, folds, ask, request)
         comparison = replace(comparison, calibrated=calibrated)
+    if request.coverage is not None:
+        found = CoveredSets.of(methods[recommended], task, folds, request.coverage)
+        comparison = replace(comparison, sets=found)
     if request.graph:
         comparison = replace(comparison, graph=_graph(methods[recommended], task))
     kept.forget(loop.keys.values())
