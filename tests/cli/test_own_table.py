@@ -77,6 +77,8 @@ def test_compare(folder):
         3,
         "--report",
         report,
+        "--keep",
+        folder / "compare.part",
     )
     text = " ".join(result.stdout.split())
     assert "240 rows" in text
@@ -85,7 +87,79 @@ def test_compare(folder):
     taken = re.search(r"Take (br|mlknn)\.", text)
     assert f"--labels {LABELS} --model {taken[1]} -o model.colabel" in result.stdout
     assert "<h2>All measures</h2>" in report.read_text(encoding="utf-8")
-    assert result.stderr == ""
+    done = [line.split(":")[0] for line in result.stderr.splitlines()]
+    assert done == ["br", "mlknn", "baseline"]  # as they come
+    assert re.search(r"subset \(now\) +0\.\d{3}", result.stdout)
+    assert not (folder / "compare.part").exists()
+
+
+def test_a_sample_thresholds_and_calibration(folder):
+    report = folder / "tuned.html"
+    options = ("--models", "br", "--folds", 2, "--thresholds", "--calibrate", "--max-rows", 150)
+    result = run("compare", folder / "some.csv", "-l", LABELS, *options, "--report", report)
+    text = " ".join(result.stdout.split())
+    assert "! Compared on 150 of these rows, drawn at random" in text
+    assert "thresholds (now)" in text
+    assert "best macro F1" in text
+    assert re.search(r"Calibrated, its joint log-loss \d\.\d+ becomes \d\.\d+", text)
+    assert "--model br --thresholds" in text
+    page = report.read_text(encoding="utf-8")
+    assert "Compared on 150 of the 240 rows, drawn at random." in page
+    for when in ("before", "calibrated"):
+        assert f"Whole label sets, {when}: off by" in page
+    every = run(
+        "compare", folder / "some.csv", "-l", LABELS, "-m", "br", "--max-rows", 0, "--no-report"
+    )
+    assert "drawn at random" not in every.stdout
+
+
+def test_what_is_done_is_shown_when_stopped_and_kept(folder, monkeypatch):
+    from colabel.experiments.comparing import running
+
+    kept = folder / "stopped.part"
+    arguments = ("compare", folder / "some.csv", "-l", LABELS, "-m", "br,mlknn", "--folds", 3)
+    arguments += ("--no-report", "--keep", kept)
+    answers = running.answers_by_part
+
+    def stopped(*given, **options):
+        for n, answered in enumerate(answers(*given, **options)):
+            yield answered
+            if n == 4:
+                raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "answers_by_part", stopped)
+        result = run(*arguments, code=130)
+    assert re.search(r"^br +0\.\d{3}±", result.stdout, re.MULTILINE)
+    assert "Folds done of 3: mlknn 1, baseline 1; of the others all." in result.stdout
+    assert f"kept in {kept}: the same command goes on" in " ".join(result.stderr.split())
+    asked = []
+
+    def counted(methods, task, folds, parts, *rest):
+        asked.extend(parts)
+        return answers(methods, task, folds, parts, *rest)
+
+    monkeypatch.setattr(running, "answers_by_part", counted)
+    assert "Take " in run(*arguments).stdout
+    assert {part.name for part in asked} == {"mlknn", "baseline"}
+    assert not kept.exists()
+
+
+def test_fit_with_thresholds_and_calibration(folder):
+    target = folder / "t.colabel"
+    options = ("-m", "mlknn", "--thresholds", "--calibrate", "-o", target)
+    result = run("fit", folder / "some.csv", "-l", LABELS, *options)
+    text = " ".join(result.stdout.split())
+    assert "ThresholdedClassifier(MLkNN) fitted in" in text
+    assert re.search(r"above its threshold: even 0\.\d\d, prime", text)
+    assert "Calibrated on rows held out: temperature" in text
+    model = colabel.load(target)
+    rows = list(csv.DictReader(run("predict", target, folder / "some.csv").stdout.splitlines()))
+    for name, cut in zip(model.label_names_, model.model.thresholds_, strict=True):
+        for row in rows:
+            p = float(row[f"p_{name}"])
+            if abs(p - cut) > 1e-5:  # six digits are written
+                assert row[name] == str(int(p > cut))
 
 
 def test_compare_as_json(folder):
