@@ -11,11 +11,13 @@ from rich.markup import escape
 from colabel.cli import _options as given
 from colabel.cli._console import INTERRUPTED, fail, note, output, stderr_is_terminal
 from colabel.cli._guard import guarded
+from colabel.cli._options import Plain, PlainGroup
 
 if TYPE_CHECKING:
     from colabel.experiments import Plan, Results
 
 study = typer.Typer(
+    cls=PlainGroup,
     name="study",
     help="Compare methods on data sets by a plan: run it, show it, export it, report it.",
     no_args_is_help=True,
@@ -40,7 +42,7 @@ OnlyMethods = Annotated[
 DEFAULT_STORE = Path("colabel-studies.sqlite")
 
 
-@study.command()
+@study.command(cls=Plain)
 @guarded
 def run(
     plan: PlanFile,
@@ -90,7 +92,7 @@ def run(
         )
 
 
-@study.command()
+@study.command(cls=Plain)
 @guarded
 def show(
     plan: PlanFile,
@@ -122,7 +124,7 @@ def show(
         note(failures_text(results.failures))
 
 
-@study.command()
+@study.command(cls=Plain)
 @guarded
 def export(
     plan: PlanFile,
@@ -146,7 +148,7 @@ def export(
     output().print(f"{len(results.rows)} rows written to {output_file}.", soft_wrap=True)
 
 
-@study.command()
+@study.command(cls=Plain)
 @guarded
 def report(
     plans: PlanFiles,
