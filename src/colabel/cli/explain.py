@@ -71,9 +71,9 @@ def explain(
 ) -> None:
     """Show the label graph of a model, or why a row has the labels it has.
 
-    For a row: the most probable label set and the runners-up, which columns and words
-    speak for and against each label, which labels hold each other, and which label, if it
-    were known, would change the answer most.
+    For a row: the most probable label set and the runners-up, which columns
+    and words speak for and against each label, which labels hold each other,
+    and which label, if it were known, would change the answer most.
 
     [bold]Examples[/bold]
 

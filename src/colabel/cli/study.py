@@ -24,7 +24,10 @@ study = typer.Typer(
 )
 
 PlanFile = Annotated[
-    str, typer.Argument(metavar="PLAN", help="A TOML file, or the name of one in studies/.")
+    str,
+    typer.Argument(
+        metavar="PLAN", help="A TOML file, or the name of one: demo, or any in studies/."
+    ),
 ]
 PlanFiles = Annotated[
     list[str], typer.Argument(metavar="PLAN...", help="TOML files, or names of some in studies/.")
@@ -108,11 +111,19 @@ def show(
       [cyan]colabel study show demo --quick[/cyan]
     """
     from colabel.experiments import load_plan
-    from colabel.report.study_text import claim_sentence, failures_text, legend, study_tables
+    from colabel.report.study_text import (
+        QUICK_FORM,
+        claim_sentence,
+        failures_text,
+        legend,
+        study_tables,
+    )
 
     results = _results(load_plan(plan, quick=quick).only(data, method), store)
     console = output()
     console.print(f"[bold]{escape(results.plan.title)}[/bold]\n")
+    if results.plan.is_quick:
+        console.print(f"[bold]{QUICK_FORM}[/bold]\n")
     for table in study_tables(results, console.width):
         console.print(table)
     console.print(legend(results))
