@@ -140,7 +140,7 @@ def test_few_splits_and_quick_forms_are_told_and_have_no_marks(results):
     assert few.comparison("exact_match", "one", "B").paired.p_value < 0.05
     assert few.comparison("exact_match", "one", "B").mark == ""
     assert few.win_tie_loss("exact_match", "B") == (0, 2, 0)
-    assert [v.holds for v in few.verdicts(few.plan.claims[0])][0] == "better"
+    assert next(v.holds for v in few.verdicts(few.plan.claims[0])) == "better"
     assert "no marks" in legend(few)
     assert "no marks" not in legend(results)
     quick = replace(few, plan=replace(few.plan, name="by-hand-quick"))
