@@ -158,7 +158,7 @@
     const tables = shown().map((k) => {
       const row = rows[k];
       const body = row.cells.map(([name, value]) =>
-        make("tr", {}, make("th", { scope: "row", text: name }), make("td", { className: "text", text: value })));
+        make("tr", {}, make("th", { scope: "row" }, ...nameParts(name)), make("td", { className: "text", text: value })));
       return make("details", {},
         make("summary", { text: `What ${row.name} holds` }),
         make("div", { className: "scroll", tabIndex: 0 },
@@ -289,7 +289,7 @@
 
   function covered(row, answer) {
     const listed = 1 - answer.unlisted;
-    const rest = answer.unlisted > 0.00005 ? `${percent(answer.unlisted)} is not listed` : "all but nothing is missing";
+    const rest = answer.unlisted > 0.00005 ? `${percent(answer.unlisted)} is not listed` : "hardly anything is missing";
     const first = `${row.sets.length} label sets are listed, with ${percent(listed)} of the probability; ${rest}.`;
     if (!state.known.size) return first;
     if (!answer.sets.length) {
