@@ -718,6 +718,21 @@ def explain_a_row_that_is_not_there(folder):
 
 
 @case
+def explain_a_label_that_is_not_there(folder):
+    return ["explain", str(good_model(folder)), str(table(folder)), "--label", "nothing"]
+
+
+@case
+def explain_against_nothing(folder):
+    return ["explain", str(good_model(folder)), str(table(folder)), "--against", "no.csv"]
+
+
+@case
+def explore_rows_that_are_not_there(folder):
+    return ["explore", str(good_model(folder)), str(table(folder)), "--start", "1000"]
+
+
+@case
 def export_of_nothing(folder):
     return ["datasets", "export", "mnist", "-o", str(folder / "x.csv")]
 

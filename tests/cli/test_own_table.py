@@ -1,4 +1,4 @@
-"""compare, fit, predict, explain on one's own table, as typed."""
+"""compare, fit, predict, explain, explore on one's own table, as typed."""
 
 from __future__ import annotations
 
@@ -336,6 +336,65 @@ def test_explain_a_row(folder):
     assert found["answer"]["probability"] == pytest.approx(float(third["p_set_1"]), rel=1e-4)
 
 
+def test_explain_says_what_speaks_for_and_against(folder):
+    model, table = folder / "m.colabel", folder / "some.csv"
+    result = run("explain", model, table, "--row", 3, "--label", "even", "--label", "loop")
+    text = " ".join(result.stdout.split())
+    assert "What speaks for and against each label" in text
+    assert re.search(r"even P 0\.\d+: average [+-]", text)
+    assert "prime P" not in text
+    found = json.loads(run("explain", model, table, "--row", 3, "--json").stdout)["evidence"]
+    assert len(found["labels"]) == 7
+    for one in found["labels"]:
+        total = one["average"] + sum(term["log_odds"] for term in one["terms"])
+        assert total == pytest.approx(one["log_odds_given_others"])
+        names = {term["name"] for term in one["terms"] if term["kind"] == "column"}
+        assert all(name.startswith("pixel_") for name in names)
+
+
+def test_explain_writes_a_page_and_takes_known_labels(folder, tmp_path):
+    page = tmp_path / "why.html"
+    table = folder / "some.csv"
+    result = run(
+        "explain", folder / "m.colabel", table, "--row", 3, "--given", "even", "--html", page
+    )
+    assert str(page) in result.stdout.replace("\n", "")
+    text = page.read_text()
+    assert "What speaks for and against each label" in text
+    assert "some.csv, row 3" in text
+    assert "even: P" not in text  # it is known
+
+
+def test_explain_a_table_of_one_row(folder, tmp_path):
+    lines = (folder / "some.csv").read_text().splitlines()[:2]
+    one = tmp_path / "one.csv"
+    one.write_text("\n".join(lines) + "\n")
+    said = " ".join(run("explain", folder / "m.colabel", one).stdout.split())
+    assert "such as the training table, by --against" in said
+    assert "What speaks for and against" not in said
+    against = run("explain", folder / "m.colabel", one, "--against", folder / "some.csv").stdout
+    assert "What speaks for and against" in against
+
+
+def test_explore_writes_a_page(folder, tmp_path):
+    page = tmp_path / "explore.html"
+    arguments = ("explore", folder / "m.colabel", folder / "some.csv", "-o", page)
+    said = run(*arguments, "--rows", 5, "--start", 3, "--keep", "pixel_0_2").stdout
+    assert said.startswith("5 rows with ")
+    assert "--start 8 goes on" in said
+    data = json.loads(re.search(r'id="explore-data">(.*?)</script>', page.read_text())[1])
+    assert [row["name"].split(" · ")[0] for row in data["rows"]] == [
+        f"row {i}" for i in range(3, 8)
+    ]
+    rows = run("predict", folder / "m.colabel", folder / "some.csv", "--top-k", 1).stdout
+    third = list(csv.DictReader(rows.splitlines()))[2]
+    best = [data["labels"][i] for i in data["rows"][0]["sets"][0]]
+    assert ";".join(best) == third["set_1"]
+    assert data["rows"][0]["p"][0] == pytest.approx(float(third["p_set_1"]), rel=1e-4)
+    every = run(*arguments).stdout
+    assert every.startswith("200 rows with ")
+
+
 def test_a_table_of_every_kind(tmp_path, rng):
     lines = ["id;price;colour;text;tags"]
     for i in range(60):
@@ -383,7 +442,7 @@ def test_sparse_arff(tmp_path, rng):
 
 
 def test_help_has_examples():
-    for command in ("compare", "fit", "predict", "explain"):
+    for command in ("compare", "fit", "predict", "explain", "explore"):
         text = run(command, "--help").stdout
         assert "Examples" in text
         assert f"colabel {command} " in text

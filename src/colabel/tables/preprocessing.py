@@ -119,7 +119,8 @@ class Preprocessor(BaseEstimator):
         if self.numbers_ is not None:
             owners += [numbers, numbers[self.numbers_.flagged]]
         names = [*self._names("category"), *self._names("text")]
-        for name, table in zip(names, [*self.categories_, *self.texts_], strict=True):
+        tables: list[CategoryTable | WordTable] = [*self.categories_, *self.texts_]
+        for name, table in zip(names, tables, strict=True):
             owners.append(np.full(table.n_features, place[name], dtype=np.intp))
         return np.concatenate(owners)
 

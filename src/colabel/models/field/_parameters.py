@@ -109,7 +109,8 @@ def linear_log_odds(
 
 
 def _row(x: Any) -> Array:
-    return np.asarray(x.toarray() if is_sparse(x) else x, dtype=np.float64)[0]
+    row: Array = np.asarray(x.toarray() if is_sparse(x) else x, dtype=np.float64)[0]
+    return row
 
 
 def interactions(tables: Sequence[Array], weight: NDArray[Any] | None) -> tuple[Array, Indices]:
