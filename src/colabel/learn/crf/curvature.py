@@ -279,7 +279,7 @@ class Interactions:
         return _flat([self._node.gradient(slope.node), along / self._scale])
 
     def _gathered(self, values: Array, ends: Indices) -> Array:
-        return np.bincount(ends, values, self._shape[1])
+        return np.asarray(np.bincount(ends, values, self._shape[1]), dtype=np.float64)
 
 
 def _sampled(data: FieldData) -> FieldData:
