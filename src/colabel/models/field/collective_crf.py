@@ -66,9 +66,9 @@ class CollectiveCRF(FieldModel):
         chosen for each label, by cross-validation of independent regressions.
     ridge : float, sequence of float or "auto"
         Strengths :math:`\mu` to choose from by cross-validation, scored by the log-likelihood
-        (among the supported vectors for "supported"; for more than 2^14 label vectors with a
-        normaliser that is estimated at the mode); "auto": nine values that follow the number of
-        rows.
+        (among the supported vectors for "supported"; for more than 2^14 label vectors by the
+        pseudo-likelihood, among the strengths whose modes are right about as often as any's);
+        "auto": nine values that follow the number of rows.
     max_candidates : int or None
         Most pairs of labels that are connected: those that depend on each other most beyond x, by
         a score test on the residuals of independent regressions. None: 2016, all pairs of 64
