@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from colabel.core.arrays import is_sparse
 from colabel.core.extremes import LARGEST_NUMBER, refuse_extreme_weights
-from colabel.labels import LabelSpace, SeenLabels
+from colabel.labels.space import LabelSpace, SeenLabels
 from colabel.learn.chunks.chunked_data import ChunkedData, RowPart
 from colabel.learn.chunks.passes import computed, is_dask, reduced, require_dask
 
