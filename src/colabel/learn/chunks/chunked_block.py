@@ -200,8 +200,9 @@ class ChunkBlock(Block):
         counts = np.where(skipped[:, :, None], 0.0, by_fold).sum(axis=1)
         support = support_of_counts(counts, tasks.prior)
         slope = np.ones((tasks.n_tasks, loss_for(tasks.n_classes).n_scores))
-        chunked: Any = (design, tasks)
-        return cls(*chunked, support, slope, where)
+        rows: Any = design
+        own: Any = tasks
+        return cls(rows, own, support, slope, where)
 
     @property
     def deviates(self) -> bool:
@@ -210,8 +211,9 @@ class ChunkBlock(Block):
     @property
     def problem(self) -> Problem:
         """What of the tasks travels to the rows."""
-        own: Any = (self.design, self.tasks)
-        return Problem(*own, self.support, self.slope)
+        design: Any = self.design
+        tasks: Any = self.tasks
+        return Problem(design, tasks, self.support, self.slope)
 
     def objective(self, solver: LBFGS, coef: Array) -> Objective:
         survey, tasks = self.where.survey, self.problem.tasks
@@ -375,11 +377,12 @@ class ChunksObjective:
         return coef if self._problem.by_slope else self._problem.design.of_rows(coef)
 
     def _evaluate(self) -> None:
+        self._sums: Sums
         self._sums, slope = self._pass(_at, self._of_rows(self._coef))
         self._gradient = slope if self._problem.by_slope else self._problem.design.gradient(slope)
 
     def value(self) -> Array:
-        return self._sums.value
+        return np.asarray(self._sums.value)
 
     def gradient(self) -> Array:
         return self._gradient.copy()
@@ -398,7 +401,7 @@ class ChunksObjective:
     def move(self, length: Array) -> Array:
         self._coef = self._from + length[:, None, None] * self._direction
         self._evaluate()
-        return self._sums.value
+        return np.asarray(self._sums.value)
 
     def keep(self, tasks: Flags) -> None:
         self._problem = self._problem.take(tasks)

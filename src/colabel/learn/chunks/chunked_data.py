@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -287,6 +287,11 @@ class ChunkedData:
         return self.total(_selected, *selected, combine=_joined_parts)
 
 
+def is_chunked(data: object) -> TypeGuard[ChunkedData]:
+    """Whether training data are in chunks, not in memory."""
+    return isinstance(data, ChunkedData)
+
+
 @dataclass(frozen=True)
 class _Work:
     """What is done to every chunk; of all rows at once where `rows_at_once` is zero."""
@@ -391,7 +396,8 @@ def _fold_counts(folds: Indices, n_folds: int) -> Indices:
 
 
 def _without_gaps(folds: Indices, rule: FoldRule, counts: Indices) -> Indices:
-    return rule.without_gaps(folds, counts)[0].astype(folds.dtype)
+    found: Any = rule.without_gaps(folds, counts)[0].astype(folds.dtype)
+    return np.asarray(found)
 
 
 def _selected(part: RowPart, *selected: Any) -> list[RowPart]:
