@@ -150,6 +150,8 @@ class ChunkedData:
         Whether rows have weights.
     n_extra : int
         Number of further features.
+    client : distributed.Client or None
+        Who computes; None for Dask's scheduler in this process.
     known : dict
         What earlier passes have found of these rows, further features apart.
     """
@@ -161,6 +163,7 @@ class ChunkedData:
     sparse: bool
     weighted: bool
     n_extra: int = 0
+    client: Any = None
     known: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -222,7 +225,7 @@ class ChunkedData:
         """
         announce(self.n_rows)
         work = _Work(function, arguments, combine, rows_at_once)
-        (result,) = computed(reduced(self._mapped(work), combine))
+        (result,) = computed(reduced(self._mapped(work), combine), client=self.client)
         found: Result = result
         return found
 
@@ -256,7 +259,7 @@ class ChunkedData:
     ) -> tuple[ChunkedData, ChunkedFolds]:
         """Return the rows that ``marks(part, *arguments)`` (m,) marks, and their folds."""
         announce(self.n_rows)
-        kept_rows = kept(self._derived(_marked, marks, *arguments))
+        kept_rows = kept(self._derived(_marked, marks, *arguments), self.client)
         parts = [
             _delayed(_taken, part, own) for part, own in zip(self.parts, kept_rows, strict=True)
         ]
@@ -271,12 +274,13 @@ class ChunkedData:
         if key not in self.known:
             rule = FoldRule.of(RowRanks.of(self, seed), cv)  # type: ignore[arg-type]
             announce(self.n_rows)
-            chunks = kept(self._derived(_narrow_folds, rule))
+            chunks = kept(self._derived(_narrow_folds, rule), self.client)
             counted = [_delayed(_fold_counts, own, rule.n_folds) for own in chunks]
-            (counts,) = computed(reduced(counted, added))
+            (counts,) = computed(reduced(counted, added), client=self.client)
             held_out = counts[1:]
             if (held_out > 0).sum() < rule.n_folds:
-                chunks = kept([_delayed(_without_gaps, own, rule, held_out) for own in chunks])
+                filled = [_delayed(_without_gaps, own, rule, held_out) for own in chunks]
+                chunks = kept(filled, self.client)
             n_folds = rule.without_gaps(np.zeros(0, dtype=np.intp), held_out)[1]
             self.known[key] = ChunkedFolds(chunks, n_folds, not counts[0])
         found: ChunkedFolds = self.known[key]
@@ -366,7 +370,7 @@ def _with_extra(part: RowPart, columns: Callable[..., Array], *arguments: Any) -
 
 
 def _marked(part: RowPart, marks: Callable[..., Flags], *arguments: Any) -> Flags:
-    return marks(replace(part, X=part.X.astype(np.float64, copy=False)), *arguments)
+    return np.asarray(marks(replace(part, X=part.X.astype(np.float64, copy=False)), *arguments))
 
 
 def _taken(part: RowPart, rows: Flags) -> RowPart:

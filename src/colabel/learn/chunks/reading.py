@@ -14,7 +14,7 @@ from colabel.core.arrays import is_sparse
 from colabel.core.extremes import LARGEST_NUMBER, refuse_extreme_weights
 from colabel.labels.space import LabelSpace, SeenLabels
 from colabel.learn.chunks.chunked_data import ChunkedData, RowPart
-from colabel.learn.chunks.passes import computed, is_dask, reduced, require_dask
+from colabel.learn.chunks.passes import active_client, computed, is_dask, reduced, require_dask
 
 
 class Blocks(NamedTuple):
@@ -61,7 +61,8 @@ class Blocks(NamedTuple):
             return self
         from dask import delayed
 
-        found = computed(*(delayed(_n_rows, pure=False)(chunk) for chunk in self.chunks))
+        count = delayed(_n_rows, pure=False)
+        found = computed(*(count(chunk) for chunk in self.chunks), client=active_client())
         return self._replace(lengths=tuple(found))
 
 
@@ -100,7 +101,8 @@ def seen_labels(Y: Any) -> SeenLabels:
     from dask import delayed
 
     look = delayed(_seen, pure=False)
-    (seen,) = computed(reduced([look(chunk) for chunk in Blocks.of(Y).chunks], SeenLabels.joined))
+    looks = [look(chunk) for chunk in Blocks.of(Y).chunks]
+    (seen,) = computed(reduced(looks, SeenLabels.joined), client=active_client())
     if seen is None:
         raise ValueError("Y is empty: its chunks have no rows. Give at least one row.")
     found: SeenLabels = seen
@@ -162,6 +164,7 @@ def chunked_data(
         space.cardinalities,
         bool(sp.issparse(rows.meta)),
         sample_weight is not None,
+        client=active_client(),
     )
     if not data.first_look.weight:
         raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
