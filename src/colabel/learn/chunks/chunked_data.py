@@ -26,7 +26,7 @@ from colabel.learn.conditional import (
 Result = TypeVar("Result")
 
 # Rows of a chunk that are worked on together: what is as long as they are stays small.
-ROWS_AT_ONCE = 1 << 13
+ROWS_AT_ONCE = 1 << 12
 
 
 @dataclass(frozen=True)
