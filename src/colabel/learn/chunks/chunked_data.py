@@ -31,9 +31,17 @@ ROWS_AT_ONCE = 1 << 12
 
 @dataclass(frozen=True)
 class RowPart(TrainingData):
-    """Some of the rows, and their folds in every `ChunkedFolds` that was attached."""
+    """Some of the rows, and their folds in every `ChunkedFolds` that was attached.
+
+    Attributes
+    ----------
+    folds : tuple of (m,)
+    first : int
+        Number of the first row among all, as long as none were taken out.
+    """
 
     folds: tuple[Indices, ...] = ()
+    first: int = 0
 
     def take(self, rows: Indices | Flags | slice) -> RowPart:
         return replace(super().take(rows), folds=tuple(own[rows] for own in self.folds))
@@ -42,7 +50,8 @@ class RowPart(TrainingData):
         """The rows, some at a time, as 64-bit numbers."""
         for start in range(0, self.n_rows, n_rows):
             part = self.take(slice(start, start + n_rows))
-            yield replace(part, X=part.X.astype(np.float64, copy=False))
+            X = part.X.astype(np.float64, copy=False)
+            yield replace(part, X=X, first=self.first + start)
 
 
 class AtRows(Protocol):
@@ -390,8 +399,8 @@ def _delayed(function: Callable[..., Any], *arguments: Any) -> Any:
 def _narrow_folds(part: RowPart, rule: FoldRule) -> Indices:
     """Folds (m,) of rows in a byte each, where they are few."""
     part = replace(part, X=part.X.astype(np.float64, copy=False))
-    found: Any = rule(part).astype(np.int8 if rule.n_folds < 128 else np.int32)
-    return found
+    narrow: Any = np.int8 if rule.n_folds < 128 else np.int32
+    return np.asarray(rule(part).astype(narrow))
 
 
 def _fold_counts(folds: Indices, n_folds: int) -> Indices:
