@@ -35,6 +35,7 @@ _ROWS = 500
 _LARGEST_ROTATION = 700
 # Ridge strengths and eigenvalues below these shares of the largest curvature count as these.
 _FLOOR = 1e-8
+_TILT = 1e-5  # of the largest curvature
 
 
 def column_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) -> Array:
@@ -153,7 +154,8 @@ class _Block:
         highest = max(float(np.diag(block).max(initial=0.0)) for block in blocks)
         ridge = np.maximum(ridge, _FLOOR * max(highest * float(energy.max()), 1e-300))
         cuts = np.cumsum([len(block) for block in blocks])[:-1]
-        along, bases = _diagonalised(blocks, np.split(ridge, cuts))
+        tilted = [_tilted(block, highest) for block in blocks]
+        along, bases = _diagonalised(tilted, np.split(ridge, cuts))
         basis = bases[0] if len(bases) == 1 else _block_diagonal(bases)
         scale = np.sqrt(energy[:, None] * np.maximum(along, 0.0) + 2.0)
         return cls(basis, basis.T * ridge, scale)
@@ -187,6 +189,16 @@ def _diagonalised(blocks: list[Array], ridges: list[Array]) -> tuple[Array, list
         for place, value, basis in zip(places, own, root[:, :, None] * vectors, strict=True):
             values[place], bases[place] = value, basis
     return np.concatenate(values), bases
+
+
+def _tilted(block: Array, highest: float) -> Array:
+    """The curvature, with a slight slope along its diagonal.
+
+    Directions of equal curvature, such as those that no row has, have no axes of their own: which
+    are found would depend on rounding, and with them where a solver stops.
+    """
+    slope: Array = np.linspace(0.0, _TILT * highest, len(block))
+    return block + np.diag(slope)
 
 
 def _block_diagonal(blocks: list[Array]) -> sp.csr_array:
@@ -239,7 +251,7 @@ class Interactions:
     ) -> None:
         self._left, self._right = layout.edges.T
         self._shape = theta.node.shape
-        alone, together = _variances(_sampled(data), layout, theta)
+        alone, together = _variances(data.sample(_ROWS), layout, theta)
         shares = together / np.maximum(alone, np.finfo(float).tiny)[:, None]
         # mean of y_j where y_i is open, and of y_i where y_j is
         self._means = shares[self._left, self._right], shares[self._right, self._left]
@@ -247,7 +259,7 @@ class Interactions:
             alone[end] * mean * (1.0 - mean)
             for end, mean in zip((self._left, self._right), self._means, strict=True)
         )
-        self._scale = np.sqrt(data.weight.sum() * bend + 2.0 * penalty.ridge / 3.0)
+        self._scale = np.sqrt(data.total_weight * bend + 2.0 * penalty.ridge / 3.0)
         ridge = penalty.node[layout.label_of_column]
         self._node = _Block.of(data.nodes.energy(), list(alone[:, None, None]), ridge)
 
@@ -282,10 +294,6 @@ class Interactions:
         return np.asarray(np.bincount(ends, values, self._shape[1]), dtype=np.float64)
 
 
-def _sampled(data: FieldData) -> FieldData:
-    return data.rows(np.arange(0, len(data.codes), max(1, len(data.codes) // _ROWS)))
-
-
 class RoundCoordinates:
     """Flat vectors in which the penalised objective has about unit curvature everywhere.
 
@@ -312,7 +320,7 @@ class RoundCoordinates:
             0
         ] == theta.edge.shape[0] > 1
         self._level = data.edges.level if self._together else 1.0
-        curvatures = _curvatures(_sampled(data), layout, theta, together=self._together)
+        curvatures = _curvatures(data.sample(_ROWS), layout, theta, together=self._together)
         energies = [data.nodes.energy(), data.edges.energy()]
         ridges = [
             penalty.node[layout.label_of_column],
