@@ -102,9 +102,13 @@ class NumberTable:
             rows.data = rows.data * (1.0 / self.scale)[rows.indices]
             return rows
         missing = np.isnan(block)
-        filled = np.where(missing, self.fill, block)
-        flags = missing[:, self.flagged].astype(np.float64)
-        return (np.concatenate([filled, flags], axis=1) - self.mean) / self.scale
+        if missing.any():
+            block = np.where(missing, self.fill, block)
+        if len(self.flagged):
+            block = np.concatenate([block, missing[:, self.flagged]], axis=1)
+        features = block - self.mean
+        features /= self.scale
+        return features
 
 
 def _without_nan(block: Any) -> Any:
