@@ -1,11 +1,14 @@
 """A user's own table: reading it, choosing its labels, preparing its columns, predicting it."""
 
 from colabel.datasets.frame import Frame, TableError
+from colabel.tables.answer_files import AnswerFolder, answers_written
+from colabel.tables.answers import Answers
 from colabel.tables.checking import TableSummary, summarise
 from colabel.tables.columns import Column, ColumnChoice, choose_columns
 from colabel.tables.loading import TableData, TableRequest, load_table
 from colabel.tables.model import TableModel
 from colabel.tables.model_names import FEATURE_NAMES, MODEL_NAMES, ModelName, make_model
+from colabel.tables.parts import find_parts
 from colabel.tables.predicting import PredictionRequest, Predictor
 from colabel.tables.preprocessing import Preprocessor
 from colabel.tables.reading import ReadingOptions, open_table, read_chunks, read_frame
@@ -14,6 +17,8 @@ from colabel.tables.table_labels import Labels, LabelSource, match_columns, read
 __all__ = [
     "FEATURE_NAMES",
     "MODEL_NAMES",
+    "AnswerFolder",
+    "Answers",
     "Column",
     "ColumnChoice",
     "Frame",
@@ -29,7 +34,9 @@ __all__ = [
     "TableModel",
     "TableRequest",
     "TableSummary",
+    "answers_written",
     "choose_columns",
+    "find_parts",
     "load_table",
     "make_model",
     "match_columns",

@@ -141,7 +141,9 @@ class Predictor:
         if not self._known:
             return joint
         separator = self.model.label_source.separator
-        evidence = evidence_codes(frame, self._known, joint.space, separator, first_row)
+        evidence = evidence_codes(
+            frame, self._known, joint.space, separator, first_row, self.source.path
+        )
         return joint.given_codes(evidence) if (evidence != MISSING).any() else joint
 
     def _header(self, space: LabelSpace) -> list[str]:

@@ -161,13 +161,16 @@ def read_chunks(
 def _refuse_huge(chunk: Frame, path: Path, n_before: int) -> None:
     numbers = chunk.numbers
     values = numbers if isinstance(numbers, np.ndarray) else numbers.data
-    if not values.size or max(np.fmax.reduce(values, axis=None), -np.fmin.reduce(values, axis=None)) <= _LARGEST:
+    if (
+        not values.size
+        or max(np.fmax.reduce(values, axis=None), -np.fmin.reduce(values, axis=None)) <= _LARGEST
+    ):
         return
     entries = sparse.coo_array(np.nan_to_num(numbers) if values is numbers else numbers)
     worst = int(np.nanargmax(np.abs(entries.data)))
     row, column = int(entries.row[worst]), int(entries.col[worst])
     raise TableError(
         f"{path}, row {n_before + row + 1}: the column {chunk.number_names[column]!r} holds "
-        f"{entries.data[worst]:g}: numbers beyond {_LARGEST:g} cannot be computed with. Correct the "
-        "value, or leave it empty."
+        f"{entries.data[worst]:g}: numbers beyond {_LARGEST:g} cannot be computed with. Correct "
+        "the value, or leave it empty."
     )
