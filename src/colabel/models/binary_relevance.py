@@ -124,3 +124,4 @@ class BinaryRelevance(JointClassifier):
         return Independent(self.label_space_, self.models_.log_prob(X))
 
     short_name = "br"
+    fits_chunks = True

@@ -1,0 +1,126 @@
+"""One pass over the chunks: a function of each, reduced in a tree."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import reduce
+from typing import Any, TypeVar
+
+import numpy as np
+
+from colabel.core.optional import require
+
+Result = TypeVar("Result")
+PassCounter = Callable[[int], None]
+
+_FAN_IN = 8  # results of a tree's node that are in memory together
+_counter: ContextVar[PassCounter | None] = ContextVar("pass counter", default=None)
+
+
+@contextmanager
+def counting_passes(count: PassCounter) -> Iterator[None]:
+    """Have a function called before every pass over the rows, with the number of its rows.
+
+    Examples
+    --------
+    >>> passes = []
+    >>> with counting_passes(passes.append):
+    ...     pass  # model.fit(X, y) of dask arrays
+    """
+    token = _counter.set(count)
+    try:
+        yield
+    finally:
+        _counter.reset(token)
+
+
+def announce(n_rows: int) -> None:
+    """Say that a pass begins."""
+    count = _counter.get()
+    if count is not None:
+        count(n_rows)
+
+
+def added(one: Any, other: Any) -> Any:
+    """Add numbers, arrays, and tuples of them."""
+    if isinstance(one, tuple):
+        parts = [added(a, b) for a, b in zip(one, other, strict=True)]
+        return type(one)(*parts) if hasattr(one, "_fields") else tuple(parts)
+    return one + other
+
+
+def reduced(leaves: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    """Combine delayed results in a tree; those that are None have nothing to add."""
+    from dask import delayed
+
+    together = delayed(_together, pure=False)
+    nodes = list(leaves)
+    while len(nodes) > 1:
+        starts = range(0, len(nodes), _FAN_IN)
+        nodes = [together(nodes[start : start + _FAN_IN], combine) for start in starts]
+    return nodes[0]
+
+
+def _together(results: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    found = [result for result in results if result is not None]
+    return reduce(combine, found) if found else None
+
+
+def computed(*nodes: Any) -> tuple[Any, ...]:
+    """Return the results of delayed nodes, by the scheduler that Dask has been told to use."""
+    import dask
+
+    with _one_sentence():
+        return tuple(dask.compute(*nodes))
+
+
+def kept(nodes: Sequence[Any]) -> tuple[Any, ...]:
+    """Compute delayed nodes and leave the results where they are: here, or with the workers."""
+    import dask
+
+    with _one_sentence():
+        return tuple(dask.persist(*nodes))
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Say in one sentence that the cluster is gone, where it is."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        yield
+        return
+    from concurrent.futures import CancelledError
+
+    lost = (distributed.comm.CommClosedError, CancelledError, TimeoutError, ConnectionError)
+    try:
+        yield
+    except lost as error:
+        if isinstance(error, OSError | CancelledError) or "scheduler" in str(error).lower():
+            raise RuntimeError(
+                "The Dask scheduler is gone: the connection to it was lost during a pass over the"
+                " rows. Connect to a running one (distributed.Client) and fit again."
+            ) from error
+        raise
+
+
+def require_dask() -> None:
+    """Raise an ImportError that says what to install, unless Dask is there."""
+    require("dask", "A fit on chunks of rows", " (or 'colabel[distributed]')")
+
+
+def is_dask(collection: Any) -> bool:
+    """Whether something is a Dask collection, without importing Dask.
+
+    Examples
+    --------
+    >>> is_dask(np.zeros(3))
+    False
+    """
+    if "dask" not in sys.modules:
+        return False
+    from dask.base import is_dask_collection
+
+    return bool(is_dask_collection(collection))
