@@ -113,6 +113,12 @@ class NumberStatistics:
         missing: Indices = self.n_rows - self.n_known
         return missing
 
+    def of_columns(self, columns: Sequence[int]) -> NumberStatistics:
+        """Return those of some of the columns."""
+        own = {name: values for name, values in vars(self).items() if name != "n_rows"}
+        chosen = {name: values[list(columns)] for name, values in own.items()}
+        return NumberStatistics(self.n_rows, **chosen)
+
     def filled(self, fill: Array) -> tuple[Array, Array]:
         """Mean and variance (c,) once the missing numbers have become `fill` (c,)."""
         share = self.n_missing / self.n_rows
