@@ -12,6 +12,7 @@ from colabel.tables.parts import find_parts
 from colabel.tables.predicting import PredictionRequest, Predictor
 from colabel.tables.preprocessing import Preprocessor
 from colabel.tables.reading import ReadingOptions, open_table, read_chunks, read_frame
+from colabel.tables.streaming import PreparedTable, prepare_parts
 from colabel.tables.table_labels import Labels, LabelSource, match_columns, read_labels
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "ModelName",
     "PredictionRequest",
     "Predictor",
+    "PreparedTable",
     "Preprocessor",
     "ReadingOptions",
     "TableData",
@@ -41,6 +43,7 @@ __all__ = [
     "make_model",
     "match_columns",
     "open_table",
+    "prepare_parts",
     "read_chunks",
     "read_frame",
     "read_labels",

@@ -7,6 +7,7 @@ digit the median has. Counts add up, however the rows are cut.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,6 +60,11 @@ class MedianCounts:
     lower: tuple[DigitCounts, ...]
     upper: tuple[DigitCounts, ...]
     used_bits: Keys
+
+    def of_columns(self, columns: Sequence[int]) -> MedianCounts:
+        """Return those of some of the columns."""
+        lower, upper = (tuple(own[k] for k in columns) for own in (self.lower, self.upper))
+        return MedianCounts(lower, upper, self.used_bits[list(columns)])
 
     def __add__(self, other: MedianCounts) -> MedianCounts:
         lower = tuple(a + b for a, b in zip(self.lower, other.lower, strict=True))
