@@ -8,6 +8,11 @@ from pathlib import Path
 
 from colabel.datasets.frame import TableError
 
+LARGE_BYTES = 500_000_000
+"""Files that are larger, all together, are learned from in parts."""
+
+_GZIP = 4  # how many times longer a text is than its compressed file
+
 
 def find_parts(patterns: Iterable[str | Path]) -> list[Path]:
     """Find files by name or by a glob ("part-*.parquet"), those of a glob in alphabetical order.
@@ -34,3 +39,9 @@ def find_parts(patterns: Iterable[str | Path]) -> list[Path]:
             raise TableError(f"No file matches {str(pattern)!r}: check the path.")
         found.update(dict.fromkeys(matches))
     return list(found)
+
+
+def is_large(parts: Iterable[Path]) -> bool:
+    """Whether files are larger than what is read into memory as a whole: 500 MB."""
+    sizes = (part.stat().st_size * (_GZIP if part.suffix == ".gz" else 1) for part in parts)
+    return sum(sizes) > LARGE_BYTES
