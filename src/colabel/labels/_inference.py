@@ -106,8 +106,8 @@ class SeenLabels(NamedTuple):
         given = read(Y)
         if isinstance(given, LabelRows):
             raise ValueError(
-                "Y holds sets of labels, which are only known together: give chunks of a 0/1 matrix "
-                "or of class variables."
+                "Y holds sets of labels, which are only known together: give chunks of a 0/1 "
+                "matrix or of class variables."
             )
         if isinstance(given, Indicator):
             return cls(None, (np.array([0, 1]),) * given.codes.shape[1], "sparse")

@@ -96,7 +96,7 @@ class TrainingData:
         *arguments: Any,
         combine: Callable[[Result, Result], Result] | None = None,
     ) -> Result:
-        """Return ``function(data, *arguments)``, which is a sum over rows (or what combines like one).
+        """Return ``function(data, *arguments)``: a sum over rows, or what combines like one.
 
         So the same question can be asked of rows that are elsewhere (`learn.chunks.ChunkedData`),
         chunk by chunk.
@@ -112,27 +112,79 @@ class TrainingData:
         """Positions of the rows that have a value of a label."""
         return np.flatnonzero(self.codes[:, label] == value)
 
-    def with_extra(self, columns: Callable[..., Array], *arguments: Any) -> TrainingData:
-        """Return the data with further features ``columns(data, *arguments)`` (n, e)."""
+    def with_extra(
+        self, columns: Callable[..., Array], *arguments: Any, n_extra: int
+    ) -> TrainingData:
+        """Return the data with further features ``columns(data, *arguments)`` (n, n_extra)."""
         return replace(self, extra=columns(self, *arguments))
 
     def class_frequencies(self, label: int) -> Array:
         """Smoothed frequencies (K,) of a variable's values over all rows (Laplace's rule)."""
         return laplace(self.value_counts[label])
 
-    @cached_property
+    @property
     def value_counts(self) -> tuple[Array, ...]:
         """Weight of the rows with each value of each variable, d arrays (K_i,)."""
-        return value_counts(self)
+        return self._summary.weights
+
+    @property
+    def row_counts(self) -> tuple[Indices, ...]:
+        """Number of rows with each value of each variable, d arrays (K_i,)."""
+        return self._summary.counts
+
+    @property
+    def missing_labels(self) -> tuple[int, int, int]:
+        """Number of labels that are missing, and row and label of the first."""
+        n_missing, row, label = self._summary.missing
+        return n_missing, row, label
+
+    @cached_property
+    def _summary(self) -> LabelSummary:
+        return LabelSummary.of(self)
 
 
-def value_counts(data: TrainingData) -> tuple[Array, ...]:
-    """Weight of the rows with each value of each variable, d arrays (K_i,)."""
-    weight = data.row_weights
-    return tuple(
-        np.bincount(own[own != MISSING], weight[own != MISSING], minlength=size)
-        for own, size in zip(data.codes.T, data.cardinalities, strict=True)
-    )
+class LabelSummary(NamedTuple):
+    """What is counted of labels; those of several parts can be `joined`.
+
+    Attributes
+    ----------
+    weights, counts : d arrays (K_i,)
+        Weight and number of the rows with each value of each variable.
+    missing : (int, int, int)
+        Number of missing labels, row and label of the first.
+    n_rows : int
+    """
+
+    weights: tuple[Array, ...]
+    counts: tuple[Indices, ...]
+    missing: tuple[int, int, int]
+    n_rows: int
+
+    @classmethod
+    def of(cls, data: TrainingData) -> LabelSummary:
+        """Count the labels of all rows."""
+        weight = data.row_weights
+        columns = [(own, own != MISSING) for own in data.codes.T]
+        sized = list(zip(columns, data.cardinalities, strict=True))
+        missing = np.argwhere(data.codes == MISSING)
+        row, label = missing[0] if len(missing) else (0, 0)
+        return cls(
+            tuple(np.bincount(own[s], weight[s], minlength=size) for (own, s), size in sized),
+            tuple(np.bincount(own[s], minlength=size) for (own, s), size in sized),
+            (len(missing), int(row), int(label)),
+            data.n_rows,
+        )
+
+    def joined(self, other: LabelSummary) -> LabelSummary:
+        """Join the counts of these rows and of those after them."""
+        later = (self.n_rows + other.missing[1], other.missing[2])
+        first = self.missing[1:] if self.missing[0] else later
+        return LabelSummary(
+            tuple(a + b for a, b in zip(self.weights, other.weights, strict=True)),
+            tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
+            (self.missing[0] + other.missing[0], *first),
+            self.n_rows + other.n_rows,
+        )
 
 
 def laplace(counts: Array) -> Array:
@@ -206,6 +258,11 @@ class Folds(NamedTuple):
     def covers(self) -> bool:
         """Whether every row is held out in some fold."""
         return bool((self.of_row >= 0).all())
+
+    @property
+    def at_rows(self) -> Indices:
+        """The folds of the rows, as an argument of `TrainingData.total`."""
+        return self.of_row
 
     def rows_outside(self, *folds: int) -> Indices:
         """Positions of the rows that are in none of some folds."""

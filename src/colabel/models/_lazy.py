@@ -78,7 +78,7 @@ class LazyJoint:
         return self.ask(lambda joint: joint.mode(), (self.space.n_labels,), empty.dtype)
 
     def marginals(self) -> Any:
-        """Probability of the second of two values, (n, d), or d arrays (n, K_i); see `Joint.marginals`."""
+        """Probabilities of each label alone, (n, d) or d arrays (n, K_i); see `Joint.marginals`."""
         if self.space.is_binary:
             return self.ask(lambda joint: joint.marginals(), (self.space.n_labels,))
         return [

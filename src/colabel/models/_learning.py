@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.label_features import label_columns, n_label_columns
 from colabel.learn.chunks import ChunkedData
 from colabel.learn.chunks.passes import added
 from colabel.learn.conditional import (
@@ -113,6 +114,16 @@ def choose(learning: Learning, folds: Folds, group: RowGroup | None = None) -> I
         return scores.choice
 
     return learning.cross_validate([group], folds, choice, "choosing C")[0]
+
+
+def with_label_columns(data: TrainingData) -> TrainingData:
+    """Return the data with the columns of all labels as extra features."""
+    n_extra = n_label_columns(data.cardinalities)
+    return data.with_extra(_own_label_columns, n_extra=n_extra)
+
+
+def _own_label_columns(data: TrainingData) -> Array:
+    return label_columns(data.codes, data.cardinalities)
 
 
 def can_hold_out(folds: Folds) -> bool:

@@ -28,24 +28,6 @@ from colabel.learn.glm.path import Block, picked
 _MOST_USED = 0.9  # as in `UsedColumns`
 
 
-@dataclass(frozen=True)
-class FoldOfRows:
-    """The folds (m,) of the rows of each part, as an argument of a pass."""
-
-    folds: ChunkedFolds
-
-    def sent(self, place: int) -> _FoldAt:
-        return _FoldAt(place)
-
-
-@dataclass(frozen=True)
-class _FoldAt:
-    place: int
-
-    def __call__(self, part: RowPart) -> Indices:
-        return part.folds[self.place]
-
-
 class Survey(NamedTuple):
     """What one pass says of G groups of rows.
 
@@ -71,7 +53,7 @@ class Survey(NamedTuple):
         cls, data: ChunkedData, design: ChunkedDesign, groups: Any, folds: ChunkedFolds | None
     ) -> Survey:
         """Look at all groups; without folds all rows count as never held out."""
-        fold = None if folds is None else FoldOfRows(folds)
+        fold = None if folds is None else folds.at_rows
         n_folds = 0 if folds is None else folds.n_folds
         selected = [group.rows for group in groups]
         return data.total(_survey, design, n_folds, max(data.cardinalities), fold, *selected)
@@ -82,7 +64,10 @@ class Survey(NamedTuple):
             return self.energy
         n_used = self._used().sum(axis=1)
         return np.stack(
-            [half_way(own, own.sum() / max(1, n)) for own, n in zip(self.energy, n_used, strict=True)]
+            [
+                half_way(own, own.sum() / max(1, n))
+                for own, n in zip(self.energy, n_used, strict=True)
+            ]
         )
 
     def used(self, sparse: bool) -> Array | None:
@@ -195,7 +180,7 @@ class Where:
 
     def arguments(self) -> tuple[Any, ...]:
         """What `Problem.blocks` needs of a part."""
-        fold = None if self.folds is None else FoldOfRows(self.folds)
+        fold = None if self.folds is None else self.folds.at_rows
         return (fold, self.offsets, *(group.rows for group in self.groups))
 
 
@@ -343,9 +328,7 @@ class _Along(NamedTuple):
     largest: Array
 
     def joined(self, other: _Along) -> _Along:
-        return _Along(
-            self.curvature + other.curvature, np.maximum(self.largest, other.largest)
-        )
+        return _Along(self.curvature + other.curvature, np.maximum(self.largest, other.largest))
 
 
 def _along(part: RowPart, problem: Problem, coef: Array, direction: Array, *known: Any) -> _Along:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
-from typing import Any, Protocol, TypeVar
+from functools import reduce
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,11 +15,11 @@ from colabel.core.threads import one_blas_thread
 from colabel.learn.chunks.passes import added, announce, computed, kept, reduced
 from colabel.learn.conditional import (
     FoldRule,
+    LabelSummary,
     RowRanks,
     TrainingData,
     column_range,
     laplace,
-    value_counts,
     wider_range,
 )
 
@@ -74,9 +74,32 @@ class ChunkedFolds:
     n_folds: int
     covers: bool
 
+    @property
+    def at_rows(self) -> FoldOfRows:
+        """The folds of the rows, as an argument of `ChunkedData.total`."""
+        return FoldOfRows(self)
+
     def rows_outside(self, *folds: int) -> RowsOutside:
         """The rows that are in none of some folds."""
         return RowsOutside(self, folds)
+
+
+@dataclass(frozen=True)
+class FoldOfRows:
+    """The folds (m,) of the rows of each part, as an argument of a pass."""
+
+    folds: ChunkedFolds
+
+    def sent(self, place: int) -> _FoldAt:
+        return _FoldAt(place)
+
+
+@dataclass(frozen=True)
+class _FoldAt:
+    place: int
+
+    def __call__(self, part: RowPart) -> Indices:
+        return part.folds[self.place]
 
 
 @dataclass(frozen=True)
@@ -146,25 +169,37 @@ class ChunkedData:
         return len(self.cardinalities)
 
     @property
+    def first_look(self) -> FirstLook:
+        """What a pass over all rows says of labels, weights and features, once."""
+        if "look" not in self.known:
+            self.known["look"] = self.total(FirstLook.at, combine=FirstLook.joined)
+        found: FirstLook = self.known["look"]
+        return found
+
+    @property
     def value_counts(self) -> tuple[Array, ...]:
         """Weight of the rows with each value of each variable, d arrays (K_i,)."""
-        if "counts" not in self.known:
-            self.known["counts"] = self.total(value_counts)
-        found: tuple[Array, ...] = self.known["counts"]
-        return found
+        return self.first_look.labels.weights
+
+    @property
+    def row_counts(self) -> tuple[Indices, ...]:
+        """Number of rows with each value of each variable, d arrays (K_i,)."""
+        return self.first_look.labels.counts
+
+    @property
+    def missing_labels(self) -> tuple[int, int, int]:
+        """Number of labels that are missing, and row and label of the first."""
+        return self.first_look.labels.missing
 
     @property
     def column_range(self) -> tuple[Array, Array]:
         """See `colabel.learn.conditional.column_range`."""
-        if "range" not in self.known:
-            self.known["range"] = self.total(column_range, combine=wider_range)
-        found: tuple[Array, Array] = self.known["range"]
-        return found
+        return self.first_look.features
 
-    @cached_property
+    @property
     def total_weight(self) -> float:
         """Sum of the row weights."""
-        return self.total(_weight) if self.weighted else float(self.n_rows)
+        return self.first_look.weight
 
     def class_frequencies(self, label: int) -> Array:
         """See `TrainingData.class_frequencies`."""
@@ -209,12 +244,26 @@ class ChunkedData:
         """Other parts, each ``function(part, *arguments)``; computed in every pass anew."""
         return tuple(self._mapped(_Work(function, arguments, added, 0)))
 
-    def with_extra(self, columns: Callable[..., Array], *arguments: Any) -> ChunkedData:
+    def with_extra(
+        self, columns: Callable[..., Array], *arguments: Any, n_extra: int
+    ) -> ChunkedData:
         """See `TrainingData.with_extra`."""
         parts = self._derived(_with_extra, columns, *arguments)
-        derived = replace(self, parts=parts, n_extra=0)
-        n_extra = derived.total(_n_extra, combine=max)
-        return replace(derived, n_extra=n_extra)
+        return replace(self, parts=parts, n_extra=n_extra)
+
+    def where(
+        self, folds: ChunkedFolds, marks: Callable[..., Flags], *arguments: Any
+    ) -> tuple[ChunkedData, ChunkedFolds]:
+        """Return the rows that ``marks(part, *arguments)`` (m,) marks, and their folds."""
+        announce(self.n_rows)
+        kept_rows = kept(self._derived(_marked, marks, *arguments))
+        parts = [
+            _delayed(_taken, part, own) for part, own in zip(self.parts, kept_rows, strict=True)
+        ]
+        derived = replace(self, parts=tuple(parts), known={})
+        derived = replace(derived, n_rows=derived.first_look.labels.n_rows)
+        both = zip(folds.chunks, kept_rows, strict=True)
+        return derived, replace(folds, chunks=tuple(_delayed(_some, *own) for own in both))
 
     def random_folds(self, cv: int | float, seed: int) -> ChunkedFolds:
         """See `colabel.learn.conditional.random_folds`: the same folds, whatever the chunks."""
@@ -223,10 +272,11 @@ class ChunkedData:
             rule = FoldRule.of(RowRanks.of(self, seed), cv)  # type: ignore[arg-type]
             announce(self.n_rows)
             chunks = kept(self._derived(_narrow_folds, rule))
-            (counts,) = computed(reduced([_counted(own, rule.n_folds) for own in chunks], added))
+            counted = [_delayed(_fold_counts, own, rule.n_folds) for own in chunks]
+            (counts,) = computed(reduced(counted, added))
             held_out = counts[1:]
             if (held_out > 0).sum() < rule.n_folds:
-                chunks = kept([_renumbered(own, rule, held_out) for own in chunks])
+                chunks = kept([_delayed(_without_gaps, own, rule, held_out) for own in chunks])
             n_folds = rule.without_gaps(np.zeros(0, dtype=np.intp), held_out)[1]
             self.known[key] = ChunkedFolds(chunks, n_folds, not counts[0])
         found: ChunkedFolds = self.known[key]
@@ -283,8 +333,26 @@ def _sent(argument: Any, folds: list[ChunkedFolds]) -> Any:
     return _Sent(argument) if isinstance(argument, RowsWith) else argument
 
 
-def _weight(part: RowPart) -> float:
-    return float(part.row_weights.sum())
+class FirstLook(NamedTuple):
+    """Counts of labels, weight of all rows, and range of the features."""
+
+    labels: LabelSummary
+    weight: float
+    features: tuple[Array, Array]
+
+    @classmethod
+    def at(cls, part: TrainingData) -> FirstLook:
+        """Look at some rows."""
+        weight = float(part.row_weights.sum())
+        return cls(LabelSummary.of(part), weight, column_range(part))
+
+    def joined(self, other: FirstLook) -> FirstLook:
+        """Join what is seen of these rows and of those after them."""
+        return FirstLook(
+            self.labels.joined(other.labels),
+            self.weight + other.weight,
+            wider_range(self.features, other.features),
+        )
 
 
 def _with_extra(part: RowPart, columns: Callable[..., Array], *arguments: Any) -> RowPart:
@@ -292,9 +360,22 @@ def _with_extra(part: RowPart, columns: Callable[..., Array], *arguments: Any) -
     return replace(part, extra=columns(part, *arguments), folds=())
 
 
-def _n_extra(part: RowPart) -> int:
-    assert part.extra is not None
-    return part.extra.shape[1]
+def _marked(part: RowPart, marks: Callable[..., Flags], *arguments: Any) -> Flags:
+    return marks(replace(part, X=part.X.astype(np.float64, copy=False)), *arguments)
+
+
+def _taken(part: RowPart, rows: Flags) -> RowPart:
+    return part.take(rows)
+
+
+def _some(folds: Indices, rows: Flags) -> Indices:
+    return folds[rows]
+
+
+def _delayed(function: Callable[..., Any], *arguments: Any) -> Any:
+    from dask import delayed
+
+    return delayed(function, pure=False)(*arguments)
 
 
 def _narrow_folds(part: RowPart, rule: FoldRule) -> Indices:
@@ -304,22 +385,9 @@ def _narrow_folds(part: RowPart, rule: FoldRule) -> Indices:
     return found
 
 
-def _counted(folds: Any, n_folds: int) -> Any:
-    from dask import delayed
-
-    return delayed(_fold_counts, pure=False)(folds, n_folds)
-
-
 def _fold_counts(folds: Indices, n_folds: int) -> Indices:
     """Number of rows that are never held out, and in each fold, (1 + F,)."""
     return np.bincount(folds.astype(np.intp) + 1, minlength=1 + n_folds)
-
-
-def _renumbered(folds: Any, rule: FoldRule, counts: Indices) -> Any:
-    from dask import delayed
-
-    filled = FoldRule(rule.ranks, rule.n_folds, rule.n_held_out)
-    return delayed(_without_gaps, pure=False)(folds, filled, counts)
 
 
 def _without_gaps(folds: Indices, rule: FoldRule, counts: Indices) -> Indices:

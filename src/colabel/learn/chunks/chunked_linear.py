@@ -12,7 +12,6 @@ from colabel.core.arrays import Array, Flags, Indices
 from colabel.learn.chunks.chunked_block import (
     ChunkBlock,
     ChunkTasks,
-    FoldOfRows,
     Survey,
     Where,
     held_out_sums,
@@ -161,12 +160,15 @@ class ChunkedLearning(LinearLearning):
         counts = where.survey.counts[batch.group, :, batch.label, : batch.n_classes] > 0
         held_out = counts[:, 1:].transpose(1, 0, 2)
         informed = informed_by(held_out, counts.any(axis=1), block.support)
-        best, every = best_points(walked.total, grid, informed), np.arange(n_tasks)
+        best = best_points(walked.total, grid, informed)
         floor = block.floor.reshape(n_folds, n_tasks, -1)
         for task, (group, position) in enumerate(zip(batch.group, batch.position, strict=True)):
             own = found[group]
             own.choice[position], own.total[position] = best[task], walked.total[best[task], task]
-            own.gain[position], own.noise[position] = gain[best[task], task], noise[best[task], task]
+            own.gain[position], own.noise[position] = (
+                gain[best[task], task],
+                noise[best[task], task],
+            )
             if walked.coef is not None:
                 own.path[position] = walked.coef[:, :, task]
                 own.models[position] = (walked.coef[best[task], :, task], floor[:, task])
@@ -237,7 +239,9 @@ class ChunkedLearning(LinearLearning):
         return [
             index
             for index, (group, n) in enumerate(zip(where.groups, where.survey.n_rows, strict=True))
-            if group.rows is not None and len(group.targets) and prefers_row_space(int(n), q, n_extra)
+            if group.rows is not None
+            and len(group.targets)
+            and prefers_row_space(int(n), q, n_extra)
         ]
 
     def _gathered(

@@ -10,7 +10,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Indices
 from colabel.learn.chunks.chunked_data import ChunkedFolds, RowPart
-from colabel.learn.conditional import ConditionalModels, scores_of
+from colabel.learn.conditional import ConditionalModels, TrainingData, scores_of
 
 At = Callable[["FoldModels", RowPart, Indices], Any]
 
@@ -29,7 +29,7 @@ class FoldModels:
     models: ConditionalModels
     n_labels: int
 
-    def tables(self, part: RowPart, fold: Indices) -> list[Array]:
+    def tables(self, part: TrainingData, fold: Indices) -> list[Array]:
         """Log-probabilities, d arrays (m, K_i), by the models of each row's fold.
 
         Zero for rows that are never held out.

@@ -9,8 +9,6 @@ from contextvars import ContextVar
 from functools import reduce
 from typing import Any, TypeVar
 
-import numpy as np
-
 from colabel.core.optional import require
 
 Result = TypeVar("Result")

@@ -10,12 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, is_sparse
+from colabel.core.arrays import is_sparse
 from colabel.core.extremes import LARGEST_NUMBER, refuse_extreme_weights
-from colabel.labels import LabelSpace, SeenLabels
+from colabel.labels.space import LabelSpace, SeenLabels
 from colabel.learn.chunks.chunked_data import ChunkedData, RowPart
-from colabel.learn.chunks.passes import announce, computed, is_dask, reduced, require_dask
-from colabel.learn.conditional import column_range, value_counts, wider_range
+from colabel.learn.chunks.passes import computed, is_dask, reduced, require_dask
 
 
 class Blocks(NamedTuple):
@@ -164,22 +163,9 @@ def chunked_data(
         bool(sp.issparse(rows.meta)),
         sample_weight is not None,
     )
-    counts, spread = data.total(_first_look, combine=_both_looks)
-    data = replace(data, parts=parts)
-    data.known["range"] = spread
-    data.known["counts"] = counts
-    if sample_weight is not None and not sum(own.sum() for own in counts):
+    if not data.first_look.weight:
         raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
-    return data
-
-
-def _first_look(part: RowPart) -> tuple[tuple[Array, ...], tuple[Array, Array]]:
-    return value_counts(part), column_range(part)
-
-
-def _both_looks(one: Any, other: Any) -> Any:
-    counts = tuple(a + b for a, b in zip(one[0], other[0], strict=True))
-    return counts, wider_range(one[1], other[1])
+    return replace(data, parts=parts)  # checked by now
 
 
 def _part(x: Any, y: Any, weight: Any, space: LabelSpace) -> RowPart:
@@ -206,7 +192,7 @@ class _Checks(NamedTuple):
 def _checked(part: RowPart, first: int, checks: _Checks) -> RowPart:
     """Refuse numbers that cannot be learned from, by row and column."""
     values: NDArray[Any] = part.X.data if is_sparse(part.X) else part.X
-    wrong = ~(np.abs(values) <= LARGEST_NUMBER)
+    wrong = ~(np.abs(values) <= np.float64(LARGEST_NUMBER))  # in single precision it is infinite
     if checks.allow_nan:
         wrong &= ~np.isnan(values)
     if wrong.any():
@@ -220,16 +206,16 @@ def _checked(part: RowPart, first: int, checks: _Checks) -> RowPart:
         called = f"column {column}" if checks.names is None else repr(checks.names[column])
         what = "NaN" if np.isnan(value) else f"{value:g}"
         raise ValueError(
-            f"X holds {what} in row {first + row}, {called}. Fill in missing values, leave out what "
-            "is infinite, and scale numbers beyond 1e+140, before the fit."
+            f"X holds {what} in row {first + row}, {called}. Fill in missing values, leave out "
+            "what is infinite, and scale numbers beyond 1e+140, before the fit."
         )
     if part.weight is not None:
         wrong = ~(np.isfinite(part.weight) & (part.weight >= 0))
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             raise ValueError(
-                f"sample_weight holds {part.weight[row]:g} in row {first + row}. Give finite numbers "
-                "that are not negative."
+                f"sample_weight holds {part.weight[row]:g} in row {first + row}. Give finite "
+                "numbers that are not negative."
             )
         if part.weight.any():
             refuse_extreme_weights(part.weight)

@@ -9,7 +9,6 @@ import numpy as np
 
 from colabel.core.arrays import Array, Indices
 from colabel.joint.tree.wiring import ROOT
-from colabel.learn.chunks.passes import added
 from colabel.learn.conditional import (
     ConditionalModels,
     Folds,
@@ -164,10 +163,11 @@ def _search_shared(
     )
     # Where there are many labels, a value that most rows have is no other case than all rows are.
     widest = data.n_rows if scored.all() else _WIDEST * data.n_rows
-    n_rows = data.total(_rows_by_value, combine=added)
     narrowed = [
         group.take(
-            np.flatnonzero(promising[parent, group.targets] & (n_rows[parent, value] <= widest))
+            np.flatnonzero(
+                promising[parent, group.targets] & (data.row_counts[parent][value] <= widest)
+            )
         )
         for (parent, value), group in zip(values, groups, strict=True)
     ]
@@ -201,12 +201,6 @@ def _better(group: RowGroup, first: Gains, part: RowGroup, second: Gains) -> Gai
     gains[place[wins]], noise[place[wins]] = second.gains[wins], second.noise[wins]
     choice[place[wins]] = second.choice[wins]
     return Gains(gains, noise, choice)
-
-
-def _rows_by_value(data: TrainingData) -> Indices:
-    """Number of rows with each value of each label, (d, K)."""
-    values = np.arange(max(data.cardinalities))
-    return np.stack([(data.codes == value).sum(axis=0) for value in values], axis=1)
 
 
 def _parent_values(data: TrainingData, min_rows: float) -> list[tuple[int, int]]:

@@ -72,7 +72,7 @@ class FieldModel(JointClassifier):
         """Return the learner that the parameters ask for, after checking them."""
 
     def _learn(self, data: TrainingData) -> None:
-        refuse_missing(data.codes, self.label_space_, "a field conditions a label on all others")
+        refuse_missing(data, self.label_space_, "a field conditions a label on all others")
         learner = self._field_learner(data)
         folds = make_folds(data, self.cv, self._seed())
         linear = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose).on(data)
