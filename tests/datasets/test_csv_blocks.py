@@ -71,8 +71,10 @@ def test_pyarrow_reads_most_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_blocks.BlockReader, "read", counted)
     source = CsvSource.open(path)
     frame = Frame.stacked(list(source.chunks(dict.fromkeys("abc", "number"), 10)))
-    assert frame.n_rows == 201 and frame.numbers.sum() == 100 * 6 + 6 + 100 * 15
-    assert taken.count(False) == 1 and taken.count(True) == 20
+    assert frame.n_rows == 201
+    assert frame.numbers.sum() == 100 * 6 + 6 + 100 * 15
+    assert taken.count(False) == 1
+    assert taken.count(True) == 20
 
 
 def test_a_category_column_shares_its_texts(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from colabel.datasets import DatasetError
 from colabel.tables import (
     PredictionRequest,
     Predictor,
@@ -29,7 +30,7 @@ HEADER = ["size", "far", "colour", "note", "a", "b", "c"]
 @pytest.fixture
 def rows(rng):
     """Numbers, some missing; categories; texts; labels, some missing, some rows without any."""
-    words = np.array("red green blue small large round flat".split())
+    words = np.array(["red", "green", "blue", "small", "large", "round", "flat"])
     X = rng.normal(size=(N, 2))
     rows = []
     for i in range(N):
@@ -131,9 +132,7 @@ def test_the_same_model(tmp_path, rows, name):
     found = TableModel.fit_parts(estimator, prepare_parts(asked, parts, scratch))
     assert found.n_rows == expected.n_rows
     frame = data.features
-    np.testing.assert_allclose(
-        found.predict_proba(frame), expected.predict_proba(frame), atol=1e-6
-    )
+    np.testing.assert_allclose(found.predict_proba(frame), expected.predict_proba(frame), atol=1e-6)
     predictor = Predictor(found, open_table(whole), PredictionRequest())
     assert predictor.header[1:4] == ["a", "b", "c"]
 
@@ -141,7 +140,7 @@ def test_the_same_model(tmp_path, rows, name):
 def refusal(tmp_path, parts, **more):
     scratch = tmp_path / "scratch"
     scratch.mkdir(exist_ok=True)
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(DatasetError) as caught:
         prepare_parts(request(parts[0], **more), parts, scratch)
     return str(caught.value)
 

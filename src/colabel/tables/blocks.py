@@ -19,8 +19,8 @@ from colabel.tables.checking import LabelTally
 from colabel.tables.preprocessing import Preprocessor
 from colabel.tables.table_labels import LabelReader
 
-# Values of a block: 64 megabytes of numbers, of which every thread of a worker holds one.
-_BLOCK_VALUES = 1 << 23
+# Values of a block: 32 megabytes of numbers, of which every thread of a worker holds one.
+_BLOCK_VALUES = 1 << 22
 _ROOM = 1.1  # times the rows, that a disk must have
 
 

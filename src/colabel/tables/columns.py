@@ -99,7 +99,8 @@ def storage_of(columns: Sequence[Column]) -> dict[str, Literal["number", "text"]
 def _useless_numbers(counted: ColumnStatistics) -> dict[str, str]:
     if counted.is_sparse:
         return {}  # a sparse table may have a hundred thousand columns: a constant one does no harm
-    numbers, reasons = counted.numbers, {}
+    numbers = counted.numbers
+    reasons: dict[str, str] = {}
     is_full = numbers.n_known == numbers.n_rows
     for reason, which in (
         ("is empty", numbers.n_known == 0),

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 
-from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.datasets.frame import Frame
 
 MOST_VALUES = 1 << 17
@@ -60,7 +60,7 @@ class NumberStatistics:
     @classmethod
     def of(cls, block: Any) -> NumberStatistics:
         """Count in numbers (n, c), NaN where missing; n is at least one."""
-        if sparse.issparse(block):
+        if is_sparse(block):
             return cls._of_sparse(sparse.csc_array(block))
         n_known = block.shape[0] - np.isnan(block).sum(axis=0)
         divisor = np.maximum(n_known, 1)

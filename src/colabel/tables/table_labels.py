@@ -203,7 +203,9 @@ class LabelStatistics:
     ) -> LabelStatistics:
         """Count in the rows of a frame; `place` names a row, where something is wrong in it."""
         if separator:
-            tags = Counter(tag for row in _rows_of_tags(frame, *columns, separator) for tag in row)
+            tags: Counter[int | str] = Counter(
+                tag for row in _rows_of_tags(frame, columns[0], separator) for tag in row
+            )
             if len(tags) > _MOST_LABELS:
                 raise _too_many(columns[0], len(tags), separator)
             return cls((tags,), frame.n_rows)
@@ -320,7 +322,7 @@ class LabelReader:
             return np.where(np.isnan(Y), -1, Y).astype(np.int8)
         codes = np.empty(Y.shape, dtype=np.int32)
         for i, values in enumerate(self._values):
-            code = {None: -1, **{value: k for k, value in enumerate(values)}}
+            code: dict[Any, int] = {value: k for k, value in enumerate(values)} | {None: -1}
             codes[:, i] = [code[value] for value in Y[:, i]]
         return codes
 
@@ -342,7 +344,7 @@ class LabelReader:
     def _tags(self, frame: Frame) -> NDArray[np.int64]:
         position = {tag: i for i, tag in enumerate(self.names)}
         Y = np.zeros((frame.n_rows, len(self.names)), dtype=np.int64)
-        rows = _rows_of_tags(frame, *self.source.columns, self.source.separator)
+        rows = _rows_of_tags(frame, self.source.columns[0], self.source.separator)
         for i, tags in enumerate(rows):
             Y[i, [position[tag] for tag in tags]] = 1
         return Y

@@ -139,4 +139,7 @@ def _texts(column: Any) -> NDArray[np.object_]:
     values = [None if v is None or v == "" else str(v) for v in coded.dictionary.to_pylist()]
     missing = len(values)  # where a null has its place
     table = np.array([*values, None], dtype=object)
-    return table[coded.indices.fill_null(missing).to_numpy(zero_copy_only=False)]
+    codes: NDArray[np.integer[Any]] = coded.indices.fill_null(missing).to_numpy(
+        zero_copy_only=False
+    )
+    return table[codes]
