@@ -15,6 +15,7 @@ summed over them, on rows held out. All files are removed at the end.
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import json
 import os
@@ -27,6 +28,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -78,9 +80,7 @@ def _draw(folder: Path, n_rows: int, n_part: int) -> None:
         _write(folder / f"part-{number:04d}.parquet", *drawn)
 
 
-def _rows(
-    n_rows: int, weights: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def _rows(n_rows: int, weights: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     X = rng.standard_normal(size=(n_rows, FEATURES), dtype=np.float32)
     scores = X @ weights
     Y = np.zeros((n_rows, LABELS), dtype=np.int8)
@@ -90,9 +90,9 @@ def _rows(
     return X, Y
 
 
-def _write(file: Path, X: np.ndarray, Y: np.ndarray) -> None:
-    import pyarrow
-    from pyarrow import parquet
+def _write(file: Path, X: Any, Y: Any) -> None:
+    pyarrow = importlib.import_module("pyarrow")
+    parquet = importlib.import_module("pyarrow.parquet")
 
     columns = {f"x{j}": X[:, j] for j in range(FEATURES)}
     columns |= {f"y{i}": Y[:, i] for i in range(LABELS)}
@@ -102,7 +102,7 @@ def _write(file: Path, X: np.ndarray, Y: np.ndarray) -> None:
 
 def _first_parts(folder: Path, n_rows: int) -> list[Path]:
     """Return parts of exactly so many rows; the last is cut if need be."""
-    from pyarrow import parquet
+    parquet = importlib.import_module("pyarrow.parquet")
 
     parts, n_found = [], 0
     for part in sorted(folder.glob("part-*.parquet")):
@@ -197,7 +197,7 @@ def _peak_mb(process: int) -> float:
 
 def _fit(folder: Path, n_rows: int, workers: int) -> Cost:
     parts = _first_parts(folder, n_rows)
-    command = [sys.executable, "-c", _COLABEL, "fit", *parts, "-l", "y*", "-q"]
+    command: list[str | Path] = [sys.executable, "-c", _COLABEL, "fit", *parts, "-l", "y*", "-q"]
     command += ["--set", f"C={C}", "-o", folder / "model.colabel"]
     return _measured([*command, "--workers", str(workers)])
 
@@ -220,7 +220,7 @@ def _fits(folder: Path, rows: Sequence[int], workers: int) -> None:
 
 
 def _predictions(folder: Path, n_rows: int) -> None:
-    from pyarrow import csv, parquet
+    csv, parquet = map(importlib.import_module, ("pyarrow.csv", "pyarrow.parquet"))
 
     parts = _first_parts(folder, n_rows)
     whole = parquet.read_table(parts, columns=[f"x{j}" for j in range(FEATURES)])
@@ -243,7 +243,8 @@ def _predictions(folder: Path, n_rows: int) -> None:
 def _predict(folder: Path, name: str) -> Cost:
     table = folder / name
     out = folder / f"answers-{name}"
-    command = [sys.executable, "-c", _COLABEL, "predict", folder / "model.colabel", table]
+    model = folder / "model.colabel"
+    command: list[str | Path] = [sys.executable, "-c", _COLABEL, "predict", model, table]
     return _measured([*command, "-o", out, "-q"])
 
 
@@ -276,17 +277,17 @@ def _own_loss(folder: Path) -> float:
     from colabel.tables import read_frame
 
     frame = read_frame(folder / "test.parquet")
-    Y = frame.block([f"y{i}" for i in range(LABELS)])
+    Y: Any = frame.block([f"y{i}" for i in range(LABELS)])
     return _log_loss(Y, colabel.load(folder / "model.colabel").predict_proba(frame))
 
 
-def _log_loss(Y: np.ndarray, p: np.ndarray) -> float:
+def _log_loss(Y: Any, p: Any) -> float:
     """Mean over rows of the summed log-loss of the labels."""
     return float(-np.log(np.where(Y == 1, p, 1.0 - p)).sum(axis=1).mean())
 
 
-def _in_memory(parts: Sequence[Path]) -> tuple[np.ndarray, np.ndarray]:
-    from pyarrow import parquet
+def _in_memory(parts: Sequence[Path]) -> tuple[Any, Any]:
+    parquet = importlib.import_module("pyarrow.parquet")
 
     table = parquet.read_table(parts)
     X = np.column_stack([table[f"x{j}"].to_numpy() for j in range(FEATURES)])
@@ -302,7 +303,7 @@ def _run_peer(name: str, folder: Path, n_rows: int) -> None:
     print(json.dumps({"title": title, "loss": loss}))
 
 
-def _scikit_learn(parts: Sequence[Path], X: np.ndarray, Y: np.ndarray) -> tuple[str, float]:
+def _scikit_learn(parts: Sequence[Path], X: Any, Y: Any) -> tuple[str, float]:
     from sklearn.linear_model import LogisticRegression
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.pipeline import make_pipeline
@@ -313,7 +314,7 @@ def _scikit_learn(parts: Sequence[Path], X: np.ndarray, Y: np.ndarray) -> tuple[
     return "scikit-learn, one regression a label, in memory", _log_loss(Y, model.predict_proba(X))
 
 
-def _xgboost(parts: Sequence[Path], X: np.ndarray, Y: np.ndarray) -> tuple[str, float]:
+def _xgboost(parts: Sequence[Path], X: Any, Y: Any) -> tuple[str, float]:
     """Boost each label on its own, 100 rounds of depth 6, the rows in Dask's chunks."""
     import dask.dataframe as dd
     from distributed import Client, LocalCluster

@@ -92,7 +92,8 @@ class BlockWriter:
         # a worker that was lost may have left files of the same part: names are never used twice
         stem = f"{part.stem}-{secrets.token_hex(6)}"
         for frame in _in_blocks(frames, self.n_block_rows):
-            features, labels = self.preprocessor.transform(frame), self.labels.read(frame)
+            features: Any = self.preprocessor.transform(frame)
+            labels = self.labels.read(frame)
             is_sparse = sparse.issparse(features)
             name = f"{stem}-{len(blocks)}"
             at = self.folder / f"{name}.{'npz' if is_sparse else 'npy'}"

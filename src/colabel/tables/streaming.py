@@ -270,7 +270,7 @@ def _separators(reader: PartReader, part: Path, count: Count = _ignore) -> set[s
 
 
 def _count(reader: PartReader, part: Path, count: Count = _ignore) -> PartCounts:
-    roles, total = reader.roles, None
+    roles, total = reader.roles, list[PartCounts]()
     for frame, n_before in reader.frames(part, count):
 
         def place(i: int, n_before: int = n_before) -> str:
@@ -286,9 +286,8 @@ def _count(reader: PartReader, part: Path, count: Count = _ignore) -> PartCounts
         if columns is not None and not features.is_sparse:
             block: Any = features.numbers
             middle = MedianSearch.over(block.shape[1]).count(block)
-        total = _sum_of_some(total, PartCounts(labels, columns, middle))
-    assert total is not None  # a part without rows is refused
-    return total
+        total = [reduce(add, [*total, PartCounts(labels, columns, middle)])]
+    return total[0]  # a part without rows is refused
 
 
 def _first_search(counts: PartCounts, names: Sequence[str]) -> MedianSearch:

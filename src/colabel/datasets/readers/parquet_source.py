@@ -142,4 +142,5 @@ def _texts(column: Any) -> NDArray[np.object_]:
     codes: NDArray[np.integer[Any]] = coded.indices.fill_null(missing).to_numpy(
         zero_copy_only=False
     )
-    return table[codes]
+    texts: NDArray[np.object_] = table[codes]
+    return texts
