@@ -7,7 +7,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,6 +43,7 @@ class Workplace:
     workers: int
     scratch: Path
     shown: bool
+    _n_rows: dict[str, int] = field(default_factory=dict)  # of the passes that were made
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before anything is read."""
@@ -95,8 +96,14 @@ class Workplace:
     def _one_by_one(
         self, what: str, function: Callable[..., Result], parts: Sequence[Path]
     ) -> list[Result]:
-        with row_counter(what, shown=self.shown) as count:
-            return [function(part, count=count) for part in parts]
+        total = self._n_rows.get("counting")
+        with row_counter(what, shown=self.shown, total=total) as count:
+
+            def counted(n_rows: int) -> None:
+                self._n_rows[what] = self._n_rows.get(what, 0) + n_rows
+                count(n_rows)
+
+            return [function(part, count=counted) for part in parts]
 
     def _by_workers(
         self, what: str, function: Callable[..., Result], parts: Sequence[Path]
@@ -106,7 +113,8 @@ class Workplace:
         from colabel.learn.chunks.passes import computed
 
         call = delayed(partial(function), pure=False, traverse=False)
-        with row_counter(f"{what}, {len(parts)} parts", shown=self.shown):
+        with pass_counter(f"{what} {len(parts)} parts", shown=self.shown) as count:
+            count(0)
             return list(computed(*(call(part) for part in parts)))
 
     @contextmanager

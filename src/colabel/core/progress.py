@@ -14,8 +14,12 @@ def _ignore() -> None:
 
 
 @contextmanager
-def row_counter(description: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
+def row_counter(
+    description: str, *, shown: bool, total: int | None = None
+) -> Iterator[Callable[[int], None]]:
     """Give a function to be called with the number of rows done since the last call.
+
+    With the `total` number of rows the time left is shown too.
 
     Examples
     --------
@@ -26,16 +30,34 @@ def row_counter(description: str, *, shown: bool) -> Iterator[Callable[[int], No
         yield lambda n_rows: None
         return
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}: {task.completed:,} rows"),
-        TimeElapsedColumn(),
+    from rich.progress import (
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
     )
+
+    of_all = "" if total is None else f" of {total:,}"
+    columns = [
+        SpinnerColumn(),
+        TextColumn("{task.description}: {task.completed:,}" + of_all + " rows"),
+        TextColumn("{task.fields[speed]}"),
+        TimeElapsedColumn(),
+    ]
+    if total is not None:
+        columns += [TextColumn("left:"), TimeRemainingColumn()]
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(description, total=None)
-        yield lambda n_rows: progress.advance(task, n_rows)
+        task = progress.add_task(description, total=total, speed="")
+        started, n_done = time.monotonic(), 0
+
+        def count(n_rows: int) -> None:
+            nonlocal n_done
+            n_done += n_rows
+            speed = n_done / max(time.monotonic() - started, 1e-9)
+            progress.update(task, advance=n_rows, speed=f"{speed:,.0f} rows a second")
+
+        yield count
 
 
 @contextmanager

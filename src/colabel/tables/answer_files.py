@@ -16,7 +16,7 @@ from typing import Any
 from colabel.core.files import written_whole
 from colabel.core.optional import require
 from colabel.datasets.frame import TableError
-from colabel.tables.answers import Answers, csv_cell
+from colabel.tables.answers import Answers, CodedTexts, csv_cell
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")
 _RECORD = ".colabel-predict.json"
@@ -75,7 +75,10 @@ def _parquet_writer(part: Path) -> Iterator[Write]:
     def write(answers: Answers) -> None:
         nonlocal file
         table = answers.to_arrow()
-        file = file or parquet.ParquetWriter(part, table.schema)
+        if file is None:
+            # probabilities and numbers of rows do not repeat: a dictionary of them costs time
+            repeats = [n for n, c in answers.columns.items() if isinstance(c, CodedTexts)]
+            file = parquet.ParquetWriter(part, table.schema, use_dictionary=repeats)
         file.write_table(table)
 
     try:

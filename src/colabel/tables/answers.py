@@ -49,6 +49,12 @@ class Answers:
 
     columns: Mapping[str, AnswerColumn]
 
+    @classmethod
+    def of(cls, names: Sequence[str], columns: Sequence[AnswerColumn | list[str]]) -> Answers:
+        """Make answers of columns, of which some may be texts as they are."""
+        coded = (CodedTexts.of(c) if isinstance(c, list) else c for c in columns)
+        return cls(dict(zip(names, coded, strict=True)))
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""

@@ -166,8 +166,8 @@ class Predictor:
 
     def _answers(self, frame: Frame, start: int) -> Answers:
         joint = self.joint(frame, start)
-        columns: list[AnswerColumn] = [np.arange(start, start + frame.n_rows)]
-        columns += [CodedTexts.of(_as_texts(frame.column(name))) for name in self._keep]
+        columns: list[AnswerColumn | list[str]] = [np.arange(start, start + frame.n_rows)]
+        columns += [_as_texts(frame.column(name)) for name in self._keep]
         decided = decide(joint, self.rule)
         for classes, values, codes in zip(
             joint.space.classes, self._values, decided.T, strict=True
@@ -182,9 +182,9 @@ class Predictor:
             best, log_prob = joint.top_k_codes(n_sets)
             write = self._set_writer(joint.space)
             for place in range(n_sets):
-                columns.append(CodedTexts.of(map(write, best[:, place].tolist())))
+                columns.append([write(codes) for codes in best[:, place].tolist()])
                 columns.append(np.exp(log_prob[:, place]))
-        return Answers(dict(zip(self.header, columns, strict=True)))
+        return Answers.of(self.header, columns)
 
     def _set_writer(self, space: LabelSpace) -> Callable[[list[int]], str]:
         separator = self.model.label_source.separator or _SEPARATOR

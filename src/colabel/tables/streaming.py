@@ -223,7 +223,7 @@ def _storage(
 ) -> dict[str, SeenColumn | Storage]:
     source = open_table(part, options)
     if isinstance(source, CsvSource):
-        return dict(source.seen())
+        return dict(source.seen(count))
     return dict(source.storage())
 
 

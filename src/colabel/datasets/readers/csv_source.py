@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
@@ -81,10 +81,11 @@ class CsvSource:
             for name, one in seen.items()
         }
 
-    def seen(self) -> dict[str, SeenColumn]:
+    def seen(self, count: Callable[[int], None] | None = None) -> dict[str, SeenColumn]:
         """Read the file once and count, in every column, the values and those that are no number.
 
-        What several files of the same columns hold is the sum of what each holds.
+        What several files of the same columns hold is the sum of what each holds. `count` is called
+        with the number of lines read since the last call.
         """
         seen = {name: SeenColumn() for name in self.names}
         with open_text(self.path, self.encoding) as text:
@@ -107,6 +108,8 @@ class CsvSource:
                         ):
                             one.look(tokens, places, self.missing, self.path)
                 before += len(block)
+                if count is not None:
+                    count(len(block))
         return seen
 
     @cached_property
