@@ -113,7 +113,8 @@ def fit(
         parameters["device"] = device
     estimator = make_model(model, seed, parameters)
     parts = find_parts(table)
-    path = parts[0] if len(parts) == 1 else Path(" ".join(table))
+    more = f" and {len(table) - 1} more" * (len(table) > 1)
+    path = parts[0] if len(parts) == 1 else Path(f"{table[0]}{more}")
     request = TableRequest(path, labels, separator, drop, category, text, options)
     is_watched = stderr_is_terminal() and not quiet
     console = output()

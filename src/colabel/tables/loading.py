@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -101,8 +102,6 @@ class TableData:
     features : Frame
     labels : Labels
     choice : ColumnChoice
-    counted : ColumnStatistics
-        What was counted in the features.
     n_unlabelled : int
         Rows left out because none of their labels is known.
     """
@@ -111,8 +110,12 @@ class TableData:
     features: Frame
     labels: Labels
     choice: ColumnChoice
-    counted: ColumnStatistics
     n_unlabelled: int
+
+    @cached_property
+    def counted(self) -> ColumnStatistics:
+        """What is counted in the features."""
+        return ColumnStatistics.of(self.features)
 
 
 def load_table(request: TableRequest) -> TableData:
@@ -139,9 +142,8 @@ def load_table(request: TableRequest) -> TableData:
         features = features.rows(np.flatnonzero(known))
         labels = replace(labels, Y=labels.Y[known])
     refuse_few(features.n_rows, request.path)
-    counted = ColumnStatistics.of(features)
-    choice = choose_columns(counted, roles.kinds(features.names))
-    return TableData(request.path, features, labels, choice, counted, int((~known).sum()))
+    choice = choose_columns(features, roles.kinds(features.names))
+    return TableData(request.path, features, labels, choice, int((~known).sum()))
 
 
 def refuse_few(n_rows: int, path: Path) -> None:
