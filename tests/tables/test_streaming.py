@@ -169,6 +169,23 @@ def test_parts_that_do_not_belong_together(tmp_path, rows):
     assert "has no rows" in refusal(tmp_path, [first, second])
 
 
+def test_a_part_with_a_column_of_nulls(tmp_path, rows):
+    """A part in which a column happens to be empty may declare no type for it."""
+    arrow, parquet = (pytest.importorskip(f"pyarrow{name}") for name in ("", ".parquet"))
+    rows = [[*row[:2], row[2] if i >= 40 else "", *row[3:]] for i, row in enumerate(rows)]
+    parts = write(tmp_path, rows, [40], ".parquet")
+    table = parquet.read_table(parts[0])
+    place = table.column_names.index("colour")
+    empty = table.set_column(place, "colour", arrow.nulls(table.num_rows))
+    parquet.write_table(empty, parts[0])
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    found = prepare_parts(request(parts[0]), parts, scratch)
+    assert "colour" in found.choice.of_kind("category")
+    (table,) = found.preprocessor.categories_
+    assert table.values == ("", "b", "g", "r")
+
+
 def test_no_room_for_the_rows(tmp_path, rows, monkeypatch):
     parts = write(tmp_path, rows, [60])
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10}))

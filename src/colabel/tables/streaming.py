@@ -17,6 +17,7 @@ import numpy as np
 
 from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.datasets.readers.csv_source import CsvSource, SeenColumn
+from colabel.datasets.readers.parquet_source import ParquetSource
 from colabel.tables.blocks import BlockFile, BlockWriter
 from colabel.tables.checking import LabelTally, TableSummary
 from colabel.tables.columns import ColumnChoice, choose_columns
@@ -220,16 +221,18 @@ def _ignore(n_rows: int) -> None:
 
 def _storage(
     options: ReadingOptions, part: Path, count: Count = _ignore
-) -> dict[str, SeenColumn | Storage]:
+) -> dict[str, SeenColumn | Storage | None]:
+    """What the columns of a part hold; None for a Parquet column of nothing but nulls."""
     source = open_table(part, options)
     if isinstance(source, CsvSource):
         return dict(source.seen(count))
-    return dict(source.storage())
+    empty = source.empty if isinstance(source, ParquetSource) else ()
+    return {name: None if name in empty else how for name, how in source.storage().items()}
 
 
 def _common(
     parts: Sequence[Path],
-    seen: Sequence[Mapping[str, SeenColumn | Storage]],
+    seen: Sequence[Mapping[str, SeenColumn | Storage | None]],
     options: ReadingOptions,
 ) -> dict[str, Storage]:
     """How the columns that all the parts must have are read."""
@@ -245,23 +248,25 @@ def _common(
         for name, found in own.items():
             if isinstance(found, SeenColumn) and isinstance(total[name], SeenColumn):
                 total[name] += found
+            elif found is None or total[name] is None:
+                total[name] = total[name] or found
             elif _as_stored(found) != _as_stored(total[name]):
                 raise TableError(
                     f"The column {name!r} holds {_as_stored(found)}s in {part} and "
                     f"{_as_stored(total[name])}s in {parts[0]}: make them alike."
                 )
-    return {
-        name: "text" if name in options.as_text else _judged(name, found, options)
-        for name, found in total.items()
-    }
+    return {name: _judged(name, found, options) for name, found in total.items()}
 
 
 def _as_stored(found: SeenColumn | Storage) -> Storage:
     return ("text" if found.odd else "number") if isinstance(found, SeenColumn) else found
 
 
-def _judged(name: str, found: SeenColumn | Storage, options: ReadingOptions) -> Storage:
-    return found.storage(name, options.as_text) if isinstance(found, SeenColumn) else found
+def _judged(name: str, found: SeenColumn | Storage | None, options: ReadingOptions) -> Storage:
+    """As `CsvSource.storage`; other formats say themselves what a column holds."""
+    if isinstance(found, SeenColumn):
+        return "text" if name in options.as_text else found.storage(name, options.as_text)
+    return found or "number"
 
 
 def _separators(reader: PartReader, part: Path, count: Count = _ignore) -> set[str]:

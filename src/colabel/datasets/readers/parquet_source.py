@@ -44,6 +44,11 @@ class ParquetSource:
         """Names of the columns."""
         return tuple(self.columns)
 
+    @property
+    def empty(self) -> frozenset[str]:
+        """Names of the columns that are declared to hold nothing but nulls."""
+        return frozenset(name for name, declared in self.declared.items() if declared == "null")
+
     def storage(self) -> dict[str, Storage]:
         """Return what the schema declares."""
         return dict(self.columns)
@@ -117,6 +122,7 @@ def _storage(kind: Any) -> Storage | None:
         or types.is_integer(kind)
         or types.is_floating(kind)
         or types.is_decimal(kind)
+        or types.is_null(kind)
     ):
         return "number"
     if types.is_string(kind) or types.is_large_string(kind) or types.is_temporal(kind):
