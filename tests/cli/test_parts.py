@@ -160,6 +160,25 @@ def test_what_cannot_be_meant(folder, more, sentence):
     assert sentence in " ".join(result.stderr.split())
 
 
+def test_workers_that_fail_are_one_sentence(folder, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+
+    def fail(*arguments):
+        raise distributed.KilledWorker("task", "tcp://127.0.0.1:1", 3)
+
+    monkeypatch.setattr("colabel.tables.TableModel.fit_parts", fail)
+    result = fit(folder, code=2)
+    assert "One worker after the other failed" in " ".join(result.stderr.split())
+
+
+def test_a_fault_is_not_called_wrong_use(folder, monkeypatch):
+    def fail(*arguments):
+        raise TypeError("of its own")
+
+    monkeypatch.setattr("colabel.tables.TableModel.fit_parts", fail)
+    assert "a fault of its own" in fit(folder, code=1).stderr
+
+
 def test_no_scheduler_there(folder, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr("colabel.cli._parts._WAIT", 0.5)

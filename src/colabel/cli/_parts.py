@@ -90,8 +90,17 @@ class Workplace:
                 ):
                     return TableModel.fit_parts(estimator, table)
         except (RuntimeError, TypeError) as error:
+            if "Dask" not in str(error):
+                raise
             # sentences of the fit on chunks: a scheduler that is gone, a parameter it cannot have
             raise TableError(str(error)) from error
+        except Exception as error:
+            if type(error).__name__ != "KilledWorker":  # distributed need not be imported
+                raise
+            raise TableError(
+                "One worker after the other failed at the same rows: they may lack memory. Give "
+                "them more, or take fewer of them (--workers)."
+            ) from error
 
     def _one_by_one(
         self, what: str, function: Callable[..., Result], parts: Sequence[Path]
