@@ -138,7 +138,8 @@ class NumberTable:
             block = np.where(missing, self.fill, block)
         if len(self.flagged):
             block = np.concatenate([block, missing[:, self.flagged]], axis=1)
-        features = block - self.mean
+        # files are read by columns, models go through rows
+        features = np.subtract(block, self.mean, order="C")
         features /= self.scale
         return features
 
