@@ -102,10 +102,10 @@ def test_sparse_chunks_give_the_fit_of_all_rows(model, sparse):
     same_fit(model, *sparse, CHUNKS["uneven, one empty, one of one row"])
 
 
-@pytest.mark.parametrize("model", [MODELS[0], MODELS[2]], ids=name_of)
+@pytest.mark.parametrize("model", [MODELS[0], MODELS[4]], ids=name_of)
 def test_chunks_of_one_row(model, dense):
-    X, Y = (part[:40] for part in dense)
-    same_fit(model, X, Y, (1,) * 40)
+    X, Y = (part[:24] for part in dense)
+    same_fit(model, X, Y, (1,) * 24)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=name_of)
@@ -133,7 +133,7 @@ def test_missing_labels(model, dense):
     same_fit(model, X, Y, (100, 140))
 
 
-def test_values_of_a_parent_with_few_rows(rng=np.random.default_rng(5)):
+def test_values_of_a_parent_with_few_rows(rng):
     """Rows of which there are fewer than half the features are solved in their own span."""
     X = rng.normal(size=(300, 60))
     Y = labels_that_depend(X, rng, 3)
@@ -143,7 +143,7 @@ def test_values_of_a_parent_with_few_rows(rng=np.random.default_rng(5)):
     same_fit(CTBN(C=1.0, cv=3, pairs="separate", random_state=0), X, Y, (90, 110, 100))
 
 
-def test_fewer_rows_than_features_are_put_together(rng=np.random.default_rng(6)):
+def test_fewer_rows_than_features_are_put_together(rng):
     X = rng.normal(size=(30, 50))
     same_fit(MODELS[0], X, labels_that_depend(X, rng, 2), (20, 10))
 
@@ -248,7 +248,13 @@ X4, Y4 = da.zeros((4, 2), chunks=2), da.zeros((4, 2), chunks=2)
     [
         (JointForest(), X4, Y4, TypeError, "JointForest does not learn from Dask arrays; Binary"),
         (MLkNN(), X4, Y4, TypeError, r"sample of the rows as NumPy arrays, such as X\[rows\]"),
-        (BinaryRelevance(calibrate=True), X4, Y4, TypeError, "calibrate=True.*leave calibrate out"),
+        (
+            BinaryRelevance(calibrate=True),
+            X4,
+            Y4,
+            TypeError,
+            r"calibrate=True.*leave calibrate out",
+        ),
         (BinaryRelevance(device="cpu"), X4, Y4, ValueError, "device='cpu' is for rows in memory"),
         (BinaryRelevance(cv=[]), X4, Y4, TypeError, "names rows, which are in chunks"),
         (BinaryRelevance(), X4, Y4[:2], ValueError, "X has 4 rows but y has 2"),
@@ -278,7 +284,7 @@ def test_bad_labels_and_weights_are_named(dense):
     with pytest.raises(ValueError, match="sample_weight holds -1 in row 130"):
         BinaryRelevance().fit(X, in_chunks(Y, (100, 140)), in_chunks(weight, (100, 140)))
     Y[200, 1] = np.nan
-    with pytest.raises(ValueError, match="1 missing labels .the first is 'y1' in row 200"):
+    with pytest.raises(ValueError, match=r"1 missing labels .the first is 'y1' in row 200"):
         ClassifierChain().fit(X, in_chunks(Y, (100, 140)))
     with pytest.raises(ValueError, match="no observed value for 'y0'"):
         BinaryRelevance().fit(X, in_chunks(np.full((N_ROWS, 1), np.nan), (100, 140)))

@@ -17,6 +17,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, is_sparse
 from colabel.core.hashing import mix, row_keys
+from colabel.core.numeric import bin_sums
 from colabel.labels import MISSING
 
 Result = TypeVar("Result")
@@ -108,6 +109,12 @@ class TrainingData:
         """Smallest and largest number (p,) of each feature among rows of positive weight."""
         return column_range(self)
 
+    def random_folds(self, cv: int | float, seed: int) -> Folds:
+        """See the function of this name."""
+        rule = FoldRule.of(RowRanks.of(self, seed), cv)
+        of_row = rule(self)
+        return Folds(*rule.without_gaps(of_row, np.bincount(of_row[of_row >= 0])))
+
     def rows_with(self, label: int, value: int) -> Indices:
         """Positions of the rows that have a value of a label."""
         return np.flatnonzero(self.codes[:, label] == value)
@@ -169,7 +176,7 @@ class LabelSummary(NamedTuple):
         missing = np.argwhere(data.codes == MISSING)
         row, label = missing[0] if len(missing) else (0, 0)
         return cls(
-            tuple(np.bincount(own[s], weight[s], minlength=size) for (own, s), size in sized),
+            tuple(bin_sums(own[s], weight[s], size) for (own, s), size in sized),
             tuple(np.bincount(own[s], minlength=size) for (own, s), size in sized),
             (len(missing), int(row), int(label)),
             data.n_rows,
@@ -383,11 +390,7 @@ def random_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
     row twice instead of giving it weight 2 changes the folds, nor does rounding noise. Of more
     rows than are worth sorting the sizes are equal only on average (`RowRanks`).
     """
-    if not isinstance(data, TrainingData):
-        return data.random_folds(cv, seed)  # where the rows are
-    rule = FoldRule.of(RowRanks.of(data, seed), cv)
-    of_row = rule(data)
-    return Folds(*rule.without_gaps(of_row, np.bincount(of_row[of_row >= 0])))
+    return data.random_folds(cv, seed)
 
 
 @dataclass(frozen=True)

@@ -250,7 +250,7 @@ class Design:
         energy = self.energy()
         return half_way(energy, energy.mean()) if is_sparse(self.rows) else energy
 
-    def take(self, rows: Indices) -> Design:
+    def take(self, rows: Indices | slice) -> Design:
         """Return some of the rows, in the same coordinates."""
         weight = None if self.weight is None else self.weight[rows]
         if self.shared:

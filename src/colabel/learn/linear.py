@@ -25,7 +25,7 @@ from colabel.core.schema import (
     stored,
 )
 from colabel.core.threads import map_threads
-from colabel.learn.chunks.chunked_data import ChunkedData
+from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
     Folds,
     HeldOutScores,
@@ -193,7 +193,7 @@ class LinearLearner:
 
     def on(self, data: TrainingData) -> LinearLearning:
         """See `ConditionalLearner.on`."""
-        if isinstance(data, ChunkedData):
+        if is_chunked(data):
             from colabel.learn.chunks.chunked_linear import ChunkedLearning
 
             return ChunkedLearning.of(self, data)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.label_features import label_columns, n_label_columns
-from colabel.learn.chunks import ChunkedData
+from colabel.learn.chunks import is_chunked
 from colabel.learn.chunks.passes import added
 from colabel.learn.conditional import (
     ConditionalLearner,
@@ -80,7 +80,7 @@ def linear_learner(
 
 def make_folds(data: TrainingData, cv: Any, seed: int) -> Folds:
     """Return the folds that an estimator's `cv` asks for."""
-    if isinstance(data, ChunkedData) and not isinstance(cv, Real):
+    if is_chunked(data) and not isinstance(cv, Real):
         raise TypeError(
             f"cv={cv!r} names rows, which are in chunks: give a number of folds or the fraction of"
             " rows to hold out."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import dask.array as da
@@ -28,13 +29,13 @@ def in_chunks(array: Any, lengths: Sequence[int]) -> Any:
     assert sum(lengths) == array.shape[0]
     if not sp.issparse(array):
         return da.from_array(array, chunks=(tuple(lengths), *((m,) for m in array.shape[1:])))
-    cuts = np.cumsum([0, *lengths])
+    cuts = np.cumsum([0, *lengths]).tolist()
     meta = sp.csr_array((0, 0))
     blocks = [
         da.from_delayed(
             delayed(array[start:stop], traverse=False), (stop - start, array.shape[1]), meta=meta
         )
-        for start, stop in zip(cuts, cuts[1:], strict=False)
+        for start, stop in pairwise(cuts)
     ]
     return da.concatenate(blocks, axis=0)
 

@@ -5,7 +5,14 @@ pure function of a chunk and of small arrays: nothing that is as long as the row
 few bytes each (their folds), and a chunk that is lost with its worker is computed again.
 """
 
-from colabel.learn.chunks.chunked_data import ChunkedData, ChunkedFolds, RowPart
+from colabel.learn.chunks.chunked_data import ChunkedData, ChunkedFolds, RowPart, is_chunked
 from colabel.learn.chunks.passes import PassCounter, counting_passes
 
-__all__ = ["ChunkedData", "ChunkedFolds", "PassCounter", "RowPart", "counting_passes"]
+__all__ = [
+    "ChunkedData",
+    "ChunkedFolds",
+    "PassCounter",
+    "RowPart",
+    "counting_passes",
+    "is_chunked",
+]

@@ -200,8 +200,9 @@ class ChunkBlock(Block):
         counts = np.where(skipped[:, :, None], 0.0, by_fold).sum(axis=1)
         support = support_of_counts(counts, tasks.prior)
         slope = np.ones((tasks.n_tasks, loss_for(tasks.n_classes).n_scores))
-        chunked: Any = (design, tasks)
-        return cls(*chunked, support, slope, where)
+        rows: Any = design
+        own: Any = tasks
+        return cls(rows, own, support, slope, where)
 
     @property
     def deviates(self) -> bool:
@@ -210,8 +211,9 @@ class ChunkBlock(Block):
     @property
     def problem(self) -> Problem:
         """What of the tasks travels to the rows."""
-        own: Any = (self.design, self.tasks)
-        return Problem(*own, self.support, self.slope)
+        design: Any = self.design
+        tasks: Any = self.tasks
+        return Problem(design, tasks, self.support, self.slope)
 
     def objective(self, solver: LBFGS, coef: Array) -> Objective:
         survey, tasks = self.where.survey, self.problem.tasks
@@ -271,18 +273,21 @@ class Problem:
     ) -> Iterator[tuple[Indices, Indices | slice, Block]]:
         """Tasks of each group, their rows of the part, and the block of both in memory."""
         whole = self.design.rows(part)
+        codes = np.ascontiguousarray(part.codes.T, dtype=np.int16)
         for group, marks in enumerate(selected):
             tasks = np.flatnonzero(self.tasks.group == group)
             rows = slice(None) if marks is None else np.flatnonzero(marks)
             if not len(tasks) or (marks is not None and not marks.any()):
                 continue
             labels, base = np.unique(self.tasks.label[tasks], return_inverse=True)
-            targets = part.codes[rows][:, self.tasks.label[tasks]].T.astype(np.int16)
+            targets = codes[labels][:, rows][base]
             if fold is not None:
-                targets[fold[rows] == self.tasks.fold[tasks][:, None]] = -1
+                for held in np.unique(self.tasks.fold[tasks]):
+                    own = np.flatnonzero(self.tasks.fold[tasks] == held)
+                    targets[np.ix_(own, np.flatnonzero(fold[rows] == held))] = -1
             offset = None if offsets is None else np.stack([offsets[i][:, rows] for i in labels])
             local = Tasks(targets, self.tasks.n_classes, offset=offset, base=base)
-            design = whole if marks is None else whole.take(np.flatnonzero(marks))
+            design = whole if marks is None else whole.take(rows)
             yield tasks, rows, Block(design, local, self.support.take(tasks), self.slope[tasks])
 
     def objective(self, block: Block, coef: Array) -> RowsObjective:
@@ -375,11 +380,12 @@ class ChunksObjective:
         return coef if self._problem.by_slope else self._problem.design.of_rows(coef)
 
     def _evaluate(self) -> None:
+        self._sums: Sums
         self._sums, slope = self._pass(_at, self._of_rows(self._coef))
         self._gradient = slope if self._problem.by_slope else self._problem.design.gradient(slope)
 
     def value(self) -> Array:
-        return self._sums.value
+        return np.asarray(self._sums.value)
 
     def gradient(self) -> Array:
         return self._gradient.copy()
@@ -398,7 +404,7 @@ class ChunksObjective:
     def move(self, length: Array) -> Array:
         self._coef = self._from + length[:, None, None] * self._direction
         self._evaluate()
-        return self._sums.value
+        return np.asarray(self._sums.value)
 
     def keep(self, tasks: Flags) -> None:
         self._problem = self._problem.take(tasks)
@@ -424,15 +430,22 @@ def held_out_sums(block: ChunkBlock, coef: Array, over: Any) -> HeldOutSums:
 
 
 def _held_out(part: RowPart, problem: Problem, coef: Array, over: Any, *known: Any) -> HeldOutSums:
-    fold = known[0]
+    # rows of a fold side by side, so that no copies are made of them
+    order = np.argsort(known[0], kind="stable")
+    fold, offsets, *selected = known
+    part, fold = part.take(order), fold[order]
+    offsets = None if offsets is None else tuple(own[:, order] for own in offsets)
+    over = None if over is None else over[:, order]
+    known = (fold, offsets, *(None if marks is None else marks[order] for marks in selected))
     n_folds = int(problem.tasks.fold.max(initial=0)) + 1
     n_tasks = problem.tasks.n_tasks // n_folds
     sums = HeldOutSums(*(np.zeros(n_tasks) for _ in range(3)))
     for tasks, rows, block in problem.blocks(part, *known):
         weight, own_fold, codes = part.row_weights[rows], fold[rows], part.codes[rows]
         for held in range(n_folds):
-            at, own = np.flatnonzero(own_fold == held), problem.tasks.fold[tasks] == held
-            if not len(at) or not own.any():
+            at = slice(*np.searchsorted(own_fold, [held, held + 1]).tolist())
+            own = problem.tasks.fold[tasks] == held
+            if at.start == at.stop or not own.any():
                 continue
             places, labels = tasks[own], problem.tasks.label[tasks[own]]
             prob = block.take(np.flatnonzero(own)).log_prob(block.design.take(at), at, coef[places])

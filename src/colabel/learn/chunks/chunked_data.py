@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,14 +26,22 @@ from colabel.learn.conditional import (
 Result = TypeVar("Result")
 
 # Rows of a chunk that are worked on together: what is as long as they are stays small.
-ROWS_AT_ONCE = 1 << 13
+ROWS_AT_ONCE = 1 << 12
 
 
 @dataclass(frozen=True)
 class RowPart(TrainingData):
-    """Some of the rows, and their folds in every `ChunkedFolds` that was attached."""
+    """Some of the rows, and their folds in every `ChunkedFolds` that was attached.
+
+    Attributes
+    ----------
+    folds : tuple of (m,)
+    first : int
+        Number of the first row among all, as long as none were taken out.
+    """
 
     folds: tuple[Indices, ...] = ()
+    first: int = 0
 
     def take(self, rows: Indices | Flags | slice) -> RowPart:
         return replace(super().take(rows), folds=tuple(own[rows] for own in self.folds))
@@ -42,7 +50,8 @@ class RowPart(TrainingData):
         """The rows, some at a time, as 64-bit numbers."""
         for start in range(0, self.n_rows, n_rows):
             part = self.take(slice(start, start + n_rows))
-            yield replace(part, X=part.X.astype(np.float64, copy=False))
+            X = part.X.astype(np.float64, copy=False)
+            yield replace(part, X=X, first=self.first + start)
 
 
 class AtRows(Protocol):
@@ -150,6 +159,8 @@ class ChunkedData:
         Whether rows have weights.
     n_extra : int
         Number of further features.
+    client : distributed.Client or None
+        Who computes; None for Dask's scheduler in this process.
     known : dict
         What earlier passes have found of these rows, further features apart.
     """
@@ -161,6 +172,7 @@ class ChunkedData:
     sparse: bool
     weighted: bool
     n_extra: int = 0
+    client: Any = None
     known: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -222,7 +234,7 @@ class ChunkedData:
         """
         announce(self.n_rows)
         work = _Work(function, arguments, combine, rows_at_once)
-        (result,) = computed(reduced(self._mapped(work), combine))
+        (result,) = computed(reduced(self._mapped(work), combine), client=self.client)
         found: Result = result
         return found
 
@@ -256,7 +268,7 @@ class ChunkedData:
     ) -> tuple[ChunkedData, ChunkedFolds]:
         """Return the rows that ``marks(part, *arguments)`` (m,) marks, and their folds."""
         announce(self.n_rows)
-        kept_rows = kept(self._derived(_marked, marks, *arguments))
+        kept_rows = kept(self._derived(_marked, marks, *arguments), self.client)
         parts = [
             _delayed(_taken, part, own) for part, own in zip(self.parts, kept_rows, strict=True)
         ]
@@ -271,12 +283,13 @@ class ChunkedData:
         if key not in self.known:
             rule = FoldRule.of(RowRanks.of(self, seed), cv)  # type: ignore[arg-type]
             announce(self.n_rows)
-            chunks = kept(self._derived(_narrow_folds, rule))
+            chunks = kept(self._derived(_narrow_folds, rule), self.client)
             counted = [_delayed(_fold_counts, own, rule.n_folds) for own in chunks]
-            (counts,) = computed(reduced(counted, added))
+            (counts,) = computed(reduced(counted, added), client=self.client)
             held_out = counts[1:]
             if (held_out > 0).sum() < rule.n_folds:
-                chunks = kept([_delayed(_without_gaps, own, rule, held_out) for own in chunks])
+                filled = [_delayed(_without_gaps, own, rule, held_out) for own in chunks]
+                chunks = kept(filled, self.client)
             n_folds = rule.without_gaps(np.zeros(0, dtype=np.intp), held_out)[1]
             self.known[key] = ChunkedFolds(chunks, n_folds, not counts[0])
         found: ChunkedFolds = self.known[key]
@@ -285,6 +298,11 @@ class ChunkedData:
     def gathered(self, *selected: Any) -> list[RowPart]:
         """Bring rows here, for each selection (None: all) those that it marks. They must be few."""
         return self.total(_selected, *selected, combine=_joined_parts)
+
+
+def is_chunked(data: object) -> TypeGuard[ChunkedData]:
+    """Whether training data are in chunks, not in memory."""
+    return isinstance(data, ChunkedData)
 
 
 @dataclass(frozen=True)
@@ -361,7 +379,7 @@ def _with_extra(part: RowPart, columns: Callable[..., Array], *arguments: Any) -
 
 
 def _marked(part: RowPart, marks: Callable[..., Flags], *arguments: Any) -> Flags:
-    return marks(replace(part, X=part.X.astype(np.float64, copy=False)), *arguments)
+    return np.asarray(marks(replace(part, X=part.X.astype(np.float64, copy=False)), *arguments))
 
 
 def _taken(part: RowPart, rows: Flags) -> RowPart:
@@ -381,8 +399,8 @@ def _delayed(function: Callable[..., Any], *arguments: Any) -> Any:
 def _narrow_folds(part: RowPart, rule: FoldRule) -> Indices:
     """Folds (m,) of rows in a byte each, where they are few."""
     part = replace(part, X=part.X.astype(np.float64, copy=False))
-    found: Any = rule(part).astype(np.int8 if rule.n_folds < 128 else np.int32)
-    return found
+    narrow: Any = np.int8 if rule.n_folds < 128 else np.int32
+    return np.asarray(rule(part).astype(narrow))
 
 
 def _fold_counts(folds: Indices, n_folds: int) -> Indices:
@@ -391,7 +409,8 @@ def _fold_counts(folds: Indices, n_folds: int) -> Indices:
 
 
 def _without_gaps(folds: Indices, rule: FoldRule, counts: Indices) -> Indices:
-    return rule.without_gaps(folds, counts)[0].astype(folds.dtype)
+    found: Any = rule.without_gaps(folds, counts)[0].astype(folds.dtype)
+    return np.asarray(found)
 
 
 def _selected(part: RowPart, *selected: Any) -> list[RowPart]:

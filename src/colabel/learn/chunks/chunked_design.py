@@ -120,7 +120,7 @@ class ChunkedDesign:
             return len(self.used.positions)
         if self.axes is None or self.axes.basis is None:
             return self.n_features + 1
-        return self.axes.basis.shape[1] + self.n_extra + 1
+        return int(self.axes.basis.shape[1]) + self.n_extra + 1
 
     def constants(self) -> ChunkedDesign:
         """Return the design without all features."""
@@ -139,9 +139,9 @@ class ChunkedDesign:
         if self.bare:
             return Design(np.ones((part.n_rows, 1)), None, part.weight, self.coordinates)
         if is_sparse(part.X):
-            rows = _stacked(part) if self.used is None else self.used.gather(_stacked(part))
-            columns = sp.csr_array(rows.T)
-            return Design(rows, columns, part.weight, self.coordinates, n_extra=self.n_extra)
+            csr = _stacked(part) if self.used is None else self.used.gather(_stacked(part))
+            columns = sp.csr_array(csr.T)
+            return Design(csr, columns, part.weight, self.coordinates, n_extra=self.n_extra)
         assert self.axes is not None
         rows = np.ones((part.n_rows, self.n_features + 1))
         cut = part.n_features

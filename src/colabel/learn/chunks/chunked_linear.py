@@ -159,7 +159,7 @@ class ChunkedLearning(LinearLearning):
         )
         counts = where.survey.counts[batch.group, :, batch.label, : batch.n_classes] > 0
         held_out = counts[:, 1:].transpose(1, 0, 2)
-        informed = informed_by(held_out, counts.any(axis=1), block.support)
+        informed = informed_by(held_out, np.asarray(counts.any(axis=1)), block.support)
         best = best_points(walked.total, grid, informed)
         floor = block.floor.reshape(n_folds, n_tasks, -1)
         for task, (group, position) in enumerate(zip(batch.group, batch.position, strict=True)):
@@ -292,7 +292,8 @@ class ChunkedLearning(LinearLearning):
             own = np.array(every, dtype=np.intp)[sizes == n_classes]
             step = max(1, _MOST_COEFFICIENTS // (size * int(n_classes)))
             for begin in range(0, len(own), step):
-                yield _Batch(*own[begin : begin + step].T, int(n_classes))
+                group, position, label = own[begin : begin + step].T
+                yield _Batch(group, position, label, int(n_classes))
 
 
 @dataclass(frozen=True)
@@ -309,9 +310,10 @@ class _Found:
     @classmethod
     def empty(cls, group: RowGroup) -> _Found:
         m = len(group.targets)
-        numbers = [np.zeros(m) for _ in range(3)]
+        total, gain, noise = np.zeros((3, m))
         empty = np.empty(0)
-        return cls(np.zeros(m, dtype=np.intp), *numbers, [empty] * m, [(empty, empty)] * m)
+        choice = np.zeros(m, dtype=np.intp)
+        return cls(choice, total, gain, noise, [empty] * m, [(empty, empty)] * m)
 
     def by_fold(self, folds: ChunkedFolds, n_labels: int) -> ByFold:
         """The log-probability of each row by the models that have not seen it."""

@@ -67,41 +67,60 @@ def _together(results: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
     return reduce(combine, found) if found else None
 
 
-def computed(*nodes: Any) -> tuple[Any, ...]:
-    """Return the results of delayed nodes, by the scheduler that Dask has been told to use."""
+def active_client() -> Any:
+    """Return the Dask client that is in use, or None: Dask works in this process then."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    from dask import config
+
+    if config.get("scheduler", None) not in (None, "dask.distributed", "distributed"):
+        return None  # told to work here nevertheless
+    try:
+        return distributed.default_client()
+    except ValueError:
+        return None
+
+
+def computed(*nodes: Any, client: Any = None) -> tuple[Any, ...]:
+    """Return the results of delayed nodes, by a client or as Dask is told to work here."""
     import dask
 
-    with _one_sentence():
-        return tuple(dask.compute(*nodes))
+    with _one_sentence(client):
+        return tuple(dask.compute(*nodes, scheduler=client))
 
 
-def kept(nodes: Sequence[Any]) -> tuple[Any, ...]:
+def kept(nodes: Sequence[Any], client: Any = None) -> tuple[Any, ...]:
     """Compute delayed nodes and leave the results where they are: here, or with the workers."""
     import dask
 
-    with _one_sentence():
-        return tuple(dask.persist(*nodes))
+    with _one_sentence(client):
+        return tuple(dask.persist(*nodes, scheduler=client))
 
 
 @contextmanager
-def _one_sentence() -> Iterator[None]:
-    """Say in one sentence that the cluster is gone, where it is."""
-    distributed = sys.modules.get("distributed")
-    if distributed is None:
+def _one_sentence(client: Any) -> Iterator[None]:
+    """Say in one sentence that the scheduler of a client is gone, where it is."""
+    if client is None:
         yield
         return
-    from concurrent.futures import CancelledError
+    if client.status != "running":
+        raise _lost()
+    from distributed import CancelledError
 
-    lost = (distributed.comm.CommClosedError, CancelledError, TimeoutError, ConnectionError)
     try:
         yield
-    except lost as error:
-        if isinstance(error, OSError | CancelledError) or "scheduler" in str(error).lower():
-            raise RuntimeError(
-                "The Dask scheduler is gone: the connection to it was lost during a pass over the"
-                " rows. Connect to a running one (distributed.Client) and fit again."
-            ) from error
-        raise
+    except (CancelledError, OSError) as error:  # of lost connections and time that is up
+        if isinstance(error, OSError) and client.status == "running":
+            raise  # of reading a chunk
+        raise _lost() from error
+
+
+def _lost() -> RuntimeError:
+    return RuntimeError(
+        "The Dask scheduler is gone: the connection to it was lost during the fit. Connect to a"
+        " running one (distributed.Client) and fit again."
+    )
 
 
 def require_dask() -> None:

@@ -14,7 +14,7 @@ from colabel.core.arrays import is_sparse
 from colabel.core.extremes import LARGEST_NUMBER, refuse_extreme_weights
 from colabel.labels.space import LabelSpace, SeenLabels
 from colabel.learn.chunks.chunked_data import ChunkedData, RowPart
-from colabel.learn.chunks.passes import computed, is_dask, reduced, require_dask
+from colabel.learn.chunks.passes import active_client, computed, is_dask, reduced, require_dask
 
 
 class Blocks(NamedTuple):
@@ -61,7 +61,8 @@ class Blocks(NamedTuple):
             return self
         from dask import delayed
 
-        found = computed(*(delayed(_n_rows, pure=False)(chunk) for chunk in self.chunks))
+        count = delayed(_n_rows, pure=False)
+        found = computed(*(count(chunk) for chunk in self.chunks), client=active_client())
         return self._replace(lengths=tuple(found))
 
 
@@ -100,7 +101,8 @@ def seen_labels(Y: Any) -> SeenLabels:
     from dask import delayed
 
     look = delayed(_seen, pure=False)
-    (seen,) = computed(reduced([look(chunk) for chunk in Blocks.of(Y).chunks], SeenLabels.joined))
+    looks = [look(chunk) for chunk in Blocks.of(Y).chunks]
+    (seen,) = computed(reduced(looks, SeenLabels.joined), client=active_client())
     if seen is None:
         raise ValueError("Y is empty: its chunks have no rows. Give at least one row.")
     found: SeenLabels = seen
@@ -145,16 +147,14 @@ def chunked_data(
         if sample_weight is None
         else same_chunks(X, sample_weight, "sample_weight").chunks
     )
-    first = np.cumsum([0, *rows.lengths])
     known_space = delayed(space, pure=False, traverse=False)
     check = delayed(_Checks(None if names is None else tuple(names), allow_nan), pure=False)
     make, inspect = delayed(_part, pure=False), delayed(_checked, pure=False)
+    starts = np.cumsum([0, *rows.lengths])[:-1].tolist()
     parts = tuple(
-        make(x, y, w, known_space) for x, y, w in zip(rows.chunks, labels, weights, strict=True)
+        make(*own, known_space) for own in zip(rows.chunks, labels, weights, starts, strict=True)
     )
-    checked = tuple(
-        inspect(part, int(start), check) for part, start in zip(parts, first, strict=False)
-    )
+    checked = tuple(inspect(part, check) for part in parts)
     data = ChunkedData(
         checked,
         n_rows,
@@ -162,13 +162,14 @@ def chunked_data(
         space.cardinalities,
         bool(sp.issparse(rows.meta)),
         sample_weight is not None,
+        client=active_client(),
     )
     if not data.first_look.weight:
         raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
     return replace(data, parts=parts)  # checked by now
 
 
-def _part(x: Any, y: Any, weight: Any, space: LabelSpace) -> RowPart:
+def _part(x: Any, y: Any, weight: Any, first: int, space: LabelSpace) -> RowPart:
     if hasattr(x, "to_numpy"):
         x = x.to_numpy()
     if hasattr(weight, "to_numpy"):
@@ -181,7 +182,7 @@ def _part(x: Any, y: Any, weight: Any, space: LabelSpace) -> RowPart:
         weight = np.asarray(weight, dtype=np.float64).reshape(-1)
     n_rows = x.shape[0]
     codes = space.encode(y) if n_rows else np.zeros((0, space.n_labels), dtype=np.int32)
-    return RowPart(x, codes, space.cardinalities, weight)
+    return RowPart(x, codes, space.cardinalities, weight, first=first)
 
 
 class _Checks(NamedTuple):
@@ -189,7 +190,7 @@ class _Checks(NamedTuple):
     allow_nan: bool
 
 
-def _checked(part: RowPart, first: int, checks: _Checks) -> RowPart:
+def _checked(part: RowPart, checks: _Checks) -> RowPart:
     """Refuse numbers that cannot be learned from, by row and column."""
     values: NDArray[Any] = part.X.data if is_sparse(part.X) else part.X
     wrong = ~(np.abs(values) <= np.float64(LARGEST_NUMBER))  # in single precision it is infinite
@@ -206,16 +207,16 @@ def _checked(part: RowPart, first: int, checks: _Checks) -> RowPart:
         called = f"column {column}" if checks.names is None else repr(checks.names[column])
         what = "NaN" if np.isnan(value) else f"{value:g}"
         raise ValueError(
-            f"X holds {what} in row {first + row}, {called}. Fill in missing values, leave out "
-            "what is infinite, and scale numbers beyond 1e+140, before the fit."
+            f"X holds {what} in row {part.first + row}, {called}. Fill in missing values, leave "
+            "out what is infinite, and scale numbers beyond 1e+140, before the fit."
         )
     if part.weight is not None:
         wrong = ~(np.isfinite(part.weight) & (part.weight >= 0))
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             raise ValueError(
-                f"sample_weight holds {part.weight[row]:g} in row {first + row}. Give finite "
-                "numbers that are not negative."
+                f"sample_weight holds {part.weight[row]:g} in row {part.first + row}. Give "
+                "finite numbers that are not negative."
             )
         if part.weight.any():
             refuse_extreme_weights(part.weight)

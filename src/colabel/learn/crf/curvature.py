@@ -36,6 +36,7 @@ _ROWS = 500
 _LARGEST_ROTATION = 700
 # Ridge strengths and eigenvalues below these shares of the largest curvature count as these.
 _FLOOR = 1e-8
+_TILT = 1e-5  # of the largest curvature
 
 
 def column_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) -> Array:
@@ -127,7 +128,7 @@ class _Block:
         ridge = np.maximum(ridge, _FLOOR * max(highest * float(energy.max()), 1e-300))
         cuts = np.cumsum([len(block) for block in blocks])[:-1]
         found = [
-            sla.eigh(block, np.diag(own)) if len(own) else (own, block)
+            sla.eigh(_tilted(block, highest), np.diag(own)) if len(own) else (own, block)
             for block, own in zip(blocks, np.split(ridge, cuts), strict=True)
         ]
         along = np.concatenate([values for values, _ in found])
@@ -146,6 +147,16 @@ class _Block:
     def gradient(self, matrix: Array) -> Array:
         """Gradient by parameters to gradient by round coordinates."""
         return np.asarray(matrix @ self.basis) / self.scale
+
+
+def _tilted(block: Array, highest: float) -> Array:
+    """The curvature, with a slight slope along its diagonal.
+
+    Directions of equal curvature, such as those that no row has, have no axes of their own: which
+    are found would depend on rounding, and with them where a solver stops.
+    """
+    slope: Array = np.linspace(0.0, _TILT * highest, len(block))
+    return block + np.diag(slope)
 
 
 def _block_diagonal(blocks: list[Array]) -> sp.csr_array:
@@ -179,8 +190,7 @@ class RoundCoordinates:
             0
         ] == theta.edge.shape[0] > 1
         self._level = data.edges.level if self._together else 1.0
-        sample = data.rows(np.arange(0, len(data.codes), max(1, len(data.codes) // _ROWS)))
-        curvatures = _curvatures(sample, layout, theta, together=self._together)
+        curvatures = _curvatures(data.sample(_ROWS), layout, theta, together=self._together)
         energies = [data.nodes.energy(), data.edges.energy()]
         ridges = [
             penalty.node[layout.label_of_column],

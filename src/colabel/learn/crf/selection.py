@@ -69,7 +69,8 @@ class FieldProblem:
         """Smallest group penalty for which no edge is present, roughly."""
         if not self.layout.n_edges:
             return 0.0
-        gradient = PseudoLikelihood(self.train, self.layout).value_and_gradient(self.start)[1]
+        objective = self.train.objective(PseudoLikelihood, self.layout)
+        gradient = objective.value_and_gradient(self.start)[1]
         return float(self.layout.edge_norms(gradient.edge).max())
 
     @property
@@ -92,7 +93,7 @@ class FieldProblem:
         """Learn a graph, starting from the last one learned, slacks from `alpha` (E,)."""
         last = self._structure
         self._structure = solver.solve(
-            PseudoLikelihood(self.train, self.layout),
+            self.train.objective(PseudoLikelihood, self.layout),
             penalty,
             self.start if last is None else last.theta,
             None if last is None else last.step,
@@ -109,7 +110,7 @@ class FieldProblem:
         learned = self.start if self._structure is None else self._structure.theta
         first = learned if last is None else last.spread(self.layout)
         start = Parameters(first.node, np.ascontiguousarray(first.edge[:, columns]))
-        found = tuner.solve(self.objective(self.train, layout), penalty, start)
+        found = tuner.solve(self.train.objective(self.objective, layout), penalty, start)
         scores = None
         if self.held_out is not None:
             scores = self.score(self.held_out, layout, found.theta)

@@ -57,7 +57,7 @@ class Tuner:
 
     def solve(self, objective: Objective, penalty: Penalty, start: Parameters) -> Tuned:
         """Start from `start`."""
-        layout, total = objective.layout, float(objective.data.weight.sum())
+        layout, total = objective.layout, objective.data.total_weight
         coordinates = RoundCoordinates(objective.data, layout, penalty, start)
 
         def mean_objective(flat: Array) -> tuple[float, Array]:

@@ -44,7 +44,8 @@ def informed_tasks(
     counted = np.where(weight > 0, tasks.targets, -1)
     every = np.stack([counted == value for value in range(tasks.n_classes)], axis=1)  # (T, c, n)
     seen = [every[:, :, rows].any(axis=2) for rows in held_out]
-    return informed_by(np.array(seen).reshape(-1, *every.shape[:2]), every.any(axis=2), without)
+    anywhere: Flags = np.asarray(every.any(axis=2))
+    return informed_by(np.array(seen).reshape(-1, *anywhere.shape), anywhere, without)
 
 
 def informed_by(held_out: Flags, anywhere: Flags, without: ClassSupport) -> Flags:

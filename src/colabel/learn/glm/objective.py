@@ -43,8 +43,8 @@ class Line(NamedTuple):
 
 def mean_curvature(sums: Sums, n_rows: Any, weight: Any) -> Array:
     """Curvature (T, K) of a row by its scores, given the number of rows and their weight."""
-    floor = sums.absolute * (_CURVATURE_PER_RESIDUAL / np.maximum(1, n_rows))
-    mean = sums.curvature / np.maximum(weight, np.finfo(float).tiny)
+    floor: Array = sums.absolute * (_CURVATURE_PER_RESIDUAL / np.maximum(1, n_rows))
+    mean: Array = sums.curvature / np.maximum(weight, np.finfo(float).tiny)
     return np.maximum(mean, floor)
 
 

@@ -258,10 +258,10 @@ class Block:
             coef[constant, :, -1] = point.coef[constant, :, -1]
         return coef
 
-    def log_prob(self, design: Design, rows: Indices, coef: Array) -> Array:
+    def log_prob(self, design: Design, rows: Indices | slice, coef: Array) -> Array:
         """Log-probabilities (T, n_classes, m) of other rows of the block."""
         flat = design.scores(coef.reshape(-1, coef.shape[2]))
-        scores = self._with_offset(flat.reshape(*coef.shape[:2], len(rows)), rows)
+        scores = self._with_offset(flat.reshape(*coef.shape[:2], design.n_rows), rows)
         return log_probabilities(self.loss, scores, self.floor)
 
 

@@ -25,6 +25,7 @@ from colabel.core.schema import (
 )
 from colabel.joint.chain import Chain, ChainSearch, EstimatorLinks, Links
 from colabel.labels import MISSING, LabelSpace
+from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
     ConditionalLearner,
     ConditionalModels,
@@ -131,7 +132,7 @@ def learn_chain_on_predictions(
 
     So a link is taught with the errors that the earlier ones make in prediction.
     """
-    if not isinstance(data, TrainingData):
+    if is_chunked(data):
         raise TypeError(
             'train_on="predicted" does not learn from Dask arrays: use train_on="true", or a sample'
             " of the rows as NumPy arrays."

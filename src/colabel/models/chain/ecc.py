@@ -17,7 +17,7 @@ from colabel.core.threads import map_threads
 from colabel.decide import Decision
 from colabel.joint import Mixture
 from colabel.joint.chain import ChainSearch, as_search
-from colabel.learn.chunks import ChunkedData
+from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import Folds, RowRanks, TrainingData
 from colabel.models._learning import (
     DEFAULT_GRID,
@@ -182,7 +182,7 @@ class EnsembleOfChains(StacksEstimator):
         seeds = np.random.SeedSequence(seed).generate_state(self.n_chains).tolist()
         # links of one chain are a single batch, so built-in regressions spread chain by chain;
         # joblib spreads the links of other estimators by itself, Dask the chunks of rows
-        spread = self._conditional_estimator() is None and isinstance(data, TrainingData)
+        spread = self._conditional_estimator() is None and not is_chunked(data)
         threads = self.n_jobs if spread else 1
         with progress_bar("chains", self.n_chains, shown=bool(self.verbose)) as advance:
             self.chains_: list[LearnedChain] = map_threads(
@@ -205,7 +205,7 @@ class EnsembleOfChains(StacksEstimator):
     def _member_rows(self, data: TrainingData, seed: int) -> tuple[TrainingData, Folds]:
         """Rows of a chain, and their folds among those of all rows."""
         folds = make_folds(data, self.cv, seed)  # of all rows, which splits given by the user need
-        if isinstance(data, ChunkedData):
+        if is_chunked(data):
             if self.bootstrap:
                 raise TypeError(
                     "EnsembleOfChains(bootstrap=True) does not learn from Dask arrays: leave"
@@ -278,7 +278,8 @@ def sampled_chunks(data: Any, share: float, seed: int, folds: Any) -> tuple[Any,
     """Do what `resampled` does, without replacement, for rows in chunks; the folds go with them."""
     if share == 1.0:
         return data, folds
-    return data.where(folds, _first_ranks, RowRanks.of(data, seed), share)
+    part, own_folds = data.where(folds, _first_ranks, RowRanks.of(data, seed), share)
+    return part, own_folds
 
 
 def _first_ranks(data: TrainingData, ranks: RowRanks, share: float) -> NDArray[np.bool_]:

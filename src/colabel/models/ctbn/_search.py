@@ -32,6 +32,7 @@ _WIDEST = 0.9  # share of the rows above which a value's rows are not tried so a
 _CHEAP_ROWS = 1 << 24
 _CHEAP_PAIRS = 100
 _AUTO_PARENTS = 10
+_ROUNDING = 2.0**-40  # of a sum of log-probabilities, relative
 
 
 @dataclass
@@ -66,6 +67,9 @@ class Search:
     def best_tree(self, errors: float) -> Indices:
         """Parents (d,) of the branching of largest gain, less some standard errors of every arc."""
         worth = self.gains - errors * np.sqrt(self.noise)
+        # sums of the same terms in another order differ by rounding, which must not make an arc
+        unit = _ROUNDING * max(1.0, float(np.abs(self.alone).max()))
+        worth = np.rint(worth / unit) * unit
         worth[np.isnan(worth)] = -np.inf  # not asked: no arc of the tree
         return maximum_branching(worth, np.zeros(len(self.alone)))
 

@@ -21,6 +21,7 @@ from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLik
 from colabel.learn.crf.scoring import held_out_score
 from colabel.learn.crf.selection import MakeObjective, Score
 from colabel.learn.crf.state_likelihood import StateLikelihood, all_vectors
+from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE
 from colabel.models.field._model import FieldModel, check_graph
 from colabel.models.field._parameters import Strengths, node_scores, strengths
@@ -195,8 +196,7 @@ class CollectiveCRF(FieldModel):
         if self.training_ == "enumeration":
             states = all_vectors(data.cardinalities)
             return partial(StateLikelihood, states=states), held_out_score
-        seen = data.codes if data.weight is None else data.codes[data.weight > 0]
-        self.vectors_ = np.unique(seen, axis=0).astype(np.int32)
+        self.vectors_ = data.total(seen_vectors, combine=joined_vectors).astype(np.int32)
         states = self.vectors_
 
         def score(held_out: FieldData, layout: FieldLayout, theta: Parameters) -> Array:
