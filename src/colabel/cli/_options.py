@@ -20,6 +20,14 @@ TableFile = Annotated[
         metavar="TABLE", help="A .csv, .tsv, .arff or .parquet file; the text formats also as .gz."
     ),
 ]
+TableParts = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TABLE...",
+        help="A .csv, .tsv, .arff or .parquet file; the text formats also as .gz. Several files, "
+        "or a quoted glob such as 'part-*.parquet', are the parts of one table.",
+    ),
+]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by colabel fit.")]
 LabelColumns = Annotated[
     list[str],

@@ -101,8 +101,16 @@ class LinearModels:
     def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:
         """See `ConditionalModels.log_prob`."""
         result: list[Array] = [np.empty(0)] * self.n_models
-        for positions, n_classes, fitted in self.parts:
-            scores = linear_scores(X, fitted.coef, extra)
+        coefs = [fitted.coef for _, _, fitted in self.parts]
+        # one product for all: rows are read once, however many parts there are
+        every = np.concatenate([coef.reshape(-1, coef.shape[2]) for coef in coefs])
+        (flat,) = linear_scores(X, every[None], extra)
+        ends = np.cumsum([coef.shape[0] * coef.shape[1] for coef in coefs])
+        blocks = np.split(flat, ends[:-1])
+        for (positions, n_classes, fitted), coef, block in zip(
+            self.parts, coefs, blocks, strict=True
+        ):
+            scores = block.reshape(*coef.shape[:2], -1)
             log_prob = fitted.log_prob(loss_for(n_classes), scores)
             for position, table in zip(positions, log_prob, strict=True):
                 result[position] = np.ascontiguousarray(table.T)
