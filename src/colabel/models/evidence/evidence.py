@@ -72,8 +72,8 @@ def feature_evidence(
     method : {"auto", "linear", "shapley"}
         "auto" is "linear" where the model allows it.
     n_orders : int, optional
-        Orders of replacing columns; by default as many as ask for 4000 rows (1000, where the
-        joint's sums are not exact), from 10 to 100.
+        Orders of replacing columns; by default as many as ask for 16000 rows (1000, where the
+        joint's sums are not exact), from 10 to 400.
     random_state : int
         Seed of the orders and of the rows of the background.
 

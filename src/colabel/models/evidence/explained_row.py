@@ -18,7 +18,7 @@ from colabel.models.evidence.terms import FeatureTerms
 from colabel.models.linear_log_odds import LinearLogOdds
 
 # Rows asked about for Shapley values, unless that makes fewer or more orders than these.
-_ASKED, _FEWEST, _ORDERS = 4000, 10, 100
+_ASKED, _FEWEST, _ORDERS = 16_000, 10, 400
 _ASKED_OF_DRAWS = 1000  # where each answer is a mean of draws, and so takes long
 _TOLERANCE = 1e-6  # of the sum, relative to the log-odds
 _LINEAR = (
