@@ -77,7 +77,7 @@ def explore(
         found, more = _explored(predictor, keep, start, rows, top_k, evidence, count)
     write_exploration_html(page, found, f"{table.name}: ask the joint")
     console = output()
-    listed = f"{100 * found.listed:.1f} % of the probability"
+    listed = f"{found.listed_text} of the probability"
     console.print(
         f"{len(found.rows):,} rows with {found.n_vectors:,} label sets, {listed} of a row on "
         f"average, are in {page}.",

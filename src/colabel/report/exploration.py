@@ -71,6 +71,12 @@ class Exploration:
         return float(np.mean([row.prob.sum() for row in self.rows]))
 
     @property
+    def listed_text(self) -> str:
+        """Write `listed` as a percentage, which is 100 only if nothing is missing."""
+        percent = 100.0 * self.listed
+        return ">99.9 %" if 99.95 <= percent < 100.0 else f"{percent:.1f} %"
+
+    @property
     def n_vectors(self) -> int:
         """How many label vectors are listed."""
         return sum(len(row.prob) for row in self.rows)

@@ -41,7 +41,7 @@ def exploration_html(exploration: Exploration, title: str) -> str:
     about = (
         f"{counted(n_rows, 'row')}, {counted(n_labels, 'label')}; "
         f"{counted(exploration.n_vectors, 'label set')} listed, with "
-        f"{100 * exploration.listed:.1f} % of the probability of a row on average. "
+        f"{exploration.listed_text} of the probability of a row on average. "
         f"{exploration.how}"
     )
     if not exploration.exact:
