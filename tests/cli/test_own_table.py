@@ -379,13 +379,14 @@ def test_explain_a_table_of_one_row(folder, tmp_path):
 def test_explore_writes_a_page(folder, tmp_path):
     page = tmp_path / "explore.html"
     arguments = ("explore", folder / "m.colabel", folder / "some.csv", "-o", page)
-    said = run(*arguments, "--rows", 5, "--start", 3, "--keep", "pixel_0_2").stdout
+    said = run(*arguments, "--rows", 5, "--start", 3, "--keep", "pixel_0_2", "--evidence").stdout
     assert said.startswith("5 rows with ")
     assert "--start 8 goes on" in said
     data = json.loads(re.search(r'id="explore-data">(.*?)</script>', page.read_text())[1])
     assert [row["name"].split(" · ")[0] for row in data["rows"]] == [
         f"row {i}" for i in range(3, 8)
     ]
+    assert [line[0] for line in data["rows"][0]["evidence"]] == LABELS.split(",")
     rows = run("predict", folder / "m.colabel", folder / "some.csv", "--top-k", 1).stdout
     third = list(csv.DictReader(rows.splitlines()))[2]
     best = [data["labels"][i] for i in data["rows"][0]["sets"][0]]

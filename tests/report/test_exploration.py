@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from colabel import CTBN
+from colabel import CTBN, feature_evidence
 from colabel.experiments.graphs import averaged_graph
 from colabel.report import Exploration, exploration_html, explored_rows, write_exploration_html
 from tests.report.browser import Browser, find_browser
@@ -223,6 +224,31 @@ def test_class_variables_are_chosen_from_their_values(browser, colours, tmp_path
     assert share(numbers(browser)[1]) == pytest.approx(best, abs=0.006)
     assert "Known: colour = red" in browser.evaluate("document.body.innerText")
     assert browser.complaints == []
+
+
+@needs_browser
+def test_evidence_stands_beside_each_label(browser, model, tmp_path):
+    fitted, X = model
+    found = explored(fitted, X, n_rows=2, graph=False)
+    rows = [
+        replace(row, evidence=feature_evidence(fitted, X, i, n_orders=10))
+        for i, row in enumerate(found.rows)
+    ]
+    path = tmp_path / "why.html"
+    write_exploration_html(path, replace(found, rows=tuple(rows)), "why")
+    browser.complaints.clear()
+    browser.open(path)
+    for _ in range(2):
+        browser.click("#explore-next")
+    said = browser.evaluate("document.querySelector('#explore-evidence').innerText")
+    for name in NAMES:
+        assert name in said
+    for side in rows[0].evidence.speaking("calm", 1):
+        for term in side:
+            assert f"{abs(term.log_odds):.2f}" in said
+            assert str(term) in said
+    assert browser.complaints == []
+    assert browser.evaluate("window.hacked") is None
 
 
 @needs_browser

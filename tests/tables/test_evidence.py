@@ -19,7 +19,7 @@ def frame():
     return Frame.of(
         {
             "body": [
-                f"{text}{' storm and rain' * int(r)}{' goal in the match' * int(s)}"
+                f"{text}{' storm rain' * int(r)}{' goal in the match' * int(s)}"
                 for text, r, s in zip(fill, rain, sport, strict=True)
             ],
             "region": rng.choice(["north", "south"], n).tolist(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,6 +44,12 @@ def explore(
         list[str],
         typer.Option(metavar="COLUMNS", help="Columns that name the rows.", show_default=False),
     ] = [],
+    evidence: Annotated[
+        bool,
+        typer.Option(
+            "--evidence", help="Also what speaks for and against each label, as in explain: slower."
+        ),
+    ] = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
     encoding: given.Encoding = "utf-8",
@@ -67,10 +74,10 @@ def explore(
     options = given.reading_options(delimiter, encoding, missing)
     predictor = Predictor(fitted, open_table(table, options), PredictionRequest(keep=keep))
     with row_counter("asking", shown=stderr_is_terminal() and not quiet) as count:
-        found, more = _explored(predictor, keep, start, rows, top_k, count)
+        found, more = _explored(predictor, keep, start, rows, top_k, evidence, count)
     write_exploration_html(page, found, f"{table.name}: ask the joint")
     console = output()
-    listed = f"{100 * found.listed:.1f} % of the probability"
+    listed = f"{found.listed_text} of the probability"
     console.print(
         f"{len(found.rows):,} rows with {found.n_vectors:,} label sets, {listed} of a row on "
         f"average, are in {page}.",
@@ -91,6 +98,7 @@ def _explored(
     start: int,
     n_rows: int,
     top_k: int,
+    with_evidence: bool,
     count: Callable[[int], None],
 ) -> tuple[Exploration, bool]:
     """Ask the joint about rows from `start` (from 1) on; also say whether there are more."""
@@ -98,6 +106,7 @@ def _explored(
     from colabel.report import Exploration, explored_rows
     from colabel.tables import Frame, TableError
 
+    model = predictor.model
     most = max(1, min(top_k, _MOST_SETS // n_rows))
     frames: list[Frame] = []
     found, joint, first, more = [], None, 1, False
@@ -109,9 +118,14 @@ def _explored(
             joint = predictor.joint(wanted, number)
             cells = _cells(wanted)
             names = _names(wanted, keep, number)
-            found += explored_rows(joint, names, cells, most)
+            listed = explored_rows(joint, names, cells, most)
+            for i, row in enumerate(listed):
+                if with_evidence and frame.n_rows > 1:
+                    own = model.feature_evidence(wanted, i, background=frame)
+                    listed[i] = replace(row, evidence=own)
+                count(1)
+            found += listed
             frames.append(wanted)
-            count(wanted.n_rows)
         more = last > start + n_rows
         if more:
             break
@@ -120,7 +134,6 @@ def _explored(
         raise TableError(
             f"{predictor.source.path} has {first - 1} rows, so none from row {start} on."
         )
-    model = predictor.model
     graph = averaged_graph(model.model, model.preprocessor.transform(Frame.stacked(frames)))
     exact = "log_prob" in joint.exact
     return Exploration(joint.space, tuple(found), joint.how, exact, graph), more

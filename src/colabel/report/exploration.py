@@ -11,6 +11,7 @@ import numpy as np
 from colabel.core.arrays import Array, Codes
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
+from colabel.models.evidence import FeatureEvidence
 
 _COVER = 0.9995  # of a row's probability; less probable label sets are not listed
 
@@ -30,6 +31,8 @@ class ExploredRow:
         Their probabilities, descending; what is missing to 1 is not listed.
     marginals : tuple of d arrays (K_i,)
         Probability of each value of each label, by the joint itself.
+    evidence : FeatureEvidence, optional
+        What speaks for and against its labels, nothing being known.
     """
 
     name: str
@@ -37,6 +40,7 @@ class ExploredRow:
     codes: Codes
     prob: Array
     marginals: tuple[Array, ...]
+    evidence: FeatureEvidence | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +69,12 @@ class Exploration:
     def listed(self) -> float:
         """Probability that the listed vectors have, on average over the rows."""
         return float(np.mean([row.prob.sum() for row in self.rows]))
+
+    @property
+    def listed_text(self) -> str:
+        """Write `listed` as a percentage, which is 100 only if nothing is missing."""
+        percent = 100.0 * self.listed
+        return ">99.9 %" if 99.95 <= percent < 100.0 else f"{percent:.1f} %"
 
     @property
     def n_vectors(self) -> int:

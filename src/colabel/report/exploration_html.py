@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from colabel.core.arrays import Array
+from colabel.models.evidence import FeatureEvidence
 from colabel.report._html.graphs import graph_figure
 from colabel.report._html.markup import counted, details, join, paragraph, tag
 from colabel.report._html.page import data_block, page, section, write_page
@@ -40,7 +41,7 @@ def exploration_html(exploration: Exploration, title: str) -> str:
     about = (
         f"{counted(n_rows, 'row')}, {counted(n_labels, 'label')}; "
         f"{counted(exploration.n_vectors, 'label set')} listed, with "
-        f"{100 * exploration.listed:.1f} % of the probability of a row on average. "
+        f"{exploration.listed_text} of the probability of a row on average. "
         f"{exploration.how}"
     )
     if not exploration.exact:
@@ -51,6 +52,13 @@ def exploration_html(exploration: Exploration, title: str) -> str:
         section("Labels", "labels", tag("div", id="explore-labels")),
         section("Label sets", "sets", tag("div", id="explore-sets", aria_live="polite")),
     ]
+    if any(row.evidence is not None for row in exploration.rows):
+        said = (
+            "In log-odds, while nothing is set: what the columns of the row and the other labels "
+            "of its most probable set add to each label."
+        )
+        content = join(paragraph(said, class_="legend"), tag("div", id="explore-evidence"))
+        parts.append(section("What speaks for and against each label", "evidence", content))
     if exploration.graph is not None and exploration.graph["edges"]:
         said = paragraph("What the model learned, averaged over the rows.", class_="legend")
         figure = graph_figure(exploration.graph, title, "label-graph")
@@ -89,7 +97,20 @@ def _row(row: ExploredRow, indicator: bool) -> dict[str, Any]:
         "sets": sets,
         "p": _rounded(row.prob),
         "marginals": [_rounded(table) for table in marginals],
+        "evidence": None if row.evidence is None else _evidence(row.evidence),
     }
+
+
+def _evidence(found: FeatureEvidence) -> list[list[Any]]:
+    """Write, for each label, what is explained and the strongest terms for it and against it."""
+    lines = []
+    for place in range(len(found.positions)):
+        sides = (
+            [[str(term), round(term.log_odds, 3), term.kind] for term in side]
+            for side in found.speaking(place)
+        )
+        lines.append([found.statement(place), *sides])
+    return lines
 
 
 def _rounded(prob: Array) -> list[float]:

@@ -6,36 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_array
 
-from colabel.core.arrays import Array, Codes, Indices, is_sparse
+from colabel.core.arrays import Indices
 from colabel.joint import Joint
 from colabel.joint.user_terms import codes_of_evidence
-from colabel.labels import LabelSpace
-from colabel.models.evidence.label_terms import LabelTerms, log_odds_of
+from colabel.models.evidence.explained_row import ExplainedRow
+from colabel.models.evidence.label_terms import LabelTerms
 from colabel.models.evidence.record import FeatureEvidence
-from colabel.models.evidence.shapley import shapley_values
 from colabel.models.evidence.terms import FeatureTerms, plain_terms
-from colabel.models.linear_log_odds import LinearLogOdds
 from colabel.models.wrapped import joint_of, title_of
 
 Method = Literal["auto", "linear", "shapley"]
 
 _BACKGROUND = 200  # rows of the background that are looked at
 _ALL, _MOST = 12, 8  # labels that are all explained; else, how many
-# Rows asked about for Shapley values, unless that makes fewer or more orders than these.
-_ASKED, _FEWEST, _ORDERS = 4000, 10, 100
-_ASKED_OF_DRAWS = 1000  # where each answer is a mean of draws, and so takes long
-_TOLERANCE = 1e-6  # of the sum, relative to the log-odds
-_LINEAR = (
-    "Exact: the log-odds of a label given the others are linear in the columns; each term is "
-    "measured from the mean of {n} rows."
-)
-_SHAPLEY = (
-    "Shapley values of the log-odds of each label by itself, from {orders} random orders of "
-    "replacing the columns of {n} other rows (seed {seed}); then of the other labels, in the joint."
-)
 
 
 def feature_evidence(
@@ -87,8 +72,8 @@ def feature_evidence(
     method : {"auto", "linear", "shapley"}
         "auto" is "linear" where the model allows it.
     n_orders : int, optional
-        Orders of replacing columns; by default as many as ask for 4000 rows (1000, where the
-        joint's sums are not exact), from 10 to 100.
+        Orders of replacing columns; by default as many as ask for 16000 rows (1000, where the
+        joint's sums are not exact), from 10 to 400.
     random_state : int
         Seed of the orders and of the rows of the background.
 
@@ -129,7 +114,7 @@ def feature_evidence(
     if not -rows.shape[0] <= row < rows.shape[0]:
         raise ValueError(f"row={row!r} is not there: X has {rows.shape[0]} rows, from 0.")
     x = rows[[row]]
-    if not hasattr(X, "columns"):
+    if not hasattr(X, "iloc"):
         return evidence_of_row(model, x, other, plain_terms(x), **options)
 
     def framed(rows: Any) -> Any:  # as the model was fitted: it looks at the names
@@ -166,8 +151,8 @@ def evidence_of_row(
             "Evidence is relative to other rows, but there is only one: give some as background,"
             " such as the training rows."
         )
-    rng = np.random.default_rng(random_state)
     if background.shape[0] > _BACKGROUND:
+        rng = np.random.default_rng(random_state)
         chosen = rng.choice(background.shape[0], _BACKGROUND, replace=False)
         background = background[np.sort(chosen)]
 
@@ -178,22 +163,18 @@ def evidence_of_row(
         )
 
     joint = joint_at(x)
-    answer = joint.mode_codes()[0]
-    others = LabelTerms(joint, answer)
-    positions = _chosen(joint.space, labels, answer, others.tables, given)
-    found = None
-    if method != "shapley":
-        found = _linear(model, x, background, terms, joint_at, joint, answer, positions)
-        if found is None and method == "linear":
-            raise ValueError(
-                f"{title_of(model)} has no log-odds that are linear in its columns: use"
-                ' method="shapley".'
-            )
-    if found is None:
-        found = _shapley(
-            x, background, terms, joint_at, others, positions, n_orders, random_state, rng
+    others = LabelTerms(joint, joint.mode_codes()[0])
+    positions = _chosen(others, labels, given)
+    asked = ExplainedRow(model, x, background, terms, joint_at, others, positions)
+    found = None if method == "shapley" else asked.linear()
+    if found is not None:
+        return found
+    if method == "linear":
+        raise ValueError(
+            f"{title_of(model)} has no log-odds that are linear in its columns: use"
+            ' method="shapley".'
         )
-    return found
+    return asked.shapley(n_orders, random_state)
 
 
 def _as_rows(X: Any) -> Any:
@@ -201,128 +182,18 @@ def _as_rows(X: Any) -> Any:
 
 
 def _chosen(
-    space: LabelSpace,
+    others: LabelTerms,
     labels: Sequence[str | int] | None,
-    answer: Codes,
-    tables: list[Array],
     given: Mapping[str | int, Any] | None,
 ) -> Indices:
     """Positions of the labels to explain: those asked for, or those worth it."""
+    space = others.joint.space
     if labels is not None:
         return np.array([space.index(label) for label in labels], dtype=np.intp)
     known = {space.index(label) for label in given or {}}
-    open_labels = np.array([i for i in range(space.n_labels) if i not in known], dtype=np.intp)
-    if len(open_labels) <= _ALL:
-        return open_labels
-    sure = np.array([table.max() for table in tables])[open_labels]
-    present = answer[open_labels] > 0 if space.is_indicator else np.zeros(len(sure), dtype=bool)
-    return np.sort(open_labels[np.lexsort((sure, ~present))[:_MOST]])
-
-
-def _linear(
-    model: Any,
-    x: Any,
-    background: Any,
-    terms: FeatureTerms,
-    joint_at: Callable[[Any], Joint],
-    joint: Joint,
-    answer: Codes,
-    positions: Indices,
-) -> FeatureEvidence | None:
-    """Return the exact terms of a model with linear log-odds; None for any other."""
-    tempered = hasattr(model, "calibration_")
-    if tempered or not joint.space.is_binary or not hasattr(model, "linear_log_odds"):
-        return None
-    others = np.stack([table[:, 1].mean() for table in joint_at(background).marginal_tables()])
-    form: LinearLogOdds | None = model.linear_log_odds(x, others)
-    if form is None:
-        return None
-    mean = np.asarray(background.mean(axis=0)).ravel()
-    row = _dense(x)[0]
-    coef = form.coef[positions]
-    weights = form.weights[positions]
-    labels = np.zeros((len(positions), len(answer) + 1))
-    labels[:, :-1] = weights * (answer - others)
-    tables = joint.marginal_tables()
-    found = FeatureEvidence(
-        space=joint.space,
-        positions=positions,
-        answer=answer,
-        values=np.ones(len(positions), dtype=np.intp),
-        prob=np.array([tables[i][0, 1] for i in positions]),
-        names=terms.names,
-        shown=terms.values,
-        average=coef @ mean + form.intercept[positions],
-        columns=terms.sums(coef * (row - mean)),
-        errors=np.zeros((len(positions), terms.n_terms)),
-        labels=labels,
-        method="linear",
-        how=_LINEAR.format(n=background.shape[0]),
-    )
-    return found if _agrees(found, joint) else None
-
-
-def _agrees(found: FeatureEvidence, joint: Joint) -> bool:
-    """Whether the sums are the log-odds that the joint has, where it knows them exactly.
-
-    They are not where the joint is tempered, or restricted to some label vectors.
-    """
-    if "log_prob" not in joint.exact:
-        return True
-    both = np.repeat(found.answer[None], 2 * len(found.positions), axis=0)
-    both[np.arange(len(both)), np.repeat(found.positions, 2)] = np.tile([0, 1], len(both) // 2)
-    same = joint.rows(np.zeros(len(both), dtype=np.intp))
-    log_prob = same.log_prob_codes(both.astype(np.int32)).reshape(-1, 2)
-    if not np.isfinite(log_prob).all():
-        return False
-    true = log_prob[:, 1] - log_prob[:, 0]
-    return bool(np.allclose(found.log_odds, true, rtol=_TOLERANCE, atol=_TOLERANCE))
-
-
-def _shapley(
-    x: Any,
-    background: Any,
-    terms: FeatureTerms,
-    joint_at: Callable[[Any], Joint],
-    others: LabelTerms,
-    positions: Indices,
-    n_orders: int | None,
-    seed: int,
-    rng: np.random.Generator,
-) -> FeatureEvidence:
-    joint, answer = others.joint, others.answer
-    values = np.ones(len(positions), dtype=np.intp) if joint.space.is_binary else answer[positions]
-
-    def log_odds(rows: Array) -> Array:
-        asked = sparse.csr_array(rows) if is_sparse(x) else rows
-        tables = joint_at(asked).marginal_tables()
-        of_labels = [log_odds_of(tables[i], v) for i, v in zip(positions, values, strict=True)]
-        return np.stack(of_labels, axis=1)
-
-    if n_orders is None:
-        asked = _ASKED if "sums" in joint.exact else _ASKED_OF_DRAWS
-        n_orders = min(_ORDERS, max(_FEWEST, asked // (terms.n_terms + 1)))
-    n_orders -= n_orders % 2  # each serves forwards and backwards
-    found = shapley_values(log_odds, _dense(x)[0], _dense(background), terms.owner, n_orders, rng)
-    # What the labels add starts where the columns have led to.
-    labels = np.stack([others.of(int(i), int(v)) for i, v in zip(positions, values, strict=True)])
-    used = min(background.shape[0], n_orders // 2)
-    return FeatureEvidence(
-        space=joint.space,
-        positions=positions,
-        answer=answer,
-        values=np.asarray(values, dtype=np.intp),
-        prob=np.array([others.tables[i][v] for i, v in zip(positions, values, strict=True)]),
-        names=terms.names,
-        shown=terms.values,
-        average=found.base,
-        columns=found.values,
-        errors=found.errors,
-        labels=labels,
-        method="shapley",
-        how=_SHAPLEY.format(orders=n_orders, n=used, seed=seed),
-    )
-
-
-def _dense(X: Any) -> Array:
-    return np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+    unknown = np.array([i for i in range(space.n_labels) if i not in known], dtype=np.intp)
+    if len(unknown) <= _ALL:
+        return unknown
+    sure = np.array([table.max() for table in others.tables])[unknown]
+    present = others.answer[unknown] > 0 if space.is_indicator else np.zeros(len(sure), dtype=bool)
+    return np.sort(unknown[np.lexsort((sure, ~present))[:_MOST]])

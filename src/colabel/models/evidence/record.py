@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Kind = Literal["column", "label", "other labels"]
 
 _SHOWN = 3  # terms for and against in a summary
+_LEAST = 0.005  # log-odds of such a term: less is written as zero
 
 
 class Term(NamedTuple):
@@ -136,11 +137,11 @@ class FeatureEvidence:
         return sorted((t for t in found if t.log_odds), key=lambda t: -abs(t.log_odds))
 
     def speaking(self, label: str | int, n_terms: int = _SHOWN) -> tuple[list[Term], list[Term]]:
-        """Return the strongest terms for a label and against it."""
+        """Return the strongest terms for a label and against it, down to 0.005."""
         terms = self.terms(label)
         return (
-            [term for term in terms if term.log_odds > 0][:n_terms],
-            [term for term in terms if term.log_odds < 0][:n_terms],
+            [term for term in terms if term.log_odds >= _LEAST][:n_terms],
+            [term for term in terms if term.log_odds <= -_LEAST][:n_terms],
         )
 
     @property

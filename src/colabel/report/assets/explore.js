@@ -322,12 +322,36 @@
     sets.replaceChildren(...parts);
   }
 
+  // -------------------------------------------------------------------------------- evidence
+
+  const evidence = document.getElementById("explore-evidence");
+
+  function side(name, terms) {
+    const said = terms.map(([text, added, kind]) => {
+      const number = `${added < 0 ? "−" : "+"}${Math.abs(added).toFixed(2)}`;
+      return make("li", { className: added < 0 ? "less" : "more" },
+        make("b", { text: number }), " ", ...nameParts(kind === "label" ? `label ${text}` : text));
+    });
+    return make("div", { className: "side" }, make("span", { className: "q", text: name }), make("ul", {}, ...said));
+  }
+
+  function showEvidence() {
+    if (!evidence) return;
+    const blocks = shown().filter((k) => rows[k].evidence).map((k) => make("div", {},
+      make("h4", { text: rows[k].name }),
+      ...rows[k].evidence.map(([what, more, less]) => make("div", { className: "speaks" },
+        make("div", { className: "name" }, ...nameParts(what)),
+        side("for", more), side("against", less)))));
+    evidence.replaceChildren(...blocks);
+  }
+
   function show(newRow) {
     if (newRow) orderLabels();
     const answers = shown().map((k) => asked(rows[k]));
     showCells();
     showLabels(answers);
     showSets(answers);
+    showEvidence();
   }
 
   filter();
