@@ -42,8 +42,8 @@ print(found.recommended, "-", found.reason)
 found.plot()
 
 # %%
-# The recommendation warns: the label *faulty* is hardly ever in the most probable label set. Nothing is
-# wrong with the probabilities; what is announced is a decision, and others can be taken.
+# The recommendation warns: the label *faulty* is hardly ever in the most probable label set.
+# Nothing is wrong with the probabilities; what is announced is a decision, and others can be taken.
 
 for sentence in found.warnings:
     print(sentence)

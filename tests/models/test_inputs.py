@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -416,3 +416,52 @@ def test_too_few_iterations_are_a_warning(kind, data):
 @pytest.mark.parametrize("min_rows", [-1, np.nan, "few"])
 def test_bad_min_rows(data, min_rows):
     raises(r"min_rows=.* must be", CTBN(C=1.0, min_rows=min_rows), *data)
+
+
+# ----------------------------------------------------------------- scikit-learn's own tools
+
+
+@pytest.mark.parametrize("method", ["predict_proba", "predict_log_proba"])
+def test_cross_val_predict_of_probabilities(kind, data, method):
+    X, Y = data
+    model = kind(C=1.0, random_state=0)
+    found = cross_val_predict(model, X, Y, cv=KFold(3), method=method)
+    words = np.where(Y == 1, "yes", "no")
+    for labels in (pd.DataFrame(Y, columns=list("abc")), words):
+        again = cross_val_predict(model, X, labels, cv=KFold(3), method=method)
+        np.testing.assert_array_equal(found, again)
+    for train, test in KFold(3).split(X):
+        fitted = clone(model).fit(X[train], Y[train])
+        np.testing.assert_array_equal(found[test], getattr(fitted, method)(X[test]))
+
+
+def test_classes_of_labels_with_two_values_each(kind, data):
+    X, Y = data
+    assert kind(C=1.0).fit(X, Y).classes_.tolist() == [[0, 1]] * 3
+    mixed = np.column_stack([Y[:, 0].astype(object), np.where(Y[:, 1], "warm", "cold")])
+    assert kind(C=1.0).fit(X, mixed).classes_.tolist() == [[0, 1], ["cold", "warm"]]
+    grades = np.column_stack([Y[:, 0], Y[:, 1] + Y[:, 2]])
+    assert [v.tolist() for v in kind(C=1.0).fit(X, grades).classes_] == [[0, 1], [0, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("X", "said"),
+    [
+        ([["a", "b"], ["c", "d"]], "the text 'a' in column 0"),
+        (np.array([[1, "b"], [2, "d"]], dtype=object), "the text 'b' in column 1"),
+        (pd.DataFrame({"u": [1.0, 2.0], "v": ["red", "blue"]}), "the text 'red' in the column 'v'"),
+        (pd.DataFrame({"v": pd.Categorical(["red", "blue"])}), "the text 'red' in the column 'v'"),
+        (pd.DataFrame({"t": pd.to_datetime(["2026-01-01"] * 2)}), "a date in the column 't'"),
+        (["good day", "bad day"], "the text 'good day' in each of its rows"),
+    ],
+)
+def test_text_and_dates_are_refused_by_name(kind, X, said):
+    with pytest.raises(ValueError, match=f"X holds {said}: models take numbers"):
+        kind(C=1.0).fit(X, [[0, 1], [1, 0]])
+
+
+def test_numbers_written_as_text_are_numbers(kind, data):
+    X, Y = data
+    plain = kind(C=1.0, random_state=0).fit(X.round(3), Y)
+    written = np.array([[f"{v:.3f}" for v in row] for row in X], dtype=object)
+    same_answers(plain, kind(C=1.0, random_state=0).fit(written, Y), X)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from colabel._version import __version__
-from colabel.cli._options import NamesModels
+from colabel.cli._options import NamesModels, Plain, PlainGroup
 from colabel.cli.ask import ask
 from colabel.cli.compare import compare
 from colabel.cli.datasets import datasets
@@ -48,6 +48,7 @@ _EXAMPLES = """
 
 app = typer.Typer(
     name="colabel",
+    cls=PlainGroup,
     epilog=_EXAMPLES,
     rich_markup_mode="rich",
     no_args_is_help=True,
@@ -55,13 +56,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
+app.command(cls=Plain)(demo)
 app.command(cls=NamesModels)(compare)
 app.command(cls=NamesModels)(fit)
-app.command()(predict)
-app.command()(ask)
-app.command()(explain)
-app.command()(explore)
+app.command(cls=Plain)(predict)
+app.command(cls=Plain)(ask)
+app.command(cls=Plain)(explain)
+app.command(cls=Plain)(explore)
 app.add_typer(datasets)
 app.add_typer(study)
 

@@ -24,16 +24,22 @@ def row_evidence(
     model: TableModel, own: Frame, around: Frame, known: Codes, labels: Sequence[str]
 ) -> FeatureEvidence | None:
     """Return the evidence of the one row of a frame; None where there is nothing to compare."""
+    from colabel.tables import TableError
+
+    space = model.space
+    try:
+        chosen = [space.index(name) for name in labels]
+    except KeyError as error:
+        raise TableError(str(error.args[0])) from None
     if around.n_rows < 2:
         return None
-    space = model.space
     given = {
         name: classes[code]
         for name, classes, code in zip(space.names, space.classes, known, strict=True)
         if code >= 0
     }
     return model.feature_evidence(
-        own, background=around, given=given or None, labels=list(labels) or None
+        own, background=around, given=given or None, labels=chosen or None
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
     from colabel.tables import ReadingOptions
@@ -18,6 +18,14 @@ TableFile = Annotated[
     Path,
     typer.Argument(
         metavar="TABLE", help="A .csv, .tsv, .arff or .parquet file; the text formats also as .gz."
+    ),
+]
+TableParts = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TABLE...",
+        help="A .csv, .tsv, .arff or .parquet file; the text formats also as .gz. Several files, "
+        "or a quoted glob such as 'part-*.parquet', are the parts of one table.",
     ),
 ]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by colabel fit.")]
@@ -75,7 +83,31 @@ def reading_options(delimiter: str, encoding: str, missing: Sequence[str]) -> Re
     return ReadingOptions(delimiter.replace("\\t", "\t"), encoding, tuple(missing))
 
 
-class NamesModels(TyperCommand):
+def _without_types(parameters: Sequence[Any]) -> list[Any]:
+    """Say nothing of the type of a flag: it is there or not."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    return list(parameters)
+
+
+class Plain(TyperCommand):
+    """A command in whose help a flag is only a flag."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters."""
+        return _without_types(super().get_params(ctx))
+
+
+class PlainGroup(TyperGroup):
+    """Commands in whose help a flag is only a flag."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters."""
+        return _without_types(super().get_params(ctx))
+
+
+class NamesModels(Plain):
     """A command whose help names models, looked up when it is asked for.
 
     ``{models}`` is all of them, ``{defaults}`` those that are compared if none is named,
@@ -93,7 +125,7 @@ class NamesModels(TyperCommand):
         prefixes = " or ".join(f"{name}+" for name in FEATURE_NAMES)
         known = {
             "{models}": ", ".join(MODEL_NAMES),
-            "{defaults}": ",".join(DEFAULT_MODELS),
+            "{defaults}": ", ".join(DEFAULT_MODELS),
             "{most_rows}": str(MOST_ROWS),
             "{features}": f"Before a name, {prefixes} puts features of that kind.",
         }

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from colabel.cli import _options as given
-from colabel.cli._console import output
+from colabel.cli._console import output, working
 from colabel.cli._evidence import NOTHING_TO_COMPARE, row_evidence, show_evidence
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
@@ -71,9 +71,9 @@ def explain(
 ) -> None:
     """Show the label graph of a model, or why a row has the labels it has.
 
-    For a row: the most probable label set and the runners-up, which columns and words
-    speak for and against each label, which labels hold each other, and which label, if it
-    were known, would change the answer most.
+    For a row: the most probable label set and the runners-up, which columns
+    and words speak for and against each label, which labels hold each other,
+    and which label, if it were known, would change the answer most.
 
     [bold]Examples[/bold]
 
@@ -99,7 +99,8 @@ def explain(
     if against is not None:
         other = Predictor(fitted, open_table(against, options), PredictionRequest())
         around = next(other.frames())
-    evidence = row_evidence(fitted, own, around, predictor.known_codes(own, row)[0], labels)
+    with working("asking what speaks for and against each label", shown=not quiet):
+        evidence = row_evidence(fitted, own, around, predictor.known_codes(own, row)[0], labels)
     if page is not None:
         write_explanation_html(page, why, evidence, f"{table.name}, row {row}")
     if as_json:

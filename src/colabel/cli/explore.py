@@ -48,10 +48,11 @@ def explore(
     encoding: given.Encoding = "utf-8",
     quiet: given.Quiet = False,
 ) -> None:
-    """Write a page to ask the joint: pick a row, set labels, watch the others follow.
+    """Write a page to ask the joint: set labels of a row, watch the others follow.
 
-    One HTML file that needs no network. It holds the most probable label sets of each row and
-    what its columns hold: share it as you would share the table.
+    One HTML file that needs no network. It holds the most probable label
+    sets of each row and what its columns hold: share it as you would share
+    the table.
 
     [bold]Examples[/bold]
 

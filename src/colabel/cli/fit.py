@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,19 +13,20 @@ from rich.console import Console
 from rich.markup import escape
 
 from colabel.cli import _options as given
-from colabel.cli._console import output, stderr_is_terminal
+from colabel.cli._console import note, output, stderr_is_terminal
 from colabel.cli._guard import guarded
+from colabel.cli._parts import Workplace, fits_parts
 from colabel.cli._summary import show_summary
 
 if TYPE_CHECKING:
-    from colabel.tables import TableModel
+    from colabel.tables import TableModel, TableRequest, TableSummary
 
 _MOST_THRESHOLDS = 12
 
 
 @guarded
 def fit(
-    table: given.TableFile,
+    table: given.TableParts,
     labels: given.LabelColumns,
     model: Annotated[
         str, typer.Option("--model", "-m", help="One of {models}. {features}")
@@ -64,6 +66,31 @@ def fit(
         ),
     ] = False,
     thresholds: given.Thresholds = False,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Learn from the table in parts, with N worker processes.",
+            show_default=False,
+        ),
+    ] = 0,
+    cluster: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="The same by the workers of a Dask scheduler, such as tcp://host:8786.",
+            show_default=False,
+        ),
+    ] = "",
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where prepared rows lie meanwhile; workers must reach it.",
+            show_default="that of the model file",
+        ),
+    ] = None,
     separator: given.Separator = None,
     drop: given.Drop = [],
     category: given.Category = [],
@@ -78,7 +105,8 @@ def fit(
     """Fit a model to a table and save it.
 
     Numbers are scaled, categories encoded, texts counted (TF-IDF) and missing
-    values filled in; the model file remembers how.
+    values filled in; the model file remembers how. A table of several files, or
+    of more than 500 MB, is never in memory as a whole: it is read in passes.
 
     [bold]Examples[/bold]
 
@@ -91,22 +119,17 @@ def fit(
       [cyan]colabel fit data.csv --labels tags --conformal[/cyan]
 
       [cyan]colabel fit data.csv --labels 'tag_*' --model pcc --thresholds --calibrate[/cyan]
+
+      [cyan]colabel fit 'part-*.parquet' --labels 'tag_*' --workers 4[/cyan]
     """
     from colabel.models.thresholds import thresholded
     from colabel.models.wrapped import title_of
     from colabel.saving import save
-    from colabel.tables import (
-        TableError,
-        TableModel,
-        TableRequest,
-        load_table,
-        make_model,
-        summarise,
-    )
+    from colabel.tables import TableError, TableRequest, find_parts, make_model
     from colabel.tables.model_names import parse_setting
+    from colabel.tables.parts import is_large
 
     options = given.reading_options(delimiter, encoding, missing)
-    request = TableRequest(table, labels, separator, drop, category, text, options)
     parameters = dict(map(parse_setting, settings))
     if device:
         parameters["device"] = device
@@ -120,22 +143,51 @@ def fit(
     estimator = make_model(model, seed, parameters, conformal=conformal)
     if thresholds:
         estimator = thresholded(estimator, seed)
-    data = load_table(request)
-    summary = summarise(data)
+    parts = find_parts(table)
+    more = f" and {len(table) - 1} more" * (len(table) > 1)
+    path = parts[0] if len(parts) == 1 else Path(f"{table[0]}{more}")
+    request = TableRequest(path, labels, separator, drop, category, text, options)
+    is_watched = stderr_is_terminal() and not quiet
     console = output()
-    if not (quiet or as_json):
-        show_summary(console, summary)
-    _show_progress(estimator, shown=stderr_is_terminal() and not quiet)
+    summary: TableSummary | None = None
+
+    def show(found: TableSummary) -> None:
+        nonlocal summary
+        summary = found
+        if not (quiet or as_json):
+            show_summary(console, found)
+
     started = time.perf_counter()
-    fitted = TableModel.fit(estimator, data.features, data.choice, data.labels)
-    _show_progress(fitted.model, shown=False)  # only while it learns
+    asked = bool(workers or cluster or len(parts) > 1)
+    if asked or (is_large([part for part in parts if part.exists()]) and fits_parts(estimator)):
+        place = Workplace(cluster, workers, scratch or output_file.absolute().parent, is_watched)
+        if not quiet:
+            n_parts = f"{len(parts)} parts are" if len(parts) > 1 else "The table is"
+            note(f"{n_parts} read in passes and never in memory as a whole.")
+        fitted = place.fit(estimator, request, parts, show)
+    else:
+        fitted = _fit_in_memory(estimator, request, show, is_watched)
     seconds = time.perf_counter() - started
     save(fitted, output_file)
     if as_json:
         found = {"model": title_of(estimator), "file": str(output_file), "seconds": seconds}
-        console.print_json(json.dumps({**found, "table": summary.to_dict()}))
+        seen = {} if summary is None else summary.to_dict()
+        console.print_json(json.dumps({**found, "table": seen}))
     elif not quiet:
         _show_end(console, fitted, output_file, seconds)
+
+
+def _fit_in_memory(
+    estimator: Any, request: TableRequest, show: Callable[[TableSummary], None], shown: bool
+) -> TableModel:
+    from colabel.tables import TableModel, load_table, summarise
+
+    data = load_table(request)
+    show(summarise(data))
+    _show_progress(estimator, shown=shown)
+    fitted = TableModel.fit(estimator, data.features, data.choice, data.labels)
+    _show_progress(fitted.model, shown=False)  # only while it learns
+    return fitted
 
 
 def _show_progress(model: Any, *, shown: bool) -> None:

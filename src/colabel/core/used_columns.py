@@ -42,12 +42,16 @@ class UsedColumns:
     @classmethod
     def of(cls, rows: sp.csr_array, n_kept: int = 0) -> UsedColumns | None:
         """Return the columns that are not empty and the last `n_kept`; None if nearly all."""
-        used = np.zeros(rows.shape[1], dtype=bool)
-        used[rows.indices] = True
-        used[rows.shape[1] - n_kept :] = True
-        positions = np.flatnonzero(used)
-        many = len(positions) > _MOST_USED * rows.shape[1]
-        return None if many else cls(positions, rows.shape[1])
+        filled = np.zeros(rows.shape[1] - n_kept, dtype=bool)
+        filled[rows.indices[rows.indices < len(filled)]] = True
+        return cls.among(filled, n_kept)
+
+    @classmethod
+    def among(cls, filled: NDArray[np.bool_], n_kept: int) -> UsedColumns | None:
+        """Return the columns marked (p,) and `n_kept` more behind them; None if nearly all."""
+        n_columns = len(filled) + n_kept
+        positions = np.flatnonzero(np.concatenate([filled, np.ones(n_kept, dtype=bool)]))
+        return None if len(positions) > _MOST_USED * n_columns else cls(positions, n_columns)
 
     def gather(self, rows: sp.csr_array) -> sp.csr_array:
         """Rows (n, p) without the other columns, which must be empty: (n, m)."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from colabel.core.arrays import is_sparse
 from colabel.datasets.dataset import DatasetError
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ class Frame:
     @classmethod
     def _of_array(cls, array: Any) -> Frame:
         names = tuple(f"x{j}" for j in range(array.shape[1]))
-        if sparse.issparse(array):
-            return cls(sparse.csr_array(array).astype(np.float64), names)
+        if is_sparse(array):
+            return cls(sparse.csr_array(array, dtype=np.float64), names)
         if array.dtype.kind in "biuf":
             return cls(np.asarray(array, dtype=np.float64), names)
         return cls.of(dict(zip(names, array.T, strict=True)))

@@ -77,7 +77,7 @@ def label_dependence(joint: Joint, labels: Sequence[int] | None = None) -> Label
     m, sizes = len(chosen), joint.space.cardinalities
     nats, on, off = np.zeros((m, m)), np.full((m, m), np.nan), np.full((m, m), np.nan)
     exact = "sums" in joint.exact
-    table_of = joint.pair_table if exact else _counted(joint)
+    table_of = joint.pair_table if exact else _counted(joint, chosen)
     for a, i in enumerate(chosen.tolist()):
         for b, j in enumerate(chosen[:a].tolist()):
             table = table_of(i, j)
@@ -110,15 +110,23 @@ def _conditional(table: Array) -> tuple[float, float]:
     return on, off
 
 
-def _counted(joint: Joint) -> Callable[[int, int], Array]:
+def _counted(joint: Joint, labels: Indices) -> Callable[[int, int], Array]:
     """Return a function from two labels to their frequencies (n, K_i, K_j) in one set of draws."""
-    sizes = joint.space.cardinalities
-    draws = draws_of(joint)  # (N, n, d)
+    sizes = np.array(joint.space.cardinalities)[labels]
+    ends = np.cumsum(sizes)
+    starts = dict(zip(labels.tolist(), (ends - sizes).tolist(), strict=True))
+    draws = draws_of(joint)[:, :, labels].transpose(1, 0, 2)  # (n, N, m)
+    value = np.concatenate([np.arange(size) for size in sizes])
+    of_label = np.repeat(np.arange(len(labels)), sizes)
+    # counts of all pairs of values at once: the Gram matrix of the draws in one-hot form
+    counts = np.empty((joint.n_rows, ends[-1], ends[-1]), dtype=np.float32)
+    for row, drawn in enumerate(draws):
+        one_hot = (drawn[:, of_label] == value).astype(np.float32)
+        counts[row] = one_hot.T @ one_hot
 
     def frequencies(i: int, j: int) -> Array:
-        cell = draws[:, :, i] * sizes[j] + draws[:, :, j]
-        cell = cell + np.arange(joint.n_rows) * (sizes[i] * sizes[j])
-        counts = np.bincount(cell.ravel(), minlength=joint.n_rows * sizes[i] * sizes[j])
-        return counts.reshape(joint.n_rows, sizes[i], sizes[j]) / len(draws)
+        first = slice(starts[i], starts[i] + joint.space.cardinalities[i])
+        second = slice(starts[j], starts[j] + joint.space.cardinalities[j])
+        return counts[:, first, second].astype(np.float64) / N_DRAWS
 
     return frequencies

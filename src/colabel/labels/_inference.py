@@ -11,12 +11,22 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Codes
-from colabel.labels.columns import MISSING, Values, distinct, few, is_missing, ordered, tidy
+from colabel.labels.columns import (
+    MISSING,
+    Values,
+    distinct,
+    few,
+    is_missing,
+    lookup,
+    ordered,
+    tidy,
+)
 from colabel.labels.inputs import (
     Columns,
     Indicator,
     LabelRows,
     chosen_names,
+    default_names,
     read,
     set_codes,
     unique_names,
@@ -52,10 +62,7 @@ def infer_fields(
     observed = (codes != MISSING).any(axis=0)
     if not (allow_unobserved or observed.all()):
         none = [name for name, seen in zip(fields.names, observed, strict=True) if not seen]
-        raise ValueError(
-            f"Y has no observed value for {few(none)}: every entry is missing (NaN or None). Leave "
-            "the variable out, or give at least one observed label."
-        )
+        raise _unobserved(none)
     return fields, codes
 
 
@@ -67,14 +74,73 @@ def _infer_columns(given: Columns, names: tuple[str, ...]) -> tuple[Inferred, Co
         found, column = distinct(values, name)
         codes[slice(None) if observed is None else observed, i] = column
         classes.append(found)
-    if given.is_vector:
-        return Inferred(names, tuple(classes), "vector"), codes
+    fields = _of_values(classes, names, is_vector=given.is_vector)
+    for i, (found, known) in enumerate(zip(classes, fields.classes, strict=True)):
+        if len(found) < len(known):  # both values of a 0/1 label, of which one was observed
+            codes[codes[:, i] == 0, i] = lookup(known, found)[0] if len(found) else 0
+    return fields, codes
+
+
+def _of_values(classes: list[Values], names: tuple[str, ...], *, is_vector: bool) -> Inferred:
+    """Fields of columns with these observed values; see the notes of `LabelSpace.infer`."""
+    if is_vector:
+        return Inferred(names, tuple(classes), "vector")
     if all(c.dtype.kind in "biuf" and np.isin(c, (0, 1)).all() for c in classes):
-        for i, found in enumerate(classes):
-            if len(found) == 1 and found[0] == 1:
-                codes[codes[:, i] == 0, i] = 1
         classes = [np.array([0, 1]).astype(c.dtype) for c in classes]
-    return Inferred(names, tuple(classes), "matrix"), codes
+    return Inferred(names, tuple(classes), "matrix")
+
+
+class SeenLabels(NamedTuple):
+    """What some rows say of the labels: names, observed values of each, and their container.
+
+    Those of several parts can be `joined`; `fields` is then what `infer_fields` finds in all rows.
+    """
+
+    names: tuple[str, ...] | None
+    values: tuple[Values, ...]
+    kind: Kind
+
+    @classmethod
+    def of(cls, Y: Any) -> SeenLabels:
+        """Look at labels (n, d) or (n,) in an array, a data frame or a sparse matrix."""
+        given = read(Y)
+        if isinstance(given, LabelRows):
+            raise ValueError(
+                "Y holds sets of labels, which are only known together: give chunks of a 0/1 "
+                "matrix or of class variables."
+            )
+        if isinstance(given, Indicator):
+            return cls(None, (np.array([0, 1]),) * given.codes.shape[1], "sparse")
+        names = default_names(len(given.arrays)) if given.names is None else given.names
+        columns = zip(given.arrays, names, strict=True)
+        values = tuple(distinct(tidy(column, name).values, name)[0] for column, name in columns)
+        return cls(given.names, values, "vector" if given.is_vector else "matrix")
+
+    def joined(self, other: SeenLabels) -> SeenLabels:
+        """Join what two parts say."""
+        names = self.names or default_names(len(self.values))
+        both = [
+            a if not len(b) else b if not len(a) else distinct(np.concatenate([a, b]), name)[0]
+            for a, b, name in zip(self.values, other.values, names, strict=True)
+        ]
+        return SeenLabels(self.names, tuple(both), self.kind)
+
+    def fields(self, names: Sequence[str] | None) -> Inferred:
+        """Return the fields of the label space."""
+        chosen = chosen_names(names, self.names, len(self.values))
+        none = [name for name, seen in zip(chosen, self.values, strict=True) if not len(seen)]
+        if none:
+            raise _unobserved(none)
+        if self.kind == "sparse":
+            return Inferred(chosen, self.values, "sparse")
+        return _of_values(list(self.values), chosen, is_vector=self.kind == "vector")
+
+
+def _unobserved(names: list[str]) -> ValueError:
+    return ValueError(
+        f"Y has no observed value for {few(names)}: every entry is missing (NaN or None). Leave "
+        "the variable out, or give at least one observed label."
+    )
 
 
 def _infer_sets(given: LabelRows, names: Sequence[Any] | None, allow_empty: bool) -> Inferred:

@@ -23,7 +23,7 @@ from colabel.core.schema import (
     refuse_unless,
     stored,
 )
-from colabel.labels._inference import Kind, infer_fields
+from colabel.labels._inference import Kind, SeenLabels, infer_fields
 from colabel.labels.columns import MISSING, common_dtype, distinct, few, lookup, tidy
 from colabel.labels.inputs import (
     Columns,
@@ -35,7 +35,7 @@ from colabel.labels.inputs import (
     sets_of,
 )
 
-__all__ = ["MISSING", "Codes", "EncodedLabels", "Kind", "LabelSpace"]
+__all__ = ["MISSING", "Codes", "EncodedLabels", "Kind", "LabelSpace", "SeenLabels"]
 
 
 def _check_space(fields: Fields, dims: Dims) -> None:
@@ -158,6 +158,11 @@ class LabelSpace:
         array([0., 1.])
         """
         return infer_space(Y, names)
+
+    @classmethod
+    def of_seen(cls, seen: SeenLabels, names: Sequence[str] | None = None) -> LabelSpace:
+        """Return the space that :meth:`infer` finds in rows of which only a summary is there."""
+        return cls(*seen.fields(names))
 
     @property
     def n_labels(self) -> int:

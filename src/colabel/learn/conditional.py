@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, is_sparse
 from colabel.core.hashing import mix, row_keys
+from colabel.core.numeric import bin_sums
 from colabel.labels import MISSING
 
 Result = TypeVar("Result")
@@ -23,6 +25,8 @@ Offsets = Sequence[Array]
 
 _COVERING_FOLDS = 5
 _ROWS_AT_ONCE = 1 << 12  # while reading their content
+# Up to so many rows are ranked by sorting, so that folds have equal sizes.
+MOST_SORTED = 1 << 16
 # Chance is drawn from features to this many bits of their column's largest: far more than any
 # measurement has, far fewer than another machine's rounding reaches.
 _BITS = 24
@@ -76,20 +80,124 @@ class TrainingData:
         """Sum of the row weights."""
         return float(self.n_rows if self.weight is None else self.weight.sum())
 
-    def take(self, rows: Indices | Flags) -> TrainingData:
+    @property
+    def n_features(self) -> int:
+        """Number of features p."""
+        return int(self.X.shape[1])
+
+    def take(self, rows: Indices | Flags | slice) -> Self:
         """Return some of the rows, by position or mark."""
         weight = None if self.weight is None else self.weight[rows]
         extra = None if self.extra is None else self.extra[rows]
-        return TrainingData(self.X[rows], self.codes[rows], self.cardinalities, weight, extra)
+        return replace(self, X=self.X[rows], codes=self.codes[rows], weight=weight, extra=extra)
+
+    def total(
+        self,
+        function: Callable[..., Result],
+        *arguments: Any,
+        combine: Callable[[Result, Result], Result] | None = None,
+    ) -> Result:
+        """Return ``function(data, *arguments)``: a sum over rows, or what combines like one.
+
+        So the same question can be asked of rows that are elsewhere (`learn.chunks.ChunkedData`),
+        chunk by chunk.
+        """
+        return function(self, *arguments)
+
+    @property
+    def column_range(self) -> tuple[Array, Array]:
+        """Smallest and largest number (p,) of each feature among rows of positive weight."""
+        return column_range(self)
+
+    def random_folds(self, cv: int | float, seed: int) -> Folds:
+        """See the function of this name."""
+        rule = FoldRule.of(RowRanks.of(self, seed), cv)
+        of_row = rule(self)
+        return Folds(*rule.without_gaps(of_row, np.bincount(of_row[of_row >= 0])))
+
+    def rows_with(self, label: int, value: int) -> Indices:
+        """Positions of the rows that have a value of a label."""
+        return np.flatnonzero(self.codes[:, label] == value)
+
+    def with_extra(
+        self, columns: Callable[..., Array], *arguments: Any, n_extra: int
+    ) -> TrainingData:
+        """Return the data with further features ``columns(data, *arguments)`` (n, n_extra)."""
+        return replace(self, extra=columns(self, *arguments))
 
     def class_frequencies(self, label: int) -> Array:
         """Smoothed frequencies (K,) of a variable's values over all rows (Laplace's rule)."""
-        values, size = self.codes[:, label], self.cardinalities[label]
-        seen = values != MISSING
-        weight = None if self.weight is None else self.weight[seen]
-        counts = np.bincount(values[seen], weights=weight, minlength=size)
-        frequency: Array = (counts + 1.0) / (counts.sum() + size)
-        return frequency
+        return laplace(self.value_counts[label])
+
+    @property
+    def value_counts(self) -> tuple[Array, ...]:
+        """Weight of the rows with each value of each variable, d arrays (K_i,)."""
+        return self._summary.weights
+
+    @property
+    def row_counts(self) -> tuple[Indices, ...]:
+        """Number of rows with each value of each variable, d arrays (K_i,)."""
+        return self._summary.counts
+
+    @property
+    def missing_labels(self) -> tuple[int, int, int]:
+        """Number of labels that are missing, and row and label of the first."""
+        n_missing, row, label = self._summary.missing
+        return n_missing, row, label
+
+    @cached_property
+    def _summary(self) -> LabelSummary:
+        return LabelSummary.of(self)
+
+
+class LabelSummary(NamedTuple):
+    """What is counted of labels; those of several parts can be `joined`.
+
+    Attributes
+    ----------
+    weights, counts : d arrays (K_i,)
+        Weight and number of the rows with each value of each variable.
+    missing : (int, int, int)
+        Number of missing labels, row and label of the first.
+    n_rows : int
+    """
+
+    weights: tuple[Array, ...]
+    counts: tuple[Indices, ...]
+    missing: tuple[int, int, int]
+    n_rows: int
+
+    @classmethod
+    def of(cls, data: TrainingData) -> LabelSummary:
+        """Count the labels of all rows."""
+        weight = data.row_weights
+        columns = [(own, own != MISSING) for own in data.codes.T]
+        sized = list(zip(columns, data.cardinalities, strict=True))
+        missing = np.argwhere(data.codes == MISSING)
+        row, label = missing[0] if len(missing) else (0, 0)
+        return cls(
+            tuple(bin_sums(own[s], weight[s], size) for (own, s), size in sized),
+            tuple(np.bincount(own[s], minlength=size) for (own, s), size in sized),
+            (len(missing), int(row), int(label)),
+            data.n_rows,
+        )
+
+    def joined(self, other: LabelSummary) -> LabelSummary:
+        """Join the counts of these rows and of those after them."""
+        later = (self.n_rows + other.missing[1], other.missing[2])
+        first = self.missing[1:] if self.missing[0] else later
+        return LabelSummary(
+            tuple(a + b for a, b in zip(self.weights, other.weights, strict=True)),
+            tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
+            (self.missing[0] + other.missing[0], *first),
+            self.n_rows + other.n_rows,
+        )
+
+
+def laplace(counts: Array) -> Array:
+    """Frequencies (K,) of counts, smoothed by Laplace's rule."""
+    frequency: Array = (counts + 1.0) / (counts.sum() + len(counts))
+    return frequency
 
 
 @dataclass(frozen=True)
@@ -134,13 +242,16 @@ class HeldOutScores(NamedTuple):
         that are never held out and for missing values.
     choice : (m,)
         Position of the chosen hyperparameter in the learner's grid.
+    total : (m,)
+        Sum of `log_prob` over the rows, by weight.
     path : tuple of m arrays (G, F, K_i, p + 1), or None
         Coefficients without each fold's rows along the grid, if they were asked for: where models
         of the same targets on other rows may start.
     """
 
-    log_prob: Array
+    log_prob: Any
     choice: Indices
+    total: Array
     path: tuple[Array, ...] | None = None
 
 
@@ -149,6 +260,20 @@ class Folds(NamedTuple):
 
     of_row: Indices
     n_folds: int
+
+    @property
+    def covers(self) -> bool:
+        """Whether every row is held out in some fold."""
+        return bool((self.of_row >= 0).all())
+
+    @property
+    def at_rows(self) -> Indices:
+        """The folds of the rows, as an argument of `TrainingData.total`."""
+        return self.of_row
+
+    def rows_outside(self, *folds: int) -> Indices:
+        """Positions of the rows that are in none of some folds."""
+        return np.flatnonzero(~np.isin(self.of_row, folds))
 
 
 class ConditionalModels(Protocol):
@@ -253,7 +378,7 @@ def scores_of(log_prob: Array) -> Array:
 
 def covering(folds: Folds, data: TrainingData) -> Folds:
     """Return the folds, or others that hold out every row where these leave some in training."""
-    return folds if (folds.of_row >= 0).all() else random_folds(data, _COVERING_FOLDS, 0)
+    return folds if folds.covers else random_folds(data, _COVERING_FOLDS, 0)
 
 
 def random_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
@@ -262,17 +387,97 @@ def random_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
     An integer `cv` gives that many folds of equal size; a fraction gives a single hold-out set.
     Chance is drawn from the content of the rows: equal rows share a fold, so that none is ever
     scored by a model that has seen its twin, and neither the order of the rows nor writing a
-    row twice instead of giving it weight 2 changes the folds, nor does rounding noise.
+    row twice instead of giving it weight 2 changes the folds, nor does rounding noise. Of more
+    rows than are worth sorting the sizes are equal only on average (`RowRanks`).
     """
-    counted = np.ones(data.n_rows, dtype=bool) if data.weight is None else data.weight > 0
-    digests = row_digests(data, seed, rounding_units(data, counted))
-    distinct = np.unique(digests[counted])
-    rank = np.searchsorted(distinct, digests)
-    if isinstance(cv, float):
-        n_held_out = min(max(1, round(cv * len(distinct))), len(distinct) - 1)
-        return Folds(np.where(rank < n_held_out, 0, -1).astype(np.intp), 1)
-    n_folds = max(1, min(cv, len(distinct)))
-    return Folds((rank % n_folds).astype(np.intp), n_folds)
+    return data.random_folds(cv, seed)
+
+
+@dataclass(frozen=True)
+class RowRanks:
+    """The order of the rows by chance, drawn from their content.
+
+    Attributes
+    ----------
+    seed : int
+    units : (p,)
+        See `rounding_units`.
+    distinct : (D,) or None
+        Digests of the rows that differ, ascending: a row's rank is its place among them. None where
+        rows are too many to be sorted, or to be seen together: then the digest itself is the
+        rank, of 2^64 that there could be.
+    """
+
+    seed: int
+    units: Array
+    distinct: Keys | None
+
+    @classmethod
+    def of(cls, data: TrainingData, seed: int) -> RowRanks:
+        """Look for the rows that differ, where they are few."""
+        units = units_of(*data.column_range)
+        if data.n_rows > MOST_SORTED:
+            return cls(seed, units, None)
+        return cls(seed, units, data.total(_distinct_digests, seed, units, combine=np.union1d))
+
+    @property
+    def n_ranks(self) -> int:
+        """Number of ranks."""
+        return 1 << 64 if self.distinct is None else len(self.distinct)
+
+    def __call__(self, data: TrainingData) -> Keys:
+        """Ranks (n,) of rows, from 0 on."""
+        digests = row_digests(data, self.seed, self.units)
+        if self.distinct is None:
+            return digests
+        return np.searchsorted(self.distinct, digests).astype(np.uint64)
+
+
+@dataclass(frozen=True)
+class FoldRule:
+    """Which fold each rank belongs to.
+
+    Attributes
+    ----------
+    ranks : RowRanks
+    n_folds : int
+    n_held_out : int or None
+        Number of the first ranks that make up the only fold; None if all ranks are in folds.
+    """
+
+    ranks: RowRanks
+    n_folds: int
+    n_held_out: int | None
+
+    @classmethod
+    def of(cls, ranks: RowRanks, cv: int | float) -> FoldRule:
+        """For a number of folds, or the share of a single one."""
+        n_ranks = ranks.n_ranks
+        if isinstance(cv, float):
+            return cls(ranks, 1, min(max(1, round(cv * n_ranks)), n_ranks - 1))
+        return cls(ranks, max(1, min(cv, n_ranks)), None)
+
+    def __call__(self, data: TrainingData) -> Indices:
+        """Folds (n,) of rows; negative for never."""
+        rank = self.ranks(data)
+        if self.n_held_out is not None:
+            return np.where(rank < np.uint64(self.n_held_out), 0, -1).astype(np.intp)
+        return (rank % np.uint64(self.n_folds)).astype(np.intp)
+
+    def without_gaps(self, of_row: Indices, counts: Indices) -> tuple[Indices, int]:
+        """Renumber folds (n,) so that none is empty, given how many rows are in each."""
+        filled = np.flatnonzero(counts)
+        if self.n_held_out is not None or len(filled) in (0, self.n_folds):
+            return of_row, self.n_folds
+        return np.searchsorted(filled, of_row), len(filled)
+
+
+def _counted(data: TrainingData) -> Flags:
+    return np.ones(data.n_rows, dtype=bool) if data.weight is None else data.weight > 0
+
+
+def _distinct_digests(data: TrainingData, seed: int, units: Array) -> Keys:
+    return np.unique(row_digests(data, seed, units)[_counted(data)])
 
 
 def row_digests(data: TrainingData, seed: int, units: Array | None = None) -> Keys:
@@ -287,20 +492,36 @@ def row_digests(data: TrainingData, seed: int, units: Array | None = None) -> Ke
     return mix(mix(row_keys(data.X, units) ^ start) + of_labels)
 
 
-def rounding_units(data: TrainingData, counted: Flags) -> Array:
-    """The step (p,) to which each feature is rounded before chance is drawn from it.
+def rounding_units(data: TrainingData) -> Array:
+    """The step (p,) to which each feature is rounded before chance is drawn from it."""
+    return units_of(*column_range(data))
 
-    A power of two, so that it is the same for data that differ by rounding noise alone; the
-    factor keeps columns scaled to a round largest value, such as 1, off the step's own edges. In a
-    column far from zero, such as a time stamp, it is the differences that count.
-    """
-    highest = np.full(data.X.shape[1], -np.inf)
+
+def column_range(data: TrainingData) -> tuple[Array, Array]:
+    """Smallest and largest number (p,) of each feature among rows of positive weight."""
+    counted = _counted(data)
+    highest = np.full(data.n_features, -np.inf)
     lowest = -highest
     for start in range(0, data.n_rows, _ROWS_AT_ONCE):
         part = data.X[start : start + _ROWS_AT_ONCE][counted[start : start + _ROWS_AT_ONCE]]
         if part.shape[0]:
             np.fmax(highest, _along_columns(part, np.fmax), out=highest)
             np.fmin(lowest, _along_columns(part, np.fmin), out=lowest)
+    return lowest, highest
+
+
+def wider_range(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Join two results of `column_range`."""
+    return np.fmin(one[0], other[0]), np.fmax(one[1], other[1])
+
+
+def units_of(lowest: Array, highest: Array) -> Array:
+    """The steps (p,) to which features of a range are rounded before chance is drawn from them.
+
+    Powers of two, so that they are the same for data that differ by rounding noise alone; the
+    factor keeps columns scaled to a round largest value, such as 1, off the step's own edges. In a
+    column far from zero, such as a time stamp, it is the differences that count.
+    """
     with np.errstate(invalid="ignore"):  # infinity less infinity, where there is no number
         width = highest - lowest
     largest = np.fmax(np.abs(highest), np.abs(lowest))
@@ -333,7 +554,7 @@ def distinct_rows(data: TrainingData, seed: int) -> TrainingData:
     total = np.bincount(group.ravel(), weights=weight[used]).astype(np.float64)
     kept = used[first]
     # Only rows equal to the last bit are merged, but their order survives rounding noise.
-    order = np.argsort(row_digests(data, seed, rounding_units(data, weight > 0))[kept])
+    order = np.argsort(row_digests(data, seed, rounding_units(data))[kept])
     kept, total = kept[order], total[order]
     return replace(data.take(kept), weight=total)
 

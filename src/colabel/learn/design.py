@@ -23,7 +23,7 @@ from colabel.core.used_columns import UsedColumns
 from colabel.learn._products import csr_times
 
 # Above this many coordinates, the cubic cost of finding principal axes outweighs their use.
-_LARGEST_ROTATION = 1500
+LARGEST_ROTATION = 1500
 # Below this many rows a design is solved in the span of its rows, where that is the smaller space.
 _LARGEST_ROW_SPACE = 400
 # Principal axes of features whose energies differ by more would drown the weakest in rounding.
@@ -248,12 +248,9 @@ class Design:
         though: beside a huge column all others would look steep, and soon converged.
         """
         energy = self.energy()
-        if is_sparse(self.rows) and len(energy) > 1:
-            own = energy[:-1]
-            energy[:-1] = np.minimum(np.sqrt(own * energy.mean()), _STEEPEST * own)
-        return energy
+        return half_way(energy, energy.mean()) if is_sparse(self.rows) else energy
 
-    def take(self, rows: Indices) -> Design:
+    def take(self, rows: Indices | slice) -> Design:
         """Return some of the rows, in the same coordinates."""
         weight = None if self.weight is None else self.weight[rows]
         if self.shared:
@@ -314,6 +311,13 @@ class Design:
         return self.coordinates.leave(coef)
 
 
+def half_way(energy: Array, mean: float) -> Array:
+    """Scales (q,) of sparse columns of some energy, see `Design.scale`; the constant keeps its."""
+    own = energy[:-1]
+    scaled = np.minimum(np.sqrt(own * mean), _STEEPEST * own)
+    return np.concatenate([scaled, energy[-1:]])
+
+
 def linear_scores(X: Any, coef: Array, extra: Array | None = None) -> Array:
     """Scores (T, K, n) of coefficients (T, K, p + e + 1) for rows X (n, p) and extra (n, e)."""
     flat = coef.reshape(-1, coef.shape[2])
@@ -354,7 +358,7 @@ class _Chosen:
 def _principal_axes(X: Array, weight: Array | None) -> Axes:
     n_rows, n_features = X.shape
     mean = np.average(X, axis=0, weights=weight)
-    if min(n_rows, n_features) > _LARGEST_ROTATION:
+    if min(n_rows, n_features) > LARGEST_ROTATION:
         return Axes(mean, None)
     root = None if weight is None else np.sqrt(weight)[:, None]
 
@@ -366,26 +370,42 @@ def _principal_axes(X: Array, weight: Array | None) -> Axes:
     for part in _parts(n_rows):
         rows = centred(part)
         energy += np.einsum("np,np->p", rows, rows)
-    rounding = n_rows * (1e-14 * np.abs(X).max(axis=0, initial=0.0)) ** 2
-    varied = energy[energy > rounding]
-    if len(varied) and varied.max() > _WIDEST_ENERGY_RANGE * varied.min():
+    if energies_differ(energy, n_rows, np.abs(X).max(axis=0, initial=0.0)):
         return Axes(mean, None)
     if n_features <= n_rows:
         gram = np.zeros((n_features, n_features))
         for part in _parts(n_rows):
             rows = centred(part)
             gram += rows.T @ rows
-        energy, basis = eigenvectors(gram)
-        return Axes(mean, basis[:, energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)])
+        return Axes(mean, gram_basis(gram))
     rows = centred(slice(None))
     energy, left = eigenvectors(rows @ rows.T)
     kept = energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)
     return Axes(mean, (rows.T @ left[:, kept]) / np.sqrt(energy[kept]))
 
 
+def energies_differ(energy: Array, n_rows: int, largest: Array) -> bool:
+    """Whether energies (p,) of features are too far apart for principal axes.
+
+    Features of largest absolute values (p,) whose energy is no more than rounding do not count.
+    """
+    varied = energy[energy > n_rows * (1e-14 * largest) ** 2]
+    return bool(len(varied) and varied.max() > _WIDEST_ENERGY_RANGE * varied.min())
+
+
+def gram_basis(gram: Array) -> Array:
+    """Principal axes (p, r), columns, of centred rows by their Gram matrix (p, p)."""
+    energy, basis = eigenvectors(gram)
+    return basis[:, energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)]
+
+
+def prefers_row_space(n_rows: int, n_coordinates: int, n_extra: int) -> bool:
+    """Whether rows are so few that they are better solved in their own span."""
+    return 0 < n_rows <= min(_LARGEST_ROW_SPACE, n_coordinates // 2) and not n_extra
+
+
 def _prefers_row_space(design: Design) -> bool:
-    small = 0 < design.n_rows <= min(_LARGEST_ROW_SPACE, design.n_coordinates // 2)
-    return small and not design.n_extra
+    return prefers_row_space(design.n_rows, design.n_coordinates, design.n_extra)
 
 
 def _in_row_space(design: Design) -> Design:

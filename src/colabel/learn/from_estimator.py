@@ -330,9 +330,11 @@ class EstimatorLearning:
                     )
                     for position, target in enumerate(group.targets)
                 ]
-                scores = _in_parallel(parallel, calls)
+                scores = np.stack(_in_parallel(parallel, calls))
                 choice = np.zeros(len(group.targets), dtype=np.intp)
-                results.append(reduce(group, HeldOutScores(np.stack(scores), choice)))
+                weight = data.row_weights
+                total = scores @ (weight if group.rows is None else weight[group.rows])
+                results.append(reduce(group, HeldOutScores(scores, choice, total)))
                 advance()
         return results
 

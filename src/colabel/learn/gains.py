@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from colabel.core.arrays import Array, Indices
-from colabel.learn.conditional import HeldOutScores, RowGroup
+from colabel.learn.conditional import HeldOutScores, RowGroup, TrainingData
 
 
 class Gains(NamedTuple):
@@ -37,16 +37,22 @@ class GainOver:
     ----------
     log_prob : (d, n)
         Held-out log-probabilities of the labels; zero where there is none.
-    weight : (n,)
-        Weights of the rows.
+    weight : (n,) or None
+        Weights of the rows; None for rows in chunks, which have theirs with them.
     """
 
-    log_prob: Array
-    weight: Array
+    log_prob: Any
+    weight: Array | None
+
+    @classmethod
+    def on(cls, data: TrainingData, alone: HeldOutScores) -> GainOver:
+        """Gains over labels alone, of the same rows."""
+        return cls(alone.log_prob, data.row_weights if isinstance(data, TrainingData) else None)
 
     def __call__(self, group: RowGroup, scores: HeldOutScores) -> Gains:
         """Return the gains of the group's targets."""
         assert group.rows is not None
+        assert self.weight is not None
         more = scores.log_prob - self.log_prob[np.ix_(group.targets, group.rows)]
         own = self.weight[group.rows]
         return Gains(more @ own, more**2 @ own**2, scores.choice)

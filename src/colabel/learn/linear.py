@@ -25,6 +25,7 @@ from colabel.core.schema import (
     stored,
 )
 from colabel.core.threads import map_threads
+from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
     Folds,
     HeldOutScores,
@@ -62,7 +63,7 @@ class BatchSizes(NamedTuple):
 _BATCH = BatchSizes(scores=1 << 18, narrowest=64, most=1 << 21)
 # Points of a path without improvement after which a penalty is not weakened further: the weakest
 # are the dearest, and held-out curves that have turned twice do not come back.
-_PATIENCE = 2
+PATIENCE = 2
 # Candidates on some of the rows, of which most are thrown away, are scored to a looser tolerance.
 LOOSER = 5.0
 
@@ -100,8 +101,16 @@ class LinearModels:
     def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:
         """See `ConditionalModels.log_prob`."""
         result: list[Array] = [np.empty(0)] * self.n_models
-        for positions, n_classes, fitted in self.parts:
-            scores = linear_scores(X, fitted.coef, extra)
+        coefs = [fitted.coef for _, _, fitted in self.parts]
+        # one product for all: rows are read once, however many parts there are
+        every = np.concatenate([coef.reshape(-1, coef.shape[2]) for coef in coefs])
+        (flat,) = linear_scores(X, every[None], extra)
+        ends = np.cumsum([coef.shape[0] * coef.shape[1] for coef in coefs])
+        blocks = np.split(flat, ends[:-1])
+        for (positions, n_classes, fitted), coef, block in zip(
+            self.parts, coefs, blocks, strict=True
+        ):
+            scores = block.reshape(*coef.shape[:2], -1)
             log_prob = fitted.log_prob(loss_for(n_classes), scores)
             for position, table in zip(positions, log_prob, strict=True):
                 result[position] = np.ascontiguousarray(table.T)
@@ -185,6 +194,10 @@ class LinearLearner:
 
     def on(self, data: TrainingData) -> LinearLearning:
         """See `ConditionalLearner.on`."""
+        if is_chunked(data):
+            from colabel.learn.chunks.chunked_linear import ChunkedLearning
+
+            return ChunkedLearning.of(self, data)
         frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
         torch_device(self.device)  # complains at once, if it must
         design = Design.of(data.X, data.weight, data.extra)
@@ -275,6 +288,7 @@ class LinearLearning:
     ) -> tuple[HeldOutScores, int]:
         log_prob = np.zeros((len(group.targets), self._n_rows(group)))
         choice = np.zeros(len(group.targets), dtype=np.intp)
+        total = np.zeros(len(group.targets))
         path: list[Array] = [np.empty(0)] * len(group.targets)
         if constant and group.rows is not None:
             design = self.design.constants(group.rows)
@@ -296,11 +310,12 @@ class LinearLearning:
                 start=None if start is None else np.stack([start[t] for t in targets], axis=2),
                 keep=keep,
                 # a path that others start from is walked to its end
-                patience=None if keep else _PATIENCE,
+                patience=None if keep else PATIENCE,
             )
             best = best_points(found.total, grid, found.informed)
             every = np.arange(len(best))
             log_prob[chunk.positions], choice[chunk.positions] = found.log_prob[best, every], best
+            total[chunk.positions] = found.total[best, every]
             if found.coef is not None:
                 for at, position in enumerate(chunk.positions):
                     path[position] = found.coef[:, :, at]
@@ -309,14 +324,14 @@ class LinearLearning:
         chunks = list(self._chunks([group], folds.n_folds))
         threads = self.learner.n_jobs if group.rows is None else 1
         failed = sum(map_threads(score_chunk, chunks, threads, lambda: None))
-        return HeldOutScores(log_prob, choice, tuple(path) if keep else None), failed
+        return HeldOutScores(log_prob, choice, total, tuple(path) if keep else None), failed
 
     def cross_fitted_scores(self, folds: Folds, choice: Indices) -> tuple[Array, ...]:
         """See `Learning.cross_fitted_scores`."""
         data = self.data
         every = np.arange(data.n_labels)
-        kept = [np.flatnonzero(folds.of_row != fold) for fold in range(folds.n_folds)]
-        models = self.fit([RowGroup(rows, every) for rows in kept], [choice] * len(kept))
+        groups = [RowGroup(folds.rows_outside(fold), every) for fold in range(folds.n_folds)]
+        models = self.fit(groups, [choice] * len(groups))
         shapes = [1 if size == 2 else size for size in data.cardinalities]
         scores = tuple(np.zeros((size, data.n_rows)) for size in shapes)
         for fold in range(folds.n_folds):

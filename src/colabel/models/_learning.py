@@ -10,6 +10,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.label_features import label_columns, n_label_columns
+from colabel.learn.chunks import is_chunked
+from colabel.learn.chunks.passes import added
 from colabel.learn.conditional import (
     ConditionalLearner,
     Folds,
@@ -24,7 +27,7 @@ from colabel.learn.conditional import (
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.glm.device import checked_device
 from colabel.learn.linear import LinearLearner
-from colabel.learn.structure import label_residuals, score_tests
+from colabel.learn.structure import label_residuals, score_statistics, score_sums
 from colabel.models._parameters import checked_grid
 
 DEFAULT_GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
@@ -77,6 +80,11 @@ def linear_learner(
 
 def make_folds(data: TrainingData, cv: Any, seed: int) -> Folds:
     """Return the folds that an estimator's `cv` asks for."""
+    if is_chunked(data) and not isinstance(cv, Real):
+        raise TypeError(
+            f"cv={cv!r} names rows, which are in chunks: give a number of folds or the fraction of"
+            " rows to hold out."
+        )
     if isinstance(cv, Integral) and int(cv) >= 2:
         return random_folds(data, int(cv), seed)
     if isinstance(cv, Real) and not isinstance(cv, Integral) and 0 < float(cv) < 1:
@@ -108,9 +116,19 @@ def choose(learning: Learning, folds: Folds, group: RowGroup | None = None) -> I
     return learning.cross_validate([group], folds, choice, "choosing C")[0]
 
 
+def with_label_columns(data: TrainingData) -> TrainingData:
+    """Return the data with the columns of all labels as extra features."""
+    n_extra = n_label_columns(data.cardinalities)
+    return data.with_extra(_own_label_columns, n_extra=n_extra)
+
+
+def _own_label_columns(data: TrainingData) -> Array:
+    return label_columns(data.codes, data.cardinalities)
+
+
 def can_hold_out(folds: Folds) -> bool:
     """Whether some rows can be held out while others remain."""
-    return folds.n_folds >= 2 or bool((folds.of_row < 0).any())
+    return folds.n_folds >= 2 or not folds.covers
 
 
 def dependence(learning: Learning, folds: Folds, choice: Indices) -> Array:
@@ -119,6 +137,15 @@ def dependence(learning: Learning, folds: Folds, choice: Indices) -> Array:
     `choice` (d,) is the hyperparameter of every label alone.
     """
     data = learning.data
-    scores = learning.cross_fitted_scores(covering(folds, data), choice)
+    return pair_tests(data, learning.cross_fitted_scores(covering(folds, data), choice))
+
+
+def pair_tests(data: TrainingData, scores: Any) -> Array:
+    """Score tests (d, d) of pairs, given `cross_fitted_scores` of the rows."""
+    sums: Any = data.total(_pair_sums, scores, combine=added)
+    return score_statistics(sums, data.cardinalities)
+
+
+def _pair_sums(data: TrainingData, scores: Sequence[Array]) -> tuple[Array, Array]:
     residuals = label_residuals(scores, data.codes, data.cardinalities)
-    return score_tests(residuals, data.cardinalities, data.row_weights)
+    return score_sums(residuals, data.row_weights)

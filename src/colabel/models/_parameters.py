@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from colabel.core.arrays import Codes
-from colabel.labels import MISSING, LabelSpace, MissingLabelsError
+from colabel.labels import LabelSpace, MissingLabelsError
+from colabel.learn.conditional import TrainingData
 
 # Laplace's one, and less for rare labels and values.
 DEFAULT_SMOOTHING = (0.01, 0.1, 1.0)
@@ -44,13 +44,12 @@ def checked_grid(name: str, value: Any) -> tuple[float, ...]:
     return tuple(grid.tolist())
 
 
-def refuse_missing(codes: Codes, space: LabelSpace, reason: str) -> None:
-    """Raise MissingLabelsError unless every code (n, d) is known; the `reason` is a clause."""
-    missing = np.argwhere(codes == MISSING)
-    if len(missing):
-        row, label = missing[0]
+def refuse_missing(data: TrainingData, space: LabelSpace, reason: str) -> None:
+    """Raise MissingLabelsError unless every label is known; the `reason` is a clause."""
+    n_missing, row, label = data.missing_labels
+    if n_missing:
         raise MissingLabelsError(
-            f"y has {len(missing)} missing labels (the first is {space.names[label]!r} in row"
+            f"y has {n_missing} missing labels (the first is {space.names[label]!r} in row"
             f" {row}), but {reason}. Leave out or fill in these rows, or use BinaryRelevance or"
             " CTBN, which learn from the labels a row has."
         )

@@ -35,11 +35,15 @@ from colabel.core.schema import (
 from colabel.decide import Decision, Seen, decide, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
+from colabel.learn.chunks.passes import is_dask
+from colabel.learn.chunks.reading import Blocks, chunked_data, same_chunks, seen_labels
 from colabel.learn.conditional import TrainingData
-from colabel.learn.pool import LabelPrior
+from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.metrics import exact_match
 from colabel.models._calibration import learn_calibration, uncalibrated
+from colabel.models._chunks import is_short, refuse_chunks
 from colabel.models._labels_html import labels_html
+from colabel.models._lazy import LazyJoint, lazy_rows
 from colabel.models.label_graph import LabelGraph
 from colabel.models.linear_log_odds import LinearLogOdds
 
@@ -67,6 +71,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
 
     short_name: ClassVar[str] = ""
     """What a user may type instead of the name of the class."""
+
+    fits_chunks: ClassVar[bool] = False
+    """Whether `_learn` takes rows in chunks (`ChunkedData`), which is what Dask arrays become."""
 
     # what every fitted model holds: d labels of some sizes, p features
     stored_fields: ClassVar[Mapping[str, Kind]] = {
@@ -109,6 +116,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, p)
+            Or a Dask array (its chunks of rows dense or CSR) or data frame, for the models that
+            learn chunk by chunk; `y` and `sample_weight` are then Dask collections too.
         y : labels of n rows
             A 0/1 matrix, a table of class variables, a data frame, a sparse matrix, or a
             sequence of sets of label names; see `LabelSpace`. NaN and None mean "not observed".
@@ -121,6 +130,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
         self
         """
         self._check_parameters()
+        if is_dask(X):
+            return self._fit_chunks(X, y, sample_weight, label_names)
         X = self._checked(X, reset=True)
         space, codes = LabelSpace.infer(y, label_names)
         if codes.shape[0] != X.shape[0]:
@@ -128,10 +139,32 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
                 f"X has {X.shape[0]} rows but y has {codes.shape[0]}. Give one row of labels for"
                 " each row of X."
             )
+        self._keep_labels(space)
+        data = _training_data(X, codes, space, sample_weight)
+        self._learn(data)
+        self._finish(data)
+        return self
+
+    def _keep_labels(self, space: LabelSpace) -> None:
         self.label_space_ = space
         self.label_names_ = space.names
         self.classes_ = class_values(space)
-        data = _training_data(X, codes, space, sample_weight)
+
+    def _fit_chunks(self, X: Any, y: Any, weight: Any, label_names: Sequence[str] | None) -> Self:
+        """Learn from Dask collections."""
+        refuse_chunks(self)
+        blocks = Blocks.of(X)
+        if not is_dask(y):
+            same_chunks(X, y, "y")  # says what is wrong
+        shape = blocks.meta if hasattr(blocks.meta, "columns") else np.empty((1, blocks.n_columns))
+        validate_data(self, shape, skip_check_array=True)
+        space = LabelSpace.of_seen(seen_labels(y), label_names)
+        names = getattr(self, "feature_names_in_", None)
+        chunked = chunked_data(X, y, space, weight, names=names, allow_nan=self._allows_nan())
+        self._keep_labels(space)
+        data: Any = chunked
+        if is_short(chunked):
+            (data,) = chunked.gathered(None)
         self._learn(data)
         self._finish(data)
         return self
@@ -145,6 +178,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
             In the container the training labels had: (n, d) array, 1-d array, CSR, or sets.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            empty = self.label_space_.decode(np.empty((0, self.label_space_.n_labels), np.int32))
+            return lazy_rows(self.predict, X, empty.shape[1:], empty)
         X = self._checked(X, reset=False)
         codes = [self._codes(part) for part in row_chunks(X)]
         return self.label_space_.decode(np.concatenate(codes))
@@ -258,7 +294,7 @@ class JointClassifier(LabelClassifier):
         for name in ("calibration_", "seen_"):
             self.__dict__.pop(name, None)  # of another fit
         if self.decision == "seen":
-            self.seen_ = LabelPrior.of(data).vectors
+            self.seen_ = data.total(seen_vectors, combine=joined_vectors)
         if self.calibrate:
             found = learn_calibration(uncalibrated(self), data, self.label_space_, self._seed())
             if found is not None:
@@ -289,8 +325,14 @@ class JointClassifier(LabelClassifier):
         return decide(self._calibrated(X), self.decision_rule())
 
     def joint(self, X: Any) -> Joint:
-        """Return the joint distribution of the labels for each row of X (n, p)."""
+        """Return the joint distribution of the labels for each row of X (n, p).
+
+        Of a Dask array it is a `LazyJoint`, whose answers are Dask arrays.
+        """
         check_is_fitted(self)
+        if is_dask(X):
+            lazy: Any = LazyJoint(self.label_space_, X, self.joint)
+            return lazy  # type: ignore[no-any-return]
         return self._calibrated(self._checked(X, reset=False))
 
     def predict_proba(self, X: Any) -> Any:
@@ -302,12 +344,26 @@ class JointClassifier(LabelClassifier):
             variables; (n, K) array for one-dimensional y.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            return self._lazy_proba(X)
         if self.label_space_.kind == "vector":
             return np.concatenate(self._by_chunks(X, lambda joint: joint.marginal_tables()[0]))
         chunks = self._by_chunks(X, lambda joint: joint.marginals())
         if isinstance(chunks[0], list):
             return [np.concatenate(tables) for tables in zip(*chunks, strict=True)]
         return np.concatenate(chunks)
+
+    def _lazy_proba(self, X: Any) -> Any:
+        space, prob = self.label_space_, self.predict_proba
+        if space.is_binary and space.kind != "vector":
+            return lazy_rows(prob, X, (space.n_labels,), np.empty((0, space.n_labels)))
+        sizes = space.cardinalities
+        if space.kind == "vector":
+            return lazy_rows(prob, X, sizes, np.empty((0, *sizes)))
+        return [
+            lazy_rows(lambda block, i=i: prob(block)[i], X, (size,), np.empty((0, size)))
+            for i, size in enumerate(sizes)
+        ]
 
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithm of `predict_proba`."""

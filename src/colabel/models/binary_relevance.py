@@ -135,3 +135,4 @@ class BinaryRelevance(JointClassifier):
         return LinearLogOdds(coef[:, :-1], coef[:, -1], np.zeros((len(coef), len(coef))))
 
     short_name = "br"
+    fits_chunks = True

@@ -43,6 +43,8 @@ def exploration_html(exploration: Exploration, title: str) -> str:
         f"{100 * exploration.listed:.1f} % of the probability of a row on average. "
         f"{exploration.how}"
     )
+    if not exploration.exact:
+        about += " The probabilities of label sets are estimates, and so are all bounds."
     parts = [
         tag("noscript", paragraph("The page needs JavaScript, which is switched off.")),
         section("Row", "row", tag("div", id="explore-rows")),

@@ -24,6 +24,7 @@ from colabel.core.schema import (
 from colabel.datasets.frame import Frame, TableError
 from colabel.models.evidence.evidence import evidence_of_row
 from colabel.models.wrapped import joint_of, model_inside, naming, title_of
+from colabel.tables.blocks import dask_arrays
 from colabel.tables.columns import Column, ColumnChoice, storage_of
 from colabel.tables.evidence_terms import terms_of_row
 from colabel.tables.preprocessing import Preprocessor
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from colabel.labels import LabelSpace
     from colabel.models.evidence import FeatureEvidence
     from colabel.models.label_graph import LabelGraph
+    from colabel.tables.streaming import PreparedTable
 
 
 def _check_table_model(fields: Fields, dims: Dims) -> None:
@@ -99,6 +101,14 @@ class TableModel:
         fresh = clone(model)
         fitted = fresh.fit(preprocessor.transform(frame), labels.Y, **naming(fresh, labels.names))
         return cls(choice.used, preprocessor, fitted, labels.source, frame.n_rows)
+
+    @classmethod
+    def fit_parts(cls, model: Any, table: PreparedTable) -> TableModel:
+        """Learn a clone of the model from a table in parts (`prepare_parts`), by Dask."""
+        X, Y = dask_arrays(table.blocks, table.preprocessor, table.labels)
+        fresh = clone(model)
+        fitted = fresh.fit(X, Y, **naming(fresh, table.labels.names))
+        return cls(table.choice.used, table.preprocessor, fitted, table.labels.source, table.n_rows)
 
     @property
     def space(self) -> LabelSpace:

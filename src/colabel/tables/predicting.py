@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from colabel.core.arrays import Codes
+from colabel.core.threads import one_blas_thread
 from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.datasets.readers.table import Source
 from colabel.decide import decide, resolve_decision
@@ -16,6 +17,7 @@ from colabel.joint import Joint
 from colabel.joint.views import named_set
 from colabel.labels import MISSING, LabelSpace
 from colabel.models.wrapped import model_inside
+from colabel.tables.answers import AnswerColumn, Answers, CodedTexts
 from colabel.tables.columns import storage_of
 from colabel.tables.coverage import coverage_columns, coverage_header, require_sets
 from colabel.tables.known_labels import KnownColumn, evidence_codes, find_known
@@ -129,10 +131,17 @@ class Predictor:
         return [_as_texts(frame.column(name)) for name in self._keep]
 
     def chunks(self, n_rows: int | None = None) -> Iterator[list[tuple[str, ...]]]:
-        """Give the answers, a chunk of rows at a time."""
+        """Give the answers as rows of texts, a chunk of rows at a time."""
+        for answers in self.answers(n_rows):
+            yield answers.rows()
+
+    def answers(self, n_rows: int | None = None) -> Iterator[Answers]:
+        """Give the answers as columns, a chunk of rows at a time."""
         start = 1
         for frame in self.frames(n_rows):
-            yield self._answers(frame, start)
+            with one_blas_thread:  # the products of a chunk are too small to share
+                answers = self._answers(frame, start)
+            yield answers
             start += frame.n_rows
 
     def frames(self, n_rows: int | None = None) -> Iterator[Frame]:
@@ -147,6 +156,8 @@ class Predictor:
     def joint(self, frame: Frame, first_row: int = 1) -> Joint:
         """Return the joint of a frame's rows, given the labels known in it."""
         joint = self.model.joint(frame)
+        if not self._known:
+            return joint
         evidence = self.known_codes(frame, first_row)
         return joint.given_codes(evidence) if (evidence != MISSING).any() else joint
 
@@ -156,7 +167,7 @@ class Predictor:
         if not self._known:
             return np.full((frame.n_rows, space.n_labels), MISSING, dtype=np.int32)
         separator = self.model.label_source.separator
-        return evidence_codes(frame, self._known, space, separator, first_row)
+        return evidence_codes(frame, self._known, space, separator, first_row, self.source.path)
 
     def _header(self, space: LabelSpace) -> list[str]:
         header = ["row", *self._keep, *space.names]
@@ -176,36 +187,34 @@ class Predictor:
             n_vectors = min(n_vectors * size, self.request.top_k)
         return min(n_vectors, self.request.top_k)
 
-    def _answers(self, frame: Frame, start: int) -> list[tuple[str, ...]]:
+    def _answers(self, frame: Frame, start: int) -> Answers:
         joint = self.joint(frame, start)
-        columns: list[Sequence[str]] = [[str(i) for i in range(start, start + frame.n_rows)]]
+        columns: list[AnswerColumn | list[str]] = [np.arange(start, start + frame.n_rows)]
         columns += self.kept_texts(frame)
-        codes = decide(joint, self.rule)
-        for values, of_label in zip(self._values, codes.T.tolist(), strict=True):
-            columns.append([values[code] for code in of_label])
+        decided = decide(joint, self.rule)
+        for classes, values, codes in zip(
+            joint.space.classes, self._values, decided.T, strict=True
+        ):
+            is_whole = classes.dtype.kind in "iu"
+            columns.append(classes[codes] if is_whole else CodedTexts(values, codes))
         if self.request.probabilities:
             for table in joint.marginal_tables():
-                shown = table[:, 1:] if joint.space.is_indicator else table
-                columns += [_numbers(p) for p in shown.T]
+                columns += list(table[:, 1:].T if joint.space.is_indicator else table.T)
         n_sets = self._n_sets(joint.space)
         if n_sets:
             best, log_prob = joint.top_k_codes(n_sets)
             write = self._set_writer(joint.space)
             for place in range(n_sets):
                 columns.append([write(codes) for codes in best[:, place].tolist()])
-                columns.append(_numbers(np.exp(log_prob[:, place])))
+                columns.append(np.exp(log_prob[:, place]))
         if self.request.coverage is not None:
             write = self._set_writer(joint.space)
             columns += coverage_columns(self.model, frame, self.request.coverage, write)
-        return list(zip(*columns, strict=True))
+        return Answers.of(self.header, columns)
 
     def _set_writer(self, space: LabelSpace) -> Callable[[list[int]], str]:
         separator = self.model.label_source.separator or _SEPARATOR
         return lambda codes: separator.join(named_set(codes, space))
-
-
-def _numbers(values: NDArray[np.float64]) -> list[str]:
-    return [f"{value:.6g}" for value in values.tolist()]
 
 
 def _as_texts(column: NDArray[Any]) -> list[str]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from colabel.joint import PairwiseField
 from colabel.learn.crf import (
     FieldLayout,
     Parameters,
@@ -16,9 +13,8 @@ from colabel.learn.crf import (
     StateLikelihood,
     all_pairs,
 )
-from colabel.learn.crf.scoring import held_out_score, likelihood_at_mode, log_likelihood
+from colabel.learn.crf.scoring import announces_truth, held_out_score, log_likelihood
 from colabel.learn.crf.state_likelihood import all_vectors
-from tests.joint.oracle import make_space
 from tests.learn.crf.conftest import dense_rows, make_data, make_parameters
 from tests.learn.crf.oracle import PaperField
 
@@ -106,40 +102,34 @@ def test_large_scores_do_not_overflow(rng):
     assert np.isfinite(PseudoLikelihood(data, layout).value(theta))
 
 
-def test_many_labels_are_scored_at_the_mode(rng):
-    """Against equation by hand: s(y) - s(mode) + sum_i log P(mode_i | mode_-i)."""
-    sizes = (2,) * 15
+def test_many_labels_are_scored_by_pseudo_likelihood(rng):
+    sizes = (2,) * 16
     data = make_data(rng, sizes, n_rows=5)
-    layout = FieldLayout(sizes, all_pairs(15)[:10])
+    layout = FieldLayout(sizes, all_pairs(16)[:10])
     theta = make_parameters(rng, data, layout)
-    nodes = layout.node_tables(data.nodes.times(theta.node))
-    edges = layout.edge_tables(data.edges.times(theta.edge))
-    field = PairwiseField(make_space(sizes), nodes, layout.edges, edges)  # exact
-    mode = field.mode_codes()
-    at_mode = PseudoLikelihood(replace(data, codes=mode), layout).log_conditionals(theta)
-    expected = field.score_codes(data.codes) - field.score_codes(mode) + at_mode.sum(axis=1)
-    np.testing.assert_allclose(held_out_score(data, layout, theta), expected, atol=1e-9)
+    expected = PseudoLikelihood(data, layout).log_conditionals(theta).sum(axis=1)
+    np.testing.assert_array_equal(held_out_score(data, layout, theta), expected)
 
 
-def test_the_score_at_the_mode_is_the_likelihood_without_edges(rng):
+def test_whether_the_mode_is_the_truth(rng):
     sizes = (2, 3, 2)
     data = make_data(rng, sizes)
-    layout = FieldLayout(sizes, np.empty((0, 2), dtype=np.intp))
+    layout = FieldLayout(sizes, all_pairs(3))
     theta = make_parameters(rng, data, layout)
-    expected = log_likelihood(data, layout, theta)
-    np.testing.assert_allclose(likelihood_at_mode(data, layout, theta), expected, atol=1e-12)
+    best = [max(row, key=row.get) for row in vectors_of(data, layout, theta)]
+    expected = (np.array(best) == data.codes).all(axis=1)
+    assert 0 < expected.mean() < 1
+    found = announces_truth(data, layout, theta, theta.node)
+    np.testing.assert_array_equal(found, expected)
 
 
-def test_the_score_at_the_mode_sees_a_mode_that_has_left_the_truth(rng):
-    """Labels that copy each other: given the others each is certain, whatever x says of all."""
-    sizes = (2,) * 15
-    data = make_data(rng, sizes, edge_kind="none", n_rows=8)
-    data = replace(data, codes=np.zeros_like(data.codes))
-    layout = FieldLayout(sizes, all_pairs(15))
-    copy = np.tile([5.0, -5.0, -5.0], layout.n_edges)[None]  # against 0 for the cell 11
-    wrong = np.zeros((data.nodes.n_coordinates, layout.n_node_columns))
-    wrong[-1] = -60.0  # all ones score 15 * 60 - 105 * 5 more than all zeros
-    theta = Parameters(wrong, copy)
-    pseudo = PseudoLikelihood(data, layout).log_conditionals(theta).sum(axis=1)
-    assert (pseudo > -1e-3).all()
-    assert (likelihood_at_mode(data, layout, theta) < -100.0).all()
+def vectors_of(data, layout, theta):
+    """Score of every vector in every row, by the formula."""
+    field, nodes, edges = oracle_of(data, layout, theta)
+    return [
+        {
+            tuple(y): field.score(nodes[n], edges[n], y)
+            for y in all_vectors(layout.cardinalities).tolist()
+        }
+        for n in range(len(data.codes))
+    ]

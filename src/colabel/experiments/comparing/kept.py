@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 
 from colabel.experiments.cross_validation import Part
 from colabel.experiments.held_out import Ask, HeldOut, Method, Task
-from colabel.experiments.store import Store, versions
+from colabel.experiments.store import Store, StoreError, versions
 
 _ARRAYS = ("codes", "log_prob", "marginals", "confidence", "mode_right")
 _DECIDED = "decided "
@@ -69,7 +70,8 @@ class KeptAnswers:
         content |= {f"{_DECIDED}{loss}": codes for loss, codes in found.decided.items()}
         written = io.BytesIO()
         np.savez(written, seconds=np.array(found.seconds), n_train=found.n_train, **content)
-        with Store(self.path) as store:
+        # a full disk costs the resumption, not the comparison
+        with contextlib.suppress(StoreError), Store(self.path) as store:
             store.save_answer(key, written.getvalue())
 
     def forget(self, keys: Iterable[str]) -> None:

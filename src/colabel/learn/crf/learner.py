@@ -13,7 +13,9 @@ from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Numbers, Part, Positions, stored
 from colabel.core.threads import map_threads
+from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import Folds, RowGroup, TrainingData
+from colabel.learn.crf.chunked_field import ChunkedFieldData
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.penalties import Penalty
 from colabel.learn.crf.proximal import ProximalGradient
@@ -138,6 +140,11 @@ class FieldLearner:
     objective: MakeObjective = PseudoLikelihood
     score: Score = held_out_score
 
+    @property
+    def chooses(self) -> bool:
+        """Whether there are several strengths to choose from."""
+        return any(given is None or len(given) > 1 for given in (self.ridges, self.groups))
+
     def learn(
         self,
         linear: LinearLearning,
@@ -152,7 +159,11 @@ class FieldLearner:
         grid of `linear`, `node_penalty` (d,) the same as penalties.
         """
         data = linear.data
-        rows = _field_data(data, linear.design, self.edge_columns)
+        rows: Any
+        if is_chunked(data):
+            rows = ChunkedFieldData.of(data, linear.design, self.edge_columns)
+        else:
+            rows = _field_data(data, linear.design, self.edge_columns)
         whole = self._problem(rows, None, models.coef, data.cardinalities)
         ridges, groups = self._grids(whole)
         selector_folds: list[FieldProblem] = []
@@ -186,9 +197,7 @@ class FieldLearner:
     ) -> FieldProblem:
         everything = FieldLayout(cardinalities, np.empty((0, 2), dtype=np.intp))
         node = train.nodes.enter(_node_matrix(coef, cardinalities).T).T
-        tables = everything.node_tables(train.nodes.times(node))
-        log_prob = [table - np.logaddexp.reduce(table, axis=1)[:, None] for table in tables]
-        edges = candidate_edges(log_prob, train.codes, train.weight, self.most_candidates)
+        edges = candidate_edges(train, node, everything, self.most_candidates)
         layout = FieldLayout(cardinalities, edges)
         zero = np.zeros((train.edges.n_coordinates, layout.n_edge_columns))
         start = Parameters(node, zero)

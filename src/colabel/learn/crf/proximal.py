@@ -89,7 +89,7 @@ class ProximalGradient:
         problem = _Problem(objective, penalty, self.form == "constrained")
         norms = objective.layout.edge_norms(start.edge)
         point = Iterate(*start, norms if alpha is None else np.maximum(alpha, norms))
-        total = float(objective.data.weight.sum())
+        total = objective.data.total_weight
         length = 1.0 if step is None else step
         previous, momentum = point, 1
         profile, values, converged = [point.alpha], [], False

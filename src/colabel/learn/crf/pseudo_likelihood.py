@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.learn.crf._kernels import binary_terms, pseudo_terms
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.design import Design
+from colabel.learn.structure.screening import label_residuals, score_statistics, score_sums
+
+Result = TypeVar("Result")
 
 _SPARSE = 0.1  # share of labels below which products with them are sparse
 
@@ -49,11 +53,41 @@ class FieldData:
     codes: Codes
     weight: Array
 
+    @property
+    def total_weight(self) -> float:
+        """Sum of the row weights."""
+        return float(self.weight.sum())
+
+    def objective(self, make: Callable[..., Result], layout: FieldLayout) -> Result:
+        """Return ``make(data, layout)``, a likelihood of these rows."""
+        return make(self, layout)
+
+    def sample(self, n_rows: int) -> FieldData:
+        """Return about `n_rows` of the rows, evenly spread."""
+        return self.rows(np.arange(0, len(self.codes), max(1, len(self.codes) // n_rows)))
+
+    def varied(self) -> Flags:
+        """Labels (d,) that differ between rows of positive weight."""
+        counted = self.codes[self.weight > 0]
+        return np.asarray((counted != counted[:1]).any(axis=0))
+
+    def dependence(self, node: Array, layout: FieldLayout) -> Array:
+        """Score tests (d, d) of pairs, by node parameters (q_v, node columns) alone."""
+        return score_statistics(pair_sums(self, node, layout), layout.cardinalities)
+
     def rows(self, index: Indices) -> FieldData:
         """Return some of the rows."""
         return FieldData(
             self.nodes.take(index), self.edges.take(index), self.codes[index], self.weight[index]
         )
+
+
+def pair_sums(data: FieldData, node: Array, layout: FieldLayout) -> tuple[Array, Array]:
+    """Sums over rows that `score_statistics` needs."""
+    tables = layout.node_tables(data.nodes.times(node))
+    log_prob = [table - np.logaddexp.reduce(table, axis=1)[:, None] for table in tables]
+    scores = [(np.diff(table) if table.shape[1] == 2 else table).T for table in log_prob]
+    return score_sums(label_residuals(scores, data.codes, layout.cardinalities), data.weight)
 
 
 class PseudoLikelihood:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,8 @@ from colabel.labels import LabelSpace
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood
 
-# About 0.1 milliseconds a row; beyond it the normaliser is estimated at the mode.
+# About 0.1 milliseconds a row; beyond it rows are scored by their pseudo-likelihood.
 MOST_VECTORS = 1 << 14
-_MODE_SWEEPS = 2  # of belief propagation, where the mode of a row held out is searched for
 
 
 def can_enumerate(cardinalities: tuple[int, ...]) -> bool:
@@ -35,31 +33,29 @@ def log_likelihood(data: FieldData, layout: FieldLayout, theta: Parameters) -> A
     return _field(data, layout, theta).log_prob_codes(data.codes)
 
 
-def likelihood_at_mode(data: FieldData, layout: FieldLayout, theta: Parameters) -> Array:
-    r"""Estimate the log-probability (n,) of the labels of every row by conditionals at the mode.
-
-    .. math:: \log P(y \mid x) \approx s(y, x) - s(\hat y, x)
-              + \sum_i \log P(\hat y_i \mid \hat y_{-i}, x)
-
-    with :math:`\hat y` the best vector found: the sum is the pseudo-likelihood, at the vector the
-    model would announce instead of the true one. It is exact without edges. The pseudo-likelihood
-    of the truth never asks whether other vectors score far better: it may favour tables so large
-    that the mode has nothing to do with the truth.
-    """
-    field = _field(
-        data, layout, theta, engine="belief_propagation", max_iter=_MODE_SWEEPS, start=data.codes
-    )
-    mode = field.mode_codes()
-    at_mode = PseudoLikelihood(replace(data, codes=mode), layout).log_conditionals(theta)
-    behind = field.score_codes(data.codes) - field.score_codes(mode)
-    return np.asarray(behind + at_mode.sum(axis=1))
-
-
 def held_out_score(data: FieldData, layout: FieldLayout, theta: Parameters) -> Array:
-    """Log-likelihood (n,) of every row: exact for few labels, else `likelihood_at_mode`."""
+    """Score (n,) of every row: its log-likelihood, or log-pseudo-likelihood for many labels."""
     if can_enumerate(layout.cardinalities):
         return log_likelihood(data, layout, theta)
-    return likelihood_at_mode(data, layout, theta)
+    return np.asarray(PseudoLikelihood(data, layout).log_conditionals(theta).sum(axis=1))
+
+
+def announces_truth(
+    data: FieldData, layout: FieldLayout, theta: Parameters, independent: Array
+) -> Array:
+    """Say (n,) in which rows the mode is the true vector, by 1 or 0.
+
+    The pseudo-likelihood asks for each label given the true others, never whether another vector
+    scores far better than the true one: it may favour tables so large that the mode is useless.
+
+    Parameters
+    ----------
+    independent : (q_v, node columns)
+        Independent regressions, whose answer the search for the mode starts from.
+    """
+    alone = [table.argmax(axis=1) for table in layout.node_tables(data.nodes.times(independent))]
+    field = _field(data, layout, theta, start=np.stack(alone, axis=1))
+    return np.asarray((field.mode_codes() == data.codes).all(axis=1), dtype=np.float64)
 
 
 def _field(

@@ -1,11 +1,12 @@
 r"""Choosing the penalties of the edges by cross-validation along warm-started paths.
 
 With the node penalties given, the ridge :math:`\mu = \lambda_w (1 - \eta)` is chosen first, on
-the graph of all candidate edges, from strong to weak. The group penalty
-:math:`\gamma = \lambda_w \eta` is chosen second, from no edge to all of them: every point learns a
-graph, tunes the parameters on it without the group term, as the final fit will, and scores them
-on the rows held out. Of the graphs that score as well as the best one, up to one standard error
-of the difference, the sparsest is taken.
+the graph of all candidate edges, from strong to weak; where rows are scored by their
+pseudo-likelihood, among the strengths whose modes are right about as often as any's. The group
+penalty :math:`\gamma = \lambda_w \eta` is chosen second, from no edge to all of them: every point
+learns a graph, tunes the parameters on it without the group term, as the final fit will, and
+scores them on the rows held out. Of the graphs that score as well as the best one, up to one
+standard error of the difference, the sparsest is taken.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.penalties import Penalty
 from colabel.learn.crf.proximal import ProximalGradient, Structure
 from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood
-from colabel.learn.crf.scoring import held_out_score
+from colabel.learn.crf.scoring import announces_truth, can_enumerate, held_out_score
 from colabel.learn.crf.tuning import Objective, Tuned, Tuner
 
 MakeObjective = Callable[[FieldData, FieldLayout], Objective]
@@ -35,6 +36,9 @@ RIDGE_GRID = tuple(10.0 ** (-0.5 * k) for k in range(3, 12))
 GROUP_GRID = tuple(0.6**k for k in range(1, 11))
 # Points of a path without improvement after which the rest is skipped.
 _PATIENCE = 2
+# Where the pseudo-likelihood is the score, the modes of at most this many rows of a fold are looked
+# at, and penalties left out whose modes are right less often by so many standard errors.
+_MODES, _MODE_ERRORS = 60, 2.0
 
 
 @dataclass
@@ -69,7 +73,8 @@ class FieldProblem:
         """Smallest group penalty for which no edge is present, roughly."""
         if not self.layout.n_edges:
             return 0.0
-        gradient = PseudoLikelihood(self.train, self.layout).value_and_gradient(self.start)[1]
+        objective = self.train.objective(PseudoLikelihood, self.layout)
+        gradient = objective.value_and_gradient(self.start)[1]
         return float(self.layout.edge_norms(gradient.edge).max())
 
     @property
@@ -86,13 +91,25 @@ class FieldProblem:
         """Start the next path anew."""
         self._tuned = self._structure = None
 
+    def modes_right(self, tuned: _OnGraph) -> Array:
+        """Say (m,) of some rows held out whether their modes are right; none if that is not asked.
+
+        A likelihood needs no such look; the pseudo-likelihood does.
+        """
+        sizes = self.layout.cardinalities
+        if self.held_out is None or self.score is not held_out_score or can_enumerate(sizes):
+            return np.empty(0)
+        counted = np.flatnonzero(self.held_out.weight > 0)
+        some = self.held_out.rows(counted[:: max(1, -(-len(counted) // _MODES))])
+        return announces_truth(some, tuned.layout, tuned.tuned.theta, self.start.node)
+
     def find_structure(
         self, penalty: Penalty, solver: ProximalGradient, alpha: Array | None = None
     ) -> Structure:
         """Learn a graph, starting from the last one learned, slacks from `alpha` (E,)."""
         last = self._structure
         self._structure = solver.solve(
-            PseudoLikelihood(self.train, self.layout),
+            self.train.objective(PseudoLikelihood, self.layout),
             penalty,
             self.start if last is None else last.theta,
             None if last is None else last.step,
@@ -109,7 +126,7 @@ class FieldProblem:
         learned = self.start if self._structure is None else self._structure.theta
         first = learned if last is None else last.spread(self.layout)
         start = Parameters(first.node, np.ascontiguousarray(first.edge[:, columns]))
-        found = tuner.solve(self.objective(self.train, layout), penalty, start)
+        found = tuner.solve(self.train.objective(self.objective, layout), penalty, start)
         scores = None
         if self.held_out is not None:
             scores = self.score(self.held_out, layout, found.theta)
@@ -191,19 +208,22 @@ class Selector:
         self, folds: Sequence[FieldProblem], ridges: Sequence[float]
     ) -> tuple[float, dict[float, float], Array]:
         scores: dict[float, Array] = {}
+        right: dict[float, Array] = {}
         for strength in ridges:
             penalty = Penalty(self.node, strength, 0.0)
 
-            def point(problem: FieldProblem, penalty: Penalty = penalty) -> Array:
+            def point(problem: FieldProblem, penalty: Penalty = penalty) -> tuple[Array, Array]:
                 every = np.ones(problem.layout.n_edges, dtype=bool)
-                return _scores(problem.tune(penalty, every, self.tuner))
+                tuned = problem.tune(penalty, every, self.tuner)
+                return _scores(tuned), problem.modes_right(tuned)
 
-            scores[strength] = self._over_folds(point, folds)
+            parts = map_threads(point, folds, self.n_jobs, lambda: None)
+            scores[strength], right[strength] = map(np.concatenate, zip(*parts, strict=True))
             self.advance()
             if _is_past_best(list(_weighted_means(scores, folds).values())):
                 break
         means = _weighted_means(scores, folds)
-        best = max(means, key=lambda strength: means[strength])
+        best = max(_as_right_as_any(right), key=lambda strength: means[strength])
         return best, means, scores[best]
 
     def _choose_group(
@@ -273,6 +293,18 @@ def _weighted_means(
 ) -> dict[float, float]:
     weight = _held_out_weight(folds)
     return {s: float(np.average(value, weights=weight)) for s, value in scores.items()}
+
+
+def _as_right_as_any(right: dict[float, Array]) -> list[float]:
+    """Return the penalties whose modes (m,) are right about as often as those of the best."""
+    best = max(right.values(), key=lambda modes: modes.sum())
+    kept = []
+    for strength, modes in right.items():
+        lost = best - modes
+        spread = lost.std() if len(lost) else 0.0
+        if lost.sum() <= _MODE_ERRORS * spread * np.sqrt(len(lost)):
+            kept.append(strength)
+    return kept
 
 
 def _is_past_best(means: Sequence[float]) -> bool:

@@ -41,11 +41,15 @@ def informed_tasks(
         Rows of each fold.
     weight : (n,)
     """
-    known = ~without.absent.reshape(len(held_out), tasks.n_tasks, -1)
     counted = np.where(weight > 0, tasks.targets, -1)
     every = np.stack([counted == value for value in range(tasks.n_classes)], axis=1)  # (T, c, n)
-    scored = np.zeros(every.shape[:2], dtype=bool)
-    for rows, knows in zip(held_out, known, strict=True):
-        scored |= every[:, :, rows].any(axis=2) & knows
-    needed = np.minimum(every.any(axis=2).sum(axis=1), 2)
-    return np.asarray(scored.sum(axis=1) >= needed)
+    seen = [every[:, :, rows].any(axis=2) for rows in held_out]
+    anywhere: Flags = np.asarray(every.any(axis=2))
+    return informed_by(np.array(seen).reshape(-1, *anywhere.shape), anywhere, without)
+
+
+def informed_by(held_out: Flags, anywhere: Flags, without: ClassSupport) -> Flags:
+    """See `informed_tasks`, by which classes occur in each fold (F, T, c) and anywhere (T, c)."""
+    known = ~without.absent.reshape(held_out.shape)
+    scored = (held_out & known).any(axis=0)
+    return np.asarray(scored.sum(axis=1) >= np.minimum(anywhere.sum(axis=1), 2))

@@ -62,6 +62,12 @@ def class_support(
     """Count the classes of `targets` (T, n); `prior` is (T, K), uniform by default."""
     row_weight = np.ones(targets.shape[1]) if weight is None else weight
     counts = np.stack([(targets == k) @ row_weight for k in range(n_classes)], axis=1)
+    return support_of_counts(counts, prior)
+
+
+def support_of_counts(counts: Array, prior: Array | None) -> ClassSupport:
+    """Smooth counts (T, K) of classes; `prior` is (T, K), uniform by default."""
+    n_classes = counts.shape[1]
     frequency = np.full(counts.shape, 1.0 / n_classes) if prior is None else prior
     total = counts.sum(axis=1, keepdims=True)
     smoothed = (counts + n_classes * frequency) / (total + n_classes)

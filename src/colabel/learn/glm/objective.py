@@ -8,12 +8,12 @@ and numbers per task (T,).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Targets
-from colabel.learn.glm.losses import Loss
+from colabel.learn.glm.losses import Loss, Sums
 
 # Where all rows are saturated the curvature says nothing; this share of the residual bounds it.
 _CURVATURE_PER_RESIDUAL = 0.1
@@ -34,6 +34,18 @@ class Line(NamedTuple):
 
     curvature: Array
     farthest: Array
+
+    @classmethod
+    def of(cls, curvature: Array, largest: Array) -> Line:
+        """From the curvature and the largest change of a score, (T,) each."""
+        return cls(curvature, _LARGEST_CHANGE / np.maximum(largest, 1e-300))
+
+
+def mean_curvature(sums: Sums, n_rows: Any, weight: Any) -> Array:
+    """Curvature (T, K) of a row by its scores, given the number of rows and their weight."""
+    floor: Array = sums.absolute * (_CURVATURE_PER_RESIDUAL / np.maximum(1, n_rows))
+    mean: Array = sums.curvature / np.maximum(weight, np.finfo(float).tiny)
+    return np.maximum(mean, floor)
 
 
 class Objective(Protocol):
@@ -168,9 +180,9 @@ class RowsObjective:
         self._residual = np.empty_like(self._scores)
         self._change = self._scores  # not moved along
         self._length = np.zeros(len(scores))
-        self._scale = design.scale()  # (q,), or (T K, q)
+        self._scale: Array | None = None  # (q,), or (T K, q)
         weight = np.ones(design.n_rows) if design.weight is None else design.weight
-        self._total_weight = max(float(weight.sum()), np.finfo(float).tiny)
+        self._total_weight = float(weight.sum())
         self._evaluate(self._length)
 
     @property
@@ -187,6 +199,11 @@ class RowsObjective:
             self._scores, self._change, steps, self._targets, self._design.weight, self._residual
         )
 
+    @property
+    def sums(self) -> Sums:
+        """What the rows add up to at the present point."""
+        return self._sums
+
     def value(self) -> Array:
         return self._sums.value
 
@@ -195,19 +212,20 @@ class RowsObjective:
         return self._design.pulled(flat).reshape(self.shape)
 
     def diagonal(self) -> Array:
-        n_rows = max(1, self._design.n_rows)
-        floor = self._sums.absolute * (_CURVATURE_PER_RESIDUAL / n_rows)
-        mean = np.maximum(self._sums.curvature / self._total_weight, floor)
+        if self._scale is None:
+            self._scale = self._design.scale()
+        mean = mean_curvature(self._sums, self._design.n_rows, self._total_weight)
         shaped = self._scale if self._scale.ndim == 1 else self._scale.reshape(self.shape)
         return np.asarray(mean[:, :, None] * shaped)
 
     def along(self, direction: Array) -> Line:
+        return Line.of(*self.curvature_along(direction))
+
+    def curvature_along(self, direction: Array) -> tuple[Array, Array]:
+        """Curvature along a direction (T, K, q), and the largest change of a score, (T,) each."""
         self._change = self._times(direction)
         self._length = np.zeros(len(direction))
-        curvature, largest = self._loss.along(
-            self._residual, self._change, self._targets, self._design.weight
-        )
-        return Line(curvature, _LARGEST_CHANGE / np.maximum(largest, 1e-300))
+        return self._loss.along(self._residual, self._change, self._targets, self._design.weight)
 
     def move(self, length: Array) -> Array:
         self._evaluate(length - self._length)
@@ -217,7 +235,7 @@ class RowsObjective:
     def keep(self, tasks: Flags) -> None:
         scores = np.repeat(tasks, self._scores.shape[1])
         self._design = self._design.of_tasks(scores)
-        if self._scale.ndim > 1:
+        if self._scale is not None and self._scale.ndim > 1:
             self._scale = self._scale[scores]
         self._targets, self._scores = self._targets[tasks], self._scores[tasks]
         self._residual = self._residual[tasks]

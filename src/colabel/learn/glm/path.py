@@ -8,9 +8,9 @@ So however early a fit stops, it cannot know what it will be scored on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from colabel.learn.glm.choice import informed_tasks
 from colabel.learn.glm.degenerate import ClassSupport, class_support, shut_scores
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge
 from colabel.learn.glm.losses import Loss, loss_for
-from colabel.learn.glm.objective import OwnScores, RowsObjective
+from colabel.learn.glm.objective import Objective, OwnScores, RowsObjective
 from colabel.learn.glm.tasks import FittedTasks, Tasks, log_probabilities
 
 # A deviation of the log-odds by 2.5 costs half a nat: about the weakly informative prior of Gelman,
@@ -163,8 +163,7 @@ class Block:
         part = self.take(solved)
         free = part._free()
         first = coef[solved] if free is None else coef[solved] * free
-        scores = part._with_offset(part._scores(self.design, first))
-        objective = solver.objective(self.design, self.loss, part.tasks.targets, scores)
+        objective = part.objective(solver, first)
         solution = solver.solve(objective, Ridge(strength[solved], free), first, pairs)
         coef[solved], converged[solved] = solution.coef, solution.converged
         n_iter = max(1, int(solution.n_iter.max()))
@@ -178,16 +177,35 @@ class Block:
         zero, so that a class that never occurs does not send them to infinity. No product with the
         rows is needed.
         """
-        scores = self._with_offset(np.zeros((*self.slope.shape, self.design.n_rows)))
-        own = OwnScores(scores.reshape(-1, self.design.n_rows).copy(), self.design.weight)
-        strength = np.full((*self.slope.shape, 2), _WEAK)
-        energy, total = own.scale().T
+        start = np.zeros((*self.slope.shape, 2))
+        objective, scale = self.slope_objective(start)
+        strength = np.full(start.shape, _WEAK)
+        energy, total = scale.T
         strength[..., 0] *= (energy / np.maximum(total, 1e-300)).reshape(self.slope.shape)
-        objective = RowsObjective(own, self.loss, self.tasks.targets, scores)
-        found = solver.solve(objective, Ridge(strength), np.zeros_like(strength))
+        found = solver.solve(objective, Ridge(strength), start)
         point = Point.at(self.start())._replace(converged=found.converged)
         point.coef[..., -1] = found.coef[..., 1]
         return replace(self, slope=self.slope + found.coef[..., 0]), point
+
+    def objective(self, solver: LBFGS, coef: Array) -> Objective:
+        """Return the losses of the tasks at coefficients (T, K, q)."""
+        scores = self._with_offset(self._scores(self.design, coef))
+        return solver.objective(self.design, self.loss, self.tasks.targets, scores)
+
+    def slope_objective(self, coef: Array) -> tuple[Objective, Array]:
+        """Return the losses by slopes and intercepts (T, K, 2) added to those of the offsets.
+
+        Second come the scales (T K, 2) of their coordinates.
+        """
+        own = self.own_scores()
+        added = own.scores(coef.reshape(-1, 2))
+        scores = (own.feature + added).reshape(*self.slope.shape, -1)
+        return RowsObjective(own, self.loss, self.tasks.targets, scores), own.scale()
+
+    def own_scores(self) -> OwnScores:
+        """The offset of each score as its only feature."""
+        scores = self._with_offset(np.zeros((*self.slope.shape, self.design.n_rows)))
+        return OwnScores(scores.reshape(-1, self.design.n_rows), self.design.weight)
 
     def _scores(self, design: Design, coef: Array) -> Array:
         """Scores (T, K, n) of rows at coefficients (T, K, q), without offsets."""
@@ -240,10 +258,10 @@ class Block:
             coef[constant, :, -1] = point.coef[constant, :, -1]
         return coef
 
-    def log_prob(self, design: Design, rows: Indices, coef: Array) -> Array:
+    def log_prob(self, design: Design, rows: Indices | slice, coef: Array) -> Array:
         """Log-probabilities (T, n_classes, m) of other rows of the block."""
         flat = design.scores(coef.reshape(-1, coef.shape[2]))
-        scores = self._with_offset(flat.reshape(*coef.shape[:2], len(rows)), rows)
+        scores = self._with_offset(flat.reshape(*coef.shape[:2], design.n_rows), rows)
         return log_probabilities(self.loss, scores, self.floor)
 
 
@@ -254,12 +272,16 @@ def fit_tasks(
     solver: LBFGS,
     base: Array | None = None,
 ) -> FittedTasks:
-    """Fit every task with its own C (T,).
+    """Fit every task with its own C (T,); see `fit_block`."""
+    return fit_block(Block.of(design, tasks), C, solver, base)
+
+
+def fit_block(block: Block, C: Array, solver: LBFGS, base: Array | None = None) -> FittedTasks:
+    """Fit every task of a block with its own C (T,).
 
     Where the tasks have an offset, `base` (T, K, p + 1) are the coefficients of the models it came
     from, to which the deviations are added; a C of zero then fits slope and intercept alone.
     """
-    block = Block.of(design, tasks)
     point = Point.at(block.start())
     if base is not None:
         block, point = block.calibrated(solver)
@@ -336,14 +358,50 @@ def held_out_path(
     n_tasks, n_rows = tasks.targets.shape
     weight = np.ones(n_rows) if design.weight is None else design.weight
     block = Block.of(design, tasks.without_folds(folds, n_folds))
+    held_out = _HeldOutRows.of(design, folds, n_folds)
+    informed = informed_tasks(tasks, block.support, held_out.rows, weight)
+    log_prob = np.zeros((len(grid), n_tasks, n_rows))
+
+    def score(position: int, block: Block, point: Point, alive: Indices) -> Array:
+        for rows, prob in held_out.log_prob(block, point):
+            own = picked(prob, tasks.targets[np.ix_(alive, rows)])
+            log_prob[position, alive[:, None], rows] = own
+        return np.asarray(log_prob[position, alive] @ weight)
+
+    found = walk_path(block, grid, n_folds, solver, score, start, keep, patience)
+    return HeldOut(log_prob, found.total, found.coef, found.n_failed, informed)
+
+
+class Walked(NamedTuple):
+    """What a path of penalties has shown; see `HeldOut`."""
+
+    total: Array
+    coef: Array | None
+    n_failed: int
+
+
+def walk_path(
+    block: Block,
+    grid: Array,
+    n_folds: int,
+    solver: LBFGS,
+    score: Callable[[int, Any, Point, Indices], Array],
+    start: Array | None,
+    keep: bool,
+    patience: int | None,
+) -> Walked:
+    """Fit F T tasks, those of a fold together, over a grid of C; see `held_out_path`.
+
+    ``score(position, block, point, alive)`` gives the held-out scores of the tasks `alive` at a
+    position of the grid.
+    """
+    n_tasks = block.tasks.n_tasks // max(1, n_folds)
     point = Point.at(block.start())
     n_failed = 0
     if block.deviates:
         block, point = block.calibrated(solver)
         n_failed += int((~point.converged).sum())
-    held_out = _HeldOutRows.of(design, folds, n_folds)
-    informed = informed_tasks(tasks, block.support, held_out.rows, weight)
-    log_prob, total = np.zeros((len(grid), n_tasks, n_rows)), np.full((len(grid), n_tasks), -np.inf)
+    total = np.full((len(grid), n_tasks), -np.inf)
     kept = None
     like: Array | None = None
     alive, idle, best = np.arange(n_tasks), np.zeros(n_tasks, dtype=np.intp), total[0].copy()
@@ -354,15 +412,12 @@ def held_out_path(
         if grid[position] > 0:
             point = block.solve(1.0 / float(grid[position]), solver, point)
             n_failed += int((~point.converged).sum())
-        for rows, prob in held_out.log_prob(block, point):
-            picked = _picked(prob, tasks.targets[np.ix_(alive, rows)])
-            log_prob[position, alive[:, None], rows] = picked
+        total[position, alive] = score(int(position), block, point, alive)
         if keep:
             found = block.features(point)
             if kept is None:
                 kept = np.zeros((len(grid), n_folds, n_tasks, *found.shape[1:]))
             kept[position][:, alive] = found.reshape(n_folds, len(alive), *found.shape[1:])
-        total[position, alive] = log_prob[position, alive] @ weight
         idle = np.where(total[position] > best, 0, idle + 1)
         best = np.maximum(best, total[position])
         if patience is not None:
@@ -373,10 +428,10 @@ def held_out_path(
                 every = (np.arange(n_folds)[:, None] * len(alive) + stay).ravel()
                 block, point, alive = block.take(every), point.take(every, block), alive[stay]
                 like = None if like is None else like[every]
-    return HeldOut(log_prob, total, kept, n_failed, informed)
+    return Walked(total, kept, n_failed)
 
 
-def _picked(log_prob: Array, targets: Targets) -> Array:
+def picked(log_prob: Array, targets: Targets) -> Array:
     """Log-probabilities (T, m) of the true classes; zero where there is none."""
     own = np.take_along_axis(log_prob, np.maximum(targets, 0)[:, None, :], axis=1)[:, 0]
     return np.asarray(np.where(targets >= 0, own, 0.0))

@@ -2,6 +2,14 @@
 
 from colabel.learn.pool._opinions import HeldOutOpinions, opinions
 from colabel.learn.pool.pool import Pool, learn_pool
-from colabel.learn.pool.prior import LabelPrior
+from colabel.learn.pool.prior import LabelPrior, joined_vectors, seen_vectors
 
-__all__ = ["HeldOutOpinions", "LabelPrior", "Pool", "learn_pool", "opinions"]
+__all__ = [
+    "HeldOutOpinions",
+    "LabelPrior",
+    "Pool",
+    "joined_vectors",
+    "learn_pool",
+    "opinions",
+    "seen_vectors",
+]

@@ -35,6 +35,21 @@ def _check_prior(fields: Fields, dims: Dims) -> None:
     refuse_unless(abs(total - 1.0) < 1e-6, "the weights of the prior do not sum to one")
 
 
+def _complete(data: TrainingData) -> Flags:
+    """Rows (n,) of positive weight whose labels are all known."""
+    return np.asarray((data.codes != MISSING).all(axis=1) & (data.row_weights > 0))
+
+
+def seen_vectors(data: TrainingData) -> Codes:
+    """The complete label vectors (V, d) of the rows, in ascending order."""
+    return np.unique(data.codes[_complete(data)], axis=0)
+
+
+def joined_vectors(one: Codes, other: Codes) -> Codes:
+    """Join two results of `seen_vectors`."""
+    return np.unique(np.concatenate([one, other]), axis=0)
+
+
 @stored(
     "label-prior",
     check=_check_prior,
@@ -70,7 +85,7 @@ class LabelPrior:
     @classmethod
     def of(cls, data: TrainingData) -> LabelPrior:
         """Count the label vectors."""
-        whole = (data.codes != MISSING).all(axis=1) & (data.row_weights > 0)
+        whole = _complete(data)
         weight = data.row_weights[whole]
         vectors, inverse = np.unique(data.codes[whole], axis=0, return_inverse=True)
         inverse = inverse.ravel()

@@ -11,6 +11,8 @@ from colabel.learn.structure.screening import (
     Residuals,
     best_candidates,
     label_residuals,
+    score_statistics,
+    score_sums,
     score_tests,
 )
 
@@ -25,5 +27,7 @@ __all__ = [
     "maximum_branching",
     "network_score",
     "score_parent_sets",
+    "score_statistics",
+    "score_sums",
     "score_tests",
 ]

@@ -89,6 +89,11 @@ def score_tests(residuals: Residuals, cardinalities: Sequence[int], weight: Arra
     >>> score_tests(known, (2, 2, 2), np.ones(4))[0]
     array([0., 4., 0.])
     """
+    return score_statistics(score_sums(residuals, weight), cardinalities)
+
+
+def score_sums(residuals: Residuals, weight: Array) -> tuple[Array, Array]:
+    """The sums over rows in `score_tests`, (e, e) each: slopes and their variances."""
     n_rows, n_columns = residuals.residual.shape
     slope, variance = np.zeros((n_columns, n_columns)), np.zeros((n_columns, n_columns))
     for start in range(0, n_rows, _ROWS_AT_ONCE):
@@ -98,6 +103,12 @@ def score_tests(residuals: Residuals, cardinalities: Sequence[int], weight: Arra
         slope += (factor * own).T @ own
         variance += 0.5 * ((factor * own) ** 2).T @ own**2
         variance += 0.5 * (factor**2 * expected).T @ expected
+    return slope, variance
+
+
+def score_statistics(sums: tuple[Array, Array], cardinalities: Sequence[int]) -> Array:
+    """Return the statistics (d, d) of `score_tests`, given the sums."""
+    slope, variance = sums
     first = np.searchsorted(column_owner(cardinalities), np.arange(len(cardinalities)))
     squares = _block_sums(slope**2, first)
     noise = _block_sums(variance, first)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from colabel.core.arrays import Array, Flags
 from colabel.core.hashing import row_keys
-from colabel.core.label_features import column_owner, label_columns
+from colabel.core.label_features import column_owner
 from colabel.core.schema import (
     Dims,
     Estimator,
@@ -40,6 +39,7 @@ from colabel.models._learning import (
     dependence,
     make_folds,
     make_learner,
+    with_label_columns,
 )
 from colabel.models._parameters import check_integer, refuse_missing
 from colabel.models._stacks import StacksEstimator, check_inputs
@@ -243,16 +243,13 @@ class CDN(MayLackProbabilities, StacksEstimator):
         self.verbose = verbose
 
     def _learn(self, data: TrainingData) -> None:
-        refuse_missing(
-            data.codes, self.label_space_, "a CDN learns a label from all others of its row"
-        )
+        refuse_missing(data, self.label_space_, "a CDN learns a label from all others of its row")
         learner = self._learner()
         self.seed_ = self._seed()
         folds = make_folds(data, self.cv, self.seed_)
         data = self._stacked(data, folds, self.seed_)
         group = RowGroup(None, np.arange(data.n_labels), self._allowed(learner, data, folds))
-        data = replace(data, extra=label_columns(data.codes, data.cardinalities))
-        learning = learner.on(data)
+        learning = learner.on(with_label_columns(data))
         choice = choose(learning, folds, group)
         models: Any = learning.fit([group], [choice])
         self.models_: LinearModels | EstimatorModels = models
@@ -262,6 +259,8 @@ class CDN(MayLackProbabilities, StacksEstimator):
             self.label_weights_ = self._network.weights
         frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
         self._usual = np.array([values.argmax() for values in frequencies])
+
+    fits_chunks = True
 
     def _allowed(self, learner: ConditionalLearner, data: TrainingData, folds: Folds) -> Flags:
         """Return which label columns each conditional may use, (d, e)."""

@@ -25,6 +25,7 @@ from colabel.core.schema import (
 )
 from colabel.joint.chain import Chain, ChainSearch, EstimatorLinks, Links
 from colabel.labels import MISSING, LabelSpace
+from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
     ConditionalLearner,
     ConditionalModels,
@@ -36,7 +37,7 @@ from colabel.learn.conditional import (
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 from colabel.learn.structure import best_candidates
-from colabel.models._learning import can_hold_out, choose, dependence
+from colabel.models._learning import can_hold_out, choose, dependence, with_label_columns
 from colabel.models.chain._links import linear_links
 from colabel.models.chain._scales import choose_with_scale
 
@@ -111,7 +112,7 @@ def learn_chain(
     max_parents: int | None = None,
 ) -> LearnedChain:
     """Learn all links from true labels: they are independent then, and solved together."""
-    learning = learner.on(replace(data, extra=label_columns(data.codes, data.cardinalities)))
+    learning = learner.on(with_label_columns(data))
     allowed = _screened(learner, data, order, folds, max_parents)
     group = RowGroup(None, np.arange(data.n_labels), allowed)
     choice, scale = choose_with_scale(learning, group, scales, folds)
@@ -131,7 +132,12 @@ def learn_chain_on_predictions(
 
     So a link is taught with the errors that the earlier ones make in prediction.
     """
-    if not can_hold_out(folds) or (folds.of_row < 0).any():
+    if is_chunked(data):
+        raise TypeError(
+            'train_on="predicted" does not learn from Dask arrays: use train_on="true", or a sample'
+            " of the rows as NumPy arrays."
+        )
+    if not can_hold_out(folds) or not folds.covers:
         raise ValueError(
             'train_on="predicted" needs a prediction for every row by a link that has not seen it: '
             "give cv as a number of folds (and rows that differ), or as splits that hold out each "

@@ -54,6 +54,7 @@ class ChainModel(StacksEstimator):
     n_samples: int
     tol: float
     max_iter: int
+    fits_chunks = True
     _chain: LearnedChain
     _sampling_seed: int
 
@@ -74,7 +75,7 @@ class ChainModel(StacksEstimator):
         self._search(0)
 
     def _learn(self, data: TrainingData) -> None:
-        refuse_missing(data.codes, self.label_space_, NEEDS_EARLIER)
+        refuse_missing(data, self.label_space_, NEEDS_EARLIER)
         seed = self._seed()
         self._sampling_seed = seed
         self.order_ = resolve_order(self.order, self.label_space_, data, seed)

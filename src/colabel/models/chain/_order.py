@@ -9,6 +9,7 @@ import numpy as np
 from colabel.core.arrays import Array, Indices
 from colabel.joint.chain import as_order
 from colabel.labels import LabelSpace
+from colabel.learn.chunks.passes import added
 from colabel.learn.conditional import TrainingData
 
 
@@ -32,16 +33,22 @@ def mutual_information(data: TrainingData) -> Array:
     """Mutual information (d, d) of every pair of labels in nats, without regard to x."""
     sizes = np.asarray(data.cardinalities)
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    value = np.arange(len(owner)) - np.searchsorted(owner, owner)
-    is_value = (data.codes[:, owner] == value).astype(np.float64)
-    weight = data.row_weights
-    joint = (is_value * weight[:, None]).T @ is_value / weight.sum()  # P(y_i = u, y_j = v)
+    joint = data.total(_pair_weights, combine=added) / data.total_weight  # P(y_i = u, y_j = v)
     alone = np.diag(joint)
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = joint * np.log(joint / np.outer(alone, alone))
     member = (owner[:, None] == np.arange(len(sizes))).astype(np.float64)
     found: Array = member.T @ np.where(joint > 0, terms, 0.0) @ member
     return found
+
+
+def _pair_weights(data: TrainingData) -> Array:
+    """Weight of the rows with each pair of values, (K, K) for K values of all labels."""
+    sizes = np.asarray(data.cardinalities)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    value = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    is_value = (data.codes[:, owner] == value).astype(np.float64)
+    return np.asarray((is_value * data.row_weights[:, None]).T @ is_value)
 
 
 def order_by_dependence(information: Array, first: int | None = None) -> Indices:

@@ -49,11 +49,9 @@ def choose_with_scale(
     needed = len(scales) > 1 or learning.needs_choice
     if not needed or not can_hold_out(folds):
         return np.zeros(n_targets, dtype=np.intp), np.full(n_targets, scales[0])
-    data = learning.data
-    weight = data.row_weights
 
     def keep(_: RowGroup, scores: HeldOutScores) -> tuple[Array, Indices]:
-        return scores.log_prob @ weight, scores.choice
+        return scores.total, scores.choice
 
     every = group.take(np.tile(np.arange(n_targets), len(scales)))
     every = replace(every, extra_scale=np.repeat(np.asarray(scales), n_targets))

@@ -17,7 +17,8 @@ from colabel.core.threads import map_threads
 from colabel.decide import Decision
 from colabel.joint import Mixture
 from colabel.joint.chain import ChainSearch, as_search
-from colabel.learn.conditional import Folds, TrainingData, random_folds
+from colabel.learn.chunks import is_chunked
+from colabel.learn.conditional import Folds, RowRanks, TrainingData
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
@@ -174,14 +175,15 @@ class EnsembleOfChains(StacksEstimator):
         self.verbose = verbose
 
     def _learn(self, data: TrainingData) -> None:
-        refuse_missing(data.codes, self.label_space_, NEEDS_EARLIER)
+        refuse_missing(data, self.label_space_, NEEDS_EARLIER)
         seed = self._seed()
         self._sampling_seed = seed
         data = self._stacked(data, make_folds(data, self.cv, seed), seed)
         seeds = np.random.SeedSequence(seed).generate_state(self.n_chains).tolist()
         # links of one chain are a single batch, so built-in regressions spread chain by chain;
-        # joblib spreads the links of other estimators by itself
-        threads = self.n_jobs if self._conditional_estimator() is None else 1
+        # joblib spreads the links of other estimators by itself, Dask the chunks of rows
+        spread = self._conditional_estimator() is None and not is_chunked(data)
+        threads = self.n_jobs if spread else 1
         with progress_bar("chains", self.n_chains, shown=bool(self.verbose)) as advance:
             self.chains_: list[LearnedChain] = map_threads(
                 lambda member: self._learn_member(data, member), seeds, threads, advance
@@ -192,15 +194,28 @@ class EnsembleOfChains(StacksEstimator):
 
     def _learn_member(self, data: TrainingData, seed: int) -> LearnedChain:
         order = np.random.default_rng(seed).permutation(data.n_labels)
-        rows, part = resampled(data, self.max_samples, self.bootstrap, seed)
-        folds = make_folds(data, self.cv, seed)  # of all rows, which splits given by the user need
+        part, own_folds = self._member_rows(data, seed)
         # scikit-learn's seeds have 31 bits
         estimator = seeded(self._conditional_estimator(), seed >> 1)
         inner_jobs = 1 if estimator is None else self.n_jobs
         learner = make_learner(estimator, self.C, self.tol, self.max_iter, inner_jobs, 0)
         scales = resolve_scales(self.label_scale, self.C, estimator)
-        own_folds = Folds(folds.of_row[rows], folds.n_folds)
         return learn_chain(learner, part, order, own_folds, scales, self.max_parents)
+
+    def _member_rows(self, data: TrainingData, seed: int) -> tuple[TrainingData, Folds]:
+        """Rows of a chain, and their folds among those of all rows."""
+        folds = make_folds(data, self.cv, seed)  # of all rows, which splits given by the user need
+        if is_chunked(data):
+            if self.bootstrap:
+                raise TypeError(
+                    "EnsembleOfChains(bootstrap=True) does not learn from Dask arrays: leave"
+                    " bootstrap out."
+                )
+            return sampled_chunks(data, self.max_samples, seed, folds)
+        rows, part = resampled(data, self.max_samples, self.bootstrap, seed)
+        return part, Folds(folds.of_row[rows], folds.n_folds)
+
+    fits_chunks = True
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -247,17 +262,30 @@ def resampled(
     """
     if share == 1.0 and not bootstrap:
         return np.arange(data.n_rows), data
-    # as many folds as there are distinct rows: a fold is then the rank of a row by its content
-    ranks = random_folds(data, max(2, data.n_rows), seed)
-    weight = data.row_weights
+    ranks = RowRanks.of(data, seed)
     if not bootstrap:
-        kept = (ranks.of_row < max(1, round(share * ranks.n_folds))) & (weight > 0)
-        return _chosen(data, kept, data.weight)
-    mass = np.bincount(ranks.of_row, weight, minlength=ranks.n_folds)
+        return _chosen(data, _first_ranks(data, ranks, share), data.weight)
+    weight = data.row_weights
+    _, of_row = np.unique(ranks(data), return_inverse=True)
+    mass = np.bincount(of_row, weight)
     size = max(1, round(share * float(mass.sum())))
     drawn = np.random.default_rng(seed).multinomial(size, mass / mass.sum())
-    new_weight = weight * (drawn / np.where(mass > 0, mass, 1.0))[ranks.of_row]
+    new_weight = weight * (drawn / np.where(mass > 0, mass, 1.0))[of_row]
     return _chosen(data, new_weight > 0, new_weight)
+
+
+def sampled_chunks(data: Any, share: float, seed: int, folds: Any) -> tuple[Any, Any]:
+    """Do what `resampled` does, without replacement, for rows in chunks; the folds go with them."""
+    if share == 1.0:
+        return data, folds
+    part, own_folds = data.where(folds, _first_ranks, RowRanks.of(data, seed), share)
+    return part, own_folds
+
+
+def _first_ranks(data: TrainingData, ranks: RowRanks, share: float) -> NDArray[np.bool_]:
+    """Which rows (n,) of positive weight are among a share of the ranks."""
+    first = ranks(data) < np.uint64(min(max(1, round(share * ranks.n_ranks)), 2**64 - 1))
+    return np.asarray(first & (data.row_weights > 0))
 
 
 def _chosen(

@@ -9,7 +9,6 @@ import numpy as np
 
 from colabel.core.arrays import Array, Indices
 from colabel.joint.tree.wiring import ROOT
-from colabel.labels import MISSING
 from colabel.learn.conditional import (
     ConditionalModels,
     Folds,
@@ -21,13 +20,8 @@ from colabel.learn.conditional import (
 )
 from colabel.learn.gains import GainOver, Gains
 from colabel.learn.linear import LinearLearning, LinearModels
-from colabel.learn.structure import (
-    best_candidates,
-    label_residuals,
-    maximum_branching,
-    score_tests,
-)
-from colabel.models._learning import can_hold_out, choose, everything
+from colabel.learn.structure import best_candidates, maximum_branching
+from colabel.models._learning import can_hold_out, choose, everything, pair_tests
 
 # For this many arcs, or this many parents of a label, more than slope and intercept is tried.
 _MOST_ARCS = 200
@@ -38,6 +32,7 @@ _WIDEST = 0.9  # share of the rows above which a value's rows are not tried so a
 _CHEAP_ROWS = 1 << 24
 _CHEAP_PAIRS = 100
 _AUTO_PARENTS = 10
+_ROUNDING = 2.0**-40  # of a sum of log-probabilities, relative
 
 
 @dataclass
@@ -72,6 +67,9 @@ class Search:
     def best_tree(self, errors: float) -> Indices:
         """Parents (d,) of the branching of largest gain, less some standard errors of every arc."""
         worth = self.gains - errors * np.sqrt(self.noise)
+        # sums of the same terms in another order differ by rounding, which must not make an arc
+        unit = _ROUNDING * max(1.0, float(np.abs(self.alone).max()))
+        worth = np.rint(worth / unit) * unit
         worth[np.isnan(worth)] = -np.inf  # not asked: no arc of the tree
         return maximum_branching(worth, np.zeros(len(self.alone)))
 
@@ -122,18 +120,16 @@ def search_arcs(
     (alone,) = learning.cross_validate(
         [everything(data)], folds, keep_all, "labels alone", keep=True
     )
-    weight = data.row_weights
     # Missing labels and rows never held out have log-probability zero in both.
-    search.alone = alone.log_prob @ weight
+    search.alone = alone.total
     search.choice_alone = alone.choice
-    gain = GainOver(alone.log_prob, weight)
+    gain = GainOver.on(data, alone)
     candidates = ~np.eye(data.n_labels, dtype=bool)
     if shared is not None or most < data.n_labels - 1:
         offsets = learning.cross_fitted_scores(covering(folds, data), alone.choice)
         search.offsets = None if shared is None else offsets
     if most < data.n_labels - 1:
-        residuals = label_residuals(offsets, data.codes, data.cardinalities)
-        candidates = best_candidates(score_tests(residuals, data.cardinalities, weight), most)
+        candidates = best_candidates(pair_tests(data, offsets), most)
         search.gains[~candidates] = np.nan
         np.fill_diagonal(search.gains, 0.0)
     values = [arc for arc in _parent_values(data, min_rows) if candidates[arc[0]].any()]
@@ -158,7 +154,7 @@ def _search_shared(
     """Score slope and intercept of all pairs, deviations and regressions of promising ones."""
     data = shared.data
     # there is nothing to learn of a label that never varies
-    varied = np.array([_n_values(data, label) > 1 for label in range(data.n_labels)])
+    varied = np.array([(counts > 0).sum() > 1 for counts in data.value_counts])
     groups = [group.take(np.flatnonzero(varied[group.targets])) for group in groups]
     found = shared.cross_validate(
         groups, folds, gain, "label pairs", offsets=search.offsets, constant=True
@@ -173,9 +169,11 @@ def _search_shared(
     widest = data.n_rows if scored.all() else _WIDEST * data.n_rows
     narrowed = [
         group.take(
-            np.flatnonzero(promising[parent, group.targets] & (len(_rows_of(group)) <= widest))
+            np.flatnonzero(
+                promising[parent, group.targets] & (data.row_counts[parent][value] <= widest)
+            )
         )
-        for (parent, _), group in zip(values, groups, strict=True)
+        for (parent, value), group in zip(values, groups, strict=True)
     ]
     near = shared.cross_validate(narrowed, folds, gain, "promising pairs", offsets=search.offsets)
     near = [arcs._replace(choice=~arcs.choice) for arcs in near]
@@ -209,29 +207,18 @@ def _better(group: RowGroup, first: Gains, part: RowGroup, second: Gains) -> Gai
     return Gains(gains, noise, choice)
 
 
-def _n_values(data: TrainingData, label: int) -> int:
-    counted = data.codes[:, label] if data.weight is None else data.codes[data.weight > 0, label]
-    return len(np.unique(counted[counted != MISSING]))
-
-
-def _rows_of(group: RowGroup) -> Indices:
-    assert group.rows is not None
-    return group.rows
-
-
 def _parent_values(data: TrainingData, min_rows: float) -> list[tuple[int, int]]:
-    weight = data.row_weights
     return [
         (parent, value)
-        for parent in range(data.n_labels)
-        for value in range(data.cardinalities[parent])
-        if (data.codes[:, parent] == value) @ weight >= min_rows
+        for parent, counts in enumerate(data.value_counts)
+        for value, weight in enumerate(counts)
+        if weight >= min_rows
     ]
 
 
 def _children(data: TrainingData, parent: int, value: int, children: Indices) -> RowGroup:
     """Rows with one value of a parent, and the labels to learn from them."""
-    return RowGroup(np.flatnonzero(data.codes[:, parent] == value), children)
+    return RowGroup(data.rows_with(parent, value), children)
 
 
 class FittedTree(NamedTuple):

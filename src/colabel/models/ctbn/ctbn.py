@@ -208,6 +208,8 @@ class CTBN(StacksEstimator):
         self.models_, self._slots, _ = fit_tree(learning, self.tree_, search, shared)
         self._record(self.models_.n_iter)
 
+    fits_chunks = True
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         _check_min_rows(self.min_rows)

@@ -26,6 +26,7 @@ _BACKGROUND = 200  # rows of the background that are looked at
 _ALL, _MOST = 12, 8  # labels that are all explained; else, how many
 # Rows asked about for Shapley values, unless that makes fewer or more orders than these.
 _ASKED, _FEWEST, _ORDERS = 4000, 10, 100
+_ASKED_OF_DRAWS = 1000  # where each answer is a mean of draws, and so takes long
 _TOLERANCE = 1e-6  # of the sum, relative to the log-odds
 _LINEAR = (
     "Exact: the log-odds of a label given the others are linear in the columns; each term is "
@@ -86,7 +87,8 @@ def feature_evidence(
     method : {"auto", "linear", "shapley"}
         "auto" is "linear" where the model allows it.
     n_orders : int, optional
-        Orders of replacing columns; by default as many as ask for 4000 rows, from 10 to 100.
+        Orders of replacing columns; by default as many as ask for 4000 rows (1000, where the
+        joint's sums are not exact), from 10 to 100.
     random_state : int
         Seed of the orders and of the rows of the background.
 
@@ -298,7 +300,8 @@ def _shapley(
         return np.stack(of_labels, axis=1)
 
     if n_orders is None:
-        n_orders = min(_ORDERS, max(_FEWEST, _ASKED // (terms.n_terms + 1)))
+        asked = _ASKED if "sums" in joint.exact else _ASKED_OF_DRAWS
+        n_orders = min(_ORDERS, max(_FEWEST, asked // (terms.n_terms + 1)))
     n_orders -= n_orders % 2  # each serves forwards and backwards
     found = shapley_values(log_odds, _dense(x)[0], _dense(background), terms.owner, n_orders, rng)
     # What the labels add starts where the columns have led to.

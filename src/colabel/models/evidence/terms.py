@@ -54,7 +54,7 @@ def plain_terms(x: Any, names: Sequence[str] | None = None) -> FeatureTerms:
     owner[present] = np.arange(len(present))
     absent = [] if len(present) == n_features else ["features that are 0"]
     return FeatureTerms(
-        (*(names[i] for i in present), *absent),
+        (*(names[int(i)] for i in present), *absent),
         (*(f"{row[i]:.4g}" for i in present), *([""] * len(absent))),
         owner,
     )

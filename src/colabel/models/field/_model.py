@@ -25,6 +25,7 @@ from colabel.core.schema import (
 )
 from colabel.joint import Joint, PairwiseField
 from colabel.joint.field import Engine
+from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.learner import FieldLearner, LearnedField
 from colabel.models._learning import (
@@ -61,6 +62,7 @@ class FieldModel(JointClassifier):
         "edge_strengths_": Numbers("edges", 0.0),
         "edge_signs_": Positions("edges", below=2, least=-1),
     }
+    fits_chunks = True
     C: float | Sequence[float]
     cv: Any
     engine: Engine
@@ -74,8 +76,15 @@ class FieldModel(JointClassifier):
         """Return the learner that the parameters ask for, after checking them."""
 
     def _learn(self, data: TrainingData) -> None:
-        refuse_missing(data.codes, self.label_space_, "a field conditions a label on all others")
+        refuse_missing(data, self.label_space_, "a field conditions a label on all others")
         learner = self._field_learner(data)
+        if is_chunked(data) and learner.chooses:
+            name = type(self).__name__
+            raise TypeError(
+                f"{name} does not choose the strength of its edges on Dask arrays, which would take"
+                " thousands of passes: give ridge (and group) as a number, such as ridge_ (and"
+                " group_) of a fit on a sample of the rows."
+            )
         folds = make_folds(data, self.cv, self._seed())
         linear = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose).on(data)
         choice = choose(linear, folds)
@@ -85,9 +94,7 @@ class FieldModel(JointClassifier):
             folds = folds._replace(n_folds=0)
         learned = learner.learn(linear, self.models_, choice, 0.5 / self.C_, folds)
         self._keep(learned)
-        self.edge_strengths_, self.edge_signs_ = interactions(
-            learned.field.edge_tables(data.X), data.weight
-        )
+        self.edge_strengths_, self.edge_signs_ = interactions(data, learned.field)
         if not learned.converged:
             warnings.warn(
                 f"The field did not reach the tolerance in {self.max_iter} iterations. Scale the"

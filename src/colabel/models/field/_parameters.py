@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.learn.chunks.passes import added
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.learner import FittedField
 from colabel.learn.linear import LinearModels
@@ -47,7 +47,7 @@ def candidate_limit(given: int | None, n_labels: int, usual: int = _MOST_CANDIDA
 
 def edge_columns(given: EdgeFeatures, data: TrainingData, limit: int) -> Indices:
     """Return the columns of X that edges depend on."""
-    n_features = int(data.X.shape[1])
+    n_features = data.n_features
     every = np.arange(n_features, dtype=np.intp)
     if isinstance(given, str):
         if given not in ("auto", "all", "none"):
@@ -70,7 +70,7 @@ def _n_parameters(data: TrainingData, limit: int) -> float:
     cells = (sizes.sum() ** 2 - (sizes**2).sum()) / 2.0
     n_pairs = data.n_labels * (data.n_labels - 1) / 2.0
     share = min(1.0, limit / n_pairs) if n_pairs else 0.0
-    return float(cells * share * (data.X.shape[1] + 1))
+    return float(cells * share * (data.n_features + 1))
 
 
 def node_scores(field: FittedField, models: LinearModels, X: Any) -> list[Array]:
@@ -109,23 +109,31 @@ def linear_log_odds(
 
 
 def _row(x: Any) -> Array:
-    return np.asarray(x.toarray() if is_sparse(x) else x, dtype=np.float64)[0]
+    row: Array = np.asarray(x.toarray() if is_sparse(x) else x, dtype=np.float64)[0]
+    return row
 
 
-def interactions(tables: Sequence[Array], weight: NDArray[Any] | None) -> tuple[Array, Indices]:
-    """Strengths (E,) and signs (E,) of edges, from their tables (n, K_i, K_j) or (1, K_i, K_j).
+def interactions(data: TrainingData, field: FittedField) -> tuple[Array, Indices]:
+    """Strengths (E,) and signs (E,) of the edges of a field over rows.
 
     Row and column means of a table belong to the nodes; what is left is the interaction. For two
     labels of two values it is a quarter of the log odds ratio in each cell.
     """
-    strength = np.zeros(len(tables))
-    sign = np.zeros(len(tables), dtype=np.intp)
+    squares, corners = data.total(_interaction_sums, field, combine=added)
+    strength: Array = 2.0 * np.sqrt(squares / data.total_weight)
+    return strength, np.sign(corners).astype(np.intp)
+
+
+def _interaction_sums(data: TrainingData, field: FittedField) -> tuple[Array, Array]:
+    """Weighted sums (E,) of squared interactions, and of those of two second values of two."""
+    tables, weight = field.edge_tables(data.X), data.row_weights
+    squares, corners = np.zeros((2, len(tables)))
     for place, table in enumerate(tables):
-        row_weight = weight if weight is not None and len(table) > 1 else None
+        # a table that all rows share has the weight of all
+        row_weight = weight if len(table) == len(weight) else weight.sum(keepdims=True)
         centred = table - table.mean(axis=1, keepdims=True)
         centred = centred - centred.mean(axis=2, keepdims=True)
-        squares = (centred**2).sum(axis=(1, 2))
-        strength[place] = 2.0 * np.sqrt(np.average(squares, weights=row_weight))
+        squares[place] = row_weight @ (centred**2).sum(axis=(1, 2))
         if table.shape[1:] == (2, 2):
-            sign[place] = int(np.sign(np.average(centred[:, 1, 1], weights=row_weight)))
-    return strength, sign
+            corners[place] = row_weight @ centred[:, 1, 1]
+    return squares, corners

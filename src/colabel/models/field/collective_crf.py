@@ -21,6 +21,7 @@ from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLik
 from colabel.learn.crf.scoring import held_out_score
 from colabel.learn.crf.selection import MakeObjective, Score
 from colabel.learn.crf.state_likelihood import StateLikelihood, all_vectors
+from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE
 from colabel.models.field._model import FieldModel, check_graph
 from colabel.models.field._parameters import Strengths, candidate_limit, node_scores, strengths
@@ -66,9 +67,9 @@ class CollectiveCRF(FieldModel):
         chosen for each label, by cross-validation of independent regressions.
     ridge : float, sequence of float or "auto"
         Strengths :math:`\mu` to choose from by cross-validation, scored by the log-likelihood
-        (among the supported vectors for "supported"; for more than 2^14 label vectors with a
-        normaliser that is estimated at the mode); "auto": nine values that follow the number of
-        rows.
+        (among the supported vectors for "supported"; for more than 2^14 label vectors by the
+        pseudo-likelihood, among the strengths whose modes are right about as often as any's);
+        "auto": nine values that follow the number of rows.
     max_candidates : int or None
         Most pairs of labels that are connected: those that depend on each other most beyond x, by
         a score test on the residuals of independent regressions. None: 2016, all pairs of 64
@@ -204,8 +205,7 @@ class CollectiveCRF(FieldModel):
         if self.training_ == "enumeration":
             states = all_vectors(data.cardinalities)
             return partial(StateLikelihood, states=states), held_out_score
-        seen = data.codes if data.weight is None else data.codes[data.weight > 0]
-        self.vectors_ = np.unique(seen, axis=0).astype(np.int32)
+        self.vectors_ = data.total(seen_vectors, combine=joined_vectors).astype(np.int32)
         states = self.vectors_
 
         def score(held_out: FieldData, layout: FieldLayout, theta: Parameters) -> Array:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Codes
 from colabel.labels import LabelSpace
+from colabel.learn.conditional import TrainingData
 from colabel.models._parameters import refuse_missing
 
 
-def two_valued(codes: Codes, space: LabelSpace, model: str) -> NDArray[np.bool_]:
-    """Return codes (n, d) as booleans, or refuse them in a sentence that names the `model`.
+def two_valued(data: TrainingData, space: LabelSpace, model: str) -> NDArray[np.bool_]:
+    """Return the codes (n, d) as booleans, or refuse them in a sentence that names the `model`.
 
     The second value of a label, 1 of 0/1 labels, is True.
     """
@@ -22,5 +22,5 @@ def two_valued(codes: Codes, space: LabelSpace, model: str) -> NDArray[np.bool_]
                 f" values, but label {name!r} has {size} {'class' if size == 1 else 'classes'}."
                 " Use BinaryRelevance or CTBN for class variables of other sizes."
             )
-    refuse_missing(codes, space, f"{model} learns from whole label vectors")
-    return codes.astype(bool)
+    refuse_missing(data, space, f"{model} learns from whole label vectors")
+    return data.codes.astype(bool)

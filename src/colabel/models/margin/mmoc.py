@@ -197,7 +197,7 @@ class MaxMarginOutputCoding(LabelClassifier):
             )
 
     def _learn(self, data: TrainingData) -> None:
-        labels = two_valued(data.codes, self.label_space_, "MaxMarginOutputCoding")
+        labels = two_valued(data, self.label_space_, "MaxMarginOutputCoding")
         folds = make_folds(data, self.cv, self._seed())
         learner = linear_learner(
             self.logistic_C, DEFAULT_TOLERANCE, 1000, self.n_jobs, self.verbose

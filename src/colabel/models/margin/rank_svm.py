@@ -231,7 +231,7 @@ class RankSVM(LabelClassifier):
             check_positive("gamma", self.gamma)
 
     def _learn(self, data: TrainingData) -> None:
-        two_valued(data.codes, self.label_space_, "RankSVM")
+        two_valued(data, self.label_space_, "RankSVM")
         self._share_classes()
         # The solver stops within a tolerance; equal problems should stop at the same place.
         data = distinct_rows(data, self._seed())

@@ -210,7 +210,7 @@ class MixtureOfTrees(JointClassifier):
 
     def _learn(self, data: TrainingData) -> None:
         if self.base == "chains":
-            refuse_missing(data.codes, self.label_space_, NEEDS_EARLIER)
+            refuse_missing(data, self.label_space_, NEEDS_EARLIER)
         seed = self._seed()
         em = self._em(data, seed)
         start = self._grown(em, seed)

@@ -253,7 +253,7 @@ class NeighbourClassifier(JointClassifier):
 
     def _find_neighbours(self, data: TrainingData) -> Neighbours:
         reason = f"{type(self).__name__} counts the labels of neighbours"
-        refuse_missing(data.codes, self.label_space_, reason)
+        refuse_missing(data, self.label_space_, reason)
         settings = NeighbourSettings(
             self.k, self.metric, self.metric_params, self.algorithm, self.n_jobs, self._seed()
         )

@@ -9,14 +9,17 @@ out here also fits the first layer without them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.label_features import n_label_columns
 from colabel.labels import MISSING
+from colabel.learn.chunks.fold_models import FoldModels
+from colabel.learn.chunks.passes import added
 from colabel.learn.conditional import (
     ConditionalLearner,
     ConditionalModels,
@@ -61,34 +64,40 @@ class FirstLayer:
     def models(self, without: frozenset[int] = frozenset()) -> ConditionalModels:
         """Return the layer fitted to all rows but those of some folds."""
         if without not in self._fitted:
-            rows = np.flatnonzero(~np.isin(self.folds.of_row, list(without))) if without else None
+            rows = self.folds.rows_outside(*without) if without else None
             group = RowGroup(rows, np.arange(self.data.n_labels))
             self._fitted[without] = self.learning.fit([group], [self.choice])
         return self._fitted[without]
 
-    def inputs(self, without: frozenset[int] = frozenset()) -> Array:
-        """Inputs of the second layer (n, e), if it learns from all rows but those of some folds.
+    def stacked(self, without: frozenset[int] = frozenset()) -> TrainingData:
+        """Data of the second layer, if it learns from all rows but those of some folds.
 
-        For the rows left out these are the outputs that new rows would have.
+        For the rows left out the outputs are those that new rows would have.
         """
         models = self.models(without)
+        n_extra = n_label_columns(self.data.cardinalities)
         if not self.cross_validated:
-            return self._outputs(models, np.arange(self.data.n_rows))
-        found: Array | None = None
+            return self.data.with_extra(_outputs, models, self.columns, n_extra=n_extra)
+        by_fold = []
         for fold in range(self.folds.n_folds):
-            rows = np.flatnonzero(self.folds.of_row == fold)
             excluded = without | {fold}
             # of two folds, one held out and one to predict leave nothing to learn from
             unseen = len(excluded) < self.folds.n_folds
-            outputs = self._outputs(self.models(excluded) if unseen else models, rows)
-            if found is None:
-                found = np.empty((self.data.n_rows, outputs.shape[1]))
-            found[rows] = outputs
-        assert found is not None  # there is at least one fold
-        return found
+            by_fold.append(self.models(excluded) if unseen else models)
+        every = FoldModels(by_fold[0].joined(*by_fold[1:]), self.data.n_labels)
+        return self.data.with_extra(
+            _held_out_outputs, every, self.columns, self.folds.at_rows, n_extra=n_extra
+        )
 
-    def _outputs(self, models: ConditionalModels, rows: Indices) -> Array:
-        return self.columns(models.log_prob(self.data.X[rows]))
+
+def _outputs(data: TrainingData, models: ConditionalModels, columns: Columns) -> Array:
+    return columns(models.log_prob(data.X))
+
+
+def _held_out_outputs(
+    data: TrainingData, models: FoldModels, columns: Columns, fold: Indices
+) -> Array:
+    return columns(models.tables(data, fold))
 
 
 def choose_behind(first: FirstLayer, learner: ConditionalLearner, n_choices: int) -> Indices:
@@ -98,19 +107,21 @@ def choose_behind(first: FirstLayer, learner: ConditionalLearner, n_choices: int
     every = [np.full(data.n_labels, choice, dtype=np.intp) for choice in range(n_choices)]
     total = np.zeros((n_choices, data.n_labels))
     for fold in range(folds.n_folds):
-        stacked = replace(data, extra=first.inputs(frozenset({fold})))
-        seen = RowGroup(np.flatnonzero(folds.of_row != fold), targets)
+        stacked = first.stacked(frozenset({fold}))
+        seen = RowGroup(folds.rows_outside(fold), targets)
         models = learner.on(stacked).fit([seen] * n_choices, every)
-        total += _log_likelihoods(models, stacked, folds.of_row == fold, n_choices)
+        total += stacked.total(
+            _log_likelihoods, models, folds.at_rows, fold, n_choices, combine=added
+        )
     best: Indices = total.argmax(axis=0)
     return best
 
 
 def _log_likelihoods(
-    models: ConditionalModels, data: TrainingData, held: NDArray[np.bool_], n_choices: int
+    data: TrainingData, models: ConditionalModels, folds: Indices, fold: int, n_choices: int
 ) -> Array:
-    """Log-likelihood (n_choices, d) of the labels of some rows, by d models for each choice."""
-    rows = np.flatnonzero(held)
+    """Log-likelihood (n_choices, d) of the labels of a fold's rows, by d models for each choice."""
+    rows = np.flatnonzero(folds == fold)
     assert data.extra is not None
     tables = models.log_prob(data.X[rows], data.extra[rows])
     weight = data.row_weights[rows]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -189,8 +188,7 @@ class StackedBinaryRelevance(MayLackProbabilities):
         if learning.needs_choice and can_hold_out(folds):
             choice = choose_behind(first, learner, np.size(self.C))
         self.first_models_ = first.models()
-        stacked = replace(data, extra=first.inputs())
-        self.models_ = learner.on(stacked).fit([everything(data)], [choice])
+        self.models_ = learner.on(first.stacked()).fit([everything(data)], [choice])
         self._record(self.models_.n_iter, learner.values(choice))
         if (first_C := learner.values(first_choice)) is not None:
             self.first_C_ = first_C
@@ -208,10 +206,9 @@ class StackedBinaryRelevance(MayLackProbabilities):
         )
 
     def _require_every_row(self, folds: Folds) -> None:
-        never = int((folds.of_row < 0).sum())
-        if never:
+        if not folds.covers:
             raise ValueError(
-                f"cv={self.cv!r} never holds out {never} of {len(folds.of_row)} rows, so they have"
+                f"cv={self.cv!r} never holds out some of the rows, so they have"
                 " no cross-validated outputs. Give a number of folds or splits that hold out every"
                 " row once, or set first_layer='in_sample'."
             )
@@ -261,6 +258,7 @@ class StackedBinaryRelevance(MayLackProbabilities):
             )
 
     short_name = "stacked"
+    fits_chunks = True
 
 
 def _scores(log_table: NDArray[Any]) -> Array:

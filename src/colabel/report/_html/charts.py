@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from colabel.report._html.markup import Html, join, tag
+from colabel.report._html.markup import Html, join, name_text, tag
 from colabel.report._html.numbers import fixed, signed
 from colabel.report.reliability import Reliability
 
@@ -43,7 +43,7 @@ def contributions_chart(lines: Sequence[Contribution]) -> Html:
         drawn.append(
             tag(
                 "div",
-                tag("div", name, class_="name"),
+                tag("div", name_text(name), class_="name"),
                 tag("div", bar, class_="track"),
                 tag("div", signed(value, 2), class_="value"),
                 class_=f"line {kind}",
@@ -75,7 +75,7 @@ def means_chart(means: Sequence[Mean], low: float, high: float, digits: int) -> 
         dot = tag("div", class_=kind, style=f"left:{place(value):.2f}%")
         lines.append(
             join(
-                tag("div", name, class_="name"),
+                tag("div", name_text(name), class_="name"),
                 tag("div", spread, dot, class_="track"),
                 tag("div", f"{value:.{digits}f}", class_="value"),
             )

@@ -75,6 +75,12 @@
     };
   }
 
+  // A name breaks between its parts where it must.
+  function nameParts(name) {
+    const pieces = name.split(/(?<=[_\-./:])(?=\w)|(?<=[a-z0-9])(?=[A-Z])/);
+    return pieces.flatMap((piece, k) => (k ? [document.createElement("wbr"), piece] : [piece]));
+  }
+
   function make(name, options = {}, ...children) {
     const made = document.createElement(name);
     for (const [key, value] of Object.entries(options)) {
@@ -152,7 +158,7 @@
     const tables = shown().map((k) => {
       const row = rows[k];
       const body = row.cells.map(([name, value]) =>
-        make("tr", {}, make("th", { scope: "row", text: name }), make("td", { className: "text", text: value })));
+        make("tr", {}, make("th", { scope: "row" }, ...nameParts(name)), make("td", { className: "text", text: value })));
       return make("details", {},
         make("summary", { text: `What ${row.name} holds` }),
         make("div", { className: "scroll", tabIndex: 0 },
@@ -234,7 +240,7 @@
     const again = list.contains(focus) ? [focus.name, focus.value, focus.dataset.label] : null;
     const lines = kept.map((label) => {
       const code = drawnValue(answers, label);
-      const name = make("div", { className: "name", text: labels[label] });
+      const name = make("div", { className: "name" }, ...nameParts(labels[label]));
       if (!indicator) name.append(make("span", { className: "q", text: ` = ${values[label][code]}` }));
       const bars = answers.map((answer, k) => make("div", { className: "pair" }, ...bar(answer, label, code, k > 0)));
       const line = make("div", { className: state.known.has(label) ? "line known" : "line" },
@@ -283,7 +289,7 @@
 
   function covered(row, answer) {
     const listed = 1 - answer.unlisted;
-    const rest = answer.unlisted > 0.00005 ? `${percent(answer.unlisted)} is not listed` : "all but nothing is missing";
+    const rest = answer.unlisted > 0.00005 ? `${percent(answer.unlisted)} is not listed` : "hardly anything is missing";
     const first = `${row.sets.length} label sets are listed, with ${percent(listed)} of the probability; ${rest}.`;
     if (!state.known.size) return first;
     if (!answer.sets.length) {
@@ -304,7 +310,7 @@
         const length = make("div", { className: "amount" });
         length.style.width = `${100 * share}%`;
         track.append(length);
-        return make("li", {}, make("span", { className: "set", text: setName(codes) }),
+        return make("li", {}, make("span", { className: "set" }, ...nameParts(setName(codes))),
           make("div", { className: "pair" }, track, make("span", { className: "number", text: percent(share) })));
       });
       const more = answer.sets.length - items.length;

@@ -1,0 +1,197 @@
+"""The coordinates of rows in chunks; the rows themselves are only centred.
+
+Scores are linear: instead of turning every row to the principal axes in every pass, coefficients
+and gradients are turned, which are small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.used_columns import UsedColumns
+from colabel.learn.chunks.chunked_data import ChunkedData, RowPart
+from colabel.learn.design import (
+    LARGEST_ROTATION,
+    Axes,
+    Columns,
+    Coordinates,
+    Design,
+    energies_differ,
+    gram_basis,
+)
+
+
+class Moments(NamedTuple):
+    """Weight, mean (p,), centred Gram matrix (p, p) or energies (p,), largest absolutes (p,)."""
+
+    weight: float
+    mean: Array
+    gram: Array
+    largest: Array
+
+
+def _moments(part: RowPart, with_gram: bool) -> Moments:
+    weight = part.row_weights
+    total = float(weight.sum())
+    mean = weight @ part.X / max(total, np.finfo(float).tiny)
+    centred = part.X - mean
+    if with_gram:
+        gram = (weight[:, None] * centred).T @ centred
+    else:
+        gram = weight @ centred**2
+    return Moments(total, mean, gram, np.abs(part.X).max(axis=0))
+
+
+def _pooled(one: Moments, other: Moments) -> Moments:
+    """Moments of two parts together (Chan, Golub & LeVeque, 1979)."""
+    total = one.weight + other.weight
+    share = other.weight / max(total, np.finfo(float).tiny)
+    apart = other.mean - one.mean
+    between = np.outer(apart, apart) if one.gram.ndim == 2 else apart**2
+    return Moments(
+        total,
+        one.mean + share * apart,
+        one.gram + other.gram + one.weight * share * between,
+        np.maximum(one.largest, other.largest),
+    )
+
+
+def _extra_sums(part: RowPart) -> Array:
+    assert part.extra is not None
+    return np.asarray(part.row_weights @ part.extra)
+
+
+def _filled_columns(part: RowPart) -> Indices:
+    return np.bincount(part.X.indices, minlength=part.n_features)
+
+
+@dataclass(frozen=True)
+class ChunkedDesign:
+    """Coordinates of all rows of some data; see `Design`.
+
+    Attributes
+    ----------
+    axes : Axes or None
+        Of dense rows.
+    used : UsedColumns or None
+        Columns of sparse rows that are not empty; None for all, and for dense rows.
+    n_features : int
+        Number of features p, the extra ones included.
+    n_extra : int
+    bare : bool
+        Whether the constant is the only coordinate.
+    """
+
+    axes: Axes | None
+    used: UsedColumns | None
+    n_features: int
+    n_extra: int
+    bare: bool = False
+
+    @classmethod
+    def of(cls, data: ChunkedData) -> ChunkedDesign:
+        """Find the coordinates: at most one pass, and one for extra features."""
+        n_features = data.n_features + data.n_extra
+        if data.sparse:
+            return cls(None, _used_columns(data), n_features, data.n_extra)
+        axes = data.known.get("axes") or _principal_axes(data)
+        data.known["axes"] = axes
+        if data.n_extra:
+            mean = data.total(_extra_sums) / data.total_weight
+            axes = Axes(np.concatenate([axes.mean, mean]), axes.basis, data.n_extra)
+        return cls(axes, None, n_features, data.n_extra)
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """The map between coefficients of features and of coordinates."""
+        return Columns(self.used) if self.axes is None else self.axes
+
+    @property
+    def n_coordinates(self) -> int:
+        """Number of coordinates q, the constant included."""
+        if self.bare:
+            return 1
+        if self.used is not None:
+            return len(self.used.positions)
+        if self.axes is None or self.axes.basis is None:
+            return self.n_features + 1
+        return int(self.axes.basis.shape[1]) + self.n_extra + 1
+
+    def constants(self) -> ChunkedDesign:
+        """Return the design without all features."""
+        return replace(self, axes=Axes(np.zeros(0), None), used=None, n_extra=0, bare=True)
+
+    def enter(self, coef: Array) -> Array:
+        """See `Design.enter`."""
+        return self.coordinates.enter(coef)
+
+    def leave(self, coef: Array) -> Array:
+        """See `Design.leave`."""
+        return self.coordinates.leave(coef)
+
+    def rows(self, part: RowPart) -> Design:
+        """Rows of a part, centred but not turned."""
+        if self.bare:
+            return Design(np.ones((part.n_rows, 1)), None, part.weight, self.coordinates)
+        if is_sparse(part.X):
+            csr = _stacked(part) if self.used is None else self.used.gather(_stacked(part))
+            columns = sp.csr_array(csr.T)
+            return Design(csr, columns, part.weight, self.coordinates, n_extra=self.n_extra)
+        assert self.axes is not None
+        rows = np.ones((part.n_rows, self.n_features + 1))
+        cut = part.n_features
+        np.subtract(part.X, self.axes.mean[:cut], out=rows[:, :cut])
+        if part.extra is not None:
+            np.subtract(part.extra, self.axes.mean[cut:], out=rows[:, cut:-1])
+        return Design(rows, None, part.weight, self.coordinates, n_extra=self.n_extra)
+
+    def turned(self, part: RowPart) -> Design:
+        """Rows of a part in the coordinates, as `Design.of` all rows would have them."""
+        design = self.rows(part)
+        if self.axes is None or self.axes.basis is None:
+            return design
+        rows = np.hstack([self.axes.rotate(design.rows[:, :-1]), design.rows[:, -1:]])
+        return replace(design, rows=rows)
+
+    def of_rows(self, coef: Array) -> Array:
+        """Coefficients (..., q) of coordinates as those of the rows of `rows`."""
+        if self.axes is None or self.axes.basis is None:
+            return coef
+        cut = self.axes.basis.shape[1]
+        return np.concatenate([coef[..., :cut] @ self.axes.basis.T, coef[..., cut:]], axis=-1)
+
+    def gradient(self, slope: Array) -> Array:
+        """Gradients by coefficients of the rows of `rows` as gradients by coordinates."""
+        if self.axes is None or self.axes.basis is None:
+            return slope
+        cut = self.axes.basis.shape[0]
+        return np.concatenate([slope[..., :cut] @ self.axes.basis, slope[..., cut:]], axis=-1)
+
+
+def _stacked(part: RowPart) -> sp.csr_array:
+    ones = np.ones((part.n_rows, 1))
+    more = ones if part.extra is None else np.hstack([part.extra, ones])
+    whole = sp.csr_array(sp.hstack([sp.csr_array(part.X), sp.csr_array(more)], "csr"))
+    whole.sort_indices()
+    return whole
+
+
+def _used_columns(data: ChunkedData) -> UsedColumns | None:
+    if "filled" not in data.known:
+        data.known["filled"] = data.total(_filled_columns)
+    return UsedColumns.among(data.known["filled"] > 0, data.n_extra + 1)
+
+
+def _principal_axes(data: ChunkedData) -> Axes:
+    with_gram = data.n_features <= LARGEST_ROTATION
+    found: Any = data.total(_moments, with_gram, combine=_pooled)
+    if not with_gram:
+        return Axes(found.mean, None)
+    if energies_differ(np.diag(found.gram), data.n_rows, found.largest):
+        return Axes(found.mean, None)
+    return Axes(found.mean, gram_basis(found.gram))

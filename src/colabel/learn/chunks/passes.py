@@ -1,0 +1,143 @@
+"""One pass over the chunks: a function of each, reduced in a tree."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import reduce
+from typing import Any, TypeVar
+
+from colabel.core.optional import require
+
+Result = TypeVar("Result")
+PassCounter = Callable[[int], None]
+
+_FAN_IN = 8  # results of a tree's node that are in memory together
+_counter: ContextVar[PassCounter | None] = ContextVar("pass counter", default=None)
+
+
+@contextmanager
+def counting_passes(count: PassCounter) -> Iterator[None]:
+    """Have a function called before every pass over the rows, with the number of its rows.
+
+    Examples
+    --------
+    >>> passes = []
+    >>> with counting_passes(passes.append):
+    ...     pass  # model.fit(X, y) of dask arrays
+    """
+    token = _counter.set(count)
+    try:
+        yield
+    finally:
+        _counter.reset(token)
+
+
+def announce(n_rows: int) -> None:
+    """Say that a pass begins."""
+    count = _counter.get()
+    if count is not None:
+        count(n_rows)
+
+
+def added(one: Any, other: Any) -> Any:
+    """Add numbers, arrays, and tuples of them."""
+    if isinstance(one, tuple):
+        parts = [added(a, b) for a, b in zip(one, other, strict=True)]
+        return type(one)(*parts) if hasattr(one, "_fields") else tuple(parts)
+    return one + other
+
+
+def reduced(leaves: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    """Combine delayed results in a tree; those that are None have nothing to add."""
+    from dask import delayed
+
+    together = delayed(_together, pure=False)
+    nodes = list(leaves)
+    while len(nodes) > 1:
+        starts = range(0, len(nodes), _FAN_IN)
+        nodes = [together(nodes[start : start + _FAN_IN], combine) for start in starts]
+    return nodes[0]
+
+
+def _together(results: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    found = [result for result in results if result is not None]
+    return reduce(combine, found) if found else None
+
+
+def active_client() -> Any:
+    """Return the Dask client that is in use, or None: Dask works in this process then."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    from dask import config
+
+    if config.get("scheduler", None) not in (None, "dask.distributed", "distributed"):
+        return None  # told to work here nevertheless
+    try:
+        return distributed.default_client()
+    except ValueError:
+        return None
+
+
+def computed(*nodes: Any, client: Any = None) -> tuple[Any, ...]:
+    """Return the results of delayed nodes, by a client or as Dask is told to work here."""
+    import dask
+
+    with _one_sentence(client):
+        return tuple(dask.compute(*nodes, scheduler=client))
+
+
+def kept(nodes: Sequence[Any], client: Any = None) -> tuple[Any, ...]:
+    """Compute delayed nodes and leave the results where they are: here, or with the workers."""
+    import dask
+
+    with _one_sentence(client):
+        return tuple(dask.persist(*nodes, scheduler=client))
+
+
+@contextmanager
+def _one_sentence(client: Any) -> Iterator[None]:
+    """Say in one sentence that the scheduler of a client is gone, where it is."""
+    if client is None:
+        yield
+        return
+    if client.status != "running":
+        raise _lost()
+    from distributed import CancelledError
+
+    try:
+        yield
+    except (CancelledError, OSError) as error:  # of lost connections and time that is up
+        if isinstance(error, OSError) and client.status == "running":
+            raise  # of reading a chunk
+        raise _lost() from error
+
+
+def _lost() -> RuntimeError:
+    return RuntimeError(
+        "The Dask scheduler is gone: the connection to it was lost during the fit. Connect to a"
+        " running one (distributed.Client) and fit again."
+    )
+
+
+def require_dask() -> None:
+    """Raise an ImportError that says what to install, unless Dask is there."""
+    require("dask", "A fit on chunks of rows", " (or 'colabel[distributed]')")
+
+
+def is_dask(collection: Any) -> bool:
+    """Whether something is a Dask collection, without importing Dask.
+
+    Examples
+    --------
+    >>> is_dask(np.zeros(3))
+    False
+    """
+    if "dask" not in sys.modules:
+        return False
+    from dask.base import is_dask_collection
+
+    return bool(is_dask_collection(collection))

@@ -1,0 +1,41 @@
+"""Which models learn from rows in chunks, and when chunks are put together instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from colabel.learn.chunks import ChunkedData
+from colabel.learn.design import LARGEST_ROTATION
+
+_FITTING = (
+    "BinaryRelevance, StackedBinaryRelevance, ClassifierChain, ProbabilisticClassifierChain,"
+    " EnsembleOfChains, CTBN and CDN"
+)
+
+
+def refuse_chunks(model: Any) -> None:
+    """Raise unless a model, with its parameters, learns from Dask arrays."""
+    name = type(model).__name__
+    if not model.fits_chunks:
+        raise TypeError(
+            f"{name} does not learn from Dask arrays; {_FITTING} do. Give {name} a sample of the"
+            " rows as NumPy arrays, such as X[rows].compute()."
+        )
+    if getattr(model, "estimator", None) is not None:
+        raise TypeError(
+            f"{name}(estimator=...) does not learn from Dask arrays: leave estimator out, for the"
+            " built-in regressions, or give a sample of the rows as NumPy arrays."
+        )
+    if getattr(model, "calibrate", False):
+        raise TypeError(
+            f"{name}(calibrate=True) does not learn from Dask arrays: leave calibrate out, or give"
+            " a sample of the rows as NumPy arrays."
+        )
+
+
+def is_short(data: ChunkedData) -> bool:
+    """Whether all rows are fewer than the features and are put together: they are few then.
+
+    In memory such rows are solved in their own span.
+    """
+    return data.n_rows < data.n_features and data.n_rows <= LARGEST_ROTATION

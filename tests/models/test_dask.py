@@ -1,0 +1,290 @@
+"""A fit on Dask arrays is the fit on the same rows in memory, whatever the chunks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from colabel import (
+    CDN,
+    CTBN,
+    BinaryRelevance,
+    ClassifierChain,
+    EnsembleOfChains,
+    JointForest,
+    MLkNN,
+    ProbabilisticClassifierChain,
+    StackedBinaryRelevance,
+)
+from colabel.learn import conditional
+from colabel.learn.chunks import counting_passes
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+
+from tests.learn.chunks.problems import (  # noqa: E402
+    equal_lengths,
+    in_chunks,
+    labels_that_depend,
+)
+
+N_ROWS = 240
+GRID = (0.1, 1.0)
+MODELS = [
+    BinaryRelevance(C=GRID, cv=3, random_state=0),
+    BinaryRelevance(C=1.0, random_state=0),
+    CTBN(C=GRID, cv=3, random_state=0),
+    CTBN(C=GRID, cv=0.4, pairs="separate", random_state=0),
+    CTBN(C=1.0, cv=3, max_parents=1, random_state=0),
+    ClassifierChain(C=GRID, cv=3, random_state=0),
+    ProbabilisticClassifierChain(C=1.0, cv=3, order="correlation", max_parents=2, random_state=0),
+    EnsembleOfChains(2, C=1.0, cv=3, random_state=0),
+    CDN(C=GRID, cv=3, max_parents=2, n_sweeps=50, burn_in=10, random_state=0),
+    StackedBinaryRelevance(C=GRID, cv=3, random_state=0),
+    StackedBinaryRelevance(C=1.0, first_layer="in_sample", random_state=0),
+]
+CHUNKS = {
+    "one chunk": (N_ROWS,),
+    "equal": equal_lengths(N_ROWS, 100),
+    "uneven, one empty, one of one row": (1, 120, 0, 7, 112),
+}
+
+
+def name_of(model):
+    return repr(model)
+
+
+def proba(model, X):
+    found = model.predict_proba(X)
+    return np.hstack(found) if isinstance(found, list) else np.asarray(found)
+
+
+@pytest.fixture(scope="module")
+def dense():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N_ROWS, 6)) * [1, 2, 0.5, 1, 1, 3] + [0, 5, 0, 0, -2, 1]
+    return X, labels_that_depend(X - X.mean(axis=0), rng)
+
+
+@pytest.fixture(scope="module")
+def sparse():
+    rng = np.random.default_rng(1)
+    X = sp.random_array((N_ROWS, 30), density=0.2, rng=rng, format="csr")
+    X = sp.csr_array(sp.hstack([X, sp.csr_array((N_ROWS, 6))], format="csr"))  # and empty columns
+    return X, labels_that_depend(X, rng)
+
+
+def same_fit(model, X, Y, lengths, weight=None, tolerance=1e-6):
+    here = clone(model).fit(X, Y, weight)
+    there = clone(model).fit(
+        in_chunks(X, lengths),
+        in_chunks(Y, lengths),
+        None if weight is None else in_chunks(weight, lengths),
+    )
+    np.testing.assert_allclose(proba(there, X), proba(here, X), rtol=0, atol=tolerance)
+    return here, there
+
+
+@pytest.mark.parametrize("lengths", CHUNKS.values(), ids=CHUNKS)
+@pytest.mark.parametrize("model", MODELS, ids=name_of)
+def test_dense_chunks_give_the_fit_of_all_rows(model, lengths, dense):
+    here, there = same_fit(model, *dense, lengths)
+    if hasattr(here, "C_"):
+        np.testing.assert_array_equal(there.C_, here.C_)
+    if hasattr(here, "tree_"):
+        np.testing.assert_array_equal(there.tree_, here.tree_)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=name_of)
+def test_sparse_chunks_give_the_fit_of_all_rows(model, sparse):
+    same_fit(model, *sparse, CHUNKS["uneven, one empty, one of one row"])
+
+
+@pytest.mark.parametrize("model", [MODELS[0], MODELS[4]], ids=name_of)
+def test_chunks_of_one_row(model, dense):
+    X, Y = (part[:24] for part in dense)
+    same_fit(model, X, Y, (1,) * 24)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=name_of)
+def test_weights_and_folds_without_sorting(model, dense, monkeypatch):
+    monkeypatch.setattr(conditional, "MOST_SORTED", 10)
+    X, Y = dense
+    weight = np.random.default_rng(2).integers(0, 3, N_ROWS).astype(float)
+    same_fit(model, X, Y, (100, 40, 100), weight)
+
+
+@pytest.mark.parametrize("model", [MODELS[0], MODELS[2], MODELS[3], MODELS[5]], ids=name_of)
+def test_class_variables_of_several_values(model):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(N_ROWS, 4))
+    first = (X[:, 0] + rng.normal(size=N_ROWS) > 0).astype(int)
+    second = np.clip(np.rint(X[:, 1] + first + 0.7 * rng.normal(size=N_ROWS)), 0, 2).astype(int)
+    third = np.where(rng.random(N_ROWS) < 0.02, 2, second % 2)  # a rare value
+    same_fit(model, X, np.stack([first, second, third], axis=1), (60, 100, 80))
+
+
+@pytest.mark.parametrize("model", [MODELS[0], MODELS[2]], ids=name_of)
+def test_missing_labels(model, dense):
+    X, Y = dense
+    Y = np.where(np.random.default_rng(4).random(Y.shape) < 0.2, np.nan, Y)
+    same_fit(model, X, Y, (100, 140))
+
+
+def test_values_of_a_parent_with_few_rows(rng):
+    """Rows of which there are fewer than half the features are solved in their own span."""
+    X = rng.normal(size=(300, 60))
+    Y = labels_that_depend(X, rng, 3)
+    Y[:, 1] = 0
+    Y[:24, 1] = 1
+    same_fit(CTBN(C=GRID, cv=3, random_state=0), X, Y, (90, 110, 100))
+    same_fit(CTBN(C=1.0, cv=3, pairs="separate", random_state=0), X, Y, (90, 110, 100))
+
+
+def test_fewer_rows_than_features_are_put_together(rng):
+    X = rng.normal(size=(30, 50))
+    same_fit(MODELS[0], X, labels_that_depend(X, rng, 2), (20, 10))
+
+
+def test_columns_in_very_different_units(dense):
+    X, Y = dense
+    X = X * [1, 1e9, 1, 1e-3, 1, 1] + [0, 0, 1e6, 0, 0, 0]
+    same_fit(MODELS[0], X, Y, (100, 140))
+
+
+def test_single_precision_and_integers(dense):
+    X, Y = dense
+    same_fit(MODELS[0], X.astype(np.float32), Y, (100, 140))
+    same_fit(MODELS[0], np.rint(10 * X).astype(int), Y, (100, 140))
+
+
+def test_data_frames(dense):
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame(dense[0], columns=list("abcdef"))
+    Y = pd.DataFrame(dense[1], columns=["u", "v", "w", "z"])
+    here = clone(MODELS[0]).fit(X, Y)
+    rows, labels = dd.from_pandas(X, npartitions=3), dd.from_pandas(Y, npartitions=3)
+    there = clone(MODELS[0]).fit(rows, labels)
+    assert there.label_names_ == here.label_names_
+    assert there.feature_names_in_.tolist() == list("abcdef")
+    found = there.predict_proba(rows)
+    np.testing.assert_allclose(found.compute(), here.predict_proba(X), atol=1e-6)
+    assert there.predict(rows).compute().shape == (N_ROWS, 4)
+
+
+def test_one_label_alone(dense):
+    X, Y = dense
+    y = np.array(["no", "yes"])[Y[:, 0]]
+    here, there = same_fit(MODELS[0], X, y, (100, 140))
+    assert there.classes_.tolist() == here.classes_.tolist() == ["no", "yes"]
+    lazy = there.predict(in_chunks(X, (100, 140)))
+    assert lazy.compute().tolist() == here.predict(X).tolist()
+
+
+def test_answers_are_lazy_and_by_chunk(dense):
+    X, Y = dense
+    model = clone(MODELS[2]).fit(X, Y)
+    rows, labels = in_chunks(X, (100, 140)), in_chunks(Y, (100, 140))
+    predicted, prob, joint = model.predict(rows), model.predict_proba(rows), model.joint(rows)
+    assert predicted.chunks == prob.chunks == ((100, 140), (4,))
+    assert predicted.dtype == model.predict(X).dtype
+    np.testing.assert_array_equal(predicted.compute(), model.predict(X))
+    np.testing.assert_allclose(prob.compute(), model.predict_proba(X))
+    whole = model.joint(X)
+    np.testing.assert_array_equal(joint.mode().compute(), whole.mode())
+    np.testing.assert_allclose(joint.marginals().compute(), whole.marginals())
+    np.testing.assert_allclose(joint.entropy().compute(), whole.entropy())
+    np.testing.assert_allclose(joint.log_prob(labels).compute(), whole.log_prob(Y))
+    given = joint.given({0: 1}).marginals()
+    np.testing.assert_allclose(given.compute(), whole.given({0: 1}).marginals())
+    best = joint.ask(lambda rows: rows.top_k(2).log_prob, (2,))
+    np.testing.assert_allclose(best.compute(), whole.top_k(2).log_prob)
+    assert "2 chunks" in repr(joint)
+
+
+def test_tables_of_several_values_are_lazy(dense):
+    X, _ = dense
+    Y = np.stack([np.digitize(X[:, 0], [-0.5, 0.5]), X[:, 1] > 5], axis=1).astype(int)
+    model = clone(MODELS[1]).fit(X, Y)
+    rows = in_chunks(X, (100, 140))
+    for lazy, table in zip(model.predict_proba(rows), model.predict_proba(X), strict=True):
+        np.testing.assert_allclose(lazy.compute(), table)
+    for lazy, table in zip(
+        model.joint(rows).marginals(), model.joint(X).marginal_tables(), strict=True
+    ):
+        np.testing.assert_allclose(lazy.compute(), table)
+
+
+def test_decision_among_vectors_seen(dense):
+    X, Y = dense
+    model = BinaryRelevance(C=1.0, decision="seen", random_state=0)
+    _, there = same_fit(model, X, Y, (100, 140))
+    np.testing.assert_array_equal(there.seen_, np.unique(Y, axis=0))
+
+
+def test_folds_and_tasks_share_their_passes(dense):
+    """Passes do not grow with the number of labels or folds."""
+    X, Y = dense
+
+    def passes(n_labels, cv):
+        count = []
+        with counting_passes(count.append):
+            BinaryRelevance(C=GRID, cv=cv, random_state=0).fit(
+                in_chunks(X, (100, 140)), in_chunks(Y[:, :n_labels], (100, 140))
+            )
+        assert set(count) == {N_ROWS}
+        return len(count)
+
+    assert passes(4, 5) <= passes(1, 2) + 20
+
+
+X4, Y4 = da.zeros((4, 2), chunks=2), da.zeros((4, 2), chunks=2)
+
+
+@pytest.mark.parametrize(
+    ("model", "X", "Y", "error", "match"),
+    [
+        (JointForest(), X4, Y4, TypeError, "JointForest does not learn from Dask arrays; Binary"),
+        (MLkNN(), X4, Y4, TypeError, r"sample of the rows as NumPy arrays, such as X\[rows\]"),
+        (
+            BinaryRelevance(calibrate=True),
+            X4,
+            Y4,
+            TypeError,
+            r"calibrate=True.*leave calibrate out",
+        ),
+        (BinaryRelevance(device="cpu"), X4, Y4, ValueError, "device='cpu' is for rows in memory"),
+        (BinaryRelevance(cv=[]), X4, Y4, TypeError, "names rows, which are in chunks"),
+        (BinaryRelevance(), X4, Y4[:2], ValueError, "X has 4 rows but y has 2"),
+        (BinaryRelevance(), X4, np.zeros((4, 2)), TypeError, "y is ndarray: give y as a Dask"),
+        (ClassifierChain(train_on="predicted"), X4, Y4, TypeError, 'use train_on="true"'),
+        (EnsembleOfChains(bootstrap=True), X4, Y4, TypeError, "leave bootstrap out"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_sentence(model, X, Y, error, match):
+    with pytest.raises(error, match=match):
+        model.fit(X, Y)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array])
+def test_bad_numbers_are_named_by_row_and_column(value, store, dense):
+    X = dense[0].copy()
+    X[150, 2] = value
+    with pytest.raises(ValueError, match="in row 150, column 2"):
+        BinaryRelevance().fit(in_chunks(store(X), (100, 140)), in_chunks(dense[1], (100, 140)))
+
+
+def test_bad_labels_and_weights_are_named(dense):
+    X, Y = in_chunks(dense[0], (100, 140)), dense[1].astype(float)
+    weight = np.ones(N_ROWS)
+    weight[130] = -1.0
+    with pytest.raises(ValueError, match="sample_weight holds -1 in row 130"):
+        BinaryRelevance().fit(X, in_chunks(Y, (100, 140)), in_chunks(weight, (100, 140)))
+    Y[200, 1] = np.nan
+    with pytest.raises(ValueError, match=r"1 missing labels .the first is 'y1' in row 200"):
+        ClassifierChain().fit(X, in_chunks(Y, (100, 140)))
+    with pytest.raises(ValueError, match="no observed value for 'y0'"):
+        BinaryRelevance().fit(X, in_chunks(np.full((N_ROWS, 1), np.nan), (100, 140)))
