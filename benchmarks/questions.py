@@ -15,6 +15,7 @@ with alone.
 
 Usage: python -m benchmarks.questions [emotions image yeast enron] [--models CTBN PCC JF]
     [--right 0.95] [--folds 3] [--seed 0] [--only N]
+    [--ways subset hamming log random]
 """
 
 from __future__ import annotations
@@ -98,7 +99,9 @@ def main() -> None:
     options.add_argument("--folds", type=int, default=3)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--only", type=int, help="the first N folds alone")
+    options.add_argument("--ways", nargs="*", choices=POLICIES, default=list(POLICIES))
     arguments = options.parse_args()
+    chosen = {name: POLICIES[name] for name in dict.fromkeys([*arguments.ways, "log"])}
     warnings.simplefilter("ignore")
     print(machine() + "\n")
     rows = []
@@ -114,7 +117,7 @@ def main() -> None:
                 joint = MODELS[short].fit(X, Y).joint(new)
                 with np.errstate(divide="ignore"):
                     alone = Independent(joint.space, [np.log(t) for t in joint.marginal_tables()])
-                ways = [(joint, policy) for policy in POLICIES.values()]
+                ways = [(joint, policy) for policy in chosen.values()]
                 line = []
                 for of, policy in [*ways, (alone, POLICIES["log"])]:
                     worth, right = paths(of, truth, policy, np.random.default_rng(0))
@@ -125,7 +128,7 @@ def main() -> None:
             if len(lines) > 1:
                 error = np.std(lines, axis=0, ddof=1) / np.sqrt(len(lines))
             counts = [f"{m:.2f} ± {e:.2f}" for m, e in zip(mean[1:], error[1:], strict=True)]
-            saved = 1 - mean[1 + list(POLICIES).index("log")] / mean[-1]
+            saved = 1 - mean[1 + list(chosen).index("log")] / mean[-1]
             cells = [f"{mean[0]:.3f}", *counts, f"{100 * saved:.0f} %", f"{seconds:.0f}"]
             rows.append([name, str(data.Y.shape[1]), short, *cells])
             print(rows[-1], flush=True)
@@ -135,7 +138,7 @@ def main() -> None:
         "labels",
         "model",
         "right unasked",
-        *POLICIES,
+        *chosen,
         "alone",
         "saved",
         "CPU s a fold",

@@ -292,7 +292,7 @@ def test_ask(folder):
     assert list(found[0]) == ["row", "expected_loss", "ask_1", "gain_1", "ask_2", "gain_2"]
     for i, row in enumerate(found):
         assert row["ask_1"] in {"", *names[i % 8 :]}
-        assert (row["ask_1"] == "") == (i % 8 == 7)
+        assert (row["ask_1"] == "") == (row["gain_1"] == "") == (i % 8 == 7)
         if i % 8 < 6:
             assert 0 <= float(row["gain_2"]) <= float(row["gain_1"])
     screen = run("ask", folder / "m.colabel", folder / "new.csv", "--loss", "log", "--top", 2)
@@ -300,7 +300,7 @@ def test_ask(folder):
     wrong = run("ask", folder / "m.colabel", folder / "new.csv", "--loss", "square", code=2)
     assert "choose from subset, hamming, f1, jaccard, log" in " ".join(wrong.stderr.split())
     wrong = run("ask", folder / "m.colabel", folder / "new.csv", "-o", folder / "x.txt", code=2)
-    assert "is no .csv file" in " ".join(wrong.stderr.split())
+    assert "is neither .csv nor .csv.gz nor .parquet" in " ".join(wrong.stderr.split())
 
 
 def test_an_output_is_kept_when_the_next_fails(folder):

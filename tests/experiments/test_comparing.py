@@ -26,6 +26,7 @@ from colabel.experiments.held_out import HeldOut
 from colabel.experiments.measures import COMPARED
 from colabel.labels import LabelSpace
 from colabel.models.thresholds import tuned_threshold
+from colabel.report import comparison_html
 from colabel.tables import MODEL_NAMES, TableError, TableRequest, load_table, table_of
 
 
@@ -495,6 +496,8 @@ def test_sets_of_the_recommended_model(rng):
     assert 1 < found.sets.size.mean() < 8
     assert not found.sets.cut.any()
     assert f"lists {found.sets.size.mean():.1f} label sets a row" in found.sets.sentence
+    assert found.sets.sentence in found._repr_html_()
+    assert found.sets.sentence in comparison_html(found.summary, found)
     assert found.to_dict()["sets"]["size"] == found.sets.size.tolist()
     assert compare(X, Y, models="br", cv=2).sets is None
     with pytest.raises(TableError, match="coverage is 90: give a probability"):

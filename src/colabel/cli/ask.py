@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import itertools
-import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +12,6 @@ from colabel.cli import _options as given
 from colabel.cli._console import messages, output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
-from colabel.core.files import written_whole
 from colabel.core.progress import row_counter
 
 
@@ -26,7 +21,12 @@ def ask(
     table: given.TableFile,
     output_file: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="A .csv file; else the screen."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="A .csv, .csv.gz or .parquet file; else the screen.",
+        ),
     ] = None,
     loss: Annotated[
         str | None,
@@ -68,40 +68,27 @@ def ask(
 
       [cyan]colabel ask model.colabel new.csv --loss f1 --top 3 --keep id[/cyan]
     """
-    from colabel.tables import Asker, TableError, open_table
+    from colabel.tables import Asker, answers_written, open_table
+    from colabel.tables.answer_files import check_ending
 
-    if output_file is not None and output_file.suffix != ".csv":
-        raise TableError(f"{output_file} is no .csv file, which is what is written: rename it.")
+    if output_file is not None:
+        check_ending(output_file)
     source = open_table(table, given.reading_options(delimiter, encoding, missing))
     asker = Asker(load_table_model(model), source, loss, top, known, keep)
     n_rows, started = 0, time.perf_counter()
-    with row_counter("asking", shown=stderr_is_terminal() and not quiet) as count:
-
-        def lines() -> Iterable[Iterable[str]]:
-            nonlocal n_rows
-            chunks = asker.chunks()
-            # The first rows before the header: of a table that cannot be read, nothing is printed.
-            first = next(chunks, [])
-            yield asker.header
-            for rows in itertools.chain([first], chunks):
-                yield from rows
-                n_rows += len(rows)
-                count(len(rows))
-
-        _write(output_file, lines())
+    with (
+        row_counter("asking", shown=stderr_is_terminal() and not quiet) as count,
+        answers_written(output_file) as write,
+    ):
+        for answers in asker.answers():
+            write(answers)
+            n_rows += answers.n_rows
+            count(answers.n_rows)
     if not quiet:
+        # beside the answers if these go to a file, away from them if to standard output
         console = messages() if output_file is None else output()
         where = f" to {output_file}" if output_file else ""
         seconds = time.perf_counter() - started
         console.print(
             f"{n_rows:,} rows asked about{where} in {seconds:.1f} s.", soft_wrap=True, markup=False
         )
-
-
-def _write(file: Path | None, lines: Iterable[Iterable[str]]) -> None:
-    if file is None:
-        csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
-        sys.stdout.flush()
-        return
-    with written_whole(file) as part, part.open("w", encoding="utf-8", newline="") as text:
-        csv.writer(text, lineterminator="\n").writerows(lines)

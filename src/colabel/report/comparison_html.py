@@ -64,6 +64,7 @@ def comparison_html(
         tag("code", f"--model {comparison.recommended}"),
         paragraph(comparison.reason),
         tag("ul", warned, class_="warned") if warned else None,
+        paragraph(comparison.sets.sentence) if comparison.sets else None,
         class_="verdict",
     )
     title = COMPARED[comparison.measure].title

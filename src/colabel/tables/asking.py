@@ -10,6 +10,7 @@ from colabel.datasets.frame import TableError
 from colabel.datasets.readers.table import Source
 from colabel.decide import DECISIONS, RiskMinimiser, next_question
 from colabel.models.wrapped import model_inside
+from colabel.tables.answers import AnswerColumn, Answers, CodedTexts
 from colabel.tables.model import TableModel
 from colabel.tables.predicting import PredictionRequest, Predictor
 
@@ -84,20 +85,25 @@ class Asker:
             *(name for place in places for name in (f"ask_{place}", f"gain_{place}")),
         ]
 
-    def chunks(self, n_rows: int | None = None) -> Iterator[list[tuple[str, ...]]]:
-        """Give the answers as rows of texts, a chunk of rows at a time."""
+    def answers(self, n_rows: int | None = None) -> Iterator[Answers]:
+        """Give the answers as columns, a chunk of rows at a time."""
         start = 1
         for frame in self.predictor.frames(n_rows):
             found = next_question(self.predictor.joint(frame, start), self.loss)
             rows = np.arange(frame.n_rows)
-            columns = [[str(start + row) for row in rows]]
+            columns: list[AnswerColumn | list[str]] = [start + rows]
             columns += self.predictor.kept_texts(frame)
-            columns.append([f"{risk:.6g}" for risk in found.risk.tolist()])
+            columns.append(found.risk)
             for label in found.order[:, : self.n_questions].T:
-                is_open = found.is_open[rows, label].tolist()
-                names = [found.space.names[i] for i in label]
-                gains = [f"{gain:.6g}" for gain in found.gain[rows, label].tolist()]
-                for texts in (names, gains):
-                    columns.append([t if o else "" for t, o in zip(texts, is_open, strict=True)])
-            yield list(zip(*columns, strict=True))
+                is_open = found.is_open[rows, label]
+                # the place after the last name is that of no label
+                named = np.where(is_open, label, len(found.space.names))
+                columns.append(CodedTexts([*found.space.names, ""], named))
+                columns.append(np.where(is_open, found.gain[rows, label], np.nan))
+            yield Answers.of(self.header, columns)
             start += frame.n_rows
+
+    def chunks(self, n_rows: int | None = None) -> Iterator[list[tuple[str, ...]]]:
+        """Give the answers as rows of texts, a chunk of rows at a time."""
+        for answers in self.answers(n_rows):
+            yield answers.rows()

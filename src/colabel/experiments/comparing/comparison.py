@@ -242,7 +242,8 @@ class TableComparison:
         )
 
     def _repr_html_(self) -> str:
-        sentences = (self.sampled, self.left_out, *self.warnings)
+        sets = "" if self.sets is None else self.sets.sentence
+        sentences = (self.sampled, self.left_out, *self.warnings, sets)
         heading = f"Take {self.recommended}."
         return comparison_notebook_html(
             self.results, self.measure, self.recommended, heading, (self.reason, *sentences)
