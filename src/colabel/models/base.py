@@ -39,6 +39,7 @@ from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import LabelPrior
 from colabel.metrics import exact_match
 from colabel.models._calibration import learn_calibration, uncalibrated
+from colabel.models._frames import PredictionFrames
 from colabel.models._labels_html import labels_html
 from colabel.models.label_graph import LabelGraph
 
@@ -46,7 +47,7 @@ from colabel.models.label_graph import LabelGraph
 _ROWS_AT_ONCE = 1 << 14
 
 
-class LabelClassifier(ClassifierMixin, BaseEstimator):
+class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
     """Base of all estimators, probabilistic or not: any labels in, the same kind of labels out.
 
     A subclass implements `_learn(data)`, which sets the fitted attributes, and `_codes(X)`. It may
@@ -141,12 +142,13 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         labels
-            In the container the training labels had: (n, d) array, 1-d array, CSR, or sets.
+            In the container the training labels had: (n, d) array, 1-d array, CSR, or sets; or a
+            data frame, see `set_output`.
         """
         check_is_fitted(self)
-        X = self._checked(X, reset=False)
-        codes = [self._codes(part) for part in _row_chunks(X)]
-        return self.label_space_.decode(np.concatenate(codes))
+        rows = self._checked(X, reset=False)
+        codes = [self._codes(part) for part in _row_chunks(rows)]
+        return self._labels_out(np.concatenate(codes), X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Exact match: the share of rows whose labels are all predicted right."""
@@ -290,11 +292,13 @@ class JointClassifier(LabelClassifier):
         """
         check_is_fitted(self)
         if self.label_space_.kind == "vector":
-            return np.concatenate(self._by_chunks(X, lambda joint: joint.marginal_tables()[0]))
-        chunks = self._by_chunks(X, lambda joint: joint.marginals())
+            chunks = self._by_chunks(X, lambda joint: joint.marginal_tables()[0])
+        else:
+            chunks = self._by_chunks(X, lambda joint: joint.marginals())
         if isinstance(chunks[0], list):
-            return [np.concatenate(tables) for tables in zip(*chunks, strict=True)]
-        return np.concatenate(chunks)
+            tables = [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
+            return self._probabilities_out(tables, X)
+        return self._probabilities_out(np.concatenate(chunks), X)
 
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithm of `predict_proba`."""
