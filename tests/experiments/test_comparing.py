@@ -407,7 +407,7 @@ def test_estimators_can_be_compared(rare):
     assert np.isnan(found.results["DecisionTreeClassifier"].mean("joint_log_loss"))
     assert found.recommended != "DecisionTreeClassifier"  # no probabilities, so no better ones
     assert compare(*rare, models={"mine": plain}, cv=KFold(3)).recommended == "mine"
-    assert "–" in compare(*rare, models={"mine": plain}, cv=2)._repr_html_()
+    assert "–" in compare(*rare, models={"mine": plain}, cv=2, thresholds=True)._repr_html_()
 
 
 def test_table_decisions_html_and_figure(rare):

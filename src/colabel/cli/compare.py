@@ -148,7 +148,7 @@ def compare(
     console = output()
     if not (quiet or as_json):
         show_summary(console, summary)
-        show_sample(console, data.features.n_rows, wanted.max_rows)
+        _show_sample(console, data.features.n_rows, wanted.max_rows)
     with watch_comparison(bar=stderr_is_terminal() and not quiet, lines=not quiet) as watch:
         try:
             comparison = run_comparison(data, wanted, watch, kept)
@@ -173,7 +173,7 @@ def compare(
     _show_end(console, comparison, report, command, quiet=quiet)
 
 
-def show_sample(console: Console, n_rows: int, max_rows: int | None) -> None:
+def _show_sample(console: Console, n_rows: int, max_rows: int | None) -> None:
     """Say it where only a sample of the rows is compared on."""
     if max_rows is not None and n_rows > max_rows:
         console.print(

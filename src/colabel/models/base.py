@@ -42,6 +42,7 @@ from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.metrics import exact_match
 from colabel.models._calibration import learn_calibration, uncalibrated
 from colabel.models._chunks import is_short, refuse_chunks
+from colabel.models._frames import PredictionFrames
 from colabel.models._labels_html import labels_html
 from colabel.models._lazy import LazyJoint, lazy_rows
 from colabel.models.label_graph import LabelGraph
@@ -51,7 +52,7 @@ from colabel.models.linear_log_odds import LinearLogOdds
 _ROWS_AT_ONCE = 1 << 14
 
 
-class LabelClassifier(ClassifierMixin, BaseEstimator):
+class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
     """Base of all estimators, probabilistic or not: any labels in, the same kind of labels out.
 
     A subclass implements `_learn(data)`, which sets the fitted attributes, and `_codes(X)`. It may
@@ -175,15 +176,16 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         labels
-            In the container the training labels had: (n, d) array, 1-d array, CSR, or sets.
+            In the container the training labels had: (n, d) array, 1-d array, CSR, or sets; or a
+            data frame, see `set_output`.
         """
         check_is_fitted(self)
         if is_dask(X):
             empty = self.label_space_.decode(np.empty((0, self.label_space_.n_labels), np.int32))
             return lazy_rows(self.predict, X, empty.shape[1:], empty)
-        X = self._checked(X, reset=False)
-        codes = [self._codes(part) for part in row_chunks(X)]
-        return self.label_space_.decode(np.concatenate(codes))
+        rows = self._checked(X, reset=False)
+        codes = [self._codes(part) for part in row_chunks(rows)]
+        return self._labels_out(np.concatenate(codes), X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Exact match: the share of rows whose labels are all predicted right."""
@@ -347,11 +349,13 @@ class JointClassifier(LabelClassifier):
         if is_dask(X):
             return self._lazy_proba(X)
         if self.label_space_.kind == "vector":
-            return np.concatenate(self._by_chunks(X, lambda joint: joint.marginal_tables()[0]))
-        chunks = self._by_chunks(X, lambda joint: joint.marginals())
+            chunks = self._by_chunks(X, lambda joint: joint.marginal_tables()[0])
+        else:
+            chunks = self._by_chunks(X, lambda joint: joint.marginals())
         if isinstance(chunks[0], list):
-            return [np.concatenate(tables) for tables in zip(*chunks, strict=True)]
-        return np.concatenate(chunks)
+            tables = [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
+            return self._probabilities_out(tables, X)
+        return self._probabilities_out(np.concatenate(chunks), X)
 
     def _lazy_proba(self, X: Any) -> Any:
         space, prob = self.label_space_, self.predict_proba

@@ -36,6 +36,7 @@ from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData
 from colabel.metrics import exact_match
+from colabel.models._frames import PredictionFrames
 from colabel.models._learning import make_folds
 from colabel.models.base import JointClassifier, class_values
 from colabel.models.label_graph import LabelGraph
@@ -73,7 +74,7 @@ def _check_inner(fields: Fields, dims: Dims) -> None:
     thresholds_=Numbers("d", 0.0, 1.0),
     held_out_f1_=Numbers("d", 0.0, 1.0),
 )
-class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     r"""A classifier that announces a label where its probability exceeds the label's threshold.
 
     .. math:: h_i(x) = [P(y_i = 1 \mid x) > t_i]
@@ -196,13 +197,14 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         prob = _positive(self.estimator_, self._checked(X, reset=False), self._n_labels)
-        return self.label_space_.decode((prob > self.thresholds_).astype(np.int32))
+        return self._labels_out((prob > self.thresholds_).astype(np.int32), X)
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of each label alone: (n, d), or (n, 2) for one-dimensional y."""
         check_is_fitted(self)
         prob = _positive(self.estimator_, self._checked(X, reset=False), self._n_labels)
-        return np.hstack([1.0 - prob, prob]) if self.label_space_.kind == "vector" else prob
+        vector = self.label_space_.kind == "vector"
+        return self._probabilities_out(np.hstack([1.0 - prob, prob]) if vector else prob, X)
 
     @available_if(_has_joint)
     def joint(self, X: Any) -> Joint:

@@ -160,12 +160,13 @@ def _decision_table(comparison: TableComparison, names: Sequence[str], caption: 
             written = [COMPARED[m].written(v) for m, v in zip(DECIDED_MEASURES, means, strict=True)]
             what = _DECISIONS.get(loss, loss)
             first = [Field(result.title)] if len(names) > 1 else []
-            fields = [*first, Field(loss + (" (now)" if loss == now else "")), Field(what)]
+            fields = [*first, Field(loss + (" (now)" if loss == now else ""))]
             numbers = [Field(text, value) for text, value in zip(written, means, strict=True)]
-            rows.append([*fields, *numbers])
+            rows.append([*fields, *numbers, Field(what)])
     columns = [Column("model", is_text=True)] if len(names) > 1 else []
-    columns += [Column("decision", is_text=True), Column("what is announced", is_text=True)]
+    columns.append(Column("decision", is_text=True))
     columns += [Column(COMPARED[measure].title) for measure in DECIDED_MEASURES]
+    columns.append(Column("what is announced", is_text=True))
     return table(caption, columns, rows)
 
 

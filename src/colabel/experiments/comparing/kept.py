@@ -6,6 +6,7 @@ import contextlib
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,10 @@ class KeptAnswers:
 
     def key(self, part: Part, method: Method) -> str:
         """Fingerprint of what an answer depends on: rows, labels, fold, method and versions."""
-        said = (self._of_rows(), self.folds[part.fold], method.model, method.steps, self.ask)
+        said = (self._of_rows, self.folds[part.fold], method.model, method.steps, self.ask)
         return str(joblib.hash((*said, versions())))
 
+    @cached_property
     def _of_rows(self) -> str:
         X = self.task.X
         parts = (X.numbers, X.number_names, dict(X.texts), self.task.codes, self.task.space.names)

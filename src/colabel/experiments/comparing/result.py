@@ -87,7 +87,7 @@ class ModelResult:
             tuned = _by_thresholds(folds)
             if tuned is not None:
                 tried[THRESHOLDS] = tuned
-        if thresholds:
+        if thresholds and THRESHOLDS in tried:  # a model without probabilities has none
             pairs = zip(folds, tried[THRESHOLDS], strict=True)
             folds = [replace(own, codes=codes) for own, codes in pairs]
         decisions = {
