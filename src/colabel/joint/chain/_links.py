@@ -228,7 +228,6 @@ class LinearLink:
         ceiling: Array = np.log(np.clip(kept, self.floor.max(), 1.0))
         return ceiling
 
-
     def _binary_ceiling(self, before: Codes) -> Array:
         """Do what `log_ceiling` does where all labels have two values: bounds of the log-odds."""
         off, on = self.gain[:, 0, 0], self.gain[:, 1, 0]
