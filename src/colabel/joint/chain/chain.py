@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ __all__ = ["Chain", "as_order"]
 
 # Vectors of a row that are listed for a mixture; fewer where a greedy chain asks classifiers.
 _MOST_LISTED, _FEW_LISTED = 4096, 64
+# Draws that tell which value of each label is likelier, where a search was cut short.
+_GUESS_DRAWS = 100
 
 
 class Chain(Joint):
@@ -48,8 +51,9 @@ class Chain(Joint):
     - The mode and `top_k` come from a search, `inference`. Branch and bound is exact and visits
       about d / P(mode) prefixes of a row. A row that needs more than
       `BranchAndBound.max_prefixes` (a million, with a warning; 32768 for "auto", without) keeps
-      the best vector found by beams and among the most probable values of each label alone: never
-      less probable than that of greedy search, or of the marginals.
+      the best vector found by beams and that of the most probable values of each label alone (of
+      marginals from 100 draws where they cannot be enumerated): never less probable than that of
+      greedy search, or of these marginals.
     - Marginals, `pair_marginals`, entropy and probabilities of partly observed vectors are sums
       over label vectors: exact by enumeration while there are at most `limit` of them (labels
       that are known do not count), otherwise estimated from `n_samples` draws along the chain,
@@ -202,7 +206,8 @@ class Chain(Joint):
         links, known = self.links.take(rows), self._known[rows]
         if not rows.size:
             return grown.nothing(known.shape[1])
-        tables = sums.marginal_tables(links, known, self._effort)
+        effort = replace(self._effort, n_samples=min(self._effort.n_samples, _GUESS_DRAWS))
+        tables = sums.marginal_tables(links, known, effort)
         codes = np.stack([table.argmax(axis=1) for table in tables], axis=1).astype(np.int32)
         log_prob = sums.log_mass(links, codes, self._effort)
         vectors = Prefixes(rows, codes, log_prob)
