@@ -20,7 +20,7 @@ from colabel import (
     ProbabilisticClassifierChain,
     StackedBinaryRelevance,
 )
-from colabel.learn import conditional
+from colabel.learn import row_chance
 from colabel.learn.chunks import counting_passes
 
 dask = pytest.importorskip("dask")
@@ -128,7 +128,7 @@ def test_chunks_of_any_size(name, size, dense):
     "name", ["br", "ctbn, separate", "ctbn, screened", "pcc", "ecc", "cdn", "stacked", "pairwise"]
 )
 def test_weights_and_folds_without_sorting(name, dense, monkeypatch):
-    monkeypatch.setattr(conditional, "MOST_SORTED", 10)
+    monkeypatch.setattr(row_chance, "MOST_SORTED", 10)
     X, Y = dense
     weight = np.random.default_rng(2).integers(0, 3, N_ROWS).astype(float)
     same_fit(MODELS[name], X, Y, TWO, weight)
@@ -220,6 +220,13 @@ def test_answers_are_lazy_and_by_chunk(dense):
     best = joint.ask(lambda rows: rows.top_k(2).log_prob, (2,))
     np.testing.assert_allclose(best.compute(), whole.top_k(2).log_prob)
     assert "2 chunks" in repr(joint)
+
+
+def test_columns_are_checked_before_anything_is_computed(dense):
+    model = clone(MODELS["br, one C"]).fit(*dense)
+    for ask in (model.predict, model.predict_proba, model.joint):
+        with pytest.raises(ValueError, match="X has 2 features"):
+            ask(X4)
 
 
 def test_tables_of_several_values_are_lazy(dense):

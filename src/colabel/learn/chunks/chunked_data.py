@@ -13,15 +13,9 @@ import scipy.sparse as sp
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.threads import one_blas_thread
 from colabel.learn.chunks.passes import added, announce, computed, kept, reduced
-from colabel.learn.conditional import (
-    FoldRule,
-    LabelSummary,
-    RowRanks,
-    TrainingData,
-    column_range,
-    laplace,
-    wider_range,
-)
+from colabel.learn.conditional import TrainingData
+from colabel.learn.label_summary import LabelSummary, laplace
+from colabel.learn.row_chance import FoldRule, RowRanks, column_range, wider_range
 
 Result = TypeVar("Result")
 

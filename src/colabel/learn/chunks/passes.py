@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 PassCounter = Callable[[int], None]
 
 _FAN_IN = 8  # results of a tree's node that are in memory together
-_counter: ContextVar[PassCounter | None] = ContextVar("pass counter", default=None)
+_counters: ContextVar[tuple[PassCounter, ...]] = ContextVar("pass counters", default=())
 
 
 @contextmanager
@@ -28,17 +28,16 @@ def counting_passes(count: PassCounter) -> Iterator[None]:
     >>> with counting_passes(passes.append):
     ...     pass  # model.fit(X, y) of dask arrays
     """
-    token = _counter.set(count)
+    token = _counters.set((*_counters.get(), count))
     try:
         yield
     finally:
-        _counter.reset(token)
+        _counters.reset(token)
 
 
 def announce(n_rows: int) -> None:
     """Say that a pass begins."""
-    count = _counter.get()
-    if count is not None:
+    for count in _counters.get():
         count(n_rows)
 
 
