@@ -14,9 +14,10 @@ from colabel.labels import LabelSpace
 from colabel.labels.space import SeenLabels
 from colabel.learn import row_chance
 from colabel.learn.chunks import counting_passes
-from colabel.learn.chunks.chunked_block import ChunkBlock, ChunkTasks, Survey, Where
+from colabel.learn.chunks.chunked_block import ChunkBlock, ChunkTasks, Where
 from colabel.learn.chunks.chunked_design import ChunkedDesign
 from colabel.learn.chunks.reading import chunked_data, seen_labels
+from colabel.learn.chunks.survey import Survey
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.design import Design
 from colabel.learn.glm import LBFGS, Tasks

@@ -109,9 +109,9 @@ def _one_sentence(client: Any) -> Iterator[None]:
 
     try:
         yield
-    except (CancelledError, OSError) as error:  # of lost connections and time that is up
-        if isinstance(error, OSError) and client.status == "running":
-            raise  # of reading a chunk
+    except (CancelledError, OSError) as error:
+        if client.status == "running" and "scheduler" not in str(error):
+            raise  # of reading a chunk, or of chunks that nobody can compute again
         raise _lost() from error
 
 

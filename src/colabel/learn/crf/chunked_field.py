@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.learn.chunks import ChunkedData, RowPart
-from colabel.learn.chunks.chunked_data import joined_rows
 from colabel.learn.chunks.chunked_design import ChunkedDesign
+from colabel.learn.chunks.row_parts import joined_rows
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, pair_sums
 from colabel.learn.design import Design, half_way
