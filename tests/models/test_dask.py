@@ -265,6 +265,23 @@ def test_folds_and_tasks_share_their_passes(dense):
     assert passes(4, 5) <= passes(1, 2) + 20
 
 
+def test_a_part_that_rows_and_labels_share_is_read_once_in_a_pass(dense):
+    X, Y = dense
+    reads, passes = [], []
+
+    def read(start, stop):
+        reads.append(start)
+        return np.hstack([X[start:stop], Y[start:stop]])
+
+    parts = [dask.delayed(read)(0, 90), dask.delayed(read)(90, N_ROWS)]
+    table = da.concatenate(
+        [da.from_delayed(p, (m, 10), float) for p, m in zip(parts, TWO, strict=True)]
+    )
+    with counting_passes(passes.append):
+        BinaryRelevance(C=1.0, random_state=0).fit(table[:, :6], table[:, 6:])
+    assert len(reads) == 2 * (1 + len(passes))  # and once for the values of the labels
+
+
 X4, Y4 = da.zeros((4, 2), chunks=2), da.zeros((4, 2), chunks=2)
 
 

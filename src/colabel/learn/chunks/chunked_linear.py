@@ -43,7 +43,7 @@ from colabel.learn.linear import (
 Result = TypeVar("Result")
 
 # Coefficients of tasks that are solved together: thirty times as many numbers remember curvature.
-_MOST_COEFFICIENTS = 1 << 21
+_MOST_COEFFICIENTS = 1 << 22
 
 
 class _Batch(NamedTuple):
