@@ -50,11 +50,12 @@ MODELS = {
     "stacked": StackedBinaryRelevance(C=GRID, cv=2, **LOOSE),
     "stacked, in sample": StackedBinaryRelevance(C=1.0, first_layer="in_sample", **LOOSE),
     "pairwise": PairwiseCRF(C=1.0, ridge=1.0, group=0.5, **LOOSE),
+    "pairwise, chosen": PairwiseCRF(C=1.0, ridge=(0.1, 1.0), group=(0.0, 2.0), cv=2, **LOOSE),
     "pairwise, constant": PairwiseCRF(
         C=1.0, ridge=1.0, group=0.0, max_candidates=3, edge_features="none", **LOOSE
     ),
     "collective": CollectiveCRF(C=1.0, ridge=0.5, **LOOSE),
-    "collective, supported": CollectiveCRF(C=1.0, ridge=0.5, training="supported", **LOOSE),
+    "collective, supported": CollectiveCRF(C=1.0, cv=0.4, training="supported", **LOOSE),
 }
 TWO = (90, 70)
 UNEVEN = (1, 80, 0, 7, 72)  # one is empty, one has one row
@@ -107,11 +108,13 @@ def test_dense_chunks_give_the_fit_of_all_rows(name, dense):
         np.testing.assert_array_equal(there.tree_, here.tree_)
     if hasattr(here, "graph_"):
         np.testing.assert_array_equal(there.graph_, here.graph_)
+        np.testing.assert_allclose(there.ridge_, here.ridge_)
         np.testing.assert_allclose(there.edge_strengths_, here.edge_strengths_, atol=1e-6)
 
 
 @pytest.mark.parametrize(
-    "name", ["br", "ctbn", "ctbn, separate", "cc", "stacked, in sample", "pairwise", "collective"]
+    "name",
+    ["br", "ctbn", "ctbn, separate", "cc", "stacked, in sample", "pairwise, chosen", "collective"],
 )
 def test_sparse_chunks_give_the_fit_of_all_rows(name, sparse):
     same_fit(MODELS[name], *sparse, UNEVEN)
@@ -303,8 +306,7 @@ X4, Y4 = da.zeros((4, 2), chunks=2), da.zeros((4, 2), chunks=2)
         (BinaryRelevance(), X4, np.zeros((4, 2)), TypeError, "y is ndarray: give y as a Dask"),
         (ClassifierChain(train_on="predicted"), X4, Y4, TypeError, 'use train_on="true"'),
         (EnsembleOfChains(bootstrap=True), X4, Y4, TypeError, "leave bootstrap out"),
-        (CollectiveCRF(), X4, Y4, TypeError, "CollectiveCRF does not choose the strength of its"),
-        (PairwiseCRF(ridge=1.0), X4, Y4, TypeError, "thousands of passes: give ridge"),
+        (PairwiseCRF(edge_features=[0]), X4, Y4, TypeError, 'give "all" or "none"'),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(model, X, Y, error, match):

@@ -216,6 +216,10 @@ class Folds(NamedTuple):
         """The folds of the rows, as an argument of `TrainingData.total`."""
         return self.of_row
 
+    def rows_inside(self, fold: int) -> Indices:
+        """Positions of the rows of a fold."""
+        return np.flatnonzero(self.of_row == fold)
+
     def rows_outside(self, *folds: int) -> Indices:
         """Positions of the rows that are in none of some folds."""
         return np.flatnonzero(~np.isin(self.of_row, folds))

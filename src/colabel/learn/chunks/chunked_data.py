@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices
 from colabel.core.threads import one_blas_thread
-from colabel.learn.chunks.passes import added, announce, computed, kept, reduced
+from colabel.learn.chunks.passes import added, announce, combined, computed, kept, reduced
 from colabel.learn.chunks.row_parts import (
     ChunkedFolds,
     FirstLook,
@@ -120,6 +119,7 @@ class ChunkedData:
         """Return ``function(part, *arguments)``, combined over all rows: one pass.
 
         Arguments are small, or `AtRows`: those reach the function as what they are for its rows.
+        A part for which it returns None has nothing to add.
         """
         announce(self.n_rows)
         work = _Work(function, arguments, combine, rows_at_once)
@@ -214,8 +214,7 @@ def _run(work: _Work, part: RowPart, folds: Sequence[Indices]) -> Any:
     with one_blas_thread:
         if not work.rows_at_once:
             return called(part)
-        found = [called(rows) for rows in part.slices(work.rows_at_once)]
-        return reduce(work.combine, found) if found else None
+        return combined(map(called, part.slices(work.rows_at_once)), work.combine)
 
 
 def _with_extra(part: RowPart, columns: Callable[..., Array], *arguments: Any) -> RowPart:

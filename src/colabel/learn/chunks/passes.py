@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import reduce
@@ -53,7 +53,7 @@ def reduced(leaves: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
     """Combine delayed results in a tree; those that are None have nothing to add."""
     from dask import delayed
 
-    together = delayed(_together, pure=False)
+    together = delayed(combined, pure=False)
     nodes = list(leaves)
     while len(nodes) > 1:
         starts = range(0, len(nodes), _FAN_IN)
@@ -61,7 +61,8 @@ def reduced(leaves: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
     return nodes[0]
 
 
-def _together(results: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+def combined(results: Iterable[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    """Combine results in their order; those that are None have nothing to add."""
     found = [result for result in results if result is not None]
     return reduce(combine, found) if found else None
 

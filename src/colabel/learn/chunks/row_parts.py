@@ -118,6 +118,11 @@ class ChunkedFolds:
         """The rows that are in none of some folds."""
         return RowsOutside(self, folds)
 
+    def rows_inside(self, fold: int) -> RowsOutside:
+        """The rows of a fold."""
+        others = tuple(other for other in range(-1, self.n_folds) if other != fold)
+        return RowsOutside(self, others)
+
 
 @dataclass(frozen=True)
 class FoldOfRows:
