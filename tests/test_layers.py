@@ -45,6 +45,7 @@ OPTIONAL = frozenset(
         "networkx",
         "torch",
         "dask",
+        "distributed",
         "pytoulbar2",
         "pyagrum",
     }

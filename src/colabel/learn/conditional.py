@@ -15,25 +15,20 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, is_sparse
-from colabel.core.hashing import mix, row_keys
-from colabel.core.numeric import bin_sums
-from colabel.labels import MISSING
+from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.learn.label_summary import LabelSummary, laplace
+from colabel.learn.row_chance import (
+    FoldRule,
+    RowRanks,
+    column_range,
+    rounding_units,
+    row_digests,
+)
 
 Result = TypeVar("Result")
 Offsets = Sequence[Array]
 
 _COVERING_FOLDS = 5
-_ROWS_AT_ONCE = 1 << 12  # while reading their content
-# Up to so many rows are ranked by sorting, so that folds have equal sizes.
-MOST_SORTED = 1 << 16
-# Chance is drawn from features to this many bits of their column's largest: far more than any
-# measurement has, far fewer than another machine's rounding reaches.
-_BITS = 24
-# A column is far from zero if it varies by a smaller share of its largest number; it is rounded to
-# so many bits more than others, at most, since doubles hold no more of it.
-_FAR = 2.0**-10
-_MOST_BITS = 20
 
 
 @dataclass(frozen=True)
@@ -150,56 +145,6 @@ class TrainingData:
         return LabelSummary.of(self)
 
 
-class LabelSummary(NamedTuple):
-    """What is counted of labels; those of several parts can be `joined`.
-
-    Attributes
-    ----------
-    weights, counts : d arrays (K_i,)
-        Weight and number of the rows with each value of each variable.
-    missing : (int, int, int)
-        Number of missing labels, row and label of the first.
-    n_rows : int
-    """
-
-    weights: tuple[Array, ...]
-    counts: tuple[Indices, ...]
-    missing: tuple[int, int, int]
-    n_rows: int
-
-    @classmethod
-    def of(cls, data: TrainingData) -> LabelSummary:
-        """Count the labels of all rows."""
-        weight = data.row_weights
-        columns = [(own, own != MISSING) for own in data.codes.T]
-        sized = list(zip(columns, data.cardinalities, strict=True))
-        missing = np.argwhere(data.codes == MISSING)
-        row, label = missing[0] if len(missing) else (0, 0)
-        return cls(
-            tuple(bin_sums(own[s], weight[s], size) for (own, s), size in sized),
-            tuple(np.bincount(own[s], minlength=size) for (own, s), size in sized),
-            (len(missing), int(row), int(label)),
-            data.n_rows,
-        )
-
-    def joined(self, other: LabelSummary) -> LabelSummary:
-        """Join the counts of these rows and of those after them."""
-        later = (self.n_rows + other.missing[1], other.missing[2])
-        first = self.missing[1:] if self.missing[0] else later
-        return LabelSummary(
-            tuple(a + b for a, b in zip(self.weights, other.weights, strict=True)),
-            tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
-            (self.missing[0] + other.missing[0], *first),
-            self.n_rows + other.n_rows,
-        )
-
-
-def laplace(counts: Array) -> Array:
-    """Frequencies (K,) of counts, smoothed by Laplace's rule."""
-    frequency: Array = (counts + 1.0) / (counts.sum() + len(counts))
-    return frequency
-
-
 @dataclass(frozen=True)
 class RowGroup:
     """Some rows and the variables to be learned from them.
@@ -270,6 +215,10 @@ class Folds(NamedTuple):
     def at_rows(self) -> Indices:
         """The folds of the rows, as an argument of `TrainingData.total`."""
         return self.of_row
+
+    def rows_inside(self, fold: int) -> Indices:
+        """Positions of the rows of a fold."""
+        return np.flatnonzero(self.of_row == fold)
 
     def rows_outside(self, *folds: int) -> Indices:
         """Positions of the rows that are in none of some folds."""
@@ -391,153 +340,6 @@ def random_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
     rows than are worth sorting the sizes are equal only on average (`RowRanks`).
     """
     return data.random_folds(cv, seed)
-
-
-@dataclass(frozen=True)
-class RowRanks:
-    """The order of the rows by chance, drawn from their content.
-
-    Attributes
-    ----------
-    seed : int
-    units : (p,)
-        See `rounding_units`.
-    distinct : (D,) or None
-        Digests of the rows that differ, ascending: a row's rank is its place among them. None where
-        rows are too many to be sorted, or to be seen together: then the digest itself is the
-        rank, of 2^64 that there could be.
-    """
-
-    seed: int
-    units: Array
-    distinct: Keys | None
-
-    @classmethod
-    def of(cls, data: TrainingData, seed: int) -> RowRanks:
-        """Look for the rows that differ, where they are few."""
-        units = units_of(*data.column_range)
-        if data.n_rows > MOST_SORTED:
-            return cls(seed, units, None)
-        return cls(seed, units, data.total(_distinct_digests, seed, units, combine=np.union1d))
-
-    @property
-    def n_ranks(self) -> int:
-        """Number of ranks."""
-        return 1 << 64 if self.distinct is None else len(self.distinct)
-
-    def __call__(self, data: TrainingData) -> Keys:
-        """Ranks (n,) of rows, from 0 on."""
-        digests = row_digests(data, self.seed, self.units)
-        if self.distinct is None:
-            return digests
-        return np.searchsorted(self.distinct, digests).astype(np.uint64)
-
-
-@dataclass(frozen=True)
-class FoldRule:
-    """Which fold each rank belongs to.
-
-    Attributes
-    ----------
-    ranks : RowRanks
-    n_folds : int
-    n_held_out : int or None
-        Number of the first ranks that make up the only fold; None if all ranks are in folds.
-    """
-
-    ranks: RowRanks
-    n_folds: int
-    n_held_out: int | None
-
-    @classmethod
-    def of(cls, ranks: RowRanks, cv: int | float) -> FoldRule:
-        """For a number of folds, or the share of a single one."""
-        n_ranks = ranks.n_ranks
-        if isinstance(cv, float):
-            return cls(ranks, 1, min(max(1, round(cv * n_ranks)), n_ranks - 1))
-        return cls(ranks, max(1, min(cv, n_ranks)), None)
-
-    def __call__(self, data: TrainingData) -> Indices:
-        """Folds (n,) of rows; negative for never."""
-        rank = self.ranks(data)
-        if self.n_held_out is not None:
-            return np.where(rank < np.uint64(self.n_held_out), 0, -1).astype(np.intp)
-        return (rank % np.uint64(self.n_folds)).astype(np.intp)
-
-    def without_gaps(self, of_row: Indices, counts: Indices) -> tuple[Indices, int]:
-        """Renumber folds (n,) so that none is empty, given how many rows are in each."""
-        filled = np.flatnonzero(counts)
-        if self.n_held_out is not None or len(filled) in (0, self.n_folds):
-            return of_row, self.n_folds
-        return np.searchsorted(filled, of_row), len(filled)
-
-
-def _counted(data: TrainingData) -> Flags:
-    return np.ones(data.n_rows, dtype=bool) if data.weight is None else data.weight > 0
-
-
-def _distinct_digests(data: TrainingData, seed: int, units: Array) -> Keys:
-    return np.unique(row_digests(data, seed, units)[_counted(data)])
-
-
-def row_digests(data: TrainingData, seed: int, units: Array | None = None) -> Keys:
-    """Digests (n,) of the rows' features and labels: equal for equal rows, else random.
-
-    With `units` (p,) features count as equal when they round to the same multiple of their
-    column's unit.
-    """
-    # A missing label has the code -1; an observed one must not hash to zero.
-    of_labels = row_keys(data.codes.astype(np.float64) + 2.0)
-    start = mix(np.array([seed], dtype=np.uint64) + np.uint64(1))
-    return mix(mix(row_keys(data.X, units) ^ start) + of_labels)
-
-
-def rounding_units(data: TrainingData) -> Array:
-    """The step (p,) to which each feature is rounded before chance is drawn from it."""
-    return units_of(*column_range(data))
-
-
-def column_range(data: TrainingData) -> tuple[Array, Array]:
-    """Smallest and largest number (p,) of each feature among rows of positive weight."""
-    counted = _counted(data)
-    highest = np.full(data.n_features, -np.inf)
-    lowest = -highest
-    for start in range(0, data.n_rows, _ROWS_AT_ONCE):
-        part = data.X[start : start + _ROWS_AT_ONCE][counted[start : start + _ROWS_AT_ONCE]]
-        if part.shape[0]:
-            np.fmax(highest, _along_columns(part, np.fmax), out=highest)
-            np.fmin(lowest, _along_columns(part, np.fmin), out=lowest)
-    return lowest, highest
-
-
-def wider_range(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Join two results of `column_range`."""
-    return np.fmin(one[0], other[0]), np.fmax(one[1], other[1])
-
-
-def units_of(lowest: Array, highest: Array) -> Array:
-    """The steps (p,) to which features of a range are rounded before chance is drawn from them.
-
-    Powers of two, so that they are the same for data that differ by rounding noise alone; the
-    factor keeps columns scaled to a round largest value, such as 1, off the step's own edges. In a
-    column far from zero, such as a time stamp, it is the differences that count.
-    """
-    with np.errstate(invalid="ignore"):  # infinity less infinity, where there is no number
-        width = highest - lowest
-    largest = np.fmax(np.abs(highest), np.abs(lowest))
-    far = (width > 0) & (width < _FAR * largest)
-    scale = np.where(far, np.fmax(width, largest / 2**_MOST_BITS), largest)
-    _, exponents = np.frexp(0.685 * np.where(np.isfinite(scale), scale, 1.0))
-    units: Array = np.ldexp(1.0, np.maximum(exponents + 1 - _BITS, -1000))
-    return units
-
-
-def _along_columns(part: Any, extreme: np.ufunc) -> Array:
-    """Largest or smallest numbers (p,) of dense or sparse rows (m, p)."""
-    if not is_sparse(part):
-        return np.asarray(extreme.reduce(part, axis=0))
-    found = part.max(axis=0) if extreme is np.fmax else part.min(axis=0)
-    return np.asarray(found.toarray()).ravel()
 
 
 def distinct_rows(data: TrainingData, seed: int) -> TrainingData:

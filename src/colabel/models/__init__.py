@@ -12,6 +12,7 @@ from colabel.models.ctbn import CTBN
 from colabel.models.field.collective_crf import CollectiveCRF
 from colabel.models.field.pairwise_crf import PairwiseCRF
 from colabel.models.forest.joint_forest import JointForest
+from colabel.models.lazy import LazyJoint
 from colabel.models.lds.mixture import LDSMixture
 from colabel.models.margin.mmoc import MaxMarginOutputCoding
 from colabel.models.margin.rank_svm import RankSVM
@@ -39,6 +40,7 @@ __all__ = [
     "JointStack",
     "LDSMixture",
     "LabelClassifier",
+    "LazyJoint",
     "MLkNN",
     "MaxMarginOutputCoding",
     "MixtureOfTrees",

@@ -9,7 +9,7 @@ from colabel.learn.design import LARGEST_ROTATION
 
 _FITTING = (
     "BinaryRelevance, StackedBinaryRelevance, ClassifierChain, ProbabilisticClassifierChain,"
-    " EnsembleOfChains, CTBN and CDN"
+    " EnsembleOfChains, CTBN, CDN, PairwiseCRF and CollectiveCRF"
 )
 
 

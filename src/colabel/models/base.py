@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
 
 from colabel.core.arrays import Array, Codes
 from colabel.core.extremes import refuse_extreme_weights, refuse_huge, refuse_texts
+from colabel.core.progress import row_counter
 from colabel.core.schema import (
     Anything,
     Estimator,
@@ -35,7 +36,7 @@ from colabel.core.schema import (
 from colabel.decide import Decision, Seen, decide, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
-from colabel.learn.chunks.passes import is_dask
+from colabel.learn.chunks.passes import counting_passes, is_dask
 from colabel.learn.chunks.reading import Blocks, chunked_data, same_chunks, seen_labels
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import joined_vectors, seen_vectors
@@ -44,8 +45,8 @@ from colabel.models._calibration import learn_calibration, uncalibrated
 from colabel.models._chunks import is_short, refuse_chunks
 from colabel.models._frames import PredictionFrames
 from colabel.models._labels_html import labels_html
-from colabel.models._lazy import LazyJoint, lazy_rows
 from colabel.models.label_graph import LabelGraph
+from colabel.models.lazy import LazyJoint, lazy_rows
 from colabel.models.linear_log_odds import LinearLogOdds
 
 # Rows whose joints are held at once while predicting.
@@ -154,11 +155,9 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
     def _fit_chunks(self, X: Any, y: Any, weight: Any, label_names: Sequence[str] | None) -> Self:
         """Learn from Dask collections."""
         refuse_chunks(self)
-        blocks = Blocks.of(X)
         if not is_dask(y):
             same_chunks(X, y, "y")  # says what is wrong
-        shape = blocks.meta if hasattr(blocks.meta, "columns") else np.empty((1, blocks.n_columns))
-        validate_data(self, shape, skip_check_array=True)
+        self._check_columns(X, reset=True)
         space = LabelSpace.of_seen(seen_labels(y), label_names)
         names = getattr(self, "feature_names_in_", None)
         chunked = chunked_data(X, y, space, weight, names=names, allow_nan=self._allows_nan())
@@ -166,9 +165,18 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         data: Any = chunked
         if is_short(chunked):
             (data,) = chunked.gathered(None)
-        self._learn(data)
-        self._finish(data)
+        shown = bool(getattr(self, "verbose", 0))
+        with row_counter("reading", shown=shown) as count, counting_passes(count):
+            self._learn(data)
+            self._finish(data)
         return self
+
+    def _check_columns(self, X: Any, *, reset: bool) -> None:
+        """Check number and names of the columns of a Dask collection."""
+        blocks = Blocks.of(X)
+        frame = hasattr(blocks.meta, "columns")
+        shape = blocks.meta if frame else np.empty((1, blocks.n_columns))
+        validate_data(self, shape, reset=reset, skip_check_array=True)
 
     def predict(self, X: Any) -> Any:
         """Predict the labels of each row of X (n, p).
@@ -181,6 +189,7 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if is_dask(X):
+            self._check_columns(X, reset=False)
             empty = self.label_space_.decode(np.empty((0, self.label_space_.n_labels), np.int32))
             return lazy_rows(self.predict, X, empty.shape[1:], empty)
         rows = self._checked(X, reset=False)
@@ -333,6 +342,7 @@ class JointClassifier(LabelClassifier):
         """
         check_is_fitted(self)
         if is_dask(X):
+            self._check_columns(X, reset=False)
             lazy: Any = LazyJoint(self.label_space_, X, self.joint)
             return lazy  # type: ignore[no-any-return]
         return self._calibrated(self._checked(X, reset=False))
@@ -358,6 +368,7 @@ class JointClassifier(LabelClassifier):
         return self._probabilities_out(np.concatenate(chunks), X)
 
     def _lazy_proba(self, X: Any) -> Any:
+        self._check_columns(X, reset=False)
         space, prob = self.label_space_, self.predict_proba
         if space.is_binary and space.kind != "vector":
             return lazy_rows(prob, X, (space.n_labels,), np.empty((0, space.n_labels)))

@@ -5,8 +5,9 @@ pure function of a chunk and of small arrays: nothing that is as long as the row
 few bytes each (their folds), and a chunk that is lost with its worker is computed again.
 """
 
-from colabel.learn.chunks.chunked_data import ChunkedData, ChunkedFolds, RowPart, is_chunked
+from colabel.learn.chunks.chunked_data import ChunkedData, is_chunked
 from colabel.learn.chunks.passes import PassCounter, counting_passes
+from colabel.learn.chunks.row_parts import ChunkedFolds, RowPart
 
 __all__ = [
     "ChunkedData",

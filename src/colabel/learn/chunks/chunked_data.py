@@ -1,145 +1,33 @@
-"""Rows in chunks, as Dask has them, and their folds."""
+"""Rows in chunks, as Dask has them: what is asked of them are sums."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Flags, Indices, is_sparse
+from colabel.core.arrays import Array, Flags, Indices
 from colabel.core.threads import one_blas_thread
-from colabel.learn.chunks.passes import added, announce, computed, kept, reduced
-from colabel.learn.conditional import (
-    FoldRule,
-    LabelSummary,
-    RowRanks,
-    TrainingData,
-    column_range,
-    laplace,
-    wider_range,
+from colabel.learn.chunks.passes import added, announce, combined, computed, kept, reduced
+from colabel.learn.chunks.row_parts import (
+    ChunkedFolds,
+    FirstLook,
+    RowPart,
+    RowsWith,
+    SentAtRows,
+    folds_of,
+    joined_rows,
+    sent,
 )
+from colabel.learn.label_summary import laplace
+from colabel.learn.row_chance import FoldRule, RowRanks
 
 Result = TypeVar("Result")
 
 # Rows of a chunk that are worked on together: what is as long as they are stays small.
 ROWS_AT_ONCE = 1 << 12
-
-
-@dataclass(frozen=True)
-class RowPart(TrainingData):
-    """Some of the rows, and their folds in every `ChunkedFolds` that was attached.
-
-    Attributes
-    ----------
-    folds : tuple of (m,)
-    first : int
-        Number of the first row among all, as long as none were taken out.
-    """
-
-    folds: tuple[Indices, ...] = ()
-    first: int = 0
-
-    def take(self, rows: Indices | Flags | slice) -> RowPart:
-        return replace(super().take(rows), folds=tuple(own[rows] for own in self.folds))
-
-    def slices(self, n_rows: int) -> Iterator[RowPart]:
-        """The rows, some at a time, as 64-bit numbers."""
-        for start in range(0, self.n_rows, n_rows):
-            part = self.take(slice(start, start + n_rows))
-            X = part.X.astype(np.float64, copy=False)
-            yield replace(part, X=X, first=self.first + start)
-
-
-class AtRows(Protocol):
-    """An argument of `ChunkedData.total` that is as long as the rows: known for each part."""
-
-    @property
-    def folds(self) -> ChunkedFolds:
-        """The folds that it depends on."""
-        ...
-
-    def sent(self, place: int) -> Callable[[RowPart], Any]:
-        """Return what computes it of a part whose `folds` are at some place among others."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class ChunkedFolds:
-    """Which fold every row is held out in, kept where the rows are; see `Folds`.
-
-    Attributes
-    ----------
-    chunks : tuple of delayed arrays (m,)
-    n_folds : int
-    covers : bool
-        Whether every row is held out in some fold.
-    """
-
-    chunks: tuple[Any, ...]
-    n_folds: int
-    covers: bool
-
-    @property
-    def at_rows(self) -> FoldOfRows:
-        """The folds of the rows, as an argument of `ChunkedData.total`."""
-        return FoldOfRows(self)
-
-    def rows_outside(self, *folds: int) -> RowsOutside:
-        """The rows that are in none of some folds."""
-        return RowsOutside(self, folds)
-
-
-@dataclass(frozen=True)
-class FoldOfRows:
-    """The folds (m,) of the rows of each part, as an argument of a pass."""
-
-    folds: ChunkedFolds
-
-    def sent(self, place: int) -> _FoldAt:
-        return _FoldAt(place)
-
-
-@dataclass(frozen=True)
-class _FoldAt:
-    place: int
-
-    def __call__(self, part: RowPart) -> Indices:
-        return part.folds[self.place]
-
-
-@dataclass(frozen=True)
-class RowsOutside:
-    """The rows that are in none of some folds."""
-
-    folds: ChunkedFolds
-    without: tuple[int, ...]
-
-    def sent(self, place: int) -> _Outside:
-        return _Outside(place, self.without)
-
-
-@dataclass(frozen=True)
-class _Outside:
-    place: int
-    without: tuple[int, ...]
-
-    def __call__(self, part: RowPart) -> Flags:
-        return ~np.isin(part.folds[self.place], self.without)
-
-
-@dataclass(frozen=True)
-class RowsWith:
-    """The rows that have a value of a label."""
-
-    label: int
-    value: int
-
-    def __call__(self, part: TrainingData) -> Flags:
-        return np.asarray(part.codes[:, self.label] == self.value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +93,7 @@ class ChunkedData:
 
     @property
     def column_range(self) -> tuple[Array, Array]:
-        """See `colabel.learn.conditional.column_range`."""
+        """See `colabel.learn.row_chance.column_range`."""
         return self.first_look.features
 
     @property
@@ -231,6 +119,7 @@ class ChunkedData:
         """Return ``function(part, *arguments)``, combined over all rows: one pass.
 
         Arguments are small, or `AtRows`: those reach the function as what they are for its rows.
+        A part for which it returns None has nothing to add.
         """
         announce(self.n_rows)
         work = _Work(function, arguments, combine, rows_at_once)
@@ -242,10 +131,10 @@ class ChunkedData:
         """Delayed results of a function of every part."""
         from dask import delayed
 
-        folds = list({id(one): one for one in map(_folds_of, work.arguments) if one}.values())
-        sent = tuple(_sent(argument, folds) for argument in work.arguments)
+        folds = list({id(one): one for one in map(folds_of, work.arguments) if one}.values())
+        travelling = tuple(sent(argument, folds) for argument in work.arguments)
         # one object that every chunk's task refers to, not a copy in each of them
-        shared = delayed(replace(work, arguments=sent), pure=False, traverse=False)
+        shared = delayed(replace(work, arguments=travelling), pure=False, traverse=False)
         run = delayed(_run, pure=False)
         return [
             run(shared, part, [own.chunks[place] for own in folds])
@@ -319,58 +208,13 @@ def _run(work: _Work, part: RowPart, folds: Sequence[Indices]) -> Any:
     part = replace(part, folds=tuple(folds))
 
     def called(rows: RowPart) -> Any:
-        arguments = (a(rows) if isinstance(a, _Sent) else a for a in work.arguments)
+        arguments = (a(rows) if isinstance(a, SentAtRows) else a for a in work.arguments)
         return work.function(rows, *arguments)
 
     with one_blas_thread:
         if not work.rows_at_once:
             return called(part)
-        found = [called(rows) for rows in part.slices(work.rows_at_once)]
-        return reduce(work.combine, found) if found else None
-
-
-@dataclass(frozen=True)
-class _Sent:
-    """An argument that is computed for every part."""
-
-    function: Callable[[RowPart], Any]
-
-    def __call__(self, part: RowPart) -> Any:
-        return self.function(part)
-
-
-def _folds_of(argument: Any) -> ChunkedFolds | None:
-    found = getattr(argument, "folds", None)
-    return found if isinstance(found, ChunkedFolds) else None
-
-
-def _sent(argument: Any, folds: list[ChunkedFolds]) -> Any:
-    own = _folds_of(argument)
-    if own is not None:
-        return _Sent(argument.sent([id(one) for one in folds].index(id(own))))
-    return _Sent(argument) if isinstance(argument, RowsWith) else argument
-
-
-class FirstLook(NamedTuple):
-    """Counts of labels, weight of all rows, and range of the features."""
-
-    labels: LabelSummary
-    weight: float
-    features: tuple[Array, Array]
-
-    @classmethod
-    def at(cls, part: TrainingData) -> FirstLook:
-        """Look at some rows."""
-        weight = float(part.row_weights.sum())
-        return cls(LabelSummary.of(part), weight, column_range(part))
-
-    def joined(self, other: FirstLook) -> FirstLook:
-        """Join what is seen of these rows and of those after them."""
-        return FirstLook(
-            self.labels.joined(other.labels),
-            self.weight + other.weight,
-            wider_range(self.features, other.features),
-        )
+        return combined(map(called, part.slices(work.rows_at_once)), work.combine)
 
 
 def _with_extra(part: RowPart, columns: Callable[..., Array], *arguments: Any) -> RowPart:
@@ -419,21 +263,3 @@ def _selected(part: RowPart, *selected: Any) -> list[RowPart]:
 
 def _joined_parts(one: list[RowPart], other: list[RowPart]) -> list[RowPart]:
     return [joined_rows(a, b) for a, b in zip(one, other, strict=True)]
-
-
-def joined_rows(one: RowPart, other: RowPart) -> RowPart:
-    """Return the rows of one part and then those of another."""
-
-    def both(a: Any, b: Any) -> Any:
-        if a is None:
-            return None
-        return sp.vstack([a, b], format="csr") if is_sparse(a) else np.concatenate([a, b])
-
-    return replace(
-        one,
-        X=both(one.X, other.X),
-        codes=both(one.codes, other.codes),
-        weight=both(one.weight, other.weight),
-        extra=both(one.extra, other.extra),
-        folds=tuple(both(a, b) for a, b in zip(one.folds, other.folds, strict=True)),
-    )

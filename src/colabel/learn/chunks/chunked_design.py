@@ -14,7 +14,8 @@ import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Indices, is_sparse
 from colabel.core.used_columns import UsedColumns
-from colabel.learn.chunks.chunked_data import ChunkedData, RowPart
+from colabel.learn.chunks.chunked_data import ChunkedData
+from colabel.learn.chunks.row_parts import RowPart
 from colabel.learn.design import (
     LARGEST_ROTATION,
     Axes,

@@ -12,11 +12,10 @@ from colabel.core.arrays import Array, Flags, Indices
 from colabel.learn.chunks.chunked_block import (
     ChunkBlock,
     ChunkTasks,
-    Survey,
     Where,
     held_out_sums,
 )
-from colabel.learn.chunks.chunked_data import ChunkedData, ChunkedFolds, RowPart, joined_rows
+from colabel.learn.chunks.chunked_data import ChunkedData
 from colabel.learn.chunks.chunked_design import ChunkedDesign
 from colabel.learn.chunks.fold_models import (
     ByFold,
@@ -24,6 +23,8 @@ from colabel.learn.chunks.fold_models import (
     held_out_log_prob,
     held_out_scores,
 )
+from colabel.learn.chunks.row_parts import ChunkedFolds, RowPart, joined_rows
+from colabel.learn.chunks.survey import Survey
 from colabel.learn.conditional import Folds, HeldOutScores, RowGroup
 from colabel.learn.design import prefers_row_space
 from colabel.learn.gains import GainOver, Gains
@@ -42,7 +43,7 @@ from colabel.learn.linear import (
 Result = TypeVar("Result")
 
 # Coefficients of tasks that are solved together: thirty times as many numbers remember curvature.
-_MOST_COEFFICIENTS = 1 << 21
+_MOST_COEFFICIENTS = 1 << 22
 
 
 class _Batch(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from colabel.core.arrays import Array, Indices
-from colabel.learn.chunks.chunked_data import ChunkedFolds, RowPart
+from colabel.learn.chunks.row_parts import ChunkedFolds, RowPart
 from colabel.learn.conditional import ConditionalModels, TrainingData, scores_of
 
 At = Callable[["FoldModels", RowPart, Indices], Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import reduce
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 PassCounter = Callable[[int], None]
 
 _FAN_IN = 8  # results of a tree's node that are in memory together
-_counter: ContextVar[PassCounter | None] = ContextVar("pass counter", default=None)
+_counters: ContextVar[tuple[PassCounter, ...]] = ContextVar("pass counters", default=())
 
 
 @contextmanager
@@ -28,17 +28,16 @@ def counting_passes(count: PassCounter) -> Iterator[None]:
     >>> with counting_passes(passes.append):
     ...     pass  # model.fit(X, y) of dask arrays
     """
-    token = _counter.set(count)
+    token = _counters.set((*_counters.get(), count))
     try:
         yield
     finally:
-        _counter.reset(token)
+        _counters.reset(token)
 
 
 def announce(n_rows: int) -> None:
     """Say that a pass begins."""
-    count = _counter.get()
-    if count is not None:
+    for count in _counters.get():
         count(n_rows)
 
 
@@ -54,7 +53,7 @@ def reduced(leaves: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
     """Combine delayed results in a tree; those that are None have nothing to add."""
     from dask import delayed
 
-    together = delayed(_together, pure=False)
+    together = delayed(combined, pure=False)
     nodes = list(leaves)
     while len(nodes) > 1:
         starts = range(0, len(nodes), _FAN_IN)
@@ -62,7 +61,8 @@ def reduced(leaves: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
     return nodes[0]
 
 
-def _together(results: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+def combined(results: Iterable[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    """Combine results in their order; those that are None have nothing to add."""
     found = [result for result in results if result is not None]
     return reduce(combine, found) if found else None
 
@@ -110,9 +110,9 @@ def _one_sentence(client: Any) -> Iterator[None]:
 
     try:
         yield
-    except (CancelledError, OSError) as error:  # of lost connections and time that is up
-        if isinstance(error, OSError) and client.status == "running":
-            raise  # of reading a chunk
+    except (CancelledError, OSError) as error:
+        if client.status == "running" and "scheduler" not in str(error):
+            raise  # of reading a chunk, or of chunks that nobody can compute again
         raise _lost() from error
 
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from colabel.core.arrays import is_sparse
 from colabel.core.extremes import LARGEST_NUMBER, refuse_extreme_weights
 from colabel.labels.space import LabelSpace, SeenLabels
-from colabel.learn.chunks.chunked_data import ChunkedData, RowPart
+from colabel.learn.chunks.chunked_data import ChunkedData
 from colabel.learn.chunks.passes import active_client, computed, is_dask, reduced, require_dask
+from colabel.learn.chunks.row_parts import RowPart
 
 
 class Blocks(NamedTuple):
@@ -53,7 +54,9 @@ class Blocks(NamedTuple):
         lengths = collection.chunks[0]
         known = None if any(np.isnan(m) for m in lengths) else tuple(int(m) for m in lengths)
         n_columns = collection.shape[1] if collection.ndim == 2 else 1
-        return cls(list(collection.to_delayed().ravel()), known, collection._meta, n_columns)
+        # as they are: fused by themselves, X and Y would each read a part of a file that they share
+        chunks = list(collection.to_delayed(optimize_graph=False).ravel())
+        return cls(chunks, known, collection._meta, n_columns)
 
     def with_lengths(self) -> Blocks:
         """Count the rows of the chunks, where that is not known."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.learn.chunks import ChunkedData, RowPart
-from colabel.learn.chunks.chunked_data import joined_rows
 from colabel.learn.chunks.chunked_design import ChunkedDesign
+from colabel.learn.chunks.passes import added
+from colabel.learn.chunks.row_parts import joined_rows
 from colabel.learn.crf.layout import FieldLayout
-from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, pair_sums
+from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, Score, pair_sums
 from colabel.learn.design import Design, half_way
+from colabel.learn.label_summary import LabelSummary
 from colabel.learn.structure.screening import score_statistics
 
 
@@ -68,13 +71,34 @@ class SummedDesign(Design):
         return slope if self.chunked is None else self.chunked.gradient(slope.T).T
 
 
+class _Look(NamedTuple):
+    """Energies (q,), number and weight of rows, and weights of the labels' values."""
+
+    energy: Array
+    n_rows: int
+    weight: float
+    values: tuple[Array, ...]
+
+
 @dataclass(frozen=True)
 class ChunkedFieldData:
-    """Rows in chunks to learn a field from; see `FieldData`."""
+    """Rows in chunks to learn a field from; see `FieldData`.
+
+    Attributes
+    ----------
+    data : ChunkedData
+    nodes, edges : SummedDesign
+    look : _Look
+        Of these rows.
+    selected : AtRows or None
+        Which of the rows of `data` these are; None for all.
+    """
 
     data: ChunkedData
     nodes: SummedDesign
     edges: SummedDesign
+    look: _Look
+    selected: Any = None
 
     @classmethod
     def of(cls, data: ChunkedData, design: Any, edge_columns: Indices) -> ChunkedFieldData:
@@ -84,46 +108,70 @@ class ChunkedFieldData:
                 "edge_features as a list of columns does not learn from Dask arrays: give"
                 ' "all" or "none".'
             )
-        energy, total = data.total(_energy, design), data.total_weight
-        known = (None, None, None, design.coordinates)
-        nodes = SummedDesign(*known, chunked=design, energies=energy)
-        if not len(edge_columns):
-            constant = Design.constant(data.n_features)
-            shared = SummedDesign(
-                None, None, None, constant.coordinates, shared=True, energies=np.array([total])
-            )
-            return cls(data, nodes, shared)
-        level = float(np.sqrt(energy[:-1].sum() / total)) or 1.0
-        energies = np.append(energy[:-1], level**2 * total)
-        return cls(data, nodes, replace(nodes, level=level, energies=energies))
+        look = data.total(_look, None, design)
+        nodes = SummedDesign(None, None, None, design.coordinates, chunked=design)
+        if len(edge_columns):
+            level = float(np.sqrt(look.energy[:-1].sum() / look.weight)) or 1.0
+            edges = replace(nodes, level=level)
+        else:
+            constant = Design.constant(data.n_features).coordinates
+            edges = SummedDesign(None, None, None, constant, shared=True)
+        return cls(data, nodes, edges, look)._with_energies()
+
+    def _with_energies(self) -> ChunkedFieldData:
+        energy, weight = self.look.energy, self.look.weight
+        of_edges = np.append(energy[:-1], self.edges.level**2 * weight)
+        if self.edges.chunked is None:
+            of_edges = np.array([weight])
+        nodes = replace(self.nodes, energies=energy)
+        return replace(self, nodes=nodes, edges=replace(self.edges, energies=of_edges))
+
+    def rows(self, selected: Any) -> ChunkedFieldData:
+        """Return some of the rows: one pass."""
+        look = self.data.total(_look, selected, self.nodes.chunked)
+        return replace(self, look=look, selected=selected)._with_energies()
 
     @property
     def total_weight(self) -> float:
         """Sum of the row weights."""
-        return self.data.total_weight
+        return self.look.weight
+
+    def total(self, function: Callable[..., Any], *arguments: Any, combine: Any = added) -> Any:
+        """Sum ``function(FieldData, *arguments)`` over the chunks of these rows: one pass."""
+        designs = _Designs(self.nodes, self.edges)
+        return self.data.total(
+            _at_part, self.selected, designs, function, arguments, combine=combine
+        )
 
     def objective(self, make: Callable[..., Any], layout: FieldLayout) -> ChunkedLikelihood:
         """See `FieldData.objective`."""
         return ChunkedLikelihood(self, layout, make)
 
+    def scored(self, score: Score, layout: FieldLayout, theta: Parameters) -> ChunkedScores:
+        """See `FieldData.scored`."""
+        return ChunkedScores(self, score, layout, self.of_rows(theta))
+
     def varied(self) -> Flags:
         """See `FieldData.varied`."""
-        return np.array([(own > 0).sum() > 1 for own in self.data.value_counts])
+        return np.array([(own > 0).sum() > 1 for own in self.look.values])
 
     def dependence(self, node: Array, layout: FieldLayout) -> Array:
         """See `FieldData.dependence`."""
-        sums = self.data.total(_pair_sums, self._designs, self.nodes.of_rows(node), layout)
+        sums = self.total(pair_sums, self.nodes.of_rows(node), layout)
         return score_statistics(sums, layout.cardinalities)
 
     def sample(self, n_rows: int) -> FieldData:
         """See `FieldData.sample`: the same rows, brought here."""
-        step = max(1, self.data.n_rows // n_rows)
-        part = self.data.total(_every, step, combine=joined_rows)
-        return self._designs.at(part, turned=True)
+        counts = self.data.total(_n_selected, self.selected, combine=operator.add)
+        first, n_before = np.array(counts).T
+        n_before = np.cumsum(n_before) - n_before
+        step = max(1, self.look.n_rows // n_rows)
+        found = self.data.total(_every, self.selected, step, first, n_before, combine=joined_rows)
+        return _Designs(self.nodes, self.edges).at(found, turned=True)
 
-    @property
-    def _designs(self) -> _Designs:
-        return _Designs(self.nodes, self.edges)
+    def of_rows(self, theta: Parameters) -> Parameters:
+        """Parameters of coordinates as those of centred rows."""
+        return Parameters(self.nodes.of_rows(theta.node), self.edges.of_rows(theta.edge))
 
 
 @dataclass(frozen=True)
@@ -158,41 +206,92 @@ class ChunkedLikelihood:
 
     def value_and_gradient(self, theta: Parameters) -> tuple[float, Parameters]:
         """Return the objective and its gradient: one pass."""
-        value, slope = self._total(_value_and_gradient, theta)
-        gradient = self.data.nodes.gradient(slope.node), self.data.edges.gradient(slope.edge)
-        return value, Parameters(*gradient)
+        rows = self.data
+        of_rows = rows.of_rows(theta)
+        value, slope = rows.total(_value_and_gradient, self.make, self.layout, of_rows)
+        gradient = Parameters(rows.nodes.gradient(slope.node), rows.edges.gradient(slope.edge))
+        return value, gradient
 
     def value(self, theta: Parameters) -> float:
         """Return the objective alone."""
-        return float(self._total(_value, theta))
-
-    def _total(self, function: Callable[..., Any], theta: Parameters) -> Any:
-        rows = self.data
-        of_rows = Parameters(rows.nodes.of_rows(theta.node), rows.edges.of_rows(theta.edge))
-        return rows.data.total(function, rows._designs, self.make, self.layout, of_rows)
+        of_rows = self.data.of_rows(theta)
+        return float(self.data.total(_value, self.make, self.layout, of_rows))
 
 
-def _energy(part: RowPart, design: ChunkedDesign) -> Array:
-    return design.turned(part).energy()
+@dataclass(frozen=True)
+class ChunkedScores:
+    """Scores of rows in chunks, computed where they are; see `RowScores`."""
+
+    data: Any
+    score: Score
+    layout: FieldLayout
+    theta: Parameters  # of centred rows
+
+    def total(self) -> float:
+        """Sum of the scores, by weight: one pass."""
+        return float(self.data.total(_score_sum, self._spec))
+
+    def below(self, best: ChunkedScores) -> tuple[float, float]:
+        """See `RowScores.below`: one pass."""
+        lost, squared = self.data.total(_loss_sums, self._spec, best._spec)
+        return float(lost), float(squared)
+
+    @property
+    def _spec(self) -> tuple[Score, FieldLayout, Parameters]:
+        return self.score, self.layout, self.theta
 
 
-def _pair_sums(
-    part: RowPart, designs: _Designs, node: Array, layout: FieldLayout
-) -> tuple[Array, Array]:
-    return pair_sums(designs.at(part), node, layout)
+def _look(part: RowPart, marks: Flags | None, design: ChunkedDesign) -> _Look:
+    part = part if marks is None else part.take(marks)
+    labels = LabelSummary.of(part)
+    weight = float(part.row_weights.sum())
+    return _Look(design.turned(part).energy(), part.n_rows, weight, labels.weights)
 
 
-def _every(part: RowPart, step: int) -> RowPart:
-    return part.take(slice(-part.first % step, None, step))
+def _at_part(
+    part: RowPart,
+    marks: Flags | None,
+    designs: _Designs,
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+) -> Any:
+    part = part if marks is None else part.take(marks)
+    return function(designs.at(part), *arguments) if part.n_rows else None
+
+
+def _n_selected(part: RowPart, marks: Flags | None) -> tuple[tuple[int, int], ...]:
+    n_rows = part.n_rows if marks is None else int(marks.sum())
+    return ((part.first, n_rows),)
+
+
+def _every(
+    part: RowPart, marks: Flags | None, step: int, first: Indices, n_before: Indices
+) -> RowPart:
+    """Of the rows that are marked in all parts every one that is a multiple of the step."""
+    before = int(n_before[np.searchsorted(first, part.first, side="right") - 1])
+    part = part if marks is None else part.take(marks)
+    return part.take(slice(-before % step, None, step))
 
 
 def _value_and_gradient(
-    part: RowPart, designs: _Designs, make: Any, layout: FieldLayout, theta: Parameters
-) -> Any:
-    return make(designs.at(part), layout).value_and_gradient(theta)
+    data: FieldData, make: Any, layout: FieldLayout, theta: Parameters
+) -> tuple[float, Parameters]:
+    found: tuple[float, Parameters] = make(data, layout).value_and_gradient(theta)
+    return found
 
 
-def _value(
-    part: RowPart, designs: _Designs, make: Any, layout: FieldLayout, theta: Parameters
-) -> float:
-    return float(make(designs.at(part), layout).value(theta))
+def _value(data: FieldData, make: Any, layout: FieldLayout, theta: Parameters) -> float:
+    return float(make(data, layout).value(theta))
+
+
+def _score_sum(data: FieldData, spec: tuple[Score, FieldLayout, Parameters]) -> float:
+    score, layout, theta = spec
+    return data.scored(score, layout, theta).total()
+
+
+def _loss_sums(
+    data: FieldData,
+    spec: tuple[Score, FieldLayout, Parameters],
+    best: tuple[Score, FieldLayout, Parameters],
+) -> tuple[float, float]:
+    return data.scored(*spec).below(data.scored(*best))

@@ -19,7 +19,7 @@ from colabel.learn.crf.chunked_field import ChunkedFieldData
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.penalties import Penalty
 from colabel.learn.crf.proximal import ProximalGradient
-from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood
+from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood, Score
 from colabel.learn.crf.scoring import held_out_score
 from colabel.learn.crf.screening import candidate_edges
 from colabel.learn.crf.selection import (
@@ -28,7 +28,6 @@ from colabel.learn.crf.selection import (
     Choice,
     FieldProblem,
     MakeObjective,
-    Score,
     Selector,
 )
 from colabel.learn.crf.tuning import Tuner
@@ -140,20 +139,15 @@ class FieldLearner:
     objective: MakeObjective = PseudoLikelihood
     score: Score = held_out_score
 
-    @property
-    def chooses(self) -> bool:
-        """Whether there are several strengths to choose from."""
-        return any(given is None or len(given) > 1 for given in (self.ridges, self.groups))
-
     def learn(
         self,
         linear: LinearLearning,
         models: LinearModels,
         choices: Indices,
         node_penalty: Array,
-        folds: Folds,
+        folds: Folds | None,
     ) -> LearnedField:
-        """Learn from all rows of `linear`, penalties chosen over `folds`.
+        """Learn from all rows of `linear`, penalties chosen over `folds`, if rows can be held out.
 
         `models` are the independent regressions of all rows, `choices` their positions in the
         grid of `linear`, `node_penalty` (d,) the same as penalties.
@@ -167,9 +161,10 @@ class FieldLearner:
         whole = self._problem(rows, None, models.coef, data.cardinalities)
         ridges, groups = self._grids(whole)
         selector_folds: list[FieldProblem] = []
-        if len(ridges) * len(groups) > 1 and whole.layout.n_edges:
+        if len(ridges) * len(groups) > 1 and whole.layout.n_edges and folds is not None:
             selector_folds = self._fold_problems(rows, linear, choices, folds)
-        choice = self._choose(selector_folds, node_penalty, ridges, groups)
+        threads = 1 if is_chunked(data) else self.n_jobs  # Dask spreads the chunks
+        choice = self._choose(selector_folds, node_penalty, ridges, groups, threads)
         # One item of `map_threads` keeps BLAS to one thread: the same answer for any n_jobs.
         final = map_threads(
             lambda problem: self._final(problem, node_penalty, choice),
@@ -211,9 +206,14 @@ class FieldLearner:
         folds: Folds,
     ) -> list[FieldProblem]:
         data = linear.data
-        held_out = [np.flatnonzero(folds.of_row == fold) for fold in range(folds.n_folds)]
-        kept = [np.flatnonzero(folds.of_row != fold) for fold in range(folds.n_folds)]
-        used = [f for f in range(folds.n_folds) if len(held_out[f]) and len(kept[f])]
+        held_out = [folds.rows_inside(fold) for fold in range(folds.n_folds)]
+        kept = [folds.rows_outside(fold) for fold in range(folds.n_folds)]
+        # of rows in chunks no fold is empty
+        used = [
+            fold
+            for fold in range(folds.n_folds)
+            if is_chunked(data) or (len(held_out[fold]) and len(kept[fold]))
+        ]
         targets = np.arange(data.n_labels)
         groups = [RowGroup(kept[fold], targets) for fold in used]
         coef = linear.fit(groups, [choices] * len(used)).coef if used else []
@@ -233,6 +233,7 @@ class FieldLearner:
         node: Array,
         ridges: Sequence[float],
         groups: Sequence[float],
+        threads: int | None,
     ) -> Choice:
         if not folds:
             return Choice(max(ridges), max(groups), {}, {})
@@ -245,7 +246,7 @@ class FieldLearner:
                 ProximalGradient(max_iter=self.max_iter, tol=1e-5),
                 loose,
                 self.standard_errors,
-                self.n_jobs,
+                threads,
                 advance,
             )
             return selector.choose(folds, ridges, groups)

@@ -62,6 +62,10 @@ class FieldData:
         """Return ``make(data, layout)``, a likelihood of these rows."""
         return make(self, layout)
 
+    def scored(self, score: Score, layout: FieldLayout, theta: Parameters) -> RowScores:
+        """Score every row."""
+        return RowScores(score(self, layout, theta), self.weight)
+
     def sample(self, n_rows: int) -> FieldData:
         """Return about `n_rows` of the rows, evenly spread."""
         return self.rows(np.arange(0, len(self.codes), max(1, len(self.codes) // n_rows)))
@@ -80,6 +84,26 @@ class FieldData:
         return FieldData(
             self.nodes.take(index), self.edges.take(index), self.codes[index], self.weight[index]
         )
+
+
+Score = Callable[[FieldData, FieldLayout, Parameters], Array]
+
+
+@dataclass(frozen=True)
+class RowScores:
+    """Scores (n,) of rows held out, and the weights (n,) of these."""
+
+    values: Array
+    weight: Array
+
+    def total(self) -> float:
+        """Sum of the scores, by weight."""
+        return float(self.weight @ self.values)
+
+    def below(self, best: RowScores) -> tuple[float, float]:
+        """Weighted sums of what the rows lose against other scores, and of its square."""
+        loss = best.values - self.values
+        return float(self.weight @ loss), float(self.weight @ loss**2)
 
 
 def pair_sums(data: FieldData, node: Array, layout: FieldLayout) -> tuple[Array, Array]:

@@ -23,12 +23,17 @@ from colabel.core.threads import map_threads
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.penalties import Penalty
 from colabel.learn.crf.proximal import ProximalGradient, Structure
-from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood
+from colabel.learn.crf.pseudo_likelihood import (
+    FieldData,
+    Parameters,
+    PseudoLikelihood,
+    RowScores,
+    Score,
+)
 from colabel.learn.crf.scoring import announces_truth, can_enumerate, held_out_score
 from colabel.learn.crf.tuning import Objective, Tuned, Tuner
 
 MakeObjective = Callable[[FieldData, FieldLayout], Objective]
-Score = Callable[[FieldData, FieldLayout, Parameters], Array]
 
 # As shares of the weighted sum of squares of the edges' features, and of the smallest group
 # penalty that leaves no edge.
@@ -99,8 +104,8 @@ class FieldProblem:
         sizes = self.layout.cardinalities
         if self.held_out is None or self.score is not held_out_score or can_enumerate(sizes):
             return np.empty(0)
-        counted = np.flatnonzero(self.held_out.weight > 0)
-        some = self.held_out.rows(counted[:: max(1, -(-len(counted) // _MODES))])
+        some = self.held_out.sample(_MODES)
+        some = some.rows(np.flatnonzero(some.weight > 0))
         return announces_truth(some, tuned.layout, tuned.tuned.theta, self.start.node)
 
     def find_structure(
@@ -129,7 +134,7 @@ class FieldProblem:
         found = tuner.solve(self.train.objective(self.objective, layout), penalty, start)
         scores = None
         if self.held_out is not None:
-            scores = self.score(self.held_out, layout, found.theta)
+            scores = self.held_out.scored(self.score, layout, found.theta)
         self._tuned = _OnGraph(found, layout, kept, penalty.ridge, scores)
         return self._tuned
 
@@ -142,7 +147,7 @@ class _OnGraph:
     layout: FieldLayout
     kept: NDArray[np.bool_]
     penalty: float
-    scores: Array | None
+    scores: RowScores | None
 
     def spread(self, layout: FieldLayout) -> Parameters:
         """Return the parameters on the graph of all candidates, zero for absent edges."""
@@ -206,19 +211,20 @@ class Selector:
 
     def _choose_ridge(
         self, folds: Sequence[FieldProblem], ridges: Sequence[float]
-    ) -> tuple[float, dict[float, float], Array]:
-        scores: dict[float, Array] = {}
+    ) -> tuple[float, dict[float, float], list[RowScores]]:
+        scores: dict[float, list[RowScores]] = {}
         right: dict[float, Array] = {}
         for strength in ridges:
             penalty = Penalty(self.node, strength, 0.0)
 
-            def point(problem: FieldProblem, penalty: Penalty = penalty) -> tuple[Array, Array]:
+            def point(problem: FieldProblem, penalty: Penalty = penalty) -> tuple[RowScores, Array]:
                 every = np.ones(problem.layout.n_edges, dtype=bool)
                 tuned = problem.tune(penalty, every, self.tuner)
                 return _scores(tuned), problem.modes_right(tuned)
 
             parts = map_threads(point, folds, self.n_jobs, lambda: None)
-            scores[strength], right[strength] = map(np.concatenate, zip(*parts, strict=True))
+            scores[strength] = [score for score, _ in parts]
+            right[strength] = np.concatenate([modes for _, modes in parts])
             self.advance()
             if _is_past_best(list(_weighted_means(scores, folds).values())):
                 break
@@ -231,13 +237,13 @@ class Selector:
         folds: Sequence[FieldProblem],
         ridge: float,
         groups: Sequence[float],
-        full: Array,
+        full: list[RowScores],
     ) -> tuple[float, dict[float, float]]:
         tuned = Penalty(self.node, ridge, 0.0)
         for problem in folds:
             problem.forget()
 
-        def nothing(problem: FieldProblem) -> Array:
+        def nothing(problem: FieldProblem) -> RowScores:
             none = np.zeros(problem.layout.n_edges, dtype=bool)
             return _scores(problem.tune(tuned, none, self.tuner))
 
@@ -247,7 +253,7 @@ class Selector:
                 continue
             penalty = Penalty(self.node, ridge + strength, strength / (ridge + strength))
 
-            def point(problem: FieldProblem, penalty: Penalty = penalty) -> Array:
+            def point(problem: FieldProblem, penalty: Penalty = penalty) -> RowScores:
                 found = problem.find_structure(penalty, self.solver)
                 return _scores(problem.tune(tuned, found.alpha > 0.0, self.tuner))
 
@@ -259,40 +265,45 @@ class Selector:
             scores[0.0] = full
         return self._sparsest_good(scores, folds), _weighted_means(scores, folds)
 
-    def _sparsest_good(self, scores: dict[float, Array], folds: Sequence[FieldProblem]) -> float:
+    def _sparsest_good(
+        self, scores: dict[float, list[RowScores]], folds: Sequence[FieldProblem]
+    ) -> float:
         """Strongest penalty whose score is within the allowed errors of the best one."""
         weight = _held_out_weight(folds)
         means = _weighted_means(scores, folds)
         best = scores[max(means, key=lambda strength: means[strength])]
         for strength in sorted(scores, reverse=True):
-            loss = best - scores[strength]
-            mean = np.average(loss, weights=weight)
-            spread = np.sqrt(np.average((loss - mean) ** 2, weights=weight) / weight.sum())
+            losses = [own.below(top) for own, top in zip(scores[strength], best, strict=True)]
+            mean, square = (sum(part) / weight for part in zip(*losses, strict=True))
+            spread = np.sqrt(max(square - mean**2, 0.0) / weight)
             if mean <= self.standard_errors * spread + 1e-12:
                 return strength
         raise AssertionError("The best point is within any number of errors of itself.")
 
     def _over_folds(
-        self, point: Callable[[FieldProblem], Array], folds: Sequence[FieldProblem]
-    ) -> Array:
-        return np.concatenate(map_threads(point, folds, self.n_jobs, lambda: None))
+        self, point: Callable[[FieldProblem], RowScores], folds: Sequence[FieldProblem]
+    ) -> list[RowScores]:
+        return map_threads(point, folds, self.n_jobs, lambda: None)
 
 
-def _scores(tuned: _OnGraph) -> Array:
+def _scores(tuned: _OnGraph) -> RowScores:
     assert tuned.scores is not None
     return tuned.scores
 
 
-def _held_out_weight(folds: Sequence[FieldProblem]) -> Array:
-    parts = [problem.held_out.weight for problem in folds if problem.held_out is not None]
-    return np.concatenate(parts)
+def _held_out_weight(folds: Sequence[FieldProblem]) -> float:
+    return sum(own.held_out.total_weight for own in folds if own.held_out is not None)
 
 
 def _weighted_means(
-    scores: dict[float, Array], folds: Sequence[FieldProblem]
+    scores: dict[float, list[RowScores]], folds: Sequence[FieldProblem]
 ) -> dict[float, float]:
     weight = _held_out_weight(folds)
-    return {s: float(np.average(value, weights=weight)) for s, value in scores.items()}
+    # sums of the same terms in another order differ by rounding, which must not break ties
+    return {
+        strength: round(sum(own.total() for own in values) / weight, 12)
+        for strength, values in scores.items()
+    }
 
 
 def _as_right_as_any(right: dict[float, Array]) -> list[float]:

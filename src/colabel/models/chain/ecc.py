@@ -18,7 +18,8 @@ from colabel.decide import Decision
 from colabel.joint import Mixture
 from colabel.joint.chain import ChainSearch, as_search
 from colabel.learn.chunks import is_chunked
-from colabel.learn.conditional import Folds, RowRanks, TrainingData
+from colabel.learn.conditional import Folds, TrainingData
+from colabel.learn.row_chance import RowRanks
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,

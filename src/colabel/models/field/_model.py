@@ -25,7 +25,6 @@ from colabel.core.schema import (
 )
 from colabel.joint import Joint, PairwiseField
 from colabel.joint.field import Engine
-from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.learner import FieldLearner, LearnedField
 from colabel.models._learning import (
@@ -78,21 +77,13 @@ class FieldModel(JointClassifier):
     def _learn(self, data: TrainingData) -> None:
         refuse_missing(data, self.label_space_, "a field conditions a label on all others")
         learner = self._field_learner(data)
-        if is_chunked(data) and learner.chooses:
-            name = type(self).__name__
-            raise TypeError(
-                f"{name} does not choose the strength of its edges on Dask arrays, which would take"
-                " thousands of passes: give ridge (and group) as a number, such as ridge_ (and"
-                " group_) of a fit on a sample of the rows."
-            )
         folds = make_folds(data, self.cv, self._seed())
         linear = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose).on(data)
         choice = choose(linear, folds)
         self.models_ = linear.fit([everything(data)], [choice])
         self.C_ = linear.learner.values(choice)
-        if not can_hold_out(folds):
-            folds = folds._replace(n_folds=0)
-        learned = learner.learn(linear, self.models_, choice, 0.5 / self.C_, folds)
+        held_out = folds if can_hold_out(folds) else None
+        learned = learner.learn(linear, self.models_, choice, 0.5 / self.C_, held_out)
         self._keep(learned)
         self.edge_strengths_, self.edge_signs_ = interactions(data, learned.field)
         if not learned.converged:

@@ -17,9 +17,9 @@ from colabel.joint.field import Engine
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.learner import FieldLearner
-from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood
+from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood, Score
 from colabel.learn.crf.scoring import held_out_score
-from colabel.learn.crf.selection import MakeObjective, Score
+from colabel.learn.crf.selection import MakeObjective
 from colabel.learn.crf.state_likelihood import StateLikelihood, all_vectors
 from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE

@@ -83,6 +83,9 @@ class JointForest(JointClassifier):
     trees that have not seen it find them; a row without any is left out. Equal rows are one row of
     more weight, and a row of weight 2 is two rows.
 
+    Rows in chunks (Dask arrays) are refused: trees grow on rows that are together, and gain little
+    from more of them than memory holds. Give a sample, such as ``X[rows].compute()``.
+
     Parameters
     ----------
     n_estimators : int, default=300

@@ -1,0 +1,184 @@
+"""Rows in chunks: sums, folds and objectives are those of the same rows in memory."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+pytest.importorskip("dask")
+
+from colabel.labels import LabelSpace
+from colabel.labels.space import SeenLabels
+from colabel.learn import row_chance
+from colabel.learn.chunks import counting_passes
+from colabel.learn.chunks.chunked_block import ChunkBlock, ChunkTasks, Where
+from colabel.learn.chunks.chunked_design import ChunkedDesign
+from colabel.learn.chunks.reading import chunked_data, seen_labels
+from colabel.learn.chunks.survey import Survey
+from colabel.learn.conditional import RowGroup, TrainingData, random_folds
+from colabel.learn.design import Design
+from colabel.learn.glm import LBFGS, Tasks
+from colabel.learn.glm.path import Block
+from tests.learn.chunks.problems import in_chunks, labels_that_depend
+
+LENGTHS = (30, 1, 49)
+
+
+def both(X, Y, weight=None, lengths=LENGTHS):
+    """The same rows in memory and in chunks."""
+    space, codes = LabelSpace.infer(Y)
+    chunks = chunked_data(
+        in_chunks(X, lengths),
+        in_chunks(Y, lengths),
+        space,
+        None if weight is None else in_chunks(weight, lengths),
+        names=None,
+        allow_nan=False,
+    )
+    return TrainingData(X, codes, space.cardinalities, weight), chunks
+
+
+def stored(X, kind):
+    return sp.csr_array(np.where(np.abs(X) > 0.7, X, 0.0)) if kind == "sparse" else X
+
+
+@pytest.fixture(params=["dense", "sparse"])
+def rows(request, rng):
+    X = stored(rng.normal(size=(80, 5)), request.param)
+    weight = rng.integers(0, 3, 80).astype(float)
+    return both(X, labels_that_depend(X, rng, 3), weight)
+
+
+def in_order(folds):
+    return np.concatenate([chunk.compute() for chunk in folds.chunks])
+
+
+@pytest.mark.parametrize("most_sorted", [0, 1 << 16])
+@pytest.mark.parametrize("cv", [2, 5, 0.3])
+def test_folds_are_those_of_the_rows_in_memory(rows, cv, most_sorted, monkeypatch):
+    monkeypatch.setattr(row_chance, "MOST_SORTED", most_sorted)
+    here, there = rows
+    expected, found = random_folds(here, cv, 3), random_folds(there, cv, 3)
+    np.testing.assert_array_equal(in_order(found), expected.of_row)
+    assert (found.n_folds, found.covers) == (expected.n_folds, expected.covers)
+
+
+def test_folds_without_sorting_have_nearly_equal_sizes(rng, monkeypatch):
+    monkeypatch.setattr(row_chance, "MOST_SORTED", 0)
+    data = TrainingData(rng.normal(size=(5000, 2)), np.zeros((5000, 1), dtype=np.int32), (1,))
+    counts = np.bincount(random_folds(data, 5, 0).of_row)
+    assert len(counts) == 5
+    assert np.abs(counts - 1000).max() < 4 * np.sqrt(5000 * 0.2 * 0.8)
+    share = (random_folds(data, 0.3, 0).of_row == 0).mean()
+    assert abs(share - 0.3) < 4 * np.sqrt(0.21 / 5000)
+
+
+def test_folds_without_sorting_are_never_empty(rng, monkeypatch):
+    """Of three rows that differ, five folds have at most three."""
+    monkeypatch.setattr(row_chance, "MOST_SORTED", 0)
+    X = np.repeat(np.arange(3.0), 27)[:80, None]
+    here, there = both(X, np.zeros((80, 1), dtype=int) + (X > 1))
+    expected, found = random_folds(here, 5, 0), random_folds(there, 5, 0)
+    assert set(expected.of_row) == set(range(expected.n_folds))
+    np.testing.assert_array_equal(in_order(found), expected.of_row)
+    assert found.n_folds == expected.n_folds <= 3
+
+
+def test_counts_and_ranges(rows):
+    here, there = rows
+    for name in ("value_counts", "row_counts", "column_range"):
+        for a, b in zip(getattr(there, name), getattr(here, name), strict=True):
+            np.testing.assert_allclose(a, b)
+    assert there.total_weight == here.total_weight
+    assert there.missing_labels[0] == here.missing_labels[0] == 0
+
+
+def test_a_total_is_one_pass(rows):
+    _, there = rows
+    passes = []
+    with counting_passes(passes.append):
+        assert there.total(lambda part: part.n_rows) == 80
+    assert passes == [80]
+
+
+def test_rows_that_are_brought_keep_their_order(rows):
+    here, there = rows
+    every, some = there.gathered(None, there.rows_with(0, 1))
+    np.testing.assert_array_equal(every.codes, here.codes)
+    assert (abs(every.X - here.X)).max() == 0
+    np.testing.assert_array_equal(some.weight, here.weight[here.rows_with(0, 1)])
+
+
+@pytest.mark.parametrize("value", [None, (0, 1)])
+def test_an_objective_is_that_of_the_rows_in_memory(rows, value, rng):
+    """Value, gradient, diagonal and line at any point; tasks that skip a fold each."""
+    here, there = rows
+    group = RowGroup(None if value is None else there.rows_with(*value), np.array([1, 2]))
+    folds = there.random_folds(2, 0)
+    of_row = in_order(folds).astype(int)
+    design = ChunkedDesign.of(there)
+    survey = Survey.of(there, design, [group], folds)
+    base = ChunkTasks(
+        np.zeros(2, dtype=np.intp), group.targets, np.full(2, -1), 2, np.full((2, 2), 0.5)
+    )
+    block = ChunkBlock.on(
+        Where(there, (group,), survey, folds, None), design, base.without_folds(2)
+    )
+    positions = np.arange(80) if value is None else here.rows_with(*value)
+    local = Design.of(here.X, here.weight).block(positions)
+    targets = here.codes[positions][:, group.targets].T.astype(np.int16)
+    tasks = Tasks(targets, 2, np.full((2, 2), 0.5)).without_folds(of_row[positions], 2)
+    expected = Block.of(local, tasks)
+    np.testing.assert_allclose(block.support.smoothed, expected.support.smoothed)
+    np.testing.assert_array_equal(block.support.absent, expected.support.absent)
+    # coefficients of features, in the coordinates of each
+    features = rng.normal(size=(4, 1, 6))
+    ahead = rng.normal(size=(4, 1, 6))
+
+    def asked(block):
+        design = block.design
+        objective = block.objective(LBFGS(), design.enter(features))
+        first = [objective.value(), leave_gradient(design, objective.gradient())]
+        line = objective.along(design.enter(ahead))
+        objective.move(np.full(4, 0.3))
+        objective.keep(np.array([True, False, True, True]))
+        return [*first, *line, objective.value(), leave_gradient(design, objective.gradient())]
+
+    for a, b in zip(asked(block), asked(expected), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-10)
+
+
+def leave_gradient(design, gradient):
+    """Gradients by coefficients of features: the transposed map of `enter`."""
+    enter = design.enter(np.eye(6))  # (p + 1, q): coordinates of each feature's coefficient
+    return gradient @ enter.T
+
+
+@pytest.mark.parametrize(
+    "Y",
+    [
+        np.array([[0, 1], [0, 0], [1, 0], [0, 1]]),
+        np.array([[0, 1.0], [0, np.nan], [np.nan, 0], [0, 1]]),
+        np.array([[0, 1], [0, 1], [0, 2], [0, 1]]),
+        np.array([[0, 0], [0, 0], [0, 0], [0, 0]]),
+        np.array([["b", "x"], ["a", "x"], ["a", "y"], ["a", "y"]], dtype=object),
+        np.array([3, 1, 3, 2]),
+        sp.csr_array([[0, 1], [0, 0], [1, 0], [0, 1]]),
+    ],
+    ids=["0/1", "missing", "three values", "constant", "words", "vector", "sparse"],
+)
+@pytest.mark.parametrize("lengths", [(4,), (1, 3), (2, 0, 2), (1, 1, 1, 1)])
+def test_labels_seen_in_parts_are_those_of_all_rows(Y, lengths):
+    expected, _ = LabelSpace.infer(Y)
+    cuts = np.cumsum([0, *lengths]).tolist()
+    parts = [SeenLabels.of(Y[a:b]) for a, b in pairwise(cuts) if b > a]
+    seen = parts[0]
+    for part in parts[1:]:
+        seen = seen.joined(part)
+    for found in (seen, seen_labels(in_chunks(Y, lengths))):
+        space = LabelSpace.of_seen(found)
+        assert (space.names, space.kind) == (expected.names, expected.kind)
+        assert [c.tolist() for c in space.classes] == [c.tolist() for c in expected.classes]
