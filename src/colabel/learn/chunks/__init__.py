@@ -6,7 +6,7 @@ few bytes each (their folds), and a chunk that is lost with its worker is comput
 """
 
 from colabel.learn.chunks.chunked_data import ChunkedData, ChunkedFolds, RowPart, is_chunked
-from colabel.learn.chunks.passes import PassCounter, counting_passes
+from colabel.learn.chunks.passes import PassCounter, counting_passes, journaled
 
 __all__ = [
     "ChunkedData",
@@ -15,4 +15,5 @@ __all__ = [
     "RowPart",
     "counting_passes",
     "is_chunked",
+    "journaled",
 ]
