@@ -126,7 +126,6 @@ class Workplace:
                 note(f"Goes on after {journal.n_recorded} passes, which {self.checkpoint} has.")
             with journaled(journal):
                 yield
-            journal.remove()
 
     def _one_by_one(
         self, what: str, function: Callable[..., Result], parts: Sequence[Path]

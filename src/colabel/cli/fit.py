@@ -178,6 +178,8 @@ def fit(
         fitted = _fit_in_memory(estimator, request, show, is_watched)
     seconds = time.perf_counter() - started
     save(fitted, output_file)
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
     if as_json:
         found = {"model": title_of(estimator), "file": str(output_file), "seconds": seconds}
         seen = {} if summary is None else summary.to_dict()

@@ -59,7 +59,6 @@ class Journal:
     """
 
     def __init__(self, path: Path, key: str) -> None:
-        self.path = path
         head = _MAGIC + hashlib.blake2b(key.encode(), digest_size=_DIGEST).digest()
         self._recorded: Iterator[tuple[Any, ...]] = iter(())
         self.n_recorded = 0
@@ -96,11 +95,6 @@ class Journal:
         self._file.write(len(payload).to_bytes(_LENGTH, "big") + digest + payload)
         self._file.flush()
         os.fsync(self._file.fileno())
-
-    def remove(self) -> None:
-        """Remove the file: what was computed is finished."""
-        self._file.close()
-        self.path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
