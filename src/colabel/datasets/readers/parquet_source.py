@@ -97,7 +97,7 @@ def _reading(path: Path) -> Iterator[Any]:
     parquet, arrow = _pyarrow("pyarrow.parquet"), _pyarrow("pyarrow")
     try:
         # a row group may be most of a file: its columns are not all fetched before the first rows
-        with parquet.ParquetFile(path, pre_buffer=False) as file:
+        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 18) as file:
             yield file
     except FileNotFoundError as error:
         raise TableError(f"There is no file {path}: check the path.") from error
