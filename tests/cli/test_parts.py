@@ -160,6 +160,52 @@ def test_what_cannot_be_meant(folder, more, sentence):
     assert sentence in " ".join(result.stderr.split())
 
 
+def test_a_stopped_fit_goes_on(folder, monkeypatch):
+    """The passes that were made are not made again, and the model is the same to the bit."""
+    from contextlib import contextmanager
+
+    import dask
+
+    fit(folder)
+    expected = colabel.load(folder / "m.colabel").model.models_.coef
+    kept = folder / "fit.checkpoint"
+    made = []
+
+    @contextmanager
+    def stopping(description, shown):
+        passes = []
+
+        def count(n_rows):
+            passes.append(n_rows)
+            if len(passes) == 20:
+                raise KeyboardInterrupt
+
+        yield count
+
+    with monkeypatch.context() as patch:
+        patch.setattr("colabel.cli._parts.pass_counter", stopping)
+        fit(folder, "--checkpoint", kept, code=130)
+    assert kept.exists()
+    with kept.open("ab") as file:
+        file.write(b"cut short")  # as if the process had ended while it wrote
+    other = fit(folder, "--checkpoint", kept, "--set", "tol=0.1", code=2).stderr
+    assert "is of another fit" in " ".join(other.split())
+
+    compute = dask.compute
+    monkeypatch.setattr("dask.compute", lambda *a, **k: (made.append(1), compute(*a, **k))[1])
+    result = fit(folder, "--checkpoint", kept)
+    assert not kept.exists()
+    n_before = int(result.stderr.split("Goes on after ")[1].split()[0])
+    assert n_before >= 15
+    found = colabel.load(folder / "m.colabel").model.models_.coef
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    n_made = len(made)
+    made.clear()
+    fit(folder)
+    assert n_made == len(made) - n_before
+
+
 def test_workers_that_fail_are_one_sentence(folder, monkeypatch):
     distributed = pytest.importorskip("distributed")
 

@@ -50,9 +50,9 @@ def test_as_row_by_row(tmp_path, monkeypatch, name, n_rows):
     path = tmp_path / "t.csv"
     path.write_text("\n".join(["a,b,c", *FILES[name]]) + "\n")
     missing = ("-999", "None") if name == "own words" else ()
-    monkeypatch.setattr(csv_blocks, "FEWEST_LINES", 1 << 30)
+    monkeypatch.setattr(csv_blocks, "FEWEST_CHARACTERS", 1 << 30)
     expected = outcome(path, missing, n_rows)
-    monkeypatch.setattr(csv_blocks, "FEWEST_LINES", 1)
+    monkeypatch.setattr(csv_blocks, "FEWEST_CHARACTERS", 1)
     assert outcome(path, missing, n_rows) == expected
 
 
@@ -60,11 +60,11 @@ def test_pyarrow_reads_most_blocks(tmp_path, monkeypatch):
     """One odd line costs its own block the fast way, not the rest of the file."""
     path = tmp_path / "t.csv"
     path.write_text("a,b,c\n" + "1,2,3\n" * 100 + "1,2,\u00a03\n" + "4,5,6\n" * 100)
-    monkeypatch.setattr(csv_blocks, "FEWEST_LINES", 1)
+    monkeypatch.setattr(csv_blocks, "FEWEST_CHARACTERS", 1)
     read, taken = csv_blocks.BlockReader.read, []
 
-    def counted(self, lines, storage):
-        columns = read(self, lines, storage)
+    def counted(self, text, storage):
+        columns = read(self, text, storage)
         taken.append(columns is not None)
         return columns
 
@@ -80,7 +80,7 @@ def test_pyarrow_reads_most_blocks(tmp_path, monkeypatch):
 def test_a_category_column_shares_its_texts(tmp_path, monkeypatch):
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "1,red\n2, blue\n" * 50)
-    monkeypatch.setattr(csv_blocks, "FEWEST_LINES", 1)
+    monkeypatch.setattr(csv_blocks, "FEWEST_CHARACTERS", 1)
     (frame,) = CsvSource.open(path).chunks({"a": "number", "b": "text"}, 1000)
     assert len({id(text) for text in frame.texts["b"]}) == 2
     np.testing.assert_array_equal(frame.numbers[:, 0], [1.0, 2.0] * 50)

@@ -119,12 +119,12 @@ def test_class_variables(file):
 
 def test_rows_are_read_as_they_are_needed(model, tmp_path, monkeypatch):
     """The first answers are there before the rest of the table has been read."""
-    from colabel.datasets.readers import csv_source
+    from colabel.datasets.readers import csv_source, text
 
     read = []
 
-    def counting(text, path):
-        for line in lines_of(text, path):
+    def counting(*arguments):
+        for line in lines_of(*arguments):
             read.append(1)
             yield line
 
@@ -132,7 +132,8 @@ def test_rows_are_read_as_they_are_needed(model, tmp_path, monkeypatch):
     long = tmp_path / "long.csv"
     long.write_text("u,v,colour\n" + "0.5,1,red\n" * 5000)
     source = open_table(long)
-    monkeypatch.setattr(csv_source, "lines_of", counting)
+    for module in (csv_source, text):  # the header's lines, and those of blocks
+        monkeypatch.setattr(module, "lines_of", counting)
     chunks = Predictor(model, source, PredictionRequest()).chunks(n_rows=10)
     assert len(next(chunks)) == 10
     assert len(read) == 11

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from colabel.cli._console import note
 from colabel.core.progress import pass_counter, row_counter
 
 if TYPE_CHECKING:
@@ -37,12 +38,15 @@ class Workplace:
         Folder in which the prepared rows lie for a while.
     shown : bool
         Whether progress is shown.
+    checkpoint : Path, optional
+        File in which the results of passes are kept until the fit is finished.
     """
 
     cluster: str
     workers: int
     scratch: Path
     shown: bool
+    checkpoint: Path | None = None
     _n_rows: dict[str, int] = field(default_factory=dict)  # of the passes that were made
 
     def __post_init__(self) -> None:
@@ -87,6 +91,7 @@ class Workplace:
                 with (
                     pass_counter("learning", shown=self.shown) as count,
                     counting_passes(count),
+                    self._checkpoint(estimator, request, parts),
                 ):
                     return TableModel.fit_parts(estimator, table)
         except (RuntimeError, TypeError) as error:
@@ -101,6 +106,26 @@ class Workplace:
                 "One worker after the other failed at the same rows: they may lack memory. Give "
                 "them more, or take fewer of them (--workers)."
             ) from error
+
+    @contextmanager
+    def _checkpoint(
+        self, estimator: Any, request: TableRequest, parts: Sequence[Path]
+    ) -> Iterator[None]:
+        """Go on after the passes that a stopped fit has left in a file, if one is named."""
+        if self.checkpoint is None:
+            yield
+            return
+        from colabel._version import __version__
+        from colabel.core.journal import Journal
+        from colabel.learn.chunks import journaled
+
+        states = [(part.name, part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
+        key = repr((__version__, estimator.get_params(), type(estimator), request, states))
+        with Journal(self.checkpoint, key) as journal:
+            if journal.n_recorded:
+                note(f"Goes on after {journal.n_recorded} passes, which {self.checkpoint} has.")
+            with journaled(journal):
+                yield
 
     def _one_by_one(
         self, what: str, function: Callable[..., Result], parts: Sequence[Path]
@@ -119,12 +144,12 @@ class Workplace:
     ) -> list[Result]:
         from dask import delayed
 
-        from colabel.learn.chunks.passes import computed
+        from colabel.learn.chunks.passes import active_client, computed
 
         call = delayed(partial(function), pure=False, traverse=False)
         with pass_counter(f"{what} {len(parts)} parts", shown=self.shown) as count:
             count(0)
-            return list(computed(*(call(part) for part in parts)))
+            return list(computed(*map(call, parts), client=active_client()))
 
     @contextmanager
     def _client(self) -> Iterator[Any]:

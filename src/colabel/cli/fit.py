@@ -91,6 +91,14 @@ def fit(
             show_default="that of the model file",
         ),
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Of a table in parts: go on where a stopped fit with the same file was.",
+            show_default=False,
+        ),
+    ] = None,
     separator: given.Separator = None,
     drop: given.Drop = [],
     category: given.Category = [],
@@ -158,9 +166,10 @@ def fit(
             show_summary(console, found)
 
     started = time.perf_counter()
-    asked = bool(workers or cluster or len(parts) > 1)
+    asked = bool(workers or cluster or checkpoint or len(parts) > 1)
     if asked or (is_large([part for part in parts if part.exists()]) and fits_parts(estimator)):
-        place = Workplace(cluster, workers, scratch or output_file.absolute().parent, is_watched)
+        folder = scratch or output_file.absolute().parent
+        place = Workplace(cluster, workers, folder, is_watched, checkpoint)
         if not quiet:
             n_parts = f"{len(parts)} parts are" if len(parts) > 1 else "The table is"
             note(f"{n_parts} read in passes and never in memory as a whole.")
@@ -169,6 +178,8 @@ def fit(
         fitted = _fit_in_memory(estimator, request, show, is_watched)
     seconds = time.perf_counter() - started
     save(fitted, output_file)
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
     if as_json:
         found = {"model": title_of(estimator), "file": str(output_file), "seconds": seconds}
         seen = {} if summary is None else summary.to_dict()

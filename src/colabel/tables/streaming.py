@@ -275,24 +275,26 @@ def _separators(reader: PartReader, part: Path, count: Count = _ignore) -> set[s
 
 
 def _count(reader: PartReader, part: Path, count: Count = _ignore) -> PartCounts:
-    roles, total = reader.roles, list[PartCounts]()
-    for frame, n_before in reader.frames(part, count):
+    frames = reader.frames(part, count)  # of one row at least, or the part is refused
+    return reduce(add, (_counts_of(frame, n_before, reader, part) for frame, n_before in frames))
 
-        def place(i: int, n_before: int = n_before) -> str:
-            return f"{part}, row {n_before + i + 1}: "
 
-        labels = LabelStatistics.of(frame, roles.labels, reader.separator, place)
-        known = reader.is_labelled(frame)
-        features = roles.features(frame, part)
-        if not known.all():
-            features = features.rows(np.flatnonzero(known))
-        columns = ColumnStatistics.of(features) if known.any() else None
-        middle = None
-        if columns is not None and not features.is_sparse:
-            block: Any = features.numbers
-            middle = MedianSearch.over(block.shape[1]).count(block)
-        total = [reduce(add, [*total, PartCounts(labels, columns, middle)])]
-    return total[0]  # a part without rows is refused
+def _counts_of(frame: Frame, n_before: int, reader: PartReader, part: Path) -> PartCounts:
+    def place(i: int) -> str:
+        return f"{part}, row {n_before + i + 1}: "
+
+    labels = LabelStatistics.of(frame, reader.roles.labels, reader.separator, place)
+    known = np.flatnonzero(reader.is_labelled(frame))
+    if not len(known):
+        return PartCounts(labels, None, None)
+    features = reader.roles.features(frame, part)
+    if len(known) < frame.n_rows:
+        features = features.rows(known)
+    middle = None
+    if not features.is_sparse:
+        block: Any = features.numbers
+        middle = MedianSearch.over(block.shape[1]).count(block)
+    return PartCounts(labels, ColumnStatistics.of(features), middle)
 
 
 def _first_search(counts: PartCounts, names: Sequence[str]) -> MedianSearch:

@@ -22,8 +22,8 @@ from colabel.datasets.frame import Storage
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FEWEST_LINES = 1024
-"""Fewer lines than this are read before pyarrow is imported."""
+FEWEST_CHARACTERS = 1 << 16
+"""Less than this is read before pyarrow is imported."""
 
 _MOST_SPELLINGS = 64  # of a word for "missing", in capital and small letters
 
@@ -56,19 +56,18 @@ class BlockReader:
     own_words: bool
 
     def read(
-        self, lines: Sequence[str], storage: Mapping[str, Storage]
+        self, text: str, storage: Mapping[str, Storage]
     ) -> dict[str, NDArray[np.float64] | Tokens] | None:
-        """Return the columns in `storage`; None where they are better read row by row."""
+        """Return the columns in `storage` of some lines; None to read them row by row."""
         spellings = _spellings(self.missing)
         if (
-            len(lines) < FEWEST_LINES
+            len(text) < FEWEST_CHARACTERS
             or not storage
             or spellings is None
             or not self.delimiter.isascii()
             or not _has_pyarrow()
         ):
             return None
-        text = "".join(lines)
         # a quoted value may run over several lines; pyarrow does not see " -999 " as "-999", and
         # takes nan(1) for a number
         if (
@@ -80,12 +79,13 @@ class BlockReader:
         arrow, csv = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
         types = {"number": arrow.float64(), "text": arrow.string()}
         data = text.encode()
+        # a megabyte at a time stays in the processor's cache; a line must fit
+        block_size = max(1 << 20, 8 * len(data) // (1 + text.count("\n")))
         try:
             table = csv.read_csv(
                 arrow.py_buffer(data),
-                # one block: what one line holds cannot be what ends a block
                 csv.ReadOptions(
-                    use_threads=False, block_size=len(data) + 1, column_names=list(self.names)
+                    use_threads=False, block_size=block_size, column_names=list(self.names)
                 ),
                 csv.ParseOptions(delimiter=self.delimiter, quote_char=False),
                 csv.ConvertOptions(

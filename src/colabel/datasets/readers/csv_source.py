@@ -6,6 +6,7 @@ import csv
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from io import StringIO
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
@@ -16,7 +17,15 @@ from colabel.datasets.dataset import DatasetError
 from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.datasets.readers.csv_blocks import BlockReader, Tokens
 from colabel.datasets.readers.table import first_repeat
-from colabel.datasets.readers.text import FilePath, at, lines_of, open_text, shown
+from colabel.datasets.readers.text import (
+    FilePath,
+    at,
+    blocks_of,
+    lines_of,
+    n_newlines,
+    open_text,
+    shown,
+)
 
 if TYPE_CHECKING:
     from _csv import Reader as CsvRows
@@ -89,8 +98,7 @@ class CsvSource:
         """
         seen = {name: SeenColumn() for name in self.names}
         with open_text(self.path, self.encoding) as text:
-            lines, before = self._after_header(text)
-            while block := list(islice(lines, _SCAN_ROWS)):
+            for block, before in blocks_of(text, self.path, _SCAN_ROWS, self._skip_names(text)):
                 wanted: dict[str, Storage] = {
                     name: "text" if one.odd else "number" for name, one in seen.items()
                 }
@@ -99,17 +107,15 @@ class CsvSource:
                     for name, column in columns.items():
                         seen[name].count(column, self.missing)
                 else:
-                    rest = chain(block, lines) if any('"' in line for line in block) else block
-                    rows = self._numbered(csv.reader(rest, delimiter=self.delimiter), before)
+                    rows = self._numbered(self._rows_from(block, text, before), before)
                     while some := list(islice(rows, _SCAN_ROWS)):
                         places = [line for line, _ in some]
                         for one, tokens in zip(
                             seen.values(), zip(*(row for _, row in some), strict=True), strict=True
                         ):
                             one.look(tokens, places, self.missing, self.path)
-                before += len(block)
                 if count is not None:
-                    count(len(block))
+                    count(n_newlines(block))
         return seen
 
     @cached_property
@@ -117,32 +123,38 @@ class CsvSource:
         own_words = self.missing != MISSING_TEXTS
         return BlockReader(self.names, self.delimiter, self.missing, own_words)
 
-    def _after_header(self, text: TextIO) -> tuple[Iterator[str], int]:
-        """Lines after those that name the columns, and how many these are."""
-        lines = lines_of(text, self.path)
-        header: CsvRows = csv.reader(lines, delimiter=self.delimiter)
+    def _skip_names(self, text: TextIO) -> int:
+        """Read the lines that name the columns; return how many these are."""
+        header: CsvRows = csv.reader(lines_of(text, self.path), delimiter=self.delimiter)
         read_names(header, self.path)
-        return lines, header.line_num
+        return header.line_num
+
+    def _rows_from(self, block: str, text: TextIO, before: int) -> CsvRows:
+        """Read the lines of a block; with a quote in it, all that follow it in the file too.
+
+        A quoted value may run on beyond the block.
+        """
+        lines: Iterable[str] = StringIO(block)
+        if '"' in block:
+            lines = chain(lines, lines_of(text, self.path, before + n_newlines(block)))
+        return csv.reader(lines, delimiter=self.delimiter)
 
     def chunks(self, storage: Mapping[str, Storage], n_rows: int) -> Iterator[Frame]:
-        """Read the columns in `storage`, n_rows at a time."""
+        """Read the columns in `storage`, about n_rows at a time."""
         wanted = _Wanted.of(self.names, storage)
         with open_text(self.path, self.encoding) as text:
-            lines, before = self._after_header(text)
-            while block := list(islice(lines, n_rows)):
+            for block, before in blocks_of(text, self.path, n_rows, self._skip_names(text)):
                 frame = self._by_columns(block, wanted)
                 if frame is None:
                     frame = self._only_numbers(block, wanted)
                 if frame is not None:
                     yield frame
-                elif any('"' in line for line in block):
-                    # a quoted value may run on beyond the block: from here on, row by row
-                    yield from self._row_by_row(chain(block, lines), wanted, n_rows, before)
                 else:
-                    yield from self._row_by_row(block, wanted, n_rows, before)
-                before += len(block)
+                    yield from self._row_by_row(
+                        self._rows_from(block, text, before), wanted, n_rows, before
+                    )
 
-    def _by_columns(self, block: list[str], wanted: _Wanted) -> Frame | None:
+    def _by_columns(self, block: str, wanted: _Wanted) -> Frame | None:
         """Read lines without quotes by pyarrow; None if they are better read otherwise."""
         numbers = wanted.number_names
         texts = tuple(name for _, name in wanted.textual)
@@ -160,20 +172,18 @@ class CsvSource:
         }
         return Frame(table.T, numbers, cells)
 
-    def _only_numbers(self, block: list[str], wanted: _Wanted) -> Frame | None:
+    def _only_numbers(self, block: str, wanted: _Wanted) -> Frame | None:
         """Read lines of nothing but numbers three times as fast; None if anything else is there."""
         n_delimiters = len(self.names) - 1
-        if (
-            wanted.textual
-            or not wanted.numeric
-            or self.missing != MISSING_TEXTS
-            or any(line.count(self.delimiter) != n_delimiters for line in block)
-        ):
+        if wanted.textual or not wanted.numeric or self.missing != MISSING_TEXTS:
+            return None
+        lines = list(StringIO(block))
+        if any(line.count(self.delimiter) != n_delimiters for line in lines):
             return None
         places = [j for j, _ in wanted.numeric]
         try:
             numbers = np.loadtxt(
-                block, delimiter=self.delimiter, comments=None, usecols=places, ndmin=2
+                lines, delimiter=self.delimiter, comments=None, usecols=places, ndmin=2
             )
         except ValueError:
             return None
@@ -182,9 +192,9 @@ class CsvSource:
         return Frame(numbers, wanted.number_names)
 
     def _row_by_row(
-        self, lines: Iterable[str], wanted: _Wanted, n_rows: int, before: int
+        self, reader: CsvRows, wanted: _Wanted, n_rows: int, before: int
     ) -> Iterator[Frame]:
-        rows = self._numbered(csv.reader(lines, delimiter=self.delimiter), before)
+        rows = self._numbered(reader, before)
         while block := list(islice(rows, n_rows)):
             places = [line for line, _ in block]
             columns = list(zip(*(row for _, row in block), strict=True))

@@ -63,7 +63,8 @@ class ParquetSource:
         numeric = tuple(name for name, how in storage.items() if how == "number")
         before = 0
         with _reading(self.path) as file:
-            for batch in file.iter_batches(batch_size=n_rows, columns=list(storage)):
+            # threads would cost more than they save, for batches this small
+            for batch in file.iter_batches(n_rows, columns=list(storage), use_threads=False):
                 numbers = np.empty((len(numeric), batch.num_rows))
                 for k, name in enumerate(numeric):
                     numbers[k] = _numbers(batch.column(name))
@@ -95,7 +96,8 @@ def _reading(path: Path) -> Iterator[Any]:
     """Open the file; what goes wrong while it is read becomes a sentence."""
     parquet, arrow = _pyarrow("pyarrow.parquet"), _pyarrow("pyarrow")
     try:
-        with parquet.ParquetFile(path) as file:
+        # a row group may be most of a file: its columns are not all fetched before the first rows
+        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 18) as file:
             yield file
     except FileNotFoundError as error:
         raise TableError(f"There is no file {path}: check the path.") from error

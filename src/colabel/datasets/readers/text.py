@@ -6,6 +6,7 @@ import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import TextIO, TypeAlias
@@ -48,9 +49,12 @@ def open_text(path: FilePath, encoding: str = "utf-8") -> Iterator[TextIO]:
         raise DatasetError(f"{file} cannot be read: {error}. Fetch the file again.") from error
 
 
-def lines_of(text: TextIO, path: FilePath) -> Iterator[str]:
-    """Give the lines of a file one after the other, none of them endless."""
-    number = 0
+def lines_of(text: TextIO, path: FilePath, before: int = 0) -> Iterator[str]:
+    """Give the lines of a file one after the other, none of them endless.
+
+    `before` is how many were read already.
+    """
+    number = before
     while line := text.readline(_LONGEST_LINE):
         number += 1
         if len(line) == _LONGEST_LINE:
@@ -61,6 +65,27 @@ def lines_of(text: TextIO, path: FilePath) -> Iterator[str]:
                 "rows on lines of their own?",
             )
         yield line
+
+
+def blocks_of(text: TextIO, path: FilePath, n_lines: int, before: int) -> Iterator[tuple[str, int]]:
+    """Give about `n_lines` lines of a file at a time, as one text, and how many came before them.
+
+    The first block has as many lines as asked for; the others have as many characters, and end with
+    a line. So a long file is not cut into lines that need not be known one by one.
+    """
+    block = "".join(islice(lines_of(text, path, before), n_lines))
+    n_characters = len(block)
+    while block:
+        yield block, before
+        before += n_newlines(block)
+        block = text.read(n_characters)
+        if block and not block.endswith("\n"):
+            block += next(lines_of(text, path, before + block.count("\n")), "")
+
+
+def n_newlines(block: str) -> int:
+    """How many lines a block has; the last of a file may lack its end."""
+    return block.count("\n") + (not block.endswith("\n"))
 
 
 def at(path: FilePath, line: int, problem: str) -> DatasetError:

@@ -6,7 +6,7 @@ few bytes each (their folds), and a chunk that is lost with its worker is comput
 """
 
 from colabel.learn.chunks.chunked_data import ChunkedData, is_chunked
-from colabel.learn.chunks.passes import PassCounter, counting_passes
+from colabel.learn.chunks.passes import PassCounter, counting_passes, journaled
 from colabel.learn.chunks.row_parts import ChunkedFolds, RowPart
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "RowPart",
     "counting_passes",
     "is_chunked",
+    "journaled",
 ]

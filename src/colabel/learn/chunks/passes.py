@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from functools import reduce
 from typing import Any, TypeVar
 
+from colabel.core.journal import Journal
 from colabel.core.optional import require
 
 Result = TypeVar("Result")
@@ -16,6 +17,7 @@ PassCounter = Callable[[int], None]
 
 _FAN_IN = 8  # results of a tree's node that are in memory together
 _counters: ContextVar[tuple[PassCounter, ...]] = ContextVar("pass counters", default=())
+_journal: ContextVar[Journal | None] = ContextVar("journal of passes", default=None)
 
 
 @contextmanager
@@ -33,6 +35,19 @@ def counting_passes(count: PassCounter) -> Iterator[None]:
         yield
     finally:
         _counters.reset(token)
+
+
+@contextmanager
+def journaled(journal: Journal) -> Iterator[None]:
+    """Have the results of passes written down, and those that are there not computed again.
+
+    A fit is a deterministic function of them: it goes on where it was stopped.
+    """
+    token = _journal.set(journal)
+    try:
+        yield
+    finally:
+        _journal.reset(token)
 
 
 def announce(n_rows: int) -> None:
@@ -83,11 +98,21 @@ def active_client() -> Any:
 
 
 def computed(*nodes: Any, client: Any = None) -> tuple[Any, ...]:
-    """Return the results of delayed nodes, by a client or as Dask is told to work here."""
+    """Return the results of delayed nodes, by a client or as Dask is told to work here.
+
+    Inside `journaled` those that an earlier fit has left are returned instead.
+    """
     import dask
 
+    journal = _journal.get()
+    recorded = None if journal is None else journal.next()
+    if recorded is not None:
+        return recorded
     with _one_sentence(client):
-        return tuple(dask.compute(*nodes, scheduler=client))
+        results = tuple(dask.compute(*nodes, scheduler=client))
+    if journal is not None:
+        journal.add(results)
+    return results
 
 
 def kept(nodes: Sequence[Any], client: Any = None) -> tuple[Any, ...]:
