@@ -45,7 +45,7 @@ def data(n_rows: int, n_labels: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def make(name: str) -> Any:
     """A model with its penalty given."""
-    around = name == "ThresholdedClassifier"
+    around = name in ("ConformalSets", "ThresholdedClassifier")
     model = getattr(colabel, name)(*[colabel.BinaryRelevance(C=0.1)] * around)
     own = model.get_params(deep=False)
     return model.set_params(**{key: value for key, value in _CHOICES.items() if key in own})

@@ -6,15 +6,24 @@ from pathlib import Path
 
 import pytest
 
+import colabel.experiments
 from colabel.experiments import Results, Runner, Store, expand, load_plan
 from colabel.experiments.runner import check
 
 STUDIES = Path(__file__).parent.parent / "studies"
-PLANS = sorted(STUDIES.glob("*.toml"))
+BUNDLED = Path(colabel.experiments.__file__).parent / "studies"
+PLANS = sorted((*STUDIES.glob("*.toml"), *BUNDLED.glob("*.toml")))
 
 
 def test_there_are_plans():
-    assert {path.stem for path in PLANS} >= {"ctbn", "mlcrf", "lds_mixture", "cdn", "synthetic"}
+    assert {path.stem for path in PLANS} >= {
+        "ctbn",
+        "mlcrf",
+        "lds_mixture",
+        "cdn",
+        "synthetic",
+        "demo",
+    }
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)

@@ -9,6 +9,7 @@ ORDER = (
     "plot_label_tree",
     "plot_known_labels",
     "plot_f1_decisions",
+    "plot_compare_own_table",
     "plot_compare_models",
     "plot_calibration",
     "plot_label_graph",

@@ -265,6 +265,16 @@ def thresholds() -> str:
     return drawn
 
 
+def label_sets() -> str:
+    """Draw the probabilities of label vectors, most probable first, and how many are listed."""
+    drawn = '<line class="strong" x1="25" y1="108" x2="245" y2="108"/>'
+    for i, height in enumerate((84, 50, 26, 14, 8, 5, 3)):
+        x, kind = 36 + 30 * i, "bar has" if i < 3 else "bar"
+        drawn += f'<rect class="{kind}" x="{x}" y="{108 - height}" width="20" height="{height}"/>'
+    drawn += '<line class="dotted wide" x1="121" y1="18" x2="121" y2="116"/>'
+    return drawn + words((73, 125), "listed") + words((185, 125), "too strange")
+
+
 def dependency_sets() -> str:
     """Draw a network over labels, and features that come from sets of a label and its parents."""
     places, below = row_of(Y4[:3], 28, 50, 80), row_of(("x1", "x2", "x3"), 104, 50, 80)
@@ -337,6 +347,7 @@ SKETCHES: dict[str, Callable[[], str]] = {
     "ranking": ranking,
     "coding": coding,
     "thresholds": thresholds,
+    "label-sets": label_sets,
     "dependency-sets": dependency_sets,
     "network-ensemble": network_ensemble,
     "tree-mixture": tree_mixture,

@@ -7,6 +7,8 @@ from colabel.core.lazy import export_lazily
 
 if TYPE_CHECKING:
     from colabel.decide import decide as decide
+    from colabel.decide import next_question as next_question
+    from colabel.experiments.comparing import compare as compare
     from colabel.joint import Chain as Chain
     from colabel.joint import Independent as Independent
     from colabel.joint import Joint as Joint
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from colabel.models import BinaryRelevance as BinaryRelevance
     from colabel.models import ClassifierChain as ClassifierChain
     from colabel.models import CollectiveCRF as CollectiveCRF
+    from colabel.models import ConformalSets as ConformalSets
     from colabel.models import EnsembleOfChains as EnsembleOfChains
     from colabel.models import JointForest as JointForest
     from colabel.models import JointStack as JointStack
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from colabel.models import RankSVM as RankSVM
     from colabel.models import StackedBinaryRelevance as StackedBinaryRelevance
     from colabel.models import ThresholdedClassifier as ThresholdedClassifier
+    from colabel.models.evidence import feature_evidence as feature_evidence
     from colabel.models.wrapped import joint_of as joint_of
     from colabel.preprocess import ForestFeatures as ForestFeatures
     from colabel.preprocess import KernelFeatures as KernelFeatures
@@ -49,7 +53,8 @@ __all__ = [
     *export_lazily(
         __name__,
         {
-            "colabel.decide": ["decide"],
+            "colabel.decide": ["decide", "next_question"],
+            "colabel.experiments.comparing": ["compare"],
             "colabel.joint": [
                 "Chain",
                 "Independent",
@@ -71,6 +76,7 @@ __all__ = [
                 "BinaryRelevance",
                 "ClassifierChain",
                 "CollectiveCRF",
+                "ConformalSets",
                 "EnsembleOfChains",
                 "JointStack",
                 "JointForest",
@@ -84,6 +90,7 @@ __all__ = [
                 "StackedBinaryRelevance",
                 "ThresholdedClassifier",
             ],
+            "colabel.models.evidence": ["feature_evidence"],
             "colabel.models.wrapped": ["joint_of"],
             "colabel.preprocess": ["ForestFeatures", "KernelFeatures"],
             "colabel.saving": [

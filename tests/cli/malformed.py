@@ -708,13 +708,50 @@ def output_into_no_folder(folder):
 
 
 @case
-def output_is_a_folder(folder):
-    return predict(folder, good_model(folder), "-o", str(folder))
+def output_of_several_tables_is_a_file(folder):
+    more = str(table(folder, None, "more.csv"))
+    return [*predict(folder, good_model(folder)), more, "-o", str(folder / "new.csv")]
+
+
+@case
+def fit_without_its_scratch_folder(folder):
+    return fit(folder, table(folder), "--workers", "2", "--scratch", str(folder / "none"))
+
+
+@case
+def fit_by_no_scheduler(folder):
+    return fit(folder, table(folder), "--cluster", "http://somewhere")
+
+
+@case
+def parts_of_other_columns(folder):
+    other = table(folder, "size,tag_a\n1,0\n2,1\n", "other.csv")
+    return [*fit(folder, table(folder)), str(other)]
+
+
+@case
+def no_file_matches(folder):
+    return fit(folder, folder / "none-*.csv")
 
 
 @case
 def explain_a_row_that_is_not_there(folder):
     return ["explain", str(good_model(folder)), str(table(folder)), "--row", "1000"]
+
+
+@case
+def explain_a_label_that_is_not_there(folder):
+    return ["explain", str(good_model(folder)), str(table(folder)), "--label", "nothing"]
+
+
+@case
+def explain_against_nothing(folder):
+    return ["explain", str(good_model(folder)), str(table(folder)), "--against", "no.csv"]
+
+
+@case
+def explore_rows_that_are_not_there(folder):
+    return ["explore", str(good_model(folder)), str(table(folder)), "--start", "1000"]
 
 
 @case

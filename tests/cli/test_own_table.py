@@ -1,4 +1,4 @@
-"""compare, fit, predict, explain on one's own table, as typed."""
+"""compare, fit, predict, explain, explore on one's own table, as typed."""
 
 from __future__ import annotations
 
@@ -77,6 +77,8 @@ def test_compare(folder):
         3,
         "--report",
         report,
+        "--keep",
+        folder / "compare.part",
     )
     text = " ".join(result.stdout.split())
     assert "240 rows" in text
@@ -85,7 +87,79 @@ def test_compare(folder):
     taken = re.search(r"Take (br|mlknn)\.", text)
     assert f"--labels {LABELS} --model {taken[1]} -o model.colabel" in result.stdout
     assert "<h2>All measures</h2>" in report.read_text(encoding="utf-8")
-    assert result.stderr == ""
+    done = [line.split(":")[0] for line in result.stderr.splitlines()]
+    assert done == ["br", "mlknn", "baseline"]  # as they come
+    assert re.search(r"subset \(now\) +0\.\d{3}", result.stdout)
+    assert not (folder / "compare.part").exists()
+
+
+def test_a_sample_thresholds_and_calibration(folder):
+    report = folder / "tuned.html"
+    options = ("--models", "br", "--folds", 2, "--thresholds", "--calibrate", "--max-rows", 150)
+    result = run("compare", folder / "some.csv", "-l", LABELS, *options, "--report", report)
+    text = " ".join(result.stdout.split())
+    assert "! Compared on 150 of these rows, drawn at random" in text
+    assert "thresholds (now)" in text
+    assert "best macro F1" in text
+    assert re.search(r"Calibrated, its joint log-loss \d\.\d+ becomes \d\.\d+", text)
+    assert "--model br --thresholds" in text
+    page = report.read_text(encoding="utf-8")
+    assert "Compared on 150 of the 240 rows, drawn at random." in page
+    for when in ("before", "calibrated"):
+        assert f"Whole label sets, {when}: off by" in page
+    every = run(
+        "compare", folder / "some.csv", "-l", LABELS, "-m", "br", "--max-rows", 0, "--no-report"
+    )
+    assert "drawn at random" not in every.stdout
+
+
+def test_what_is_done_is_shown_when_stopped_and_kept(folder, monkeypatch):
+    from colabel.experiments.comparing import running
+
+    kept = folder / "stopped.part"
+    arguments = ("compare", folder / "some.csv", "-l", LABELS, "-m", "br,mlknn", "--folds", 3)
+    arguments += ("--no-report", "--keep", kept)
+    answers = running.answers_by_part
+
+    def stopped(*given, **options):
+        for n, answered in enumerate(answers(*given, **options)):
+            yield answered
+            if n == 4:
+                raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "answers_by_part", stopped)
+        result = run(*arguments, code=130)
+    assert re.search(r"^br +0\.\d{3}±", result.stdout, re.MULTILINE)
+    assert "Folds done of 3: mlknn 1, baseline 1; of the others all." in result.stdout
+    assert f"kept in {kept}: the same command goes on" in " ".join(result.stderr.split())
+    asked = []
+
+    def counted(methods, task, folds, parts, *rest):
+        asked.extend(parts)
+        return answers(methods, task, folds, parts, *rest)
+
+    monkeypatch.setattr(running, "answers_by_part", counted)
+    assert "Take " in run(*arguments).stdout
+    assert {part.name for part in asked} == {"mlknn", "baseline"}
+    assert not kept.exists()
+
+
+def test_fit_with_thresholds_and_calibration(folder):
+    target = folder / "t.colabel"
+    options = ("-m", "mlknn", "--thresholds", "--calibrate", "-o", target)
+    result = run("fit", folder / "some.csv", "-l", LABELS, *options)
+    text = " ".join(result.stdout.split())
+    assert "ThresholdedClassifier(MLkNN) fitted in" in text
+    assert re.search(r"above its threshold: even 0\.\d\d, prime", text)
+    assert "Calibrated on rows held out: temperature" in text
+    model = colabel.load(target)
+    rows = list(csv.DictReader(run("predict", target, folder / "some.csv").stdout.splitlines()))
+    for name, cut in zip(model.label_names_, model.model.thresholds_, strict=True):
+        for row in rows:
+            p = float(row[f"p_{name}"])
+            if abs(p - cut) > 1e-5:  # six digits are written
+                assert row[name] == str(int(p > cut))
 
 
 def test_compare_as_json(folder):
@@ -184,6 +258,51 @@ def test_predict_given_labels_and_by_another_loss(folder):
     assert [float(row["p_loop"]) for row in found] == [float(v) for v in known]
 
 
+def test_predict_with_a_coverage(folder):
+    table, model = folder / "some.csv", folder / "sets.colabel"
+    options = ["-l", LABELS, "--set", "C=0.01", "--conformal", "--set", "conformal.cv=0.5"]
+    result = run("fit", table, *options, "-o", model)
+    said = " ".join(result.stdout.split())
+    assert "ConformalSets(CTBN) fitted" in said
+    assert "120 rows held out for predict --coverage." in said
+    run("predict", model, table, "--coverage", "0.9", "--no-probabilities", "-o", folder / "c.csv")
+    rows = read(folder / "c.csv")
+    assert list(rows[0])[8:11] == ["n_sets", "sets", "sets_listed"]
+    names = LABELS.split(",")
+    truth = [";".join(n for n in names if row[n] == "1") for row in read(table)]
+    covered = [y in row["sets"].split(" | ") for y, row in zip(truth, rows, strict=True)]
+    assert np.mean(covered) > 0.8
+    assert {row["sure_even"] for row in rows} <= {"yes", "no", "unsure"}
+    wrong = run("predict", folder / "m.colabel", table, "--coverage", "0.9", code=2)
+    assert "colabel fit --conformal" in " ".join(wrong.stderr.split())
+
+
+def test_ask(folder):
+    rows = read(folder / "some.csv")
+    with (folder / "new.csv").open("w", newline="") as text:
+        writer = csv.DictWriter(text, list(rows[0]))
+        writer.writeheader()
+        names = LABELS.split(",")
+        for i, row in enumerate(rows):
+            writer.writerow({**row, **dict.fromkeys(names[i % 8 :], "")})  # the first few are known
+    out = folder / "ask.csv"
+    result = run("ask", folder / "m.colabel", folder / "new.csv", "--top", 2, "-o", out)
+    assert "240 rows asked about" in result.stdout
+    found = read(out)
+    assert list(found[0]) == ["row", "expected_loss", "ask_1", "gain_1", "ask_2", "gain_2"]
+    for i, row in enumerate(found):
+        assert row["ask_1"] in {"", *names[i % 8 :]}
+        assert (row["ask_1"] == "") == (row["gain_1"] == "") == (i % 8 == 7)
+        if i % 8 < 6:
+            assert 0 <= float(row["gain_2"]) <= float(row["gain_1"])
+    screen = run("ask", folder / "m.colabel", folder / "new.csv", "--loss", "log", "--top", 2)
+    assert len(screen.stdout.splitlines()) == 241
+    wrong = run("ask", folder / "m.colabel", folder / "new.csv", "--loss", "square", code=2)
+    assert "choose from subset, hamming, f1, jaccard, log" in " ".join(wrong.stderr.split())
+    wrong = run("ask", folder / "m.colabel", folder / "new.csv", "-o", folder / "x.txt", code=2)
+    assert "is neither .csv nor .csv.gz nor .parquet" in " ".join(wrong.stderr.split())
+
+
 def test_an_output_is_kept_when_the_next_fails(folder):
     out = folder / "kept.csv"
     run("predict", folder / "m.colabel", folder / "some.csv", "-o", out, "-q")
@@ -215,6 +334,66 @@ def test_explain_a_row(folder):
     third = list(csv.DictReader(rows.splitlines()))[2]
     assert ";".join(found["answer"]["labels"]) == third["set_1"]
     assert found["answer"]["probability"] == pytest.approx(float(third["p_set_1"]), rel=1e-4)
+
+
+def test_explain_says_what_speaks_for_and_against(folder):
+    model, table = folder / "m.colabel", folder / "some.csv"
+    result = run("explain", model, table, "--row", 3, "--label", "even", "--label", "loop")
+    text = " ".join(result.stdout.split())
+    assert "What speaks for and against each label" in text
+    assert re.search(r"even P 0\.\d+: average [+-]", text)
+    assert "prime P" not in text
+    found = json.loads(run("explain", model, table, "--row", 3, "--json").stdout)["evidence"]
+    assert len(found["labels"]) == 7
+    for one in found["labels"]:
+        total = one["average"] + sum(term["log_odds"] for term in one["terms"])
+        assert total == pytest.approx(one["log_odds_given_others"])
+        names = {term["name"] for term in one["terms"] if term["kind"] == "column"}
+        assert all(name.startswith("pixel_") for name in names)
+
+
+def test_explain_writes_a_page_and_takes_known_labels(folder, tmp_path):
+    page = tmp_path / "why.html"
+    table = folder / "some.csv"
+    result = run(
+        "explain", folder / "m.colabel", table, "--row", 3, "--given", "even", "--html", page
+    )
+    assert str(page) in result.stdout.replace("\n", "")
+    text = page.read_text()
+    assert "What speaks for and against each label" in text
+    assert "some.csv, row 3" in text
+    assert "even: P" not in text  # it is known
+
+
+def test_explain_a_table_of_one_row(folder, tmp_path):
+    lines = (folder / "some.csv").read_text().splitlines()[:2]
+    one = tmp_path / "one.csv"
+    one.write_text("\n".join(lines) + "\n")
+    said = " ".join(run("explain", folder / "m.colabel", one).stdout.split())
+    assert "such as the training table, by --against" in said
+    assert "What speaks for and against" not in said
+    against = run("explain", folder / "m.colabel", one, "--against", folder / "some.csv").stdout
+    assert "What speaks for and against" in against
+
+
+def test_explore_writes_a_page(folder, tmp_path):
+    page = tmp_path / "explore.html"
+    arguments = ("explore", folder / "m.colabel", folder / "some.csv", "-o", page)
+    said = run(*arguments, "--rows", 5, "--start", 3, "--keep", "pixel_0_2", "--evidence").stdout
+    assert said.startswith("5 rows with ")
+    assert "--start 8 goes on" in said
+    data = json.loads(re.search(r'id="explore-data">(.*?)</script>', page.read_text())[1])
+    assert [row["name"].split(" · ")[0] for row in data["rows"]] == [
+        f"row {i}" for i in range(3, 8)
+    ]
+    assert [line[0] for line in data["rows"][0]["evidence"]] == LABELS.split(",")
+    rows = run("predict", folder / "m.colabel", folder / "some.csv", "--top-k", 1).stdout
+    third = list(csv.DictReader(rows.splitlines()))[2]
+    best = [data["labels"][i] for i in data["rows"][0]["sets"][0]]
+    assert ";".join(best) == third["set_1"]
+    assert data["rows"][0]["p"][0] == pytest.approx(float(third["p_set_1"]), rel=1e-4)
+    every = run(*arguments).stdout
+    assert every.startswith("200 rows with ")
 
 
 def test_a_table_of_every_kind(tmp_path, rng):
@@ -264,7 +443,7 @@ def test_sparse_arff(tmp_path, rng):
 
 
 def test_help_has_examples():
-    for command in ("compare", "fit", "predict", "explain"):
+    for command in ("compare", "fit", "predict", "explain", "explore"):
         text = run(command, "--help").stdout
         assert "Examples" in text
         assert f"colabel {command} " in text

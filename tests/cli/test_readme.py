@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from tests.fenced import Block, blocks, run_page
 
@@ -19,6 +24,21 @@ def test_blocks_are_found():
 
 def test_python_runs_and_prints_what_is_shown():
     run_page(ROOT / "README.md")
+
+
+def test_commands_of_a_table_that_does_not_fit(tmp_path):
+    pytest.importorskip("dask")
+    section = README.split("## When the table does not fit")[1].split("\n## ")[0]
+    (typed,) = re.findall(r"```console\n(.*?)```", section, re.DOTALL)
+    colabel = f'{shlex.quote(sys.executable)} -c "from colabel.cli import main; main()" "$@"'
+    script = f"set -e\ncolabel() {{ {colabel}; }}\n{typed}"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "1,797 rows, 61 features, 4 labels" in done.stdout
+    answers = [file.read_text().count("\n") - 1 for file in (tmp_path / "answers").glob("*.csv")]
+    assert sum(answers) == 1797
 
 
 def test_pictures_are_there():

@@ -33,7 +33,7 @@ def test_commands_and_outputs_are_found():
 
 def test_page_shows_every_command_of_ones_own_table():
     typed = [command for command, _ in TRANSCRIPT["commands_of"](DOCS / "guide/command_line.md")]
-    for name in ("compare", "fit", "predict", "explain", "datasets export"):
+    for name in ("compare", "fit", "predict", "ask", "explain", "datasets export"):
         assert any(command.startswith(f"colabel {name}") for command in typed), name
 
 

@@ -24,8 +24,9 @@ from colabel import (
 )
 from colabel.datasets import kfold, load_digit_traits
 from colabel.experiments import held_out
+from colabel.experiments.cross_validation import cross_validate
 from colabel.experiments.graphs import averaged_graph
-from colabel.experiments.held_out import Ask, Method, Task, answer, cross_validate, learn
+from colabel.experiments.held_out import Ask, Method, Task, answer, learn
 from colabel.experiments.measures import COMPARED, MEASURES
 
 
@@ -148,7 +149,7 @@ def test_many_rows_are_answered_in_parts(task, monkeypatch):
     whole = answer(fitted, task, TEST)
     monkeypatch.setattr(held_out, "_ROWS_AT_ONCE", 30)
     parts = answer(fitted, task, TEST)
-    for name in ("rows", "true", "codes", "log_prob", "marginals", "confidence"):
+    for name in ("rows", "true", "codes", "log_prob", "marginals", "confidence", "mode_right"):
         np.testing.assert_allclose(getattr(parts, name), getattr(whole, name))
 
 
@@ -160,8 +161,9 @@ def test_the_loop_goes_through_methods_and_folds(task):
         "tree": Method(CTBN(C=1.0, random_state=0)),
     }
     folds = kfold(300, 3, 0)
-    found = dict(cross_validate(methods, task, folds, advance=seen.append))
-    assert seen == ["br"] * 3 + ["tree"] * 3
+    found = cross_validate(methods, task, folds, advance=seen.append)
+    assert list(found) == ["br", "f1", "tree"]
+    assert seen == ["br", "tree", "br", "br", "tree", "tree"]  # the first fold of all comes first
     assert isinstance(found["f1"], ValueError)
     together = found["br"][0].in_order(*found["br"][1:])
     np.testing.assert_array_equal(together.rows, np.arange(300))

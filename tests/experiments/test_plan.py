@@ -73,13 +73,21 @@ def test_mistakes_are_named(write_plan, change, message):
 
 def test_a_missing_plan_lists_those_there_are(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(PlanError, match="There is no folder studies here"):
+    with pytest.raises(PlanError, match="There are: demo"):
         load_plan("nothing")
     (tmp_path / "studies").mkdir()
     (tmp_path / "studies" / "mine.toml").write_text(PLAN)
-    with pytest.raises(PlanError, match="holds: mine"):
+    with pytest.raises(PlanError, match="There are: demo, mine"):
         load_plan("nothing")
     assert load_plan("mine").title == "Small"
+
+
+def test_a_plan_comes_with_the_library(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = load_plan("demo", quick=True)
+    assert plan.is_quick
+    assert not load_plan("demo").is_quick
+    assert [data.name for data in plan.datasets] == ["digit_traits"]
 
 
 def test_claims_speak_of_methods_of_the_plan(write_plan):

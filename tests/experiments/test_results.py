@@ -13,6 +13,7 @@ from rich.console import Console
 
 from colabel.experiments import Figure, Results, Row, load_plan
 from colabel.experiments.plan import Claim
+from colabel.report import study_report_html
 from colabel.report.study_text import claim_sentence, legend, results_markdown, study_tables
 
 TEXT = """
@@ -22,17 +23,17 @@ reference = "A"
 measures = ["exact_match", "log_loss_sum_per_fold"]
 datasets = [{ name = "one" }, { name = "two" }]
 [protocol]
-splits = 4
+splits = 5
 [methods.A]
 model = "CTBN"
 [methods.B]
 model = "BinaryRelevance"
 """
 MATCH = {
-    ("one", "A"): [0.8, 0.82, 0.78, 0.8],
-    ("one", "B"): [0.6, 0.61, 0.59, 0.6],
-    ("two", "A"): [0.5, 0.6, 0.4, 0.5],
-    ("two", "B"): [0.52, 0.57, 0.42, 0.49],
+    ("one", "A"): [0.8, 0.82, 0.78, 0.8, 0.8],
+    ("one", "B"): [0.6, 0.61, 0.59, 0.6, 0.6],
+    ("two", "A"): [0.5, 0.6, 0.4, 0.5, 0.5],
+    ("two", "B"): [0.52, 0.57, 0.42, 0.49, 0.5],
 }
 
 
@@ -69,7 +70,7 @@ def results(write_plan):
         for (dataset, method), values in MATCH.items()
         for split, value in enumerate(values)
     ]
-    for (dataset, method), split in itertools.product(MATCH, range(4)):
+    for (dataset, method), split in itertools.product(MATCH, range(5)):
         loss = math.nan if method == "B" else 20.0 + split
         rows.append(row(dataset, method, split, "log_loss_sum_per_fold", loss))
     plan = replace(plan, figures=figures, claims=(claim,), remarks={"one/A": "A reason."})
@@ -80,8 +81,8 @@ def test_entries(results):
     table = results.table("exact_match")
     best = table["one", "A"]
     assert best.mean == pytest.approx(0.8)
-    assert best.error == pytest.approx(np.std(MATCH["one", "A"], ddof=1) / 2)
-    assert (best.splits, best.published, best.best) == (4, 0.9, True)
+    assert best.error == pytest.approx(np.std(MATCH["one", "A"], ddof=1) / math.sqrt(5))
+    assert (best.splits, best.published, best.best) == (5, 0.9, True)
     assert best.gap == pytest.approx(-0.1 / best.error)
     assert not table["one", "B"].best
     assert table["one", "B"].gap > 0  # better than print
@@ -113,7 +114,7 @@ def test_figures_below_and_above_print(results):
 
 
 def test_claims_of_speed(results):
-    slow = [r._replace(learn_seconds=5.0) if r.method == "B" else r for r in results.rows]
+    slow = [r._replace(learn_seconds=6.0) if r.method == "B" else r for r in results.rows]
     claim = Claim("A is 2 times as fast", "A", ("B",), (), ("one", "two", "three"), faster=2.0)
     results = replace(results, rows=tuple(slow))
     verdicts = results.verdicts(claim)
@@ -131,21 +132,35 @@ def test_claims_of_speed(results):
 def test_ranking_and_seconds(results):
     assert results.ranking("exact_match").methods == ("A", "B")
     assert results.ranking("log_loss_sum_per_fold") is None
-    assert results.seconds()["one", "A"] == 2.5
+    assert results.seconds()["one", "A"] == 3.0
+
+
+def test_few_splits_and_quick_forms_are_told_and_have_no_marks(results):
+    few = replace(results, rows=tuple(r for r in results.rows if r.split < 4))
+    assert few.comparison("exact_match", "one", "B").paired.p_value < 0.05
+    assert few.comparison("exact_match", "one", "B").mark == ""
+    assert few.win_tie_loss("exact_match", "B") == (0, 2, 0)
+    assert next(v.holds for v in few.verdicts(few.plan.claims[0])) == "better"
+    assert "no marks" in legend(few)
+    assert "no marks" not in legend(results)
+    quick = replace(few, plan=replace(few.plan, name="by-hand-quick"))
+    assert "no figure to quote" in results_markdown([quick])
+    assert "no figure to quote" in study_report_html([quick])
+    assert "no figure to quote" not in study_report_html([results])
 
 
 def test_markdown(results):
     text = results_markdown([results])
-    assert "| A | **.800 ± .008** (.900) | **.500 ± .041** |  |" in text
-    assert "| B | .600 ± .004 + (.500) | **.500 ± .031** | 1/1/0 |" in text
-    assert "A on one, exact match .800 against .900 (-12.2); A on one, log-loss" in text
-    assert "(-17.8). A reason.\n" in text
-    assert "- B on one, exact match .600 against .500 (+24.5). No reason was found.\n" in text
-    assert "| 16 |" in text.splitlines()[6]
+    assert "| A | **.800 ± .006** (.900) | **.500 ± .032** |  |" in text
+    assert "| B | .600 ± .003 + (.500) | **.500 ± .024** | 1/1/0 |" in text
+    assert "A on one, exact match .800 against .900 (-15.8); A on one, log-loss" in text
+    assert "(-17.0). A reason.\n" in text
+    assert "- B on one, exact match .600 against .500 (+31.6). No reason was found.\n" in text
+    assert "| 20 |" in text.splitlines()[6]
     assert (
         "“A beats B”: of 3 comparisons, holds in 1, does not hold in 1, not measured in 1" in text
     )
-    assert "| A | 2.50 | 2.50 |" in text
+    assert "| A | 3.00 | 3.00 |" in text
 
 
 def test_markdown_has_the_remarks_on_what_agrees_too(results):
@@ -180,7 +195,7 @@ def test_wide_tables_are_cut_between_data_sets(results):
 
 def test_tables_tell_means_of_fewer_splits(results):
     fewer = [r for r in results.rows if (r.dataset, r.method, r.split) != ("two", "B", 3)]
-    assert "[3 of 4 splits]" in results_markdown([replace(results, rows=tuple(fewer))])
+    assert "[4 of 5 splits]" in results_markdown([replace(results, rows=tuple(fewer))])
     assert "splits]" not in results_markdown([results])
 
 

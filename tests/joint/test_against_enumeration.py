@@ -82,6 +82,10 @@ def assert_same(joint, oracle, rng):
         np.testing.assert_allclose(
             joint.log_prob_codes(codes), oracle.log_prob(codes), rtol=1e-9, atol=1e-9
         )
+        rows = rng.permutation(np.repeat(np.arange(n_rows), 2))
+        np.testing.assert_allclose(
+            joint.log_prob_at(rows, codes[rows]), oracle.log_prob(codes)[rows], rtol=1e-9, atol=1e-9
+        )
     drawn = joint.sample_codes(5, rng)
     assert drawn.shape == (5, n_rows, d)
     assert np.isfinite([oracle.log_prob(codes) for codes in drawn]).all()

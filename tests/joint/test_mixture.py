@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -257,3 +260,17 @@ def test_no_rows():
     joint = Mixture([alone, VectorList(space, [[0, 0], [1, 2]], np.empty((0, 2)))])
     assert joint.mode().shape == (0, 2)
     assert joint.top_k(3).labels.shape == (0, 3, 2)
+
+
+def test_long_lists_are_not_copied_for_every_vector_asked_about(rng):
+    space = make_space([2] * 12)
+    vectors = np.array(list(itertools.product(range(2), repeat=12)), dtype=np.int32)
+    members = [VectorList(space, vectors, rng.normal(size=(20, len(vectors)))) for _ in range(2)]
+    joint = Mixture(members)
+    one_list = members[0].log_weights.nbytes
+    tracemalloc.start()
+    codes, _ = joint.top_k_codes(50)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert codes.shape == (20, 50, 12)
+    assert peak < 25 * one_list  # a copy for each vector that a member names would be 100 of them

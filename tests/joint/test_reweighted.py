@@ -46,6 +46,10 @@ def test_every_answer(case):
         np.testing.assert_allclose(
             np.exp(joint.log_prob_codes(codes)), np.exp(oracle.log_prob(codes)), atol=1e-9
         )
+        rows = np.repeat(np.arange(joint.n_rows), 2)
+        np.testing.assert_allclose(
+            joint.log_prob_at(rows, codes[rows]), joint.log_prob_codes(codes)[rows], atol=1e-12
+        )
     for found, expected in zip(joint.marginal_tables(), oracle.marginals(), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-9)
     assert_best(joint, oracle, 1)

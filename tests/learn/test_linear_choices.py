@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds
+from colabel.learn.glm.path import Block
 from colabel.learn.linear import LinearLearner
 from tests.learn.glm.oracle import sklearn_model
 from tests.learn.test_linear import keep, learner, make_data
@@ -53,6 +54,23 @@ def test_choices_are_those_of_folds_fitted_to_the_end_from_zero(rng):
         # and what is said of the choice is true
         said = found.log_prob[label].sum()
         np.testing.assert_allclose(said, total[found.choice[label]], atol=0.1)
+
+
+def test_penalties_are_not_weakened_once_the_held_out_curve_has_turned(rng, monkeypatch):
+    codes = rng.integers(0, 2, size=(200, 2), dtype=np.int32)
+    noise = TrainingData(rng.normal(size=(200, 30)), codes, (2, 2))
+    weakest = []
+    solve = Block.solve
+
+    def counted(self, penalty, *arguments):
+        weakest.append(1.0 / penalty)
+        return solve(self, penalty, *arguments)
+
+    monkeypatch.setattr(Block, "solve", counted)
+    learning = learner(grid=10.0 ** np.arange(-3.0, 4.0)).on(noise)
+    folds = Folds(np.arange(200) % 2, 2)
+    learning.cross_validate([RowGroup(None, np.arange(2))], folds, keep, "")
+    assert max(weakest) <= 0.1 < 1000.0
 
 
 # --------------------------------------------------------------------------- row groups

@@ -11,14 +11,22 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 from sklearn import metrics as sk
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
+from colabel import CTBN, joint_of
 from colabel.metrics import (
+    SCORERS,
     exact_match,
     f1_label,
     f1_of_means,
     f1_score,
     hamming_accuracy,
     joint_log_loss,
+    joint_log_loss_scorer,
     multilabel_accuracy,
 )
 
@@ -326,7 +334,7 @@ def test_hamming_skips_missing_truth():
     assert hamming_accuracy([{"a"}, None], [{"a", "b"}, {"a"}]) == 0.5
 
 
-@pytest.mark.parametrize("metric", [m for m in METRICS if m is not hamming_accuracy])
+@pytest.mark.parametrize("metric", [m for m in METRICS if m not in (hamming_accuracy, f1_score)])
 def test_others_refuse_missing_truth(metric):
     with pytest.raises(ValueError, match=r"Y_true has missing.*1 row:.*hamming_accuracy"):
         metric([[0, NAN], [1, 1]], [[0, 1], [1, 1]])
@@ -412,3 +420,71 @@ def test_weights_count_as_repeated_rows(rng):
         for metric in METRICS:
             repeated = metric(true.repeat(repeats, axis=0), pred.repeat(repeats, axis=0))
             assert metric(true, pred, sample_weight=repeats) == pytest.approx(repeated)
+
+
+# ------------------------------------------------------------------------ truth known in part
+
+
+def test_f1_counts_what_is_known():
+    true = [[1, None, 0], [0, 1, None], [1, 1, 1], [None, None, None]]
+    pred = [[1, 1, 1], [0, 0, 1], [1, 1, 0], [1, 1, 1]]
+    # label by label: 2 of 2 and 2 announced; 1 of 2 and 1 announced; 0 of 1 and 1 announced
+    assert f1_score(true, pred) == pytest.approx(2 * 3 / (4 + 5))
+    assert f1_score(true, pred, average="macro") == pytest.approx((1 + 2 / 3 + 0) / 3)
+    rows = [2 * 1 / (1 + 2), 0.0, 2 * 2 / (3 + 2)]
+    assert f1_score(true, pred, average="samples") == pytest.approx(np.mean(rows))
+
+
+def test_f1_of_class_variables_counts_what_is_known():
+    true = [["a", 2], ["b", None], [None, 3], ["a", 3]]
+    pred = [["a", 2], ["a", 2], ["a", 3], ["b", 3]]
+    assert f1_score(true, pred) == pytest.approx(4 / 6)
+    assert f1_score(true, pred, average="samples") == pytest.approx((1 + 0 + 1 + 0.5) / 4)
+    of_first = sk.f1_score(["a", "b", "a"], ["a", "a", "b"], average="macro")
+    assert f1_score(true, pred, average="macro") == pytest.approx((of_first + 1) / 2)
+
+
+def test_f1_of_nothing_known():
+    with pytest.raises(ValueError, match="f1_score needs one"):
+        f1_score([[None, None], [NAN, NAN]], [[0, 1], [1, 0]])
+
+
+# ------------------------------------------------------------------------------------ scorers
+
+
+def test_scorers_are_the_metrics_of_what_is_predicted(rng):
+    X = rng.normal(size=(90, 2))
+    Y = (X + rng.normal(size=(90, 2)) > 0).astype(int)
+    model = make_pipeline(StandardScaler(), CTBN(C=1.0, random_state=0))
+    found = cross_validate(model, X, Y, cv=KFold(2), scoring=dict(SCORERS))
+    for fold, (train, test) in enumerate(KFold(2).split(X)):
+        fitted = clone(model).fit(X[train], Y[train])
+        predicted, truth = fitted.predict(X[test]), Y[test]
+        log_loss = joint_log_loss(joint_of(fitted, X[test]).log_prob(truth))
+        for name, expected in {
+            "exact_match": exact_match(truth, predicted),
+            "neg_joint_log_loss": -log_loss,
+            "hamming_accuracy": hamming_accuracy(truth, predicted),
+            "multilabel_accuracy": multilabel_accuracy(truth, predicted),
+            "micro_f1": f1_score(truth, predicted),
+            "macro_f1": f1_score(truth, predicted, average="macro"),
+        }.items():
+            assert found[f"test_{name}"][fold] == pytest.approx(expected)
+
+
+def test_a_search_by_joint_log_loss(rng):
+    X = rng.normal(size=(80, 20))
+    Y = (X[:, :2] + rng.normal(size=(80, 2)) > 0).astype(int)
+    grid = {"C": [0.01, 1e4]}
+    search = GridSearchCV(CTBN(random_state=0), grid, cv=3, scoring=joint_log_loss_scorer)
+    assert search.fit(X, Y).best_params_ == {"C": 0.01}
+    weight = np.r_[np.ones(40), np.zeros(40)]
+    assert joint_log_loss_scorer(search, X, Y, sample_weight=weight) == pytest.approx(
+        joint_log_loss_scorer(search, X[:40], Y[:40])
+    )
+
+
+def test_what_has_no_joint_has_no_joint_log_loss(rng):
+    X, Y = rng.normal(size=(30, 2)), rng.integers(0, 2, (30, 2))
+    with pytest.raises(TypeError, match="DecisionTreeClassifier has no joint distribution"):
+        joint_log_loss_scorer(DecisionTreeClassifier().fit(X, Y), X, Y)

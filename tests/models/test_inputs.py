@@ -11,12 +11,12 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from colabel import CTBN, BinaryRelevance
+from colabel import CTBN, BinaryRelevance, ThresholdedClassifier, load, save
 from colabel.models import base
 
 MODELS = (BinaryRelevance, CTBN)
@@ -416,3 +416,115 @@ def test_too_few_iterations_are_a_warning(kind, data):
 @pytest.mark.parametrize("min_rows", [-1, np.nan, "few"])
 def test_bad_min_rows(data, min_rows):
     raises(r"min_rows=.* must be", CTBN(C=1.0, min_rows=min_rows), *data)
+
+
+# ----------------------------------------------------------------- scikit-learn's own tools
+
+
+@pytest.mark.parametrize("method", ["predict_proba", "predict_log_proba"])
+def test_cross_val_predict_of_probabilities(kind, data, method):
+    X, Y = data
+    model = kind(C=1.0, random_state=0)
+    found = cross_val_predict(model, X, Y, cv=KFold(3), method=method)
+    words = np.where(Y == 1, "yes", "no")
+    for labels in (pd.DataFrame(Y, columns=list("abc")), words):
+        again = cross_val_predict(model, X, labels, cv=KFold(3), method=method)
+        np.testing.assert_array_equal(found, again)
+    for train, test in KFold(3).split(X):
+        fitted = clone(model).fit(X[train], Y[train])
+        np.testing.assert_array_equal(found[test], getattr(fitted, method)(X[test]))
+
+
+def test_classes_of_labels_with_two_values_each(kind, data):
+    X, Y = data
+    assert kind(C=1.0).fit(X, Y).classes_.tolist() == [[0, 1]] * 3
+    mixed = np.column_stack([Y[:, 0].astype(object), np.where(Y[:, 1], "warm", "cold")])
+    assert kind(C=1.0).fit(X, mixed).classes_.tolist() == [[0, 1], ["cold", "warm"]]
+    grades = np.column_stack([Y[:, 0], Y[:, 1] + Y[:, 2]])
+    assert [v.tolist() for v in kind(C=1.0).fit(X, grades).classes_] == [[0, 1], [0, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("X", "said"),
+    [
+        ([["a", "b"], ["c", "d"]], "the text 'a' in column 0"),
+        (np.array([[1, "b"], [2, "d"]], dtype=object), "the text 'b' in column 1"),
+        (pd.DataFrame({"u": [1.0, 2.0], "v": ["red", "blue"]}), "the text 'red' in the column 'v'"),
+        (pd.DataFrame({"v": pd.Categorical(["red", "blue"])}), "the text 'red' in the column 'v'"),
+        (pd.DataFrame({"t": pd.to_datetime(["2026-01-01"] * 2)}), "a date in the column 't'"),
+        (["good day", "bad day"], "the text 'good day' in each of its rows"),
+    ],
+)
+def test_text_and_dates_are_refused_by_name(kind, X, said):
+    with pytest.raises(ValueError, match=f"X holds {said}: models take numbers"):
+        kind(C=1.0).fit(X, [[0, 1], [1, 0]])
+
+
+def test_numbers_written_as_text_are_numbers(kind, data):
+    X, Y = data
+    plain = kind(C=1.0, random_state=0).fit(X.round(3), Y)
+    written = np.array([[f"{v:.3f}" for v in row] for row in X], dtype=object)
+    same_answers(plain, kind(C=1.0, random_state=0).fit(written, Y), X)
+
+
+# ---------------------------------------------------------------------------- data frames out
+
+
+def test_predictions_as_data_frames(kind, data):
+    X, Y = data
+    frame = pd.DataFrame(X, columns=list("abcd"), index=np.arange(120) * 10)
+    labels = pd.DataFrame(Y, columns=["calm", "sad", "loud"])
+    model = kind(C=1.0, random_state=0).fit(frame, labels)
+    plain, prob = model.predict(frame), model.predict_proba(frame)
+    assert isinstance(plain, np.ndarray)
+    assert model.set_output(predict="pandas") is model
+    for own in (model, clone(model).fit(frame, labels)):  # a clone keeps the choice
+        found = own.predict(frame)
+        pd.testing.assert_index_equal(found.index, frame.index)
+        assert found.columns.tolist() == ["calm", "sad", "loud"]
+        np.testing.assert_array_equal(found, plain)
+        np.testing.assert_array_equal(own.predict_proba(frame), prob)
+        assert own.predict_proba(frame).columns.tolist() == found.columns.tolist()
+        np.testing.assert_array_equal(own.predict_log_proba(frame), np.log(prob))
+    assert model.score(frame, labels) == (plain == Y).all(axis=1).mean()
+    model.set_output(predict=None)
+    assert isinstance(model.predict(frame), pd.DataFrame)
+    model.set_output(predict="default")
+    assert isinstance(model.predict(frame), np.ndarray)
+    with pytest.raises(ValueError, match="predict='polars' is unknown"):
+        model.set_output(predict="polars")
+
+
+def test_data_frames_of_every_kind_of_labels(kind, data):
+    X, Y = data
+    model = kind(C=1.0, random_state=0).set_output(predict="pandas")
+    sets = [{name for name, on in zip("uvw", row, strict=True) if on} for row in Y]
+    assert model.fit(X, sets).predict(X).columns.tolist() == ["u", "v", "w"]
+    grades = np.column_stack([np.where(Y[:, 0], "high", "low"), Y[:, 1] + Y[:, 2]])
+    found = model.fit(X, grades, label_names=["risk", "grade"]).predict(X)
+    assert found["risk"].isin(["high", "low"]).all()
+    prob = model.predict_proba(X)
+    assert prob.columns.tolist() == [
+        ("risk", "high"), ("risk", "low"), ("grade", "0"), ("grade", "1"), ("grade", "2")
+    ]  # fmt: skip
+    np.testing.assert_allclose(prob["risk"].sum(axis=1), 1.0)
+    one = model.fit(X, np.where(Y[:, 0], "high", "low"))
+    assert one.predict_proba(X).columns.tolist() == ["high", "low"]
+    assert one.predict(X).shape == (120, 1)
+
+
+def test_a_saved_model_has_forgotten_the_container(data, tmp_path):
+    X, Y = data
+    model = CTBN(C=1.0, random_state=0).set_output(predict="pandas").fit(X, Y)
+    save(model, tmp_path / "m.colabel")
+    assert isinstance(load(tmp_path / "m.colabel").predict(X), np.ndarray)
+
+
+def test_thresholds_give_data_frames_too(data):
+    X, Y = data
+    model = ThresholdedClassifier(BinaryRelevance(C=1.0), random_state=0).fit(X, Y)
+    plain, prob = model.predict(X), model.predict_proba(X)
+    model.set_output(predict="pandas")
+    np.testing.assert_array_equal(model.predict(X), plain)
+    np.testing.assert_array_equal(model.predict_proba(X), prob)
+    assert model.predict(X).columns.tolist() == list(model.label_names_)

@@ -14,10 +14,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from colabel import CTBN, BinaryRelevance, MLkNN, ThresholdedClassifier
-from colabel.models.thresholds import best_threshold
+from colabel import CTBN, BinaryRelevance, MLkNN, ThresholdedClassifier, joint_of
+from colabel.models.thresholds import best_threshold, thresholded
 
 BY_DESIGN = {
     "check_classifier_multioutput": "labels are announced above their thresholds, not above 1/2",
@@ -199,3 +200,11 @@ def test_refusals(rng):
         ThresholdedClassifier(MLkNN()).fit(X, Y, sample_weight=np.arange(300))
     with pytest.raises(AttributeError):
         _ = ThresholdedClassifier(LogisticRegression()).joint
+
+
+def test_the_rule_decides_as_predict_does(rng):
+    X, Y = make_data(rng)
+    model = thresholded(make_pipeline(StandardScaler(), BinaryRelevance(C=1.0)), 0).fit(X, Y)
+    rule = model[-1].decision_rule()
+    np.testing.assert_array_equal(rule(joint_of(model, X)), model.predict(X))
+    assert not np.allclose(rule.thresholds, 0.5)

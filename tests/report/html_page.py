@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 class Page(HTMLParser):
     """Elements with attributes, headings in order, and the text outside of style and script."""
 
-    VOID = frozenset({"meta", "br", "line", "circle", "rect", "path", "link"})
+    VOID = frozenset({"meta", "br", "wbr", "line", "circle", "rect", "path", "link"})
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -108,6 +108,12 @@ def models() -> dict[str, Callable[[], Any]]:
         "thresholds": lambda: colabel.ThresholdedClassifier(
             colabel.BinaryRelevance(C=1.0), random_state=0
         ).fit(X, Y),
+        "conformal": lambda: colabel.ConformalSets(
+            colabel.CTBN(**quick), cv=0.5, random_state=0
+        ).fit(X, Y),
+        "conformal-folds": lambda: colabel.ConformalSets(
+            make_pipeline(StandardScaler(), colabel.BinaryRelevance(C=1.0)), cv=2, random_state=0
+        ).fit(X, V),
         "pipeline": lambda: make_pipeline(StandardScaler(), colabel.BinaryRelevance(C=1.0)).fit(
             X, Y
         ),

@@ -329,6 +329,10 @@ def field_array(file, tag, field):
         ("table", "category-table", "features", 10**6),
         ("table", "number-table", "scale", 0.0),
         ("thresholds", "thresholded-classifier", "thresholds_", -1.0),
+        ("conformal", "held-out-scores", "scores", 2.0),  # not in order
+        ("conformal", "held-out-scores", "weights", -1.0),
+        ("conformal", "held-out-errors", "confidence", 1.5),
+        ("conformal", "held-out-errors", "weight", 1e6),
         ("kernel", "kernel-features", "scale_", 0.0),
         ("kernel", "kernel-features", "landmarks_", np.nan),
         ("kernel-sparse", "csr", "indices", 10**6),
@@ -367,6 +371,11 @@ def test_values_out_of_range(model, tag, field, value, tmp_path):
         ("kernel", "kernel-features", "n_landmarks_", 6, "landmarks_"),
         ("kernel", "kernel-features", "linear", 1, "linear"),
         ("kernel", "kernel-features", "n_jobs", 10**9, "n_jobs"),
+        ("conformal", "conformal-sets", "coverage", 2.0, "coverage"),
+        ("conformal", "conformal-sets", "nonconformity", "odds", "nonconformity"),
+        ("conformal", "conformal-sets", "max_listed", 0, "max_listed"),
+        ("conformal", "conformal-sets", "members_", [], "held_out_"),
+        ("conformal-folds", "conformal-sets", "n_features_in_", 4, "members_"),
         ("forest", "vector-forest", "cardinalities", {"tuple": [9, 9]}, "sizes of forest_"),
         ("forest", "joint-forest", "target_", "sets", "target_"),
         ("forest", "joint-forest", "oob_log_loss_", -1.0, "oob_log_loss_"),
@@ -376,6 +385,13 @@ def test_values_that_make_no_sense(model, tag, field, value, match, tmp_path):
     file = written(tmp_path, model)
     changed(file, "model.json", lambda t: objects_of(t, tag)[0].update({field: value}))
     refused(file, match)
+
+
+def test_features_that_the_next_step_does_not_take(tmp_path):
+    file = written(tmp_path, "kernel")
+    name = field_array(file, "kernel-features", "components_")
+    with_array(file, name, arrays_of(file)[name][:, :-1])
+    refused(file, "other features than the next one takes")
 
 
 def test_a_tree_with_a_cycle(tmp_path):

@@ -135,6 +135,7 @@ def test_every_fitted_attribute_is_declared(rows, tmp_path):
         colabel.IBLR(5, features=True, C=1.0, random_state=0),
         colabel.MLkNN(5, metric="manhattan", algorithm="ball_tree", random_state=0),
         colabel.ThresholdedClassifier(GaussianNBPerLabel, random_state=0),
+        colabel.ConformalSets(colabel.BinaryRelevance(C=1.0), cv=2, random_state=0),
         colabel.CollectiveCRF(C=1.0, ridge=1.0, training="supported", random_state=0),
         colabel.ProbabilisticClassifierChain(C=1.0, inference="beam", random_state=0),
         colabel.BinaryRelevance(C=1.0, random_state=np.random.RandomState(3)),

@@ -108,4 +108,5 @@ def test_every_model_has_a_name():
         for value in (getattr(colabel, name) for name in colabel.__all__)
         if isinstance(value, type) and issubclass(value, colabel.models.JointClassifier)
     }
-    assert exported == set(MODEL_NAMES.values())
+    # --conformal puts the one around the others
+    assert exported - {colabel.ConformalSets} == set(MODEL_NAMES.values())

@@ -9,11 +9,13 @@ from typing import Annotated
 import typer
 
 from colabel._version import __version__
-from colabel.cli._options import NamesModels
+from colabel.cli._options import NamesModels, Plain, PlainGroup
+from colabel.cli.ask import ask
 from colabel.cli.compare import compare
 from colabel.cli.datasets import datasets
 from colabel.cli.demo import demo
 from colabel.cli.explain import explain
+from colabel.cli.explore import explore
 from colabel.cli.fit import fit
 from colabel.cli.predict import predict
 from colabel.cli.study import study
@@ -29,7 +31,11 @@ _EXAMPLES = """
 
   [cyan]colabel predict m.colabel new.csv -o out.csv[/cyan]   label new rows
 
+  [cyan]colabel ask m.colabel new.csv -o ask.csv[/cyan]       which label to check first
+
   [cyan]colabel explain m.colabel new.csv --row 17[/cyan]     why these labels together
+
+  [cyan]colabel explore m.colabel new.csv -o e.html[/cyan]    a page to ask about its rows
 
   [cyan]colabel demo --quick[/cyan]                           two models on bundled data
 
@@ -42,6 +48,7 @@ _EXAMPLES = """
 
 app = typer.Typer(
     name="colabel",
+    cls=PlainGroup,
     epilog=_EXAMPLES,
     rich_markup_mode="rich",
     no_args_is_help=True,
@@ -49,11 +56,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
+app.command(cls=Plain)(demo)
 app.command(cls=NamesModels)(compare)
 app.command(cls=NamesModels)(fit)
-app.command()(predict)
-app.command()(explain)
+app.command(cls=Plain)(predict)
+app.command(cls=Plain)(ask)
+app.command(cls=Plain)(explain)
+app.command(cls=Plain)(explore)
 app.add_typer(datasets)
 app.add_typer(study)
 

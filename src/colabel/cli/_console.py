@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn, TextIO
 
 import typer
@@ -43,6 +45,17 @@ def messages() -> Console:
 def stderr_is_terminal() -> bool:
     """Whether somebody is watching standard error, where progress is shown."""
     return messages().is_terminal
+
+
+@contextmanager
+def working(what: str, *, shown: bool) -> Iterator[None]:
+    """Show on a terminal that work is going on, and at what."""
+    console = messages()
+    if not (shown and console.is_terminal):
+        yield
+        return
+    with console.status(escape(what)):
+        yield
 
 
 def note(sentence: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
     from colabel.tables import ReadingOptions
@@ -18,6 +18,14 @@ TableFile = Annotated[
     Path,
     typer.Argument(
         metavar="TABLE", help="A .csv, .tsv, .arff or .parquet file; the text formats also as .gz."
+    ),
+]
+TableParts = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TABLE...",
+        help="A .csv, .tsv, .arff or .parquet file; the text formats also as .gz. Several files, "
+        "or a quoted glob such as 'part-*.parquet', are the parts of one table.",
     ),
 ]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by colabel fit.")]
@@ -57,6 +65,12 @@ Delimiter = Annotated[
     str, typer.Option(metavar="CHAR", help="Of a CSV file.", show_default="found out")
 ]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of a text file.")]
+Thresholds = Annotated[
+    bool,
+    typer.Option(
+        "--thresholds", help="Announce each label by a threshold of its own, tuned for macro F1."
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Seed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results and errors.")]
@@ -69,24 +83,50 @@ def reading_options(delimiter: str, encoding: str, missing: Sequence[str]) -> Re
     return ReadingOptions(delimiter.replace("\\t", "\t"), encoding, tuple(missing))
 
 
-class NamesModels(TyperCommand):
+def _without_types(parameters: Sequence[Any]) -> list[Any]:
+    """Say nothing of the type of a flag: it is there or not."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    return list(parameters)
+
+
+class Plain(TyperCommand):
+    """A command in whose help a flag is only a flag."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters."""
+        return _without_types(super().get_params(ctx))
+
+
+class PlainGroup(TyperGroup):
+    """Commands in whose help a flag is only a flag."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters."""
+        return _without_types(super().get_params(ctx))
+
+
+class NamesModels(Plain):
     """A command whose help names models, looked up when it is asked for.
 
-    ``{models}`` is all of them, ``{defaults}`` those that are compared if none is named, and
-    ``{features}`` says what may stand before one.
+    ``{models}`` is all of them, ``{defaults}`` those that are compared if none is named,
+    ``{features}`` says what may stand before one, and ``{most_rows}`` is how many rows a comparison
+    takes.
 
     So no command has to import a model before it knows that its options are right.
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the names in, then the help."""
-        from colabel.experiments.comparing import DEFAULT_MODELS
+        from colabel.experiments.comparing import DEFAULT_MODELS, MOST_ROWS
         from colabel.tables import FEATURE_NAMES, MODEL_NAMES
 
         prefixes = " or ".join(f"{name}+" for name in FEATURE_NAMES)
         known = {
             "{models}": ", ".join(MODEL_NAMES),
-            "{defaults}": ",".join(DEFAULT_MODELS),
+            "{defaults}": ", ".join(DEFAULT_MODELS),
+            "{most_rows}": str(MOST_ROWS),
             "{features}": f"Before a name, {prefixes} puts features of that kind.",
         }
         parameter: Any

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from colabel.cli._console import output
 from colabel.cli._guard import guarded
+from colabel.cli._options import Plain, PlainGroup
 from colabel.core.files import written_whole
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ BUNDLED = "digit-traits"
 _MOST_CELLS = 50_000_000
 
 datasets = typer.Typer(
+    cls=PlainGroup,
     name="datasets",
     help="List the data sets the library knows by name, or write one as a CSV file.",
     invoke_without_command=True,
@@ -30,7 +32,7 @@ datasets = typer.Typer(
 )
 
 
-@datasets.command()
+@datasets.command(cls=Plain)
 @guarded
 def export(
     name: Annotated[

@@ -46,7 +46,8 @@ def demo(
     from colabel.cli._one_row import show_one_row
     from colabel.datasets import DatasetError, kfold, load_digit_traits
     from colabel.experiments.comparing import ModelResult
-    from colabel.experiments.held_out import Ask, Task, cross_validate, learn
+    from colabel.experiments.cross_validation import cross_validate
+    from colabel.experiments.held_out import Ask, Task, learn
 
     data = load_digit_traits()
     if quick:
@@ -66,9 +67,10 @@ def demo(
     methods = _methods(seed)
     n_steps = len(methods) * folds
     with progress_bar("cross-validation", n_steps, shown=stderr_is_terminal()) as advance:
-        loop = cross_validate(methods, task, splits, Ask(joint=True), lambda _: advance())
         answers = {}
-        for name, found in loop:
+        for name, found in cross_validate(
+            methods, task, splits, Ask(joint=True), lambda _: advance()
+        ).items():
             if isinstance(found, Exception):
                 raise found
             answers[name] = found

@@ -13,14 +13,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from colabel.cli import _options as given
-from colabel.cli._console import output
+from colabel.cli._console import output, working
+from colabel.cli._evidence import NOTHING_TO_COMPARE, row_evidence, show_evidence
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
 
 if TYPE_CHECKING:
-    from colabel.joint import Joint
     from colabel.report import RowExplanation
-    from colabel.tables import Predictor, TableModel
+    from colabel.tables import Frame, Predictor, TableModel
 
 _PULLS, _SWITCHES = 5, 5
 
@@ -42,6 +42,27 @@ def explain(
     top_k: Annotated[
         int, typer.Option("--top-k", min=1, metavar="K", help="Runner-up label sets to list.")
     ] = 3,
+    labels: Annotated[
+        list[str],
+        typer.Option(
+            "--label",
+            metavar="NAME",
+            help="A label to explain; repeatable.",
+            show_default="all, or the eight most in question",
+        ),
+    ] = [],
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Rows to compare the row's columns with, such as the training table.",
+            show_default="the rows around it",
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write it as a page, too.", show_default=False),
+    ] = None,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
     encoding: given.Encoding = "utf-8",
@@ -50,16 +71,19 @@ def explain(
 ) -> None:
     """Show the label graph of a model, or why a row has the labels it has.
 
-    For a row: the most probable label set and the runners-up, which labels hold
-    each other, and which label, if it were known, would change the answer most.
+    For a row: the most probable label set and the runners-up, which columns
+    and words speak for and against each label, which labels hold each other,
+    and which label, if it were known, would change the answer most.
 
     [bold]Examples[/bold]
 
       [cyan]colabel explain model.colabel[/cyan]
 
       [cyan]colabel explain model.colabel new.csv --row 17[/cyan]
+
+      [cyan]colabel explain model.colabel new.csv --row 17 --label happy --html why.html[/cyan]
     """
-    from colabel.report import explain_row
+    from colabel.report import explain_row, write_explanation_html
     from colabel.tables import PredictionRequest, Predictor, open_table
 
     fitted = load_table_model(model)
@@ -69,11 +93,32 @@ def explain(
         return
     options = given.reading_options(delimiter, encoding, missing)
     predictor = Predictor(fitted, open_table(table, options), PredictionRequest(given=known))
-    why = explain_row(_joint_of_row(predictor, row), n_runners_up=top_k)
+    around, place = _find_row(predictor, row)
+    own = around.rows(slice(place, place + 1))
+    why = explain_row(predictor.joint(own, row), n_runners_up=top_k)
+    if against is not None:
+        other = Predictor(fitted, open_table(against, options), PredictionRequest())
+        around = next(other.frames())
+    with working("asking what speaks for and against each label", shown=not quiet):
+        evidence = row_evidence(fitted, own, around, predictor.known_codes(own, row)[0], labels)
+    if page is not None:
+        write_explanation_html(page, why, evidence, f"{table.name}, row {row}")
     if as_json:
-        console.print_json(json.dumps({"row": row, **why.to_dict()}))
-    else:
-        _show_row(console, why, row, quiet=quiet)
+        found = {"row": row, **why.to_dict()}
+        if evidence is not None:
+            found["evidence"] = evidence.to_dict()
+        console.print_json(json.dumps(found))
+        return
+    _show_row(console, why, row, quiet=quiet)
+    if evidence is not None:
+        show_evidence(console, evidence, quiet=quiet)
+    elif not quiet:
+        console.print(f"\n{NOTHING_TO_COMPARE}", style="dim", markup=False)
+    _show_switches(console, why)
+    if not why.exact and not quiet:
+        console.print(f"\n{why.how}", style="dim", markup=False)
+    if page is not None and not quiet:
+        console.print(f"\nThe page is in {page}.", markup=False, soft_wrap=True)
 
 
 def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet: bool) -> None:
@@ -99,14 +144,14 @@ def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet:
         console.print(graph_text(graph), markup=False, soft_wrap=True)
 
 
-def _joint_of_row(predictor: Predictor, row: int) -> Joint:
+def _find_row(predictor: Predictor, row: int) -> tuple[Frame, int]:
+    """Return the part of the table that has a row, which counts from 1, and its place there."""
     from colabel.tables import TableError
 
     start = 1
     for frame in predictor.frames():
         if row < start + frame.n_rows:
-            chosen = frame.rows(slice(row - start, row - start + 1))
-            return predictor.joint(chosen, row)
+            return frame, row - start
         start += frame.n_rows
     raise TableError(f"{predictor.source.path} has {start - 1} rows, so no row {row}.")
 
@@ -128,9 +173,6 @@ def _show_row(console: Console, why: RowExplanation, row: int, *, quiet: bool) -
             names = " and ".join(why.value(i, why.best.codes[i]) for i in pull.labels)
             pulls.add_row(escape(names), f"{pull.lift:.2f}")
         console.print(pulls)
-    _show_switches(console, why)
-    if not why.exact and not quiet:
-        console.print(f"\nApproximate: {why.how}", style="dim", markup=False)
 
 
 def _show_switches(console: Console, why: RowExplanation) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,17 +13,20 @@ from rich.console import Console
 from rich.markup import escape
 
 from colabel.cli import _options as given
-from colabel.cli._console import output, stderr_is_terminal
+from colabel.cli._console import note, output, stderr_is_terminal
 from colabel.cli._guard import guarded
+from colabel.cli._parts import Workplace, fits_parts
 from colabel.cli._summary import show_summary
 
 if TYPE_CHECKING:
-    from colabel.tables import TableModel
+    from colabel.tables import TableModel, TableRequest, TableSummary
+
+_MOST_THRESHOLDS = 12
 
 
 @guarded
 def fit(
-    table: given.TableFile,
+    table: given.TableParts,
     labels: given.LabelColumns,
     model: Annotated[
         str, typer.Option("--model", "-m", help="One of {models}. {features}")
@@ -39,6 +43,14 @@ def fit(
             show_default=False,
         ),
     ] = [],
+    conformal: Annotated[
+        bool,
+        typer.Option(
+            "--conformal",
+            help="Hold a quarter of the rows out, so that predict --coverage can promise something;"
+            " --set conformal.cv=5 for folds instead.",
+        ),
+    ] = False,
     device: Annotated[
         str,
         typer.Option(
@@ -47,6 +59,38 @@ def fit(
             show_default=False,
         ),
     ] = "",
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate", help="Learn on rows held out how far the joint is to be trusted."
+        ),
+    ] = False,
+    thresholds: given.Thresholds = False,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Learn from the table in parts, with N worker processes.",
+            show_default=False,
+        ),
+    ] = 0,
+    cluster: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="The same by the workers of a Dask scheduler, such as tcp://host:8786.",
+            show_default=False,
+        ),
+    ] = "",
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where prepared rows lie meanwhile; workers must reach it.",
+            show_default="that of the model file",
+        ),
+    ] = None,
     separator: given.Separator = None,
     drop: given.Drop = [],
     category: given.Category = [],
@@ -61,7 +105,8 @@ def fit(
     """Fit a model to a table and save it.
 
     Numbers are scaled, categories encoded, texts counted (TF-IDF) and missing
-    values filled in; the model file remembers how.
+    values filled in; the model file remembers how. A table of several files, or
+    of more than 500 MB, is never in memory as a whole: it is read in passes.
 
     [bold]Examples[/bold]
 
@@ -70,34 +115,79 @@ def fit(
       [cyan]colabel fit data.csv --labels tags --separator ';' --set C=0.1[/cyan]
 
       [cyan]colabel fit data.csv --labels tags --model kernel+pcc --set kernel.width=3[/cyan]
+
+      [cyan]colabel fit data.csv --labels tags --conformal[/cyan]
+
+      [cyan]colabel fit data.csv --labels 'tag_*' --model pcc --thresholds --calibrate[/cyan]
+
+      [cyan]colabel fit 'part-*.parquet' --labels 'tag_*' --workers 4[/cyan]
     """
+    from colabel.models.thresholds import thresholded
     from colabel.models.wrapped import title_of
     from colabel.saving import save
-    from colabel.tables import TableModel, TableRequest, load_table, make_model, summarise
+    from colabel.tables import TableError, TableRequest, find_parts, make_model
     from colabel.tables.model_names import parse_setting
+    from colabel.tables.parts import is_large
 
     options = given.reading_options(delimiter, encoding, missing)
-    request = TableRequest(table, labels, separator, drop, category, text, options)
     parameters = dict(map(parse_setting, settings))
     if device:
         parameters["device"] = device
-    estimator = make_model(model, seed, parameters)
-    data = load_table(request)
-    summary = summarise(data)
+    if calibrate:
+        parameters["calibrate"] = True
+    if thresholds and conformal:
+        raise TableError(
+            "--thresholds changes which labels are announced, --conformal lists label sets by"
+            " their probability: give one of them."
+        )
+    estimator = make_model(model, seed, parameters, conformal=conformal)
+    if thresholds:
+        estimator = thresholded(estimator, seed)
+    parts = find_parts(table)
+    more = f" and {len(table) - 1} more" * (len(table) > 1)
+    path = parts[0] if len(parts) == 1 else Path(f"{table[0]}{more}")
+    request = TableRequest(path, labels, separator, drop, category, text, options)
+    is_watched = stderr_is_terminal() and not quiet
     console = output()
-    if not (quiet or as_json):
-        show_summary(console, summary)
-    _show_progress(estimator, shown=stderr_is_terminal() and not quiet)
+    summary: TableSummary | None = None
+
+    def show(found: TableSummary) -> None:
+        nonlocal summary
+        summary = found
+        if not (quiet or as_json):
+            show_summary(console, found)
+
     started = time.perf_counter()
-    fitted = TableModel.fit(estimator, data.features, data.choice, data.labels)
-    _show_progress(fitted.model, shown=False)  # only while it learns
+    asked = bool(workers or cluster or len(parts) > 1)
+    if asked or (is_large([part for part in parts if part.exists()]) and fits_parts(estimator)):
+        place = Workplace(cluster, workers, scratch or output_file.absolute().parent, is_watched)
+        if not quiet:
+            n_parts = f"{len(parts)} parts are" if len(parts) > 1 else "The table is"
+            note(f"{n_parts} read in passes and never in memory as a whole.")
+        fitted = place.fit(estimator, request, parts, show)
+    else:
+        fitted = _fit_in_memory(estimator, request, show, is_watched)
     seconds = time.perf_counter() - started
     save(fitted, output_file)
     if as_json:
         found = {"model": title_of(estimator), "file": str(output_file), "seconds": seconds}
-        console.print_json(json.dumps({**found, "table": summary.to_dict()}))
+        seen = {} if summary is None else summary.to_dict()
+        console.print_json(json.dumps({**found, "table": seen}))
     elif not quiet:
         _show_end(console, fitted, output_file, seconds)
+
+
+def _fit_in_memory(
+    estimator: Any, request: TableRequest, show: Callable[[TableSummary], None], shown: bool
+) -> TableModel:
+    from colabel.tables import TableModel, load_table, summarise
+
+    data = load_table(request)
+    show(summarise(data))
+    _show_progress(estimator, shown=shown)
+    fitted = TableModel.fit(estimator, data.features, data.choice, data.labels)
+    _show_progress(fitted.model, shown=False)  # only while it learns
+    return fitted
 
 
 def _show_progress(model: Any, *, shown: bool) -> None:
@@ -113,8 +203,36 @@ def _show_end(console: Console, model: TableModel, file: Path, seconds: float) -
     from colabel.models.wrapped import title_of
 
     size = file.stat().st_size / 1000
+    n_held_out = getattr(model.model, "n_held_out_", 0)
+    held_out = f" {n_held_out:,} rows held out for predict --coverage." * bool(n_held_out)
     console.print(
         f"\n{title_of(model.model)} fitted in {seconds:.1f} s and saved to "
-        f"[bold]{escape(str(file))}[/bold] ({size:,.0f} kB).",
+        f"[bold]{escape(str(file))}[/bold] ({size:,.0f} kB).{held_out}",
         soft_wrap=True,
     )
+    for sentence in _remedies(model):
+        console.print(escape(sentence))
+
+
+def _remedies(model: TableModel) -> list[str]:
+    """Say what calibration and thresholds came to, where they were asked for."""
+    from colabel.models.wrapped import model_inside
+
+    inner = model_inside(model.model)
+    said = []
+    if hasattr(inner, "thresholds_"):
+        pairs = zip(model.label_names_, inner.thresholds_.tolist(), strict=True)
+        shown = [f"{name} {cut:.2f}" for name, cut in list(pairs)[:_MOST_THRESHOLDS]]
+        more = ", …" if len(inner.thresholds_) > len(shown) else ""
+        said.append(f"A label is announced above its threshold: {', '.join(shown)}{more}.")
+        inner = inner.estimator_
+    if hasattr(inner, "calibration_"):
+        found = inner.calibration_
+        price = ""
+        if found.price_of_new > 0:
+            price = f", and {found.price_of_new:.2f} nats off a label set that no row has"
+        said.append(
+            f"Calibrated on rows held out: temperature {found.temperature:.2f} (above 1, it was "
+            f"too sure of itself){price}."
+        )
+    return said

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import itertools
 import json
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,18 +15,23 @@ from colabel.cli import _options as given
 from colabel.cli._console import messages, output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
-from colabel.core.files import written_whole
 from colabel.core.progress import row_counter
+
+if TYPE_CHECKING:
+    from colabel.tables import PredictionRequest, ReadingOptions, TableModel
 
 
 @guarded
 def predict(
     model: given.ModelFile,
-    table: given.TableFile,
+    table: given.TableParts,
     output_file: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="A .csv or .csv.gz file; else the screen."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="A .csv, .csv.gz or .parquet file, or a folder; else the screen.",
         ),
     ] = None,
     top_k: Annotated[
@@ -56,6 +57,15 @@ def predict(
             show_default="the model's",
         ),
     ] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            help="Also label sets that have the true one among them with this probability, and"
+            " labels that are sure; for a model fitted with --conformal.",
+            show_default=False,
+        ),
+    ] = None,
     keep: Annotated[
         list[str],
         typer.Option(metavar="COLUMNS", help="Columns to copy to the output.", show_default=False),
@@ -72,7 +82,9 @@ def predict(
     """Predict the labels of the rows of a table.
 
     The table is read and answered a few thousand rows at a time, so it may be
-    larger than the memory. The output file appears when it is complete.
+    larger than the memory. The output file appears when it is complete. Several
+    tables are answered into a folder, each to a file of its own; those that are
+    finished are not done again.
 
     [bold]Examples[/bold]
 
@@ -81,67 +93,89 @@ def predict(
       [cyan]colabel predict model.colabel new.csv --top-k 3 --keep id[/cyan]
 
       [cyan]colabel predict model.colabel new.csv --given known_tags --decision f1[/cyan]
+
+      [cyan]colabel predict model.colabel new.csv --coverage 0.9[/cyan]
+
+      [cyan]colabel predict model.colabel 'part-*.parquet' -o answers/[/cyan]
     """
-    from colabel.tables import PredictionRequest, Predictor, TableError, open_table
+    from colabel.tables import PredictionRequest, TableError, find_parts
 
     if as_json and output_file is None:
         raise TableError("--json prints a summary: say with -o where the predictions go.")
-    _check_ending(output_file)
-    fitted = load_table_model(model)
-    source = open_table(table, given.reading_options(delimiter, encoding, missing))
-    request = PredictionRequest(decision, probabilities, top_k, known, keep)
-    predictor = Predictor(fitted, source, request)
+    parts = find_parts(table)
+    request = PredictionRequest(decision, probabilities, top_k, known, keep, coverage)
+    options = given.reading_options(delimiter, encoding, missing)
+    job = _Job(load_table_model(model), request, options)
     started = time.perf_counter()
-    with (
-        _opened(output_file) as text,
-        row_counter("predicting", shown=stderr_is_terminal() and not quiet) as count,
-    ):
-        writer = csv.writer(text, lineterminator="\n")
-        n_rows = 0
-        chunks = predictor.chunks()
-        # The first rows before the header: of a table that cannot be read, nothing is printed.
-        first = next(chunks, [])
-        writer.writerow(predictor.header)
-        for rows in itertools.chain([first], chunks):
-            writer.writerows(rows)
-            n_rows += len(rows)
-            count(len(rows))
+    with row_counter("predicting", shown=stderr_is_terminal() and not quiet) as count:
+        if len(parts) == 1 and not _is_folder(output_file):
+            target = None if output_file is None or str(output_file) == "-" else output_file
+            n_rows, n_finished = job.answer(parts[0], target, count), 0
+        else:
+            n_rows, n_finished = job.answer_all(parts, output_file, model, count)
     seconds = time.perf_counter() - started
     if as_json:
         found = {"rows": n_rows, "seconds": seconds, "file": str(output_file)}
-        output().print_json(json.dumps({**found, "columns": predictor.header}))
+        output().print_json(json.dumps({**found, "columns": job.header}))
     elif not quiet:
         # beside the predictions if these go to a file, away from them if to standard output
         console = messages() if output_file is None else output()
         where = f" to {output_file}" if output_file else ""
+        before = f" {n_finished} of {len(parts)} parts were finished before." * bool(n_finished)
         console.print(
             f"{n_rows:,} rows predicted{where} in {seconds:.1f} s "
-            f"({n_rows / max(seconds, 1e-9):,.0f} rows a second).",
+            f"({n_rows / max(seconds, 1e-9):,.0f} rows a second).{before}",
             soft_wrap=True,
             markup=False,
         )
 
 
-def _check_ending(file: Path | None) -> None:
-    from colabel.tables import TableError
+@dataclass
+class _Job:
+    """A model and what is asked of it, for one table after the other."""
 
-    if file is not None and str(file) != "-" and not file.name.endswith((".csv", ".csv.gz")):
-        raise TableError(
-            f"{file} is neither .csv nor .csv.gz, which is what is written: rename it."
-        )
+    model: TableModel
+    request: PredictionRequest
+    options: ReadingOptions
+    header: list[str] = field(default_factory=list)  # of the last table
+
+    def answer(self, part: Path, target: Path | None, count: Callable[[int], None]) -> int:
+        """Predict one table; return how many rows it has."""
+        from colabel.tables import Predictor, answers_written, open_table
+        from colabel.tables.answer_files import check_ending
+
+        if target is not None:
+            check_ending(target)
+        predictor = Predictor(self.model, open_table(part, self.options), self.request)
+        self.header = predictor.header
+        n_rows = 0
+        with answers_written(target) as write:
+            for answers in predictor.answers():
+                write(answers)
+                n_rows += answers.n_rows
+                count(answers.n_rows)
+        return n_rows
+
+    def answer_all(
+        self, parts: list[Path], folder: Path | None, model: Path, count: Callable[[int], None]
+    ) -> tuple[int, int]:
+        """Predict several tables into a folder; how many rows, and how many parts were there."""
+        from colabel.tables import AnswerFolder, TableError
+
+        if folder is None:
+            raise TableError(f"{len(parts)} tables are predicted into a folder: name it with -o.")
+        asked = {"request": asdict(self.request), "options": asdict(self.options)}
+        answered = AnswerFolder.open(folder, model, asked)
+        n_rows = n_finished = 0
+        for part, target in zip(parts, answered.targets(parts), strict=True):
+            if part.exists() and answered.is_finished(part, target):
+                n_finished += 1
+                continue
+            n_rows += self.answer(part, target, count)
+            answered.finish(part, target)
+        return n_rows, n_finished
 
 
-@contextmanager
-def _opened(file: Path | None) -> Iterator[TextIO]:
-    """Give standard output, or a file that is there as a whole or not at all."""
-    if file is None or str(file) == "-":
-        yield sys.stdout
-        sys.stdout.flush()
-        return
-    with written_whole(file) as part:
-        if file.suffix == ".gz":
-            with gzip.open(part, "wt", encoding="utf-8", newline="") as text:
-                yield text
-        else:
-            with part.open("w", encoding="utf-8", newline="") as text:
-                yield text
+def _is_folder(path: Path | None) -> bool:
+    """Whether a name can only be that of a folder; "out/" arrives as "out"."""
+    return path is not None and str(path) != "-" and (path.is_dir() or not path.suffix)

@@ -11,18 +11,23 @@ from rich.markup import escape
 from colabel.cli import _options as given
 from colabel.cli._console import INTERRUPTED, fail, note, output, stderr_is_terminal
 from colabel.cli._guard import guarded
+from colabel.cli._options import Plain, PlainGroup
 
 if TYPE_CHECKING:
     from colabel.experiments import Plan, Results
 
 study = typer.Typer(
+    cls=PlainGroup,
     name="study",
     help="Compare methods on data sets by a plan: run it, show it, export it, report it.",
     no_args_is_help=True,
 )
 
 PlanFile = Annotated[
-    str, typer.Argument(metavar="PLAN", help="A TOML file, or the name of one in studies/.")
+    str,
+    typer.Argument(
+        metavar="PLAN", help="A TOML file, or the name of one: demo, or any in studies/."
+    ),
 ]
 PlanFiles = Annotated[
     list[str], typer.Argument(metavar="PLAN...", help="TOML files, or names of some in studies/.")
@@ -40,7 +45,7 @@ OnlyMethods = Annotated[
 DEFAULT_STORE = Path("colabel-studies.sqlite")
 
 
-@study.command()
+@study.command(cls=Plain)
 @guarded
 def run(
     plan: PlanFile,
@@ -90,7 +95,7 @@ def run(
         )
 
 
-@study.command()
+@study.command(cls=Plain)
 @guarded
 def show(
     plan: PlanFile,
@@ -106,11 +111,19 @@ def show(
       [cyan]colabel study show demo --quick[/cyan]
     """
     from colabel.experiments import load_plan
-    from colabel.report.study_text import claim_sentence, failures_text, legend, study_tables
+    from colabel.report.study_text import (
+        QUICK_FORM,
+        claim_sentence,
+        failures_text,
+        legend,
+        study_tables,
+    )
 
     results = _results(load_plan(plan, quick=quick).only(data, method), store)
     console = output()
     console.print(f"[bold]{escape(results.plan.title)}[/bold]\n")
+    if results.plan.is_quick:
+        console.print(f"[bold]{QUICK_FORM}[/bold]\n")
     for table in study_tables(results, console.width):
         console.print(table)
     console.print(legend(results))
@@ -122,7 +135,7 @@ def show(
         note(failures_text(results.failures))
 
 
-@study.command()
+@study.command(cls=Plain)
 @guarded
 def export(
     plan: PlanFile,
@@ -146,7 +159,7 @@ def export(
     output().print(f"{len(results.rows)} rows written to {output_file}.", soft_wrap=True)
 
 
-@study.command()
+@study.command(cls=Plain)
 @guarded
 def report(
     plans: PlanFiles,

@@ -1,10 +1,12 @@
-"""Rows and weights whose squares or sums leave the range of doubles: refused by name."""
+"""What no model can compute with: refused by name, where it stands."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, is_sparse
 
@@ -47,3 +49,56 @@ def refuse_extreme_weights(weight: Array) -> None:
             f"sample_weight holds {worst:g}. A weight says how many rows a row counts for: give "
             f"numbers between {low:g} and {high:g}, or zero."
         )
+
+
+def refuse_texts(X: Any) -> None:
+    """Raise ValueError for the first column of X that holds text or dates, by name."""
+    for called, column in _columns(X):
+        kind = column.dtype.kind
+        if kind in "Mm":
+            found = f"a {'date' if kind == 'M' else 'span of time'}"
+        elif kind in "OUST":
+            text = next((own for own in column.tolist() if _is_text(own)), None)
+            if text is None:
+                continue
+            found = f"the text {text[:30]!r}"
+        else:
+            continue
+        raise ValueError(
+            f"X holds {found} in {called}: models take numbers. Encode it first (OneHotEncoder, "
+            "TfidfVectorizer, or a ColumnTransformer of several), or use colabel.compare, "
+            "TableModel or colabel fit, which prepare the columns of a table themselves."
+        )
+
+
+def _columns(X: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Columns that may hold something else than numbers, with what they are called."""
+    if is_sparse(X):
+        return
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        for name in X.columns:
+            if getattr(X[name].dtype, "kind", "O") not in "biufc":
+                yield f"the column {name!r}", np.asarray(X[name])
+        return
+    kind = getattr(X, "dtype", None)
+    if getattr(kind, "kind", "O") in "biufc":
+        return
+    try:
+        values = np.asarray(X)
+    except (TypeError, ValueError):  # rows of different lengths: said better elsewhere
+        return
+    if values.ndim == 1:
+        yield "each of its rows", values
+    elif values.ndim == 2 and values.dtype.kind not in "biufc":
+        yield from ((f"column {j}", column) for j, column in enumerate(values.T))
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is text that says no number."""
+    if not isinstance(value, str | bytes):
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return True
+    return False

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from colabel.core.arrays import is_sparse
 from colabel.datasets.dataset import DatasetError
 
 if TYPE_CHECKING:
@@ -55,13 +56,18 @@ class Frame:
 
     @classmethod
     def of(cls, data: Any) -> Frame:
-        """Make a frame of a frame, a data frame, or a mapping of names to columns."""
+        """Make a frame of a frame, a data frame, a mapping of names to columns, or an array.
+
+        The columns of an array (n, p), dense or sparse, are called x0, x1, ....
+        """
         if isinstance(data, Frame):
             return data
+        if sparse.issparse(data) or (isinstance(data, np.ndarray) and data.ndim == 2):
+            return cls._of_array(data)
         if not hasattr(data, "items") or not hasattr(data, "keys"):
             raise TableError(
-                f"A table is a Frame, a data frame or a mapping of names to columns, not "
-                f"{type(data).__name__}."
+                f"A table is a Frame, a data frame, a mapping of names to columns or an array of "
+                f"two dimensions, not {type(data).__name__}."
             )
         numbers: dict[str, NDArray[np.float64]] = {}
         texts: dict[str, Texts] = {}
@@ -76,6 +82,15 @@ class Frame:
             raise TableError(f"The columns have {sorted(lengths)} rows: give them all as many.")
         block = np.stack([*numbers.values()], axis=1) if numbers else np.zeros((lengths.pop(), 0))
         return cls(block, tuple(numbers), texts)
+
+    @classmethod
+    def _of_array(cls, array: Any) -> Frame:
+        names = tuple(f"x{j}" for j in range(array.shape[1]))
+        if is_sparse(array):
+            return cls(sparse.csr_array(array, dtype=np.float64), names)
+        if array.dtype.kind in "biuf":
+            return cls(np.asarray(array, dtype=np.float64), names)
+        return cls.of(dict(zip(names, array.T, strict=True)))
 
     @property
     def n_rows(self) -> int:

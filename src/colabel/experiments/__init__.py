@@ -1,9 +1,15 @@
 """Studies: a plan becomes cells, cells become rows in a store, rows become statistics."""
 
 from colabel.experiments.cells import Cell, expand
-from colabel.experiments.comparing import ComparisonRequest, TableComparison, compare
+from colabel.experiments.comparing import (
+    ComparisonRequest,
+    TableComparison,
+    compare,
+    run_comparison,
+)
+from colabel.experiments.cross_validation import cross_validate
 from colabel.experiments.evaluate import Outcome, evaluate
-from colabel.experiments.held_out import HeldOut, Method, Task, cross_validate
+from colabel.experiments.held_out import HeldOut, Method, Task
 from colabel.experiments.measures import MEASURES
 from colabel.experiments.plan import Plan, PlanError, load_plan
 from colabel.experiments.profiles import EdgeProfile, edge_profiles
@@ -43,4 +49,5 @@ __all__ = [
     "load_plan",
     "paired_t",
     "rank_methods",
+    "run_comparison",
 ]

@@ -8,12 +8,20 @@ from typing import Any
 import numpy as np
 
 from colabel.core.arrays import Array
-from colabel.joint import Chain, DependencyNetwork, DiscreteDependencyNetwork, Joint
+from colabel.joint import (
+    Chain,
+    DependencyNetwork,
+    DiscreteDependencyNetwork,
+    Joint,
+    label_dependence,
+)
 from colabel.models.label_graph import LabelGraph
-from colabel.models.wrapped import unwrapped
+from colabel.models.wrapped import title_of, unwrapped
 
 # Rows over which the probabilities of pairs are averaged, and draws of each where they are counted.
 _ROWS, _DRAWS = 500, 100
+# Of graphs that are measured: rows, labels, and what an edge must be worth.
+_MEASURED_ROWS, _MOST_LABELS, _LEAST_NATS = 300, 40, 0.005
 
 
 def averaged_graph(model: Any, X: Any) -> dict[str, Any] | None:
@@ -61,6 +69,59 @@ def averaged_graph(model: Any, X: Any) -> dict[str, Any] | None:
         "probability": [float(pair(i, i)[1, 1]) for i in range(len(graph.names))],
         "directed": graph.directed,
         "edges": edges,
+    }
+
+
+def dependence_graph(model: Any, X: Any) -> dict[str, Any] | None:
+    """Measure which labels depend on each other given x, in the joints of a fitted model.
+
+    Parameters
+    ----------
+    model : fitted estimator of colabel, or a pipeline or search around one
+    X : (n, p)
+        Rows, as the outermost estimator takes them.
+
+    Returns
+    -------
+    dict or None
+        As from `averaged_graph`, undirected, where every edge also has "nats", the conditional
+        mutual information given x averaged over up to 300 rows, and its probabilities are given x
+        too, see `label_dependence`; NaN for class variables. Edges below 0.005 nats, or a
+        fiftieth of the strongest, are left out. "n_labels" counts all labels; of more than 40,
+        the 40 least certain ones are looked at. None for models without probabilities.
+    """
+    model, X = unwrapped(model, X)
+    if not hasattr(model, "joint"):
+        return None
+    rows = np.linspace(0, X.shape[0] - 1, min(_MEASURED_ROWS, X.shape[0])).astype(int)
+    joint: Joint = model.joint(X[rows])
+    try:
+        tables = joint.marginal_tables()
+    except NotImplementedError:  # of classifiers that only decide
+        return None
+    unsure = np.array([1.0 - float((table**2).sum(axis=1).mean()) for table in tables])
+    labels = np.sort(np.argsort(-unsure, kind="stable")[:_MOST_LABELS])
+    found = label_dependence(joint, labels.tolist())
+    least = max(_LEAST_NATS, float(found.nats.max()) / 50)
+    edges = [
+        {
+            "from": int(i),
+            "to": int(j),
+            "nats": float(found.nats[i, j]),
+            "given_on": float(found.given_on[i, j]),
+            "given_off": float(found.given_off[i, j]),
+            "back_on": float(found.given_on[j, i]),
+            "back_off": float(found.given_off[j, i]),
+        }
+        for i, j in np.argwhere(np.triu(found.nats >= least, 1))
+    ]
+    return {
+        "labels": [joint.space.names[i] for i in labels],
+        "probability": [float(tables[i][:, -1].mean()) for i in labels],
+        "directed": False,
+        "edges": sorted(edges, key=lambda edge: -float(edge["nats"])),
+        "n_labels": joint.space.n_labels,
+        "title": title_of(model),
     }
 
 

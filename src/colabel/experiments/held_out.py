@@ -1,16 +1,17 @@
-"""The one loop of cross-validation, and the one record of what a model says on rows held out."""
+"""The one record of what a model says about rows held out, and how it is worked out."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -22,9 +23,6 @@ from colabel.labels import MISSING, LabelSpace
 from colabel.models import JointClassifier
 from colabel.models.label_graph import LabelGraph
 from colabel.models.wrapped import model_inside, naming, unwrapped
-
-Folds = Iterable[tuple[Indices, Indices]]
-"""Training and test rows of every fold."""
 
 # What a model is shown before its time is taken.
 _WARM_UP_ROWS, _WARM_UP_LABELS = 60, 12
@@ -121,6 +119,10 @@ class HeldOut:
         Probability of each label's decided value, or, for 0/1 labels, of 1.
     confidence : (m,) or None
         Joint probability of the most probable label vector.
+    mode_right : (m,) or None
+        Whether that vector has all labels right that are known.
+    decided : {loss: (m, d)}
+        The labels decided for under other losses that were asked for.
     joint : Joint or None
     graph : LabelGraph or None
         Which label depends on which, where the model says so.
@@ -137,6 +139,8 @@ class HeldOut:
     log_prob: Array | None = None
     marginals: Array | None = None
     confidence: Array | None = None
+    mode_right: Flags | None = None
+    decided: Mapping[str, Codes] = field(default_factory=dict)
     joint: Joint | None = None
     graph: LabelGraph | None = None
     seconds: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -144,12 +148,20 @@ class HeldOut:
     dataset: str = ""
 
     @cached_property
-    def complete(self) -> tuple[Codes, Codes]:
-        """True and decided labels of the rows that lack none, as the metrics take them."""
-        known = (self.true != MISSING).all(axis=1)
+    def labels(self) -> tuple[NDArray[Any], Codes]:
+        """True and decided labels as the metrics take them, NaN where the truth is not known."""
         # Values of class variables must not look like labels that are there or absent, 0 and 1.
         shift = 0 if self.space.is_indicator else 2
-        return self.true[known] + shift, self.codes[known] + shift
+        known = self.true != MISSING
+        true = self.true + shift
+        return true if known.all() else np.where(known, true, np.nan), self.codes + shift
+
+    @cached_property
+    def complete(self) -> tuple[NDArray[Any], Codes]:
+        """The same of the rows that lack no label."""
+        true, decided = self.labels
+        known = (self.true != MISSING).all(axis=1)
+        return true[known], decided[known]
 
     def in_order(self, *others: HeldOut) -> HeldOut:
         """Put the answers of several folds together, in the order of the rows."""
@@ -160,57 +172,31 @@ class HeldOut:
             columns = [getattr(part, name) for part in parts]
             return None if any(c is None for c in columns) else np.concatenate(columns)[order]
 
-        names = ("rows", "true", "codes", "log_prob", "marginals", "confidence")
-        return HeldOut(space=self.space, **{name: gathered(name) for name in names})
+        names = ("rows", "true", "codes", "log_prob", "marginals", "confidence", "mode_right")
+        decided = {
+            loss: np.concatenate([part.decided[loss] for part in parts])[order]
+            for loss in self.decided
+        }
+        return HeldOut(
+            space=self.space, decided=decided, **{name: gathered(name) for name in names}
+        )
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What is worked out beside the decided labels; each costs time of its own."""
+    """What is worked out beside the decided labels; each costs time of its own.
+
+    `decisions` are losses under which to decide once more.
+    """
 
     log_prob: bool = True
     marginals: bool = True
     confidence: bool = True
+    decisions: tuple[str, ...] = ()
     joint: bool = False
 
 
 _EVERYTHING = Ask()
-
-
-def cross_validate(
-    methods: Mapping[str, Method],
-    task: Task,
-    folds: Folds,
-    ask: Ask = _EVERYTHING,
-    advance: Callable[[str], None] = lambda name: None,
-) -> Iterator[tuple[str, tuple[HeldOut, ...] | Exception]]:
-    """Fit every method to every fold's training rows, and ask it about the others.
-
-    Parameters
-    ----------
-    methods : {name: Method}
-    task : Task
-    folds : sequence of (training rows, test rows)
-    ask : Ask
-    advance : callable, optional
-        Called with the name of the method after each fold.
-
-    Yields
-    ------
-    name : str
-    answers : tuple of n_folds HeldOut, or what stopped the method
-    """
-    folds = list(folds)
-    for name, method in methods.items():
-        answers = []
-        try:
-            for train, test in folds:
-                answers.append(answer(learn(method, task, train), task, test, ask))
-                advance(name)
-        except (ValueError, NotImplementedError, MemoryError) as error:
-            yield name, error
-        else:
-            yield name, tuple(answers)
 
 
 def learn(method: Method, task: Task, train: Indices) -> Fitted:
@@ -301,28 +287,37 @@ def _answers(model: Any, X: Any, rows: Indices, task: Task, ask: Ask) -> tuple[H
     true = task.codes[rows]
     if not _has_space(inner):
         return HeldOut(rows, task.space, true, task.space.encode(decided)), seconds
-    own = _OwnCodes(task.space, inner.label_space_)
+    own = OwnCodes(task.space, inner.label_space_)
     codes = own.to_all(decided)
     if joint is None and ask.log_prob and hasattr(inner, "joint"):
         joint = inner.joint(X)  # of a model that decides by something else
     if joint is None:
         return HeldOut(rows, task.space, true, codes), seconds
-    log_prob = marginals = confidence = None
+    log_prob = marginals = confidence = mode_right = None
     if ask.log_prob:
         known, seen = own.to_own(true)
         log_prob = np.minimum(np.where(seen, joint.log_prob_codes(known), -np.inf), 0.0)
     if ask.marginals:
         marginals = own.marginals(joint.marginal_tables(), decided)
+    others = {}
+    for loss in ask.decisions:
+        if loss == "hamming" and marginals is not None and task.space.is_indicator:
+            # what Hamming decides; the marginals of a large chain are not summed twice
+            others[loss] = (marginals > 0.5).astype(np.int32)
+            continue
+        with contextlib.suppress(NotImplementedError):  # a network that only decides has no sums
+            others[loss] = own.to_all(decide(joint, loss))
     if ask.confidence:
         by_mode = isinstance(inner, JointClassifier) and isinstance(inner.decision_rule(), Subset)
         best = decided if by_mode else joint.mode_codes()
         confidence = np.exp(joint.log_prob_codes(best))
+        mode_right = ((own.to_all(best) == true) | (true == MISSING)).all(axis=1)
     kept = joint if ask.joint else None
-    found = HeldOut(rows, task.space, true, codes, log_prob, marginals, confidence, kept)
-    return found, seconds
+    asked = (log_prob, marginals, confidence, mode_right, others, kept)
+    return HeldOut(rows, task.space, true, codes, *asked), seconds
 
 
-class _OwnCodes:
+class OwnCodes:
     """Between the codes of all rows and those of a model, whose rows may have lacked values."""
 
     def __init__(self, every: LabelSpace, own: LabelSpace) -> None:

@@ -45,20 +45,32 @@ class Measure:
         return 1 if self.higher_is_better else -1
 
     def best(self, values: Sequence[float]) -> float:
-        """Return the best of some values."""
-        return max(values) if self.higher_is_better else min(values)
+        """Return the best of some values; NaN where none is defined."""
+        known = [value for value in values if not math.isnan(value)]
+        return (max if self.higher_is_better else min)(known, default=math.nan)
 
     def written(self, value: float) -> str:
         """Write a value with its digits."""
+        if math.isnan(value):
+            return "–"
         return f"{value:.{self.digits}f}" if math.isfinite(value) else "∞"
 
 
-def _of_labels(function: Callable[..., float], **options: Any) -> Callable[[HeldOut], float]:
+def _of_vectors(function: Callable[..., float]) -> Callable[[HeldOut], float]:
     """Take a metric of whole label vectors; NaN without a row whose labels are all known."""
 
     def take(held_out: HeldOut) -> float:
         true, predicted = held_out.complete
-        return float(function(true, predicted, **options)) if len(true) else math.nan
+        return float(function(true, predicted)) if len(true) else math.nan
+
+    return take
+
+
+def _of_labels(function: Callable[..., float], **options: Any) -> Callable[[HeldOut], float]:
+    """Take a metric of the labels that are known."""
+
+    def take(held_out: HeldOut) -> float:
+        return float(function(*held_out.labels, **options))
 
     return take
 
@@ -92,7 +104,7 @@ def _true_graph(held_out: HeldOut) -> float:
 
 MEASURES: dict[str, Measure] = {
     "exact_match": Measure(
-        "exact match", _of_labels(metrics.exact_match), meaning="all labels of a row right"
+        "exact match", _of_vectors(metrics.exact_match), meaning="all labels of a row right"
     ),
     "joint_log_loss": Measure(
         "joint log-loss", _joint_log_loss, False, "per row; lower is better", needs_log_prob=True
@@ -100,7 +112,9 @@ MEASURES: dict[str, Measure] = {
     "hamming_accuracy": Measure(
         "Hamming accuracy", _of_labels(metrics.hamming_accuracy), meaning="single labels right"
     ),
-    "multilabel_accuracy": Measure("multi-label accuracy", _of_labels(metrics.multilabel_accuracy)),
+    "multilabel_accuracy": Measure(
+        "multi-label accuracy", _of_vectors(metrics.multilabel_accuracy)
+    ),
     "micro_f1": Measure(
         "micro F1",
         _of_labels(metrics.f1_score, average="micro"),
@@ -111,9 +125,9 @@ MEASURES: dict[str, Measure] = {
         _of_labels(metrics.f1_score, average="macro"),
         meaning="label by label, averaged",
     ),
-    "f1_of_means": Measure("F1 of mean precision and recall", _of_labels(metrics.f1_of_means)),
+    "f1_of_means": Measure("F1 of mean precision and recall", _of_vectors(metrics.f1_of_means)),
     "samples_f1": Measure("F1 of rows", _of_labels(metrics.f1_score, average="samples")),
-    "f1_label": Measure("F1-label", _of_labels(metrics.f1_label)),
+    "f1_label": Measure("F1-label", _of_vectors(metrics.f1_label)),
     "log_loss_sum_per_fold": Measure("log-loss a fold", _log_loss_sum, False, needs_log_prob=True),
     "true_graph": Measure("true graph found", _true_graph),
 }
@@ -127,3 +141,6 @@ COMPARED: dict[str, Measure] = {
     "seconds": Measure("seconds", _seconds, False, "per fold, fit and answer", digits=2),
 }
 """The measures of the demo and of comparisons, in the order of their tables."""
+
+DECIDED_MEASURES = ("exact_match", "hamming_accuracy", "micro_f1", "macro_f1")
+"""Those of them that depend on the decision."""

@@ -13,6 +13,10 @@ from colabel.experiments._plan_schema import CLAIM, DATASET, METHOD, PLAN, PROTO
 from colabel.experiments.measures import MEASURES
 from colabel.experiments.published import Figure, read_figures
 
+QUICK = "-quick"
+"""Ends the name of a plan's quick form."""
+_BUNDLED = Path(__file__).parent / "studies"
+
 
 class PlanError(ValueError):
     """A plan cannot be used; the message says where and what to do."""
@@ -134,6 +138,11 @@ class Plan:
     claims: tuple[Claim, ...] = ()
     remarks: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether this is the quick form of a plan, whose figures are no results."""
+        return self.name.endswith(QUICK)
+
     def remark_key(self, measure: str, dataset: str, method: str) -> str | None:
         """Return the key of the remark that says most closely why a figure differs."""
         keys = (
@@ -176,7 +185,8 @@ def load_plan(path: str | Path, *, quick: bool = False) -> Plan:
     Parameters
     ----------
     path : str or path
-        A TOML file, or the name of one in the folder ``studies`` of the working directory.
+        A TOML file, or the name of one in the folder ``studies`` of the working directory, or
+        of one that comes with the library, such as "demo".
     quick : bool, default=False
 
     Returns
@@ -209,7 +219,7 @@ def load_plan(path: str | Path, *, quick: bool = False) -> Plan:
             f"{figures_file}, which stands beside the plan, should hold its published figures: "
             f"{error}. Mend it, or move it away."
         ) from error
-    name = f"{file.stem}-quick" if quick else file.stem
+    name = f"{file.stem}{QUICK}" if quick else file.stem
     try:
         return _plan(name, table, () if quick else figures)
     except PlanError as error:
@@ -217,11 +227,13 @@ def load_plan(path: str | Path, *, quick: bool = False) -> Plan:
 
 
 def _find(path: Path) -> Path:
-    for candidate in (path, Path("studies") / path.name, Path("studies") / f"{path.name}.toml"):
+    folders = (Path("studies"), _BUNDLED)
+    names = (path.name, f"{path.name}.toml")
+    for candidate in (path, *(folder / name for folder in folders for name in names)):
         if candidate.is_file():
             return candidate
-    known = ", ".join(sorted(file.stem for file in Path("studies").glob("*.toml")))
-    there = f"The folder studies holds: {known}." if known else "There is no folder studies here."
+    known = ", ".join(sorted({f.stem for folder in folders for f in folder.glob("*.toml")}))
+    there = f"There are: {known}." if known else "There is no folder studies here."
     raise PlanError(f"There is no plan {path}. {there}")
 
 

@@ -19,6 +19,8 @@ from colabel.experiments.store import Row, Store
 
 LEVEL = 0.05
 """Level of all tests."""
+FEWEST_SPLITS = 5
+"""Splits below which no difference is called significant."""
 LIMIT = 2.0
 """Standard errors beyond which a measured figure disagrees with the printed one."""
 SPEED = "seconds of learning"
@@ -61,7 +63,7 @@ class Comparison(NamedTuple):
         the reference is better.
     mark : {"+", "-", ""}
         As in the papers: "+" where the reference is significantly better by the paired t-test,
-        "-" where it is worse.
+        "-" where it is worse; none below five splits.
     """
 
     paired: Paired
@@ -201,9 +203,19 @@ class Results:
         if tests is None:
             return None
         mark = ""
-        if tests[0].p_value < LEVEL:
+        if self._tells(tests[0], measure, dataset, self.plan.reference, method):
             mark = "+" if tests[0].difference > 0.0 else "-"
         return Comparison(*tests, mark)
+
+    def _tells(self, paired: Paired, measure: str, dataset: str, *methods: str) -> bool:
+        """Whether a difference is significant, over as many splits as it takes to tell."""
+        splits = (set(self._by_split.get((measure, dataset, m), ())) for m in methods)
+        return paired.p_value < LEVEL and len(set.intersection(*splits)) >= FEWEST_SPLITS
+
+    @property
+    def too_few_splits(self) -> bool:
+        """Whether nothing was measured on enough splits to call a difference significant."""
+        return max(map(len, self._by_split.values()), default=0) < FEWEST_SPLITS
 
     def win_tie_loss(self, measure: str, method: str) -> WinTieLoss:
         """Count the reference's significant wins and losses against a method over data sets."""
@@ -265,7 +277,8 @@ class Results:
                         continue
                     paired = tests[0]
                     holds = "better" if paired.difference > _SAME else "no"
-                    if paired.difference > _SAME and paired.p_value < LEVEL:
+                    significant = self._tells(paired, measure, dataset, claim.method, over)
+                    if paired.difference > _SAME and significant:
                         holds = "yes"
                     found.append(
                         Verdict(dataset, over, measure, holds, paired.difference, paired.p_value)

@@ -1,4 +1,4 @@
-"""Results of studies in one SQLite file: a cell is there whole or not at all."""
+"""Results in one SQLite file: a cell of a study, or an answer, is there whole or not at all."""
 
 from __future__ import annotations
 
@@ -40,6 +40,10 @@ CREATE TABLE IF NOT EXISTS measures (
     measure TEXT NOT NULL,
     value REAL,
     PRIMARY KEY (key, measure)
+);
+CREATE TABLE IF NOT EXISTS answers (
+    key TEXT PRIMARY KEY,
+    content BLOB NOT NULL
 );
 """
 _VERSION = 1
@@ -183,6 +187,28 @@ class Store:
             marks = ", ".join("?" * len(described))
             self._connection.execute(f"INSERT INTO cells VALUES ({marks})", described)
             self._connection.executemany("INSERT INTO measures VALUES (?, ?, ?)", measures)
+
+    def save_answer(self, key: str, content: bytes) -> None:
+        """Keep what a model said about rows held out, under a key that says what it depends on."""
+        with self._told("written"), self._connection:
+            self._connection.execute("REPLACE INTO answers VALUES (?, ?)", (key, content))
+
+    def answers(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """Return {key: content} of the answers that are in the file."""
+        query = "SELECT content FROM answers WHERE key = ?"
+        return {key: content for key in keys for (content,) in self._all(query, key)}
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Remove answers."""
+        with self._told("written"), self._connection:
+            removed = [(key,) for key in keys]
+            self._connection.executemany("DELETE FROM answers WHERE key = ?", removed)
+
+    def is_empty(self) -> bool:
+        """Whether the file holds neither cells nor answers."""
+        query = "SELECT EXISTS (SELECT 1 FROM cells) OR EXISTS (SELECT 1 FROM answers)"
+        ((holds,),) = self._all(query)
+        return not holds
 
     def rows(self, cells: Iterable[Cell]) -> Iterator[Row]:
         """Yield the measures of those of the cells that are in the file, in order."""

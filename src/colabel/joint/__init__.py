@@ -5,6 +5,7 @@ from typing import Any
 
 from colabel.joint.base import Joint, TopK
 from colabel.joint.chain import Chain
+from colabel.joint.dependence import LabelDependence, label_dependence
 from colabel.joint.exactness import Exactness
 from colabel.joint.field import PairwiseField
 from colabel.joint.gibbs import (
@@ -28,6 +29,7 @@ __all__ = [
     "Independent",
     "Joint",
     "LDSPosterior",
+    "LabelDependence",
     "LinearConditionals",
     "Mixture",
     "PairwiseField",
@@ -35,6 +37,7 @@ __all__ = [
     "TopK",
     "Tree",
     "VectorList",
+    "label_dependence",
 ]
 
 

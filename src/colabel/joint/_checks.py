@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array
+from colabel.core.numeric import short_sum
 from colabel.labels import LabelSpace
 
 _TOLERANCE = 1e-6  # how far the probabilities of a table may sum from one
@@ -41,7 +42,7 @@ def checked_tables(
 def _check_normalised(name: str, table: Array) -> None:
     """Raise ValueError unless exp(table) sums to one over the last axis."""
     with np.errstate(over="ignore"):
-        total = np.exp(table).sum(axis=-1)
+        total = short_sum(np.exp(table))
     wrong = np.argwhere(~(np.abs(total - 1.0) <= _TOLERANCE))  # also true of NaN
     if len(wrong):
         first = tuple(wrong[0].tolist())

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from colabel.core.arrays import Array, Codes, Rows
+from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint._listing import Listed, listed_by_top_k
 from colabel.joint.exactness import Exactness
 from colabel.joint.sizes import SizeMarginals, require_zero_one, sizes_by_counting
@@ -21,6 +21,8 @@ from colabel.labels import LabelSpace
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_CODES_AT_ONCE = 1 << 23  # numbers of the vectors that are asked about at once
 
 
 class TopK(NamedTuple):
@@ -207,6 +209,19 @@ class Joint(ABC):
     @abstractmethod
     def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
+
+    def log_prob_at(self, rows: Indices, codes: Codes) -> Array:
+        """Return the log-probability (m,) of codes (m, d), each in one of the rows (m,).
+
+        A row may be asked about many vectors: what this costs depends on the vectors, not on how
+        much is known about the row.
+        """
+        step = max(1, _CODES_AT_ONCE // self.space.n_labels)
+        parts = [
+            self.rows(rows[start : start + step]).log_prob_codes(codes[start : start + step])
+            for start in range(0, len(rows), step)
+        ]
+        return np.concatenate([np.empty(0), *parts])
 
     @abstractmethod
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:

@@ -20,8 +20,6 @@ from colabel.labels import MISSING, LabelSpace
 __all__ = ["Mixture"]
 
 
-# Codes of candidates that are scored at once, as numbers.
-_CODES_AT_ONCE = 1 << 23
 _SLACK = 1e-9  # nats; so that vectors tied with the best are candidates too
 
 
@@ -140,7 +138,7 @@ class Mixture(Joint):
         keyed = np.column_stack([rows, codes]).astype(np.int32)
         first = np.sort(np.unique(as_bytes(keyed), return_index=True)[1])
         rows, codes = rows[first], codes[first]
-        candidates = Prefixes(rows, codes, self._log_prob_of(rows, codes))
+        candidates = Prefixes(rows, codes, self.log_prob_at(rows, codes))
         best, log_prob, _ = best_distinct(candidates, self.n_rows, k)
         return best, log_prob
 
@@ -149,16 +147,6 @@ class Mixture(Joint):
         if n_cut and "mode" in self.exact:
             self.exact = self.exact.without("mode")
             self.how += f" In {n_cut} rows there were too many to prove it."
-
-    def _log_prob_of(self, rows: Indices, codes: Codes) -> Array:
-        """Log-probability (m,) of codes (m, d), each in its own row."""
-        step = max(1, _CODES_AT_ONCE // max(1, codes.shape[1]))
-        starts = range(0, len(rows), step)
-        parts = [
-            self.rows(rows[start : start + step]).log_prob_codes(codes[start : start + step])
-            for start in starts
-        ]
-        return np.concatenate([np.empty(0), *parts])
 
     def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
@@ -202,6 +190,11 @@ class Mixture(Joint):
 
     def _member_log_prob(self, codes: Codes) -> Array:
         return np.stack([member.log_prob_codes(codes) for member in self.members], axis=1)
+
+    def log_prob_at(self, rows: Indices, codes: Codes) -> Array:
+        """Return the log-probability (m,) of codes (m, d), each in one of the rows (m,)."""
+        found = np.stack([member.log_prob_at(rows, codes) for member in self.members], axis=1)
+        return log_sum_exp(self.log_weights[rows] + found)
 
     def sample_codes(self, size: int, rng: Generator) -> Codes:
         """Return draws (size, n, d): a member for each draw, then a vector of that member."""

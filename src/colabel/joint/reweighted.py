@@ -154,17 +154,30 @@ class Reweighted(Joint):
 
     def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
-        on_list = self.listed.log_prob_codes(codes) + self.listed.log_total
-        outside = self.base.log_prob_codes(codes)
+        parts = (self.listed, self.base, self._covered)
+        return self._combined(
+            codes, np.arange(self.n_rows), *(p.log_prob_codes(codes) for p in parts)
+        )
+
+    def log_prob_at(self, rows: Indices, codes: Codes) -> Array:
+        """Return the log-probability (m,) of codes (m, d), each in one of the rows (m,)."""
+        parts = (self.listed, self.base, self._covered)
+        return self._combined(codes, rows, *(p.log_prob_at(rows, codes) for p in parts))
+
+    def _combined(
+        self, codes: Codes, rows: Indices, on_list: Array, outside: Array, taken: Array
+    ) -> Array:
+        """Log-probabilities (m,) of codes (m, d) in rows (m,), from those of the three parts."""
+        on_list = on_list + self.listed.log_total[rows]
         complete = (codes != MISSING).all(axis=1)
         # of some labels only, P_0 has the listed vectors among those it sums
-        taken = self._covered.log_prob_codes(codes) + self._covered.log_total
+        taken = taken + self._covered.log_total[rows]
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(taken > -np.inf, np.exp(taken - outside), 0.0)
             left = np.log1p(-np.minimum(share, 1.0))
         known = complete & (on_list > -np.inf)
         rest = np.where(known, -np.inf, np.where(complete, outside, outside + left))
-        found: Array = np.logaddexp(on_list, rest + self.log_scale) - self._log_norm
+        found: Array = np.logaddexp(on_list, rest + self.log_scale[rows]) - self._log_norm[rows]
         return np.minimum(found, 0.0)
 
     # Vectors
@@ -201,7 +214,7 @@ class Reweighted(Joint):
         m, k, d = codes.shape
         place = np.repeat(np.arange(m), more.shape[1])
         flat = more.reshape(-1, d)
-        values = self.rows(rows[place]).log_prob_codes(flat)
+        values = self.log_prob_at(rows[place], flat)
         # those of P_0 first: where a list is short, impossible vectors fill its places
         place = np.concatenate([place, np.repeat(np.arange(m), k)])
         flat = np.concatenate([flat, codes.reshape(-1, d)])
@@ -224,7 +237,7 @@ class Reweighted(Joint):
                 break
             drawn = self.base.rows(rows).sample_codes(size, rng)
             place = np.repeat(rows[None], size, axis=0).ravel()
-            listed = self.listed.rows(place).log_prob_codes(drawn.reshape(-1, drawn.shape[2]))
+            listed = self.listed.log_prob_at(place, drawn.reshape(-1, drawn.shape[2]))
             taken = wanted[:, rows] & np.isneginf(listed).reshape(size, -1)
             at, column = np.nonzero(taken)
             codes[at, rows[column]] = drawn[at, column]
@@ -279,5 +292,5 @@ def _weighted_entropy(part: VectorList, log_norm: Array | float = 0.0) -> Array:
 def _covered(base: Joint, listed: VectorList) -> VectorList:
     """The vectors of the list with their probabilities under `base`."""
     row = np.repeat(np.arange(listed.n_rows), np.diff(listed.indptr))
-    values = base.rows(row).log_prob_codes(listed.vectors[listed.indices])
+    values = base.log_prob_at(row, listed.vectors[listed.indices])
     return listed.reweighted(values)

@@ -1,6 +1,6 @@
 """Any Y a user has, as integer codes, and back."""
 
-from colabel.labels.columns import MISSING
+from colabel.labels.columns import MISSING, MissingLabelsError
 from colabel.labels.space import EncodedLabels, Kind, LabelSpace
 
-__all__ = ["MISSING", "EncodedLabels", "Kind", "LabelSpace"]
+__all__ = ["MISSING", "EncodedLabels", "Kind", "LabelSpace", "MissingLabelsError"]

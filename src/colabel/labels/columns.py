@@ -18,6 +18,11 @@ Values = NDArray[Any]
 
 MISSING = -1  # the code of a label that was not observed
 
+
+class MissingLabelsError(ValueError):
+    """A model cannot learn from rows that lack some of their labels."""
+
+
 # Kinds of dtype that are one sortable type per column; everything else goes value by value.
 _PLAIN_KINDS = "biufUSMm"
 _NUMERIC_KINDS = "biuf"

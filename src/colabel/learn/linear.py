@@ -61,7 +61,8 @@ class BatchSizes(NamedTuple):
 
 
 _BATCH = BatchSizes(scores=1 << 18, narrowest=64, most=1 << 21)
-# Points of a path without improvement after which a deviation is not weakened further.
+# Points of a path without improvement after which a penalty is not weakened further: the weakest
+# are the dearest, and held-out curves that have turned twice do not come back.
 PATIENCE = 2
 # Candidates on some of the rows, of which most are thrown away, are scored to a looser tolerance.
 LOOSER = 5.0
@@ -100,8 +101,16 @@ class LinearModels:
     def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:
         """See `ConditionalModels.log_prob`."""
         result: list[Array] = [np.empty(0)] * self.n_models
-        for positions, n_classes, fitted in self.parts:
-            scores = linear_scores(X, fitted.coef, extra)
+        coefs = [fitted.coef for _, _, fitted in self.parts]
+        # one product for all: rows are read once, however many parts there are
+        every = np.concatenate([coef.reshape(-1, coef.shape[2]) for coef in coefs])
+        (flat,) = linear_scores(X, every[None], extra)
+        ends = np.cumsum([coef.shape[0] * coef.shape[1] for coef in coefs])
+        blocks = np.split(flat, ends[:-1])
+        for (positions, n_classes, fitted), coef, block in zip(
+            self.parts, coefs, blocks, strict=True
+        ):
+            scores = block.reshape(*coef.shape[:2], -1)
             log_prob = fitted.log_prob(loss_for(n_classes), scores)
             for position, table in zip(positions, log_prob, strict=True):
                 result[position] = np.ascontiguousarray(table.T)
@@ -300,7 +309,8 @@ class LinearLearning:
                 self._solver(1.0 if group.rows is None else LOOSER),
                 start=None if start is None else np.stack([start[t] for t in targets], axis=2),
                 keep=keep,
-                patience=None if offsets is None else PATIENCE,
+                # a path that others start from is walked to its end
+                patience=None if keep else PATIENCE,
             )
             best = best_points(found.total, grid, found.informed)
             every = np.arange(len(best))

@@ -128,8 +128,8 @@ def _require_comparable(pair: Pair, metric: str, missing_truth: bool) -> None:
         rows = int((pair.true == MISSING).any(axis=1).sum())
         raise ValueError(
             f"Y_true has missing entries (NaN or None) in {rows} row{'s' * (rows != 1)}: {metric} "
-            "needs whole label vectors. Leave these rows out, or use hamming_accuracy, which skips "
-            "the missing entries."
+            "needs whole label vectors. Leave these rows out, or use hamming_accuracy or "
+            "f1_score, which skip the missing entries."
         )
 
 

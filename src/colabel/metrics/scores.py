@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import metrics as sklearn_metrics
 
+from colabel.core.arrays import Flags
 from colabel.labels import MISSING
 from colabel.metrics._pairs import aligned, at_least_two, checked_weights, indicators, label_means
 
@@ -79,12 +80,17 @@ def hamming_accuracy(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | Non
     0.666...
     """
     pair, weights = aligned(Y_true, Y_pred, sample_weight, "hamming_accuracy", missing_truth=True)
-    weights = weights[:, None] * (pair.true != MISSING)
-    if not weights.any():
-        raise ValueError(
-            "Y_true has no observed entry with a positive weight: hamming_accuracy needs one."
-        )
+    known = pair.true != MISSING
+    _require_some(known, "hamming_accuracy")
+    weights = weights[:, None] * known
     return float(np.average(pair.true == pair.pred, weights=weights))
+
+
+def _require_some(known: Flags, metric: str) -> None:
+    if not known.any():
+        raise ValueError(
+            f"Y_true has no observed entry with a positive weight: {metric} needs one."
+        )
 
 
 def multilabel_accuracy(
@@ -144,7 +150,10 @@ def f1_score(
 
     Parameters
     ----------
-    Y_true, Y_pred : labels of n rows and d variables
+    Y_true : labels of n rows and d variables
+        Missing entries (NaN, None) were not observed, and count neither way: every sum is over
+        the observed entries, of a label or a row or of all together.
+    Y_pred : labels of n rows and d variables
         Without missing entries.
     average : {"micro", "macro", "samples"}, default="micro"
         Over all entries at once, per label, or per row.
@@ -168,23 +177,32 @@ def f1_score(
     """
     if average not in ("micro", "macro", "samples"):
         raise ValueError(f"average is {average!r}: choose 'micro', 'macro' or 'samples'.")
-    pair, weights = aligned(Y_true, Y_pred, sample_weight, "f1_score")
+    pair, weights = aligned(Y_true, Y_pred, sample_weight, "f1_score", missing_truth=True)
+    known = pair.true != MISSING
+    _require_some(known, "f1_score")
     if pair.zero_one:
+        some = known.any(axis=1)
+        weights = weights[some]
+        # an entry that is neither true nor announced is in no sum
         score = sklearn_metrics.f1_score(
-            at_least_two(pair.true),
-            at_least_two(pair.pred),
+            at_least_two(np.where(known, pair.true, 0)[some]),
+            at_least_two(np.where(known, pair.pred, 0)[some]),
             labels=np.arange(pair.true.shape[1]),
             average=average,
             sample_weight=weights,
             zero_division=zero_division,
         )
         return float(score)
-    if average != "macro":
-        return float(np.average((pair.true == pair.pred).mean(axis=1), weights=weights))
+    if average == "samples":
+        right = ((pair.true == pair.pred) & known).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+        return float(np.average(right, weights=weights * known.any(axis=1)))
+    if average == "micro":
+        return float(np.average(pair.true == pair.pred, weights=weights[:, None] * known))
     scores = [
         # only values that occur have a say, so nothing is divided by zero
-        sklearn_metrics.f1_score(true, pred, average="macro", sample_weight=weights)
-        for true, pred in zip(pair.true.T, pair.pred.T, strict=True)
+        sklearn_metrics.f1_score(true[own], pred[own], average="macro", sample_weight=weights[own])
+        for true, pred, own in zip(pair.true.T, pair.pred.T, known.T, strict=True)
+        if own.any()
     ]
     return float(np.mean(scores))
 

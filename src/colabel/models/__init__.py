@@ -7,6 +7,7 @@ from colabel.models.cdn.cdn import CDN
 from colabel.models.chain.cc import ClassifierChain
 from colabel.models.chain.ecc import EnsembleOfChains
 from colabel.models.chain.pcc import ProbabilisticClassifierChain
+from colabel.models.conformal_sets import ConformalSets
 from colabel.models.ctbn import CTBN
 from colabel.models.field.collective_crf import CollectiveCRF
 from colabel.models.field.pairwise_crf import PairwiseCRF
@@ -31,6 +32,7 @@ __all__ = [
     "BinaryRelevance",
     "ClassifierChain",
     "CollectiveCRF",
+    "ConformalSets",
     "DiscreteNaiveBayes",
     "EnsembleOfChains",
     "JointClassifier",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from colabel.labels import LabelSpace
+from colabel.labels import LabelSpace, MissingLabelsError
 from colabel.learn.conditional import TrainingData
 
 # Laplace's one, and less for rare labels and values.
@@ -45,10 +45,10 @@ def checked_grid(name: str, value: Any) -> tuple[float, ...]:
 
 
 def refuse_missing(data: TrainingData, space: LabelSpace, reason: str) -> None:
-    """Raise ValueError unless every label is known; the `reason` is a clause."""
+    """Raise MissingLabelsError unless every label is known; the `reason` is a clause."""
     n_missing, row, label = data.missing_labels
     if n_missing:
-        raise ValueError(
+        raise MissingLabelsError(
             f"y has {n_missing} missing labels (the first is {space.names[label]!r} in row"
             f" {row}), but {reason}. Leave out or fill in these rows, or use BinaryRelevance or"
             " CTBN, which learn from the labels a row has."

@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Array, Codes
-from colabel.core.extremes import refuse_extreme_weights, refuse_huge
+from colabel.core.extremes import refuse_extreme_weights, refuse_huge, refuse_texts
 from colabel.core.progress import row_counter
 from colabel.core.schema import (
     Anything,
@@ -43,15 +43,17 @@ from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.metrics import exact_match
 from colabel.models._calibration import learn_calibration, uncalibrated
 from colabel.models._chunks import is_short, refuse_chunks
+from colabel.models._frames import PredictionFrames
 from colabel.models._labels_html import labels_html
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lazy import LazyJoint, lazy_rows
+from colabel.models.linear_log_odds import LinearLogOdds
 
 # Rows whose joints are held at once while predicting.
 _ROWS_AT_ONCE = 1 << 14
 
 
-class LabelClassifier(ClassifierMixin, BaseEstimator):
+class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
     """Base of all estimators, probabilistic or not: any labels in, the same kind of labels out.
 
     A subclass implements `_learn(data)`, which sets the fitted attributes, and `_codes(X)`. It may
@@ -61,8 +63,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
     ----------
     label_space_ : LabelSpace
         Names and values of the labels.
-    classes_ : list of arrays, or array for one-dimensional y
-        Values of every label variable.
+    classes_ : array (d, 2), or list of arrays, or array for one-dimensional y
+        Values of every label variable; the first where all have two.
     label_names_ : tuple of str
     n_features_in_ : int
     feature_names_in_ : array of str
@@ -148,7 +150,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
     def _keep_labels(self, space: LabelSpace) -> None:
         self.label_space_ = space
         self.label_names_ = space.names
-        self.classes_ = space.classes[0] if space.kind == "vector" else list(space.classes)
+        self.classes_ = class_values(space)
 
     def _fit_chunks(self, X: Any, y: Any, weight: Any, label_names: Sequence[str] | None) -> Self:
         """Learn from Dask collections."""
@@ -182,16 +184,17 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         labels
-            In the container the training labels had: (n, d) array, 1-d array, CSR, or sets.
+            In the container the training labels had: (n, d) array, 1-d array, CSR, or sets; or a
+            data frame, see `set_output`.
         """
         check_is_fitted(self)
         if is_dask(X):
             self._check_columns(X, reset=False)
             empty = self.label_space_.decode(np.empty((0, self.label_space_.n_labels), np.int32))
             return lazy_rows(self.predict, X, empty.shape[1:], empty)
-        X = self._checked(X, reset=False)
-        codes = [self._codes(part) for part in _row_chunks(X)]
-        return self.label_space_.decode(np.concatenate(codes))
+        rows = self._checked(X, reset=False)
+        codes = [self._codes(part) for part in row_chunks(rows)]
+        return self._labels_out(np.concatenate(codes), X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Exact match: the share of rows whose labels are all predicted right."""
@@ -203,6 +206,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):
         return LabelGraph.without_edges(self.label_names_, meaning)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
+        refuse_texts(X)
         checked = validate_data(
             self,
             X,
@@ -257,8 +261,8 @@ class JointClassifier(LabelClassifier):
     ----------
     label_space_ : LabelSpace
         Names and values of the labels.
-    classes_ : list of arrays, or array for one-dimensional y
-        Values of every label variable.
+    classes_ : array (d, 2), or list of arrays, or array for one-dimensional y
+        Values of every label variable; the first where all have two.
     label_names_ : tuple of str
     n_features_in_ : int
     feature_names_in_ : array of str
@@ -312,6 +316,18 @@ class JointClassifier(LabelClassifier):
         joint = self._joint(X)
         return self.calibration_(joint) if hasattr(self, "calibration_") else joint
 
+    def linear_log_odds(self, x: Any, others: Array) -> LinearLogOdds | None:
+        """Return the log-odds of labels of two values given the others, where linear in x.
+
+        Parameters
+        ----------
+        x : (1, p)
+            The row at which the weights of the labels are wanted.
+        others : (d,)
+            Point of reference of the labels, each from 0 to 1.
+        """
+        return None
+
     def decides_by_joint(self) -> bool:
         """Whether `predict` is ``decide(joint, rule)``, so that one joint serves both."""
         return hasattr(self, "joint")
@@ -343,11 +359,13 @@ class JointClassifier(LabelClassifier):
         if is_dask(X):
             return self._lazy_proba(X)
         if self.label_space_.kind == "vector":
-            return np.concatenate(self._by_chunks(X, lambda joint: joint.marginal_tables()[0]))
-        chunks = self._by_chunks(X, lambda joint: joint.marginals())
+            chunks = self._by_chunks(X, lambda joint: joint.marginal_tables()[0])
+        else:
+            chunks = self._by_chunks(X, lambda joint: joint.marginals())
         if isinstance(chunks[0], list):
-            return [np.concatenate(tables) for tables in zip(*chunks, strict=True)]
-        return np.concatenate(chunks)
+            tables = [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
+            return self._probabilities_out(tables, X)
+        return self._probabilities_out(np.concatenate(chunks), X)
 
     def _lazy_proba(self, X: Any) -> Any:
         self._check_columns(X, reset=False)
@@ -370,7 +388,21 @@ class JointClassifier(LabelClassifier):
     def _by_chunks(self, X: Any, answer: Callable[[Joint], Any]) -> list[Any]:
         """Ask rows a chunk at a time: a joint may be many times larger than its rows."""
         X = self._checked(X, reset=False)
-        return [answer(self._calibrated(part)) for part in _row_chunks(X)]
+        return [answer(self._calibrated(part)) for part in row_chunks(X)]
+
+
+def class_values(space: LabelSpace) -> Any:
+    """Return the values of every label, in the form that scikit-learn expects of `classes_`.
+
+    Where all labels have two values `predict_proba` is one matrix (n, d), and
+    `cross_val_predict` looks for the d of its columns in the shape of `classes_`.
+    """
+    if space.kind == "vector":
+        return space.classes[0]
+    if not space.is_binary:
+        return list(space.classes)
+    alike = len({values.dtype for values in space.classes}) == 1
+    return np.array([values.tolist() for values in space.classes], None if alike else object)
 
 
 def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) -> TrainingData:
@@ -386,6 +418,7 @@ def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) 
     return TrainingData(X, codes, space.cardinalities, None if uniform else weight)
 
 
-def _row_chunks(X: Any) -> Iterator[Any]:
+def row_chunks(X: Any) -> Iterator[Any]:
+    """Rows of X, as many at once as may have joints at the same time."""
     for start in range(0, max(1, _num_samples(X)), _ROWS_AT_ONCE):
         yield X[start : start + _ROWS_AT_ONCE]

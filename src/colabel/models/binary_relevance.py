@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
+from colabel.core.arrays import Array
 from colabel.core.schema import Part, stored
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.learn.conditional import TrainingData
+from colabel.learn.linear import LinearModels
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
@@ -20,6 +23,7 @@ from colabel.models._learning import (
     make_learner,
 )
 from colabel.models.base import JointClassifier
+from colabel.models.linear_log_odds import LinearLogOdds
 
 
 @stored(
@@ -122,6 +126,13 @@ class BinaryRelevance(JointClassifier):
 
     def _joint(self, X: Any) -> Joint:
         return Independent(self.label_space_, self.models_.log_prob(X))
+
+    def linear_log_odds(self, x: Any, others: Array) -> LinearLogOdds | None:
+        """Return the regressions, in which no label has a weight."""
+        if not isinstance(self.models_, LinearModels):
+            return None
+        coef = np.concatenate(self.models_.coef)
+        return LinearLogOdds(coef[:, :-1], coef[:, -1], np.zeros((len(coef), len(coef))))
 
     short_name = "br"
     fits_chunks = True

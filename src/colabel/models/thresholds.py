@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -35,9 +36,11 @@ from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData
 from colabel.metrics import exact_match
+from colabel.models._frames import PredictionFrames
 from colabel.models._learning import make_folds
-from colabel.models.base import JointClassifier
+from colabel.models.base import JointClassifier, class_values
 from colabel.models.label_graph import LabelGraph
+from colabel.models.wrapped import model_inside, with_model_inside
 
 _FEWEST_TRUE = 5.0  # rows held out that carry a label, from which on its threshold is tuned
 _DEVIATIONS = 2.0
@@ -71,7 +74,7 @@ def _check_inner(fields: Fields, dims: Dims) -> None:
     thresholds_=Numbers("d", 0.0, 1.0),
     held_out_f1_=Numbers("d", 0.0, 1.0),
 )
-class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     r"""A classifier that announces a label where its probability exceeds the label's threshold.
 
     .. math:: h_i(x) = [P(y_i = 1 \mid x) > t_i]
@@ -112,7 +115,7 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     label_space_ : LabelSpace
         Names and values of the labels.
     label_names_ : tuple of str
-    classes_ : list of arrays, or array for one-dimensional y
+    classes_ : array (d, 2), or array for one-dimensional y
         Values of every label.
     n_features_in_ : int
     feature_names_in_ : array of str
@@ -178,7 +181,7 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         self.label_space_ = space
         self.label_names_ = space.names
-        self.classes_ = space.classes[0] if space.kind == "vector" else list(space.classes)
+        self.classes_ = class_values(space)
         self._tune(X, codes, weight)
         target, names = self._own_labels(y, codes, label_names)
         self.estimator_ = _fitted(self.estimator, X, target, weight, names)
@@ -194,13 +197,14 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         prob = _positive(self.estimator_, self._checked(X, reset=False), self._n_labels)
-        return self.label_space_.decode((prob > self.thresholds_).astype(np.int32))
+        return self._labels_out((prob > self.thresholds_).astype(np.int32), X)
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of each label alone: (n, d), or (n, 2) for one-dimensional y."""
         check_is_fitted(self)
         prob = _positive(self.estimator_, self._checked(X, reset=False), self._n_labels)
-        return np.hstack([1.0 - prob, prob]) if self.label_space_.kind == "vector" else prob
+        vector = self.label_space_.kind == "vector"
+        return self._probabilities_out(np.hstack([1.0 - prob, prob]) if vector else prob, X)
 
     @available_if(_has_joint)
     def joint(self, X: Any) -> Joint:
@@ -208,6 +212,11 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         joint: Joint = self.estimator_.joint(X)
         return joint
+
+    def decision_rule(self) -> Above:
+        """Return how `predict` chooses the labels of a joint."""
+        check_is_fitted(self)
+        return Above(self.thresholds_)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Exact match: the share of rows whose labels are all predicted right."""
@@ -269,6 +278,33 @@ class ThresholdedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_label = True
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def thresholded(model: Any, seed: int | None) -> Any:
+    """Return an unfitted model, or pipeline, whose labels are announced by thresholds.
+
+    In a pipeline the thresholds belong to the model alone: the features before it are learned once.
+
+    Examples
+    --------
+    >>> from colabel import BinaryRelevance
+    >>> from colabel.models.thresholds import thresholded
+    >>> thresholded(BinaryRelevance(), 0)
+    ThresholdedClassifier(estimator=BinaryRelevance(), random_state=0)
+    """
+    return with_model_inside(model, ThresholdedClassifier(model_inside(model), random_state=seed))
+
+
+@dataclass(frozen=True)
+class Above:
+    """The decision for every label whose probability exceeds its threshold (d,)."""
+
+    thresholds: Array
+
+    def __call__(self, joint: Joint) -> Codes:
+        """Return codes (n, d)."""
+        prob = np.stack([table[:, 1] for table in joint.marginal_tables()], axis=1)
+        return (prob > self.thresholds).astype(np.int32)
 
 
 def best_threshold(

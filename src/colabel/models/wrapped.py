@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from colabel.core.wrapping import model_inside, unwrapped
 from colabel.joint import Joint
+
+__all__ = [
+    "joint_of",
+    "model_inside",
+    "naming",
+    "parts_of",
+    "title_of",
+    "unwrapped",
+    "with_model_inside",
+]
 
 
 def joint_of(model: Any, X: Any) -> Joint:
@@ -59,31 +70,17 @@ def joint_of(model: Any, X: Any) -> Joint:
     return joint
 
 
-def unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
-    """Return the model inside pipelines and searches, and rows X as it takes them."""
-    while True:
-        if isinstance(model, Pipeline):
-            X, model = model[:-1].transform(X), model[-1]
-        elif hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        else:
-            return model, X
-
-
-def model_inside(model: Any) -> Any:
-    """Return the model inside pipelines and fitted searches."""
-    while True:
-        if isinstance(model, Pipeline):
-            model = model[-1]
-        elif hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        else:
-            return model
-
-
 def parts_of(model: Any) -> list[BaseEstimator]:
     """Return the steps of a pipeline, or a model alone."""
     return [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+
+
+def with_model_inside(model: Any, inner: Any) -> Any:
+    """Return clones of an unfitted model's steps, with another model in the place of its last."""
+    if not isinstance(model, Pipeline):
+        return clone(inner)
+    *steps, (name, _) = model.steps
+    return Pipeline([*((own, clone(step)) for own, step in steps), (name, clone(inner))])
 
 
 def title_of(model: Any) -> str:
@@ -96,8 +93,17 @@ def title_of(model: Any) -> str:
     >>> from colabel.models.wrapped import title_of
     >>> title_of(make_pipeline(KernelFeatures(), CTBN()))
     'KernelFeatures + CTBN'
+    >>> from colabel import ConformalSets
+    >>> title_of(ConformalSets(CTBN()))
+    'ConformalSets(CTBN)'
     """
-    return " + ".join(type(part).__name__ for part in parts_of(model))
+    return " + ".join(map(_title, parts_of(model)))
+
+
+def _title(part: Any) -> str:
+    inner = getattr(part, "estimator", None) if isinstance(part, MetaEstimatorMixin) else None
+    own = type(part).__name__
+    return own if inner is None else f"{own}({title_of(inner)})"
 
 
 def naming(model: Any, names: Sequence[str]) -> dict[str, list[str]]:

@@ -49,6 +49,7 @@ def _check_features(fields: Fields, dims: Dims) -> None:
     schema.refuse_unless((fields["width_"] is None) == none, "landmarks_ do not fit width_")
     schema.refuse_unless(not none or fields["linear"], "there are neither landmarks nor columns")
     schema.refuse_unless(dims["r"] <= dims["m"], "components_ has more columns than landmarks")
+    dims["made"] = dims["r"] + (dims["p"] if fields["linear"] else 0)
 
 
 @stored(

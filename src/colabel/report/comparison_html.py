@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from colabel.experiments.comparing import BASELINE, LearnedGraph, ModelResult, TableComparison
-from colabel.experiments.measures import COMPARED
+from colabel.experiments.comparing import (
+    BASELINE,
+    THRESHOLDS,
+    ModelResult,
+    TableComparison,
+    ordered,
+)
+from colabel.experiments.measures import COMPARED, DECIDED_MEASURES
 from colabel.labels import MISSING
 from colabel.metrics import f1_score
 from colabel.report._html.charts import Mean, means_chart, reliability_chart, tiles
 from colabel.report._html.graphs import graph_figure
 from colabel.report._html.markup import Html, details, join, paragraph, tag
+from colabel.report._html.numbers import fixed
 from colabel.report._html.page import page, section, write_page
 from colabel.report._html.tables import Column, Field, table
-from colabel.report.graph_text import graph_text
-from colabel.report.reliability import reliability
+from colabel.report.reliability import Reliability, reliability
 from colabel.tables import TableSummary
 
 _MOST_LABELS, _MOST_VALUES, _MOST_NAMES = 40, 4, 8
+_OFF = 0.05  # calibration error of whole label sets from which on the remedy is offered
 
 
 def write_comparison_html(
@@ -43,31 +51,35 @@ def comparison_html(
         How the recommended model is fitted on the command line.
     """
     name = Path(summary.path).name
-    chosen = comparison.results[comparison.recommended]
+    chosen = comparison.best
     about = (
         f"{summary.n_rows:,} rows, {len(summary.labels):,} labels, {comparison.n_folds} folds of "
-        "cross-validation."
+        f"cross-validation. {comparison.sampled}"
     )
+    warned = [tag("li", sentence) for sentence in comparison.warnings]
     verdict = tag(
         "div",
         tag("b", f"Take {chosen.title}"),
         Html(" "),
         tag("code", f"--model {comparison.recommended}"),
         paragraph(comparison.reason),
+        tag("ul", warned, class_="warned") if warned else None,
+        paragraph(comparison.sets.sentence) if comparison.sets else None,
         class_="verdict",
     )
     title = COMPARED[comparison.measure].title
     parts = [
         section(title[0].upper() + title[1:], "measure", _means(comparison)),
         section("All measures", "measures", _scores(comparison)),
+        section("By what is announced", "decisions", _decisions(comparison)),
         section("The table", "table", _seen(summary)),
         section("Label by label", "labels", _labels(summary, comparison, chosen)),
     ]
     if comparison.graph is not None:
-        content = _graph(comparison.graph)
+        content = _graph(comparison.graph, chosen.title)
         parts.append(section("Which label depends on which", "graph", content))
     parts += [
-        section("Can its probabilities be believed?", "calibration", _calibration(chosen)),
+        section("Can its probabilities be believed?", "calibration", _calibration(comparison)),
         section("How to go on", "on", _on(name, comparison, fit_command)),
     ]
     return page(f"{name}: which model?", about, None, join(verdict, parts))
@@ -76,17 +88,10 @@ def comparison_html(
 # ------------------------------------------------------------------------------------- scores
 
 
-def _ordered(comparison: TableComparison) -> list[str]:
-    """Names of the models, best first by the measure that decides."""
-    sign = COMPARED[comparison.measure].sign
-    means = {name: own.mean(comparison.measure) for name, own in comparison.results.items()}
-    return sorted(means, key=lambda n: -sign * means[n] if np.isfinite(means[n]) else np.inf)
-
-
 def _means(comparison: TableComparison) -> Html:
     key, measure = comparison.measure, COMPARED[comparison.measure]
     means = []
-    for name in _ordered(comparison):
+    for name in ordered(comparison.results, comparison.measure):
         result = comparison.results[name]
         error = float(np.nan_to_num(result.standard_error(key)))
         means.append(Mean(result.title, result.mean(key), error, name == comparison.recommended))
@@ -105,7 +110,7 @@ def _scores(comparison: TableComparison) -> Html:
     models = [result for name, result in comparison.results.items() if name != BASELINE]
     best = {key: m.best([own.mean(key) for own in models]) for key, m in COMPARED.items()}
     rows = []
-    for name in _ordered(comparison):
+    for name in ordered(comparison.results, comparison.measure):
         result = comparison.results[name]
         fields = [Field(result.title)]
         for key, measure in COMPARED.items():
@@ -120,7 +125,49 @@ def _scores(comparison: TableComparison) -> Html:
     columns = [Column("model", is_text=True), *(Column(m.title) for m in COMPARED.values())]
     failed = [paragraph(f"{name} failed: {why}") for name, why in comparison.failed.items()]
     caption = "Mean ± standard error over folds; the best of each column is bold"
-    return join(table(caption, columns, rows), failed)
+    left_out = paragraph(comparison.left_out) if comparison.left_out else None
+    return join(table(caption, columns, rows), failed, left_out)
+
+
+_DECISIONS = {
+    "subset": "the most probable label set",
+    "hamming": "each label that is more probable than not",
+    "f1": "the set with the largest expected F1",
+    "jaccard": "the set with the largest expected Jaccard index",
+    THRESHOLDS: "each label above a threshold of its own, tuned for macro F1",
+}
+
+
+def _decisions(comparison: TableComparison) -> Html:
+    """Figures under each decision: of the recommended model, and of all on demand."""
+    said = (
+        "The probabilities are the same in every line; what differs is which labels are announced "
+        "given them. Thresholds of a fold are tuned on the rows of the other folds."
+    )
+    chosen = _decision_table(comparison, [comparison.recommended], comparison.best.title)
+    names = ordered(comparison.results, comparison.measure)
+    every = _decision_table(comparison, names, "All models by what they announce")
+    more = details("All models", every) if len(names) > 1 else None
+    return join(paragraph(said, class_="legend"), chosen, more)
+
+
+def _decision_table(comparison: TableComparison, names: Sequence[str], caption: str) -> Html:
+    now, rows = comparison.request.decided_by, []
+    for name in names:
+        result = comparison.results[name]
+        for loss in result.decisions:
+            means = [result.decided_mean(loss, measure) for measure in DECIDED_MEASURES]
+            written = [COMPARED[m].written(v) for m, v in zip(DECIDED_MEASURES, means, strict=True)]
+            what = _DECISIONS.get(loss, loss)
+            first = [Field(result.title)] if len(names) > 1 else []
+            fields = [*first, Field(loss + (" (now)" if loss == now else ""))]
+            numbers = [Field(text, value) for text, value in zip(written, means, strict=True)]
+            rows.append([*fields, *numbers, Field(what)])
+    columns = [Column("model", is_text=True)] if len(names) > 1 else []
+    columns.append(Column("decision", is_text=True))
+    columns += [Column(COMPARED[measure].title) for measure in DECIDED_MEASURES]
+    columns.append(Column("what is announced", is_text=True))
+    return table(caption, columns, rows)
 
 
 # ------------------------------------------------------------------------------ what was seen
@@ -165,13 +212,16 @@ def _labels(summary: TableSummary, comparison: TableComparison, chosen: ModelRes
         if indicator:
             share = float(own.mean()) if len(own) else np.nan
             f1 = f1_score(own, said, average="macro") if len(own) else np.nan
-            seen, last = Field(f"{100 * share:.1f} %", share), [Field(f"{f1:.3f}", f1)]
+            announced = float(said.mean()) if len(own) else np.nan
+            seen = Field(f"{100 * share:.1f} %", share)
+            last = [Field(f"{100 * announced:.1f} %", announced), Field(f"{f1:.3f}", f1)]
         else:
             values = [f"{v} {n:,}" for v, n in [*label.counts.items()][:_MOST_VALUES]]
             more = " …" if len(label.counts) > _MOST_VALUES else ""
             seen, last = Field(", ".join(values) + more), []
         rows.append([Field(label.name), seen, Field(f"{100 * right:.1f} %", right), *last])
-    columns = [Column("label", is_text=True), Column("in rows"), Column("right"), Column("F1")]
+    columns = [Column("label", is_text=True), Column("in rows"), Column("right")]
+    columns += [Column("announced"), Column("F1")]
     if not indicator:
         columns = [columns[0], Column("values", is_text=True), columns[2]]
     more_labels = len(summary.labels) - _MOST_LABELS
@@ -179,41 +229,88 @@ def _labels(summary: TableSummary, comparison: TableComparison, chosen: ModelRes
     return join(table(f"{chosen.title} on rows it had not seen", columns, rows), rest)
 
 
-def _graph(found: LearnedGraph) -> Html:
-    """Draw what the joints say of every edge, where labels are 0/1, and write the rest as text."""
-    if not len(found.graph.ends):
-        return paragraph(found.graph.meaning)
-    lines = tag("div", tag("pre", graph_text(found.graph)), class_="scroll", tabindex="0")
-    text = join(paragraph(found.graph.meaning, class_="legend"), lines)
-    by = paragraph(f"By {found.title}, learned from all rows.", class_="legend")
-    if found.averaged is None:
-        return join(by, text)
-    drawing = graph_figure(found.averaged, found.title, "label-graph")
-    return join(by, drawing, details("What each edge is worth to the model", text))
+def _graph(graph: Mapping[str, Any], title: str) -> Html:
+    """Draw which labels depend on each other, as measured in the joints of the model."""
+    if not graph["edges"]:
+        return paragraph(
+            f"Given the features, {title} finds no two labels that say anything of each other."
+        )
+    about = (
+        f"Measured in the joint distributions of {title}, learned from all rows compared on: what "
+        "one label says of another once the features are known, in nats (conditional mutual "
+        "information, averaged over rows)."
+    )
+    left_out = graph["n_labels"] - len(graph["labels"])
+    if left_out:
+        about += f" Of the {graph['n_labels']:,} labels, the {len(graph['labels'])} least certain."
+    if all(np.isfinite(edge["given_on"]) for edge in graph["edges"]):
+        drawing = graph_figure(graph, title, "label-graph")
+    else:  # class variables: neither on nor off
+        drawing = _pairs(graph, title)
+    return join(paragraph(about, class_="legend"), drawing)
+
+
+def _pairs(graph: Mapping[str, Any], title: str) -> Html:
+    """Write pairs of class variables with what they say of each other."""
+    rows = [
+        [
+            Field(graph["labels"][edge["from"]]),
+            Field(graph["labels"][edge["to"]]),
+            Field(fixed(edge["nats"], 3), edge["nats"]),
+        ]
+        for edge in graph["edges"]
+    ]
+    columns = [Column("one", is_text=True), Column("other", is_text=True), Column("nats")]
+    return table(f"Labels of {title} that depend on each other", columns, rows)
 
 
 # -------------------------------------------------------------------------------- calibration
 
 
-def _calibration(chosen: ModelResult) -> Html:
-    found = chosen.held_out
+def _calibration(comparison: TableComparison) -> Html:
+    chosen, after = comparison.best, comparison.calibrated
+    if chosen.held_out.marginals is None or chosen.held_out.confidence is None:
+        return paragraph(f"{chosen.title} has no probabilities.")
+    said = (
+        f"{chosen.title} on rows it had not seen. On the diagonal, what is said with probability p "
+        "comes true in a share p of the cases; larger dots stand for more cases."
+    )
+    single, joint = _reliabilities(chosen)
+    parts = [_charts(single, joint, "before" if after else "")]
+    if after is not None:
+        parts += [_charts(*_reliabilities(after), "calibrated"), paragraph(comparison.calibration)]
+    elif joint.error > _OFF:
+        parts.append(
+            paragraph(
+                f"Whole label sets are off by {fixed(joint.error, 3)}. ",
+                tag("code", "--calibrate"),
+                ", on compare or on fit, learns on rows held out how far the joint is to be "
+                "trusted, and shows what that does.",
+            )
+        )
+    return join(paragraph(said, class_="legend"), parts)
+
+
+def _reliabilities(result: ModelResult) -> tuple[Reliability, Reliability]:
+    """Of single labels, and of whole label sets."""
+    found = result.held_out
     assert found.marginals is not None
     assert found.confidence is not None
     known = found.true != MISSING
     came_true = found.true == (1 if found.space.is_indicator else found.codes)
     single = reliability(np.clip(found.marginals, 0, 1), np.where(known, came_true, np.nan))
-    right = (found.true == found.codes).all(axis=1)
-    whole = np.where(known.all(axis=1), right, np.nan)
-    joint = reliability(np.clip(found.confidence, 0, 1), whole)
-    said = (
-        f"{chosen.title} on rows it had not seen. On the diagonal, what is said with probability p "
-        "comes true in a share p of the cases; larger dots stand for more cases."
-    )
+    assert found.mode_right is not None
+    whole = np.where(known.all(axis=1), found.mode_right, np.nan)
+    return single, reliability(np.clip(found.confidence, 0, 1), whole)
+
+
+def _charts(single: Reliability, joint: Reliability, when: str) -> Html:
+    after = f", {when}" if when else ""
     charts = [
-        reliability_chart(single, "single labels"),
-        reliability_chart(joint, "whole label sets"),
+        reliability_chart(single, f"single labels{after}"),
+        reliability_chart(joint, f"whole label sets{after}"),
     ]
-    return join(paragraph(said, class_="legend"), tag("div", charts, class_="charts"))
+    return tag("div", charts, class_="charts")
 
 
 def _on(name: str, comparison: TableComparison, fit_command: str) -> Html:

@@ -18,6 +18,7 @@ from colabel.report._study.measures import measure_table, measures_legend
 from colabel.report._study.protocol import protocol_section, state_section
 from colabel.report._study.ranks import TOO_FEW, ranks_section
 from colabel.report._study.speed import speed_section
+from colabel.report.study_text import QUICK_FORM
 
 __all__ = ["StudyFigure", "study_report_html", "write_study_report"]
 
@@ -151,7 +152,8 @@ def _study(results: Results, key: str, figures: Sequence[StudyFigure], level: in
         for part, title in _parts(results, figures)
     ]
     about = paragraph(plan.description, class_="about") if plan.description else None
-    content = join(about, protocol_section(results), sections)
+    banner = tag("div", tag("b", QUICK_FORM), class_="verdict") if plan.is_quick else None
+    content = join(banner, about, protocol_section(results), sections)
     return tag("section", content, id=key) if level == 1 else section(plan.title, key, content, 2)
 
 

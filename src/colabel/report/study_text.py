@@ -11,13 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from colabel.experiments import MEASURES, Cell, Plan, Results
-from colabel.experiments.results import LEVEL, LIMIT, Entry, Verdict
+from colabel.experiments.results import FEWEST_SPLITS, LEVEL, LIMIT, Entry, Verdict
 
 if TYPE_CHECKING:
     from colabel.experiments.plan import Claim, Protocol
 
-_LEGEND = (
-    "Mean ± standard error over splits{printed}, the best in bold. "
+QUICK_FORM = (
+    "The quick form of a study, to see that everything runs: fewer splits, and no figure to quote."
+)
+TOO_FEW_SPLITS = f"Fewer than {FEWEST_SPLITS} splits cannot tell what is significant: no marks."
+_MEANS = "Mean ± standard error over splits{printed}, the best in bold."
+_MARKS = (
     "+ the reference ({reference}) is significantly better than this method, - it is worse "
     f"(paired t-test at {LEVEL:g})."
 )
@@ -32,7 +36,9 @@ _VERDICTS = {
 def legend(results: Results) -> str:
     """Say how the tables of a study are to be read."""
     printed = ", the printed figure in parentheses" if results.plan.figures else ""
-    return _LEGEND.format(printed=printed, reference=results.plan.reference)
+    if results.too_few_splits:
+        return f"{_MEANS.format(printed=printed)} {TOO_FEW_SPLITS}"
+    return f"{_MEANS} {_MARKS}".format(printed=printed, reference=results.plan.reference)
 
 
 def study_tables(results: Results, width: int | None = None) -> Iterator[Table]:
@@ -130,6 +136,8 @@ def _overview(studies: Sequence[Results]) -> list[str]:
 def _study(results: Results) -> list[str]:
     plan = results.plan
     lines = [f"## {plan.title}", "", plan.description.strip(), "", _protocols(plan), ""]
+    if plan.is_quick:
+        lines += [f"**{QUICK_FORM}**", ""]
     lines += [legend(results), ""]
     for measure in plan.measures:
         lines += _measure(results, measure)

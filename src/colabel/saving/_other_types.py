@@ -8,6 +8,7 @@ open files or are patterns that take for ever.
 from __future__ import annotations
 
 import inspect
+import itertools
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,10 @@ def _check_pipeline(fields: Fields, dims: Dims) -> None:
         declared = step.declared if isinstance(step, Node) else None
         passes_on = declared is None or hasattr(declared.type, "transform")
         refuse_unless(passes_on, "a step before the last of the pipeline transforms nothing")
+    steps = [step.dims for _, step in fields["steps"] if isinstance(step, Node)]
+    for before, after in itertools.pairwise(steps):
+        fits = "made" not in before or "p" not in after or before["made"] == after["p"]
+        refuse_unless(fits, "a step of the pipeline makes other features than the next one takes")
     last = fields["steps"][-1][1] if fields["steps"] else None
     dims["fitted"] = isinstance(last, Node) and last.dims.get("fitted", True)
     first = fields["steps"][0][1] if fields["steps"] else None

@@ -1,19 +1,28 @@
 """A user's own table: reading it, choosing its labels, preparing its columns, predicting it."""
 
 from colabel.datasets.frame import Frame, TableError
+from colabel.tables.answer_files import AnswerFolder, answers_written
+from colabel.tables.answers import Answers
+from colabel.tables.asking import Asker
 from colabel.tables.checking import TableSummary, summarise
 from colabel.tables.columns import Column, ColumnChoice, choose_columns
+from colabel.tables.in_memory import table_of
 from colabel.tables.loading import TableData, TableRequest, load_table
 from colabel.tables.model import TableModel
 from colabel.tables.model_names import FEATURE_NAMES, MODEL_NAMES, ModelName, make_model
+from colabel.tables.parts import find_parts
 from colabel.tables.predicting import PredictionRequest, Predictor
 from colabel.tables.preprocessing import Preprocessor
 from colabel.tables.reading import ReadingOptions, open_table, read_chunks, read_frame
+from colabel.tables.streaming import PreparedTable, prepare_parts
 from colabel.tables.table_labels import Labels, LabelSource, match_columns, read_labels
 
 __all__ = [
     "FEATURE_NAMES",
     "MODEL_NAMES",
+    "AnswerFolder",
+    "Answers",
+    "Asker",
     "Column",
     "ColumnChoice",
     "Frame",
@@ -22,6 +31,7 @@ __all__ = [
     "ModelName",
     "PredictionRequest",
     "Predictor",
+    "PreparedTable",
     "Preprocessor",
     "ReadingOptions",
     "TableData",
@@ -29,13 +39,17 @@ __all__ = [
     "TableModel",
     "TableRequest",
     "TableSummary",
+    "answers_written",
     "choose_columns",
+    "find_parts",
     "load_table",
     "make_model",
     "match_columns",
     "open_table",
+    "prepare_parts",
     "read_chunks",
     "read_frame",
     "read_labels",
     "summarise",
+    "table_of",
 ]

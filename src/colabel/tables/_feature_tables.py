@@ -1,12 +1,14 @@
 """What preprocessing learns of a column, as plain tables: numbers, category lists, vocabularies.
 
-scikit-learn's transformers learn them; only these tables are kept, so that a model file holds
-nothing but data, and their sizes and ranges can be checked.
+They are what scikit-learn's transformers learn, of the rows or of statistics of them; only these
+tables are kept, so that a model file holds nothing but data, and their sizes and ranges can be
+checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.schema import (
@@ -32,6 +34,7 @@ from colabel.core.schema import (
     refuse_unless,
     stored,
 )
+from colabel.tables.statistics import NumberStatistics, WordStatistics
 
 _FARTHEST = 1e300  # a number from which differences and quotients can still be taken
 _MOST_CATEGORIES = 100  # of a column; rarer ones share a column
@@ -90,6 +93,35 @@ class NumberTable:
         flagged = np.asarray(imputer.indicator_.features_, dtype=np.intp)
         return cls(imputer.statistics_, flagged, scaler.mean_, scaler.scale_, False)
 
+    @classmethod
+    def of_statistics(
+        cls, counted: NumberStatistics, medians: Array, *, is_sparse: bool
+    ) -> NumberTable:
+        """Return what `fit` learns of rows of which only the statistics are there.
+
+        Parameters
+        ----------
+        counted : NumberStatistics
+            Of c columns.
+        medians : (c,)
+        is_sparse : bool
+        """
+        if is_sparse:
+            zeros = np.zeros(len(medians))
+            largest = np.maximum(np.abs(counted.lowest), np.abs(counted.highest))
+            none = np.zeros(0, dtype=np.intp)
+            return cls(zeros, none, zeros, np.where(largest > 0, largest, 1.0), True)
+        flagged = np.flatnonzero(counted.n_missing)
+        share = counted.n_missing[flagged] / counted.n_rows
+        mean, variance = counted.filled(medians)
+        mean = np.concatenate([mean, share])
+        variance = np.concatenate([variance, share * (1.0 - share)])
+        # of a constant column rounding alone may leave a variance, as scikit-learn judges it
+        rounding = counted.n_rows * np.finfo(np.float64).eps
+        is_constant = variance <= rounding * variance + (rounding * mean) ** 2
+        scale = np.where(is_constant, 1.0, np.sqrt(variance))
+        return cls(medians, flagged, mean, scale, False)
+
     @property
     def n_features(self) -> int:
         """Number of features."""
@@ -102,9 +134,14 @@ class NumberTable:
             rows.data = rows.data * (1.0 / self.scale)[rows.indices]
             return rows
         missing = np.isnan(block)
-        filled = np.where(missing, self.fill, block)
-        flags = missing[:, self.flagged].astype(np.float64)
-        return (np.concatenate([filled, flags], axis=1) - self.mean) / self.scale
+        if missing.any():
+            block = np.where(missing, self.fill, block)
+        if len(self.flagged):
+            block = np.concatenate([block, missing[:, self.flagged]], axis=1)
+        # files are read by columns, models go through rows
+        features = np.subtract(block, self.mean, order="C")
+        features /= self.scale
+        return features
 
 
 def _without_nan(block: Any) -> Any:
@@ -148,14 +185,20 @@ class CategoryTable:
     @classmethod
     def fit(cls, column: NDArray[np.object_]) -> CategoryTable:
         """Learn from a column (n,) of strings."""
-        encoder = OneHotEncoder(
-            handle_unknown="infrequent_if_exist", max_categories=_MOST_CATEGORIES, dtype=np.float64
-        ).fit(column[:, None])
-        values = encoder.categories_[0]
-        features = encoder.transform(values[:, None]).indices.astype(np.intp)
-        shared = encoder.infrequent_categories_[0]
-        other = -1 if shared is None else int(features[values == shared[0]][0])
-        return cls(tuple(map(str, values)), features, other, int(features.max()) + 1)
+        return cls.of_counts(Counter(column.tolist()))
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[str, int]) -> CategoryTable:
+        """Learn from how many rows have each value: as scikit-learn's ``OneHotEncoder`` does."""
+        values = sorted(counts)
+        is_rare = np.zeros(len(values), dtype=bool)
+        if len(values) >= _MOST_CATEGORIES:
+            rarest_first = np.argsort([counts[value] for value in values], kind="stable")
+            is_rare[rarest_first[: len(values) - _MOST_CATEGORIES + 1]] = True
+        n_common = int((~is_rare).sum())
+        features = np.where(is_rare, n_common, np.cumsum(~is_rare) - 1).astype(np.intp)
+        other = n_common if is_rare.any() else -1
+        return cls(tuple(values), features, other, n_common + int(is_rare.any()))
 
     @cached_property
     def _feature_of(self) -> dict[str, int]:
@@ -197,14 +240,21 @@ class WordTable:
     @classmethod
     def fit(cls, texts: NDArray[np.object_]) -> WordTable:
         """Learn the words of a column (n,) of texts; none, if there are none."""
-        for fewest in (2, 1):
-            vectorizer = _vectorizer(min_df=fewest, max_features=_MOST_WORDS)
-            try:
-                vectorizer.fit(texts)
-            except ValueError:  # no words at all, or none often enough
-                continue
-            return cls(tuple(map(str, vectorizer.get_feature_names_out())), vectorizer.idf_)
-        return cls((), np.zeros(0))
+        return cls.of_statistics(WordStatistics.of(texts))
+
+    @classmethod
+    def of_statistics(cls, counted: WordStatistics) -> WordTable:
+        """Learn from how often words occur: as scikit-learn's ``TfidfVectorizer`` does."""
+        words = np.array(sorted(counted.times), dtype=object)
+        times = np.array([counted.times[word] for word in words], dtype=np.intp)
+        rows = np.array([counted.rows[word] for word in words], dtype=np.intp)
+        kept = np.flatnonzero(rows >= 2)
+        if not len(kept):
+            kept = np.arange(len(words))
+        if len(kept) > _MOST_WORDS:
+            kept = np.sort(kept[np.argsort(-times[kept], kind="stable")[:_MOST_WORDS]])
+        idf = np.log((1.0 + counted.n_rows) / (1.0 + rows[kept])) + 1.0
+        return cls(tuple(words[kept].tolist()), idf)
 
     @property
     def n_features(self) -> int:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
+from colabel.tables.columns import ColumnChoice, Kind
 from colabel.tables.loading import TableData
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from colabel.tables.statistics import ColumnStatistics
+from colabel.tables.table_labels import Labels
 
 _RARE = 10  # rows; below this a label can hardly be learned, nor its score trusted
 _LISTED = 5
@@ -82,54 +84,116 @@ def summarise(data: TableData) -> TableSummary:
     ('The same in every row: b. Nothing can be learned about it.',)
     >>> folder.cleanup()
     """
-    Y, missing = data.labels.Y, data.labels.missing
-    labels = tuple(_count(name, Y[:, i], missing[:, i]) for i, name in enumerate(data.labels.names))
-    complete = Y[~missing.any(axis=1)]
-    per_row = float(np.nansum(Y) / len(Y)) if data.labels.is_zero_one else None
-    kinds = {kind: data.choice.of_kind(kind) for kind in ("number", "category", "text")}
-    return TableSummary(
-        path=str(data.path),
-        n_rows=len(Y),
-        kinds={kind: names for kind, names in kinds.items() if names},
-        left_out=dict(data.choice.left_out),
-        missing_share=_missing_share(data),
-        is_sparse=data.features.is_sparse,
-        labels=labels,
-        labels_per_row=per_row,
-        n_label_sets=len({tuple(row) for row in complete.tolist()}),
-        warnings=tuple(_warnings(data, labels)),
-    )
+    tally = LabelTally.of(data.labels)
+    return tally.summary(str(data.path), data.choice, data.counted, data.n_unlabelled)
 
 
-def _count(name: str, column: NDArray[Any], missing: NDArray[np.bool_]) -> LabelCount:
-    known = column[~missing].tolist()
-    counted = Counter(int(v) if isinstance(v, float) else v for v in known)
-    ordered = sorted(counted.items(), key=lambda item: (-item[1], str(item[0])))
-    return LabelCount(name, {str(v): n for v, n in ordered}, int(missing.sum()))
+@dataclass(frozen=True)
+class LabelTally:
+    """What is counted in the labels of some rows; that of several parts adds up.
+
+    Attributes
+    ----------
+    names : tuple of d str
+    is_zero_one : bool
+    n_rows : int
+    counts : tuple of d {value: rows}
+    vectors : frozenset
+        The label vectors of fully labelled rows.
+    columns : tuple of d bytes
+        Digests of the columns: labels that are always the same have the same.
+    """
+
+    names: tuple[str, ...]
+    is_zero_one: bool
+    n_rows: int
+    counts: tuple[Counter[Any], ...]
+    vectors: frozenset[Any]
+    columns: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, labels: Labels) -> LabelTally:
+        """Count in labels."""
+        Y, missing = labels.Y, labels.missing
+        if labels.is_zero_one:
+            Y = np.where(missing, -1, Y).astype(np.int8)
+        counts = tuple(
+            Counter(column[known].tolist()) for column, known in zip(Y.T, ~missing.T, strict=True)
+        )
+        complete = Y[~missing.any(axis=1)]
+        if labels.is_zero_one:
+            rows = np.ascontiguousarray(complete).view(np.dtype((np.void, complete.shape[1])))
+            vectors = frozenset(np.unique(rows.ravel()).tolist())
+        else:
+            vectors = frozenset(map(tuple, complete.tolist()))
+        as_bytes = _plain_bytes if Y.dtype.kind == "O" else np.ndarray.tobytes
+        columns = tuple(_digest(as_bytes(column)) for column in Y.T)
+        return cls(labels.names, labels.is_zero_one, len(Y), counts, vectors, columns)
+
+    def __add__(self, other: LabelTally) -> LabelTally:
+        return LabelTally(
+            self.names,
+            self.is_zero_one,
+            self.n_rows + other.n_rows,
+            tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
+            self.vectors | other.vectors,
+            tuple(_digest(a + b) for a, b in zip(self.columns, other.columns, strict=True)),
+        )
+
+    def summary(
+        self, path: str, choice: ColumnChoice, counted: ColumnStatistics, n_unlabelled: int
+    ) -> TableSummary:
+        """Return what was seen in a table with these labels."""
+        labels = tuple(map(self._count, self.names, self.counts))
+        used = [column.name for column in choice.used]
+        kinds = {kind: choice.of_kind(kind) for kind in get_args(Kind)}
+        ones = sum(counts[1] for counts in self.counts)
+        return TableSummary(
+            path=path,
+            n_rows=self.n_rows,
+            kinds={kind: names for kind, names in kinds.items() if names},
+            left_out=dict(choice.left_out),
+            missing_share=counted.n_missing(used) / max(1, self.n_rows * len(used)),
+            is_sparse=counted.is_sparse,
+            labels=labels,
+            labels_per_row=ones / self.n_rows if self.is_zero_one else None,
+            n_label_sets=len(self.vectors),
+            warnings=tuple(_warnings(n_unlabelled, labels, self._duplicates())),
+        )
+
+    def _count(self, name: str, counts: Counter[Any]) -> LabelCount:
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
+        n_missing = self.n_rows - sum(counts.values())
+        return LabelCount(name, {str(v): n for v, n in ordered}, n_missing)
+
+    def _duplicates(self) -> list[list[str]]:
+        groups: dict[bytes, list[str]] = {}
+        for name, column in zip(self.names, self.columns, strict=True):
+            groups.setdefault(column, []).append(name)
+        return [names for names in groups.values() if len(names) > 1]
 
 
-def _missing_share(data: TableData) -> float:
-    names = [column.name for column in data.choice.used]
-    numeric = data.choice.of_kind("number")
-    block = data.features.block(numeric)
-    values = block if isinstance(block, np.ndarray) else block.data
-    n_missing = int(np.isnan(values).sum())
-    for name in set(names) - set(numeric):
-        n_missing += sum(text is None for text in data.features.texts[name])
-    return n_missing / max(1, data.features.n_rows * len(names))
+def _plain_bytes(column: NDArray[Any]) -> bytes:
+    return repr(column.tolist()).encode()
 
 
-def _warnings(data: TableData, labels: tuple[LabelCount, ...]) -> list[str]:
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def _warnings(
+    n_unlabelled: int, labels: tuple[LabelCount, ...], duplicates: list[list[str]]
+) -> list[str]:
     found = []
-    if data.n_unlabelled:
-        found.append(f"{_n(data.n_unlabelled, 'row')} without any known label left out.")
+    if n_unlabelled:
+        found.append(f"{_n(n_unlabelled, 'row')} without any known label left out.")
     constant = [label.name for label in labels if len(label.counts) < 2]
     if constant:
         found.append(
             f"The same in every row: {_listed(constant)}. Nothing can be learned about "
             f"{_it(constant)}."
         )
-    for names in _duplicates(data):
+    for names in duplicates:
         found.append(f"The labels {_listed(names)} are the same in every row.")
     rare = [
         label.name
@@ -145,17 +209,9 @@ def _warnings(data: TableData, labels: tuple[LabelCount, ...]) -> list[str]:
     if n_missing:
         found.append(
             f"{_n(n_missing, 'label entry', 'label entries')} missing: such rows serve the labels "
-            "they have, and are scored only where all are known."
+            "they have. Exact match is of the rows that lack none, all else of the known labels."
         )
     return found
-
-
-def _duplicates(data: TableData) -> list[list[str]]:
-    groups: dict[bytes, list[str]] = {}
-    for name, column in zip(data.labels.names, data.labels.Y.T, strict=True):
-        values = np.array([str(v) for v in column.tolist()])
-        groups.setdefault(values.tobytes(), []).append(name)
-    return [names for names in groups.values() if len(names) > 1]
 
 
 def _listed(names: list[str]) -> str:

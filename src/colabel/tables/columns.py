@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from colabel.core.schema import OneOf, Text, stored
 from colabel.datasets.frame import Frame, TableError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from colabel.tables.statistics import MOST_VALUES, ColumnStatistics, TextStatistics
 
 Kind = Literal["number", "category", "text"]
 
 _FEW_CATEGORIES = 30
 _WORDS_OF_TEXT = 2.0  # mean words of a value, from which on a column is text
-# 2026-11-15, 15.11.26, 11/15/2026; with or without a time of day.
-_DATE = re.compile(
-    r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})"
-    r"([T ]\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*([AaPp][Mm]|Z|[+-]\d{2}:?\d{2})?)?\s*$"
-)
 
 
 @stored("column", name=Text(), kind=OneOf("number", "category", "text"))
@@ -52,7 +44,9 @@ class ColumnChoice:
         return [column.name for column in self.used if column.kind == kind]
 
 
-def choose_columns(frame: Frame, forced: Mapping[str, Kind] | None = None) -> ColumnChoice:
+def choose_columns(
+    table: Frame | ColumnStatistics, forced: Mapping[str, Kind] | None = None
+) -> ColumnChoice:
     """Decide what each column is.
 
     A text column of few different values is a category; one of several words a value is text;
@@ -61,8 +55,8 @@ def choose_columns(frame: Frame, forced: Mapping[str, Kind] | None = None) -> Co
 
     Parameters
     ----------
-    frame : Frame
-        Feature columns only.
+    table : Frame or ColumnStatistics
+        Feature columns only, or what was counted in them.
     forced : {name: kind}, optional
         Columns whose kind the user has said.
 
@@ -74,17 +68,18 @@ def choose_columns(frame: Frame, forced: Mapping[str, Kind] | None = None) -> Co
     ColumnChoice(used=(Column(name='size', kind='number'), Column(name='colour', kind='category')),
                  left_out={'id': 'numbers the rows'})
     """
+    counted = ColumnStatistics.of(table) if isinstance(table, Frame) else table
     said = dict(forced or {})
-    unknown = [name for name in said if name not in frame.names]
+    unknown = [name for name in said if name not in counted.names]
     if unknown:
         raise TableError(f"There is no feature column {unknown[0]!r} to be a {said[unknown[0]]}.")
     used: list[Column] = []
     left_out: dict[str, str] = {}
-    for name, reason in _useless_numbers(frame).items():
+    for name, reason in _useless_numbers(counted).items():
         if name not in said:
             left_out[name] = reason
-    used += [Column(name, "number") for name in frame.number_names if name not in left_out]
-    for name, texts in frame.texts.items():
+    used += [Column(name, "number") for name in counted.number_names if name not in left_out]
+    for name, texts in counted.texts.items():
         found = said.get(name) or _kind_of_texts(texts)
         if found in ("category", "text"):
             used.append(Column(name, found))  # type: ignore[arg-type]
@@ -101,33 +96,36 @@ def storage_of(columns: Sequence[Column]) -> dict[str, Literal["number", "text"]
     return {column.name: column.storage for column in columns}
 
 
-def _useless_numbers(frame: Frame) -> dict[str, str]:
-    if not isinstance(frame.numbers, np.ndarray):
+def _useless_numbers(counted: ColumnStatistics) -> dict[str, str]:
+    if counted.is_sparse:
         return {}  # a sparse table may have a hundred thousand columns: a constant one does no harm
-    reasons = {}
-    for name, column in zip(frame.number_names, frame.numbers.T, strict=True):
-        known = column[~np.isnan(column)]
-        if not len(known):
-            reasons[name] = "is empty"
-        elif len(known) == len(column) and (known == known[0]).all():
-            reasons[name] = "never varies"
-        elif len(column) > 3 and len(known) == len(column) and (np.diff(known) == 1).all():
-            reasons[name] = "numbers the rows"
-    return reasons
+    numbers = counted.numbers
+    reasons: dict[str, str] = {}
+    is_full = numbers.n_known == numbers.n_rows
+    for reason, which in (
+        ("is empty", numbers.n_known == 0),
+        ("never varies", is_full & (numbers.lowest == numbers.highest)),
+        ("numbers the rows", is_full & numbers.counts_up & (numbers.n_rows > 3)),
+    ):
+        for j in np.flatnonzero(which):
+            reasons.setdefault(counted.number_names[j], reason)
+    return {name: reasons[name] for name in counted.number_names if name in reasons}
 
 
-def _kind_of_texts(texts: NDArray[Any]) -> str:
+def _kind_of_texts(texts: TextStatistics) -> str:
     """Return "category" or "text", or the reason to leave the column out."""
-    known = [text for text in texts if text is not None]
-    if not known:
+    n_known = texts.n_known
+    if not n_known:
         return "is empty"
-    n_values = len(set(known))
-    if n_values == 1 and len(known) == len(texts):
-        return "never varies"
-    if (n_values <= _FEW_CATEGORIES and 2 * n_values <= len(known)) or 10 * n_values <= len(known):
-        return "category"
-    if all(_DATE.match(text) for text in known):
+    if texts.counts is not None:
+        n_values = len(texts.counts)
+        if n_values == 1 and n_known == texts.n_rows:
+            return "never varies"
+        if (n_values <= _FEW_CATEGORIES and 2 * n_values <= n_known) or 10 * n_values <= n_known:
+            return "category"
+    if texts.all_dates:
         return "holds dates: make numbers of them, such as the year"
-    if float(np.mean([len(text.split()) for text in known])) >= _WORDS_OF_TEXT:
+    if texts.n_words >= _WORDS_OF_TEXT * n_known:
         return "text"
-    return f"has {n_values} different values in {len(known)} rows"
+    found = f"more than {MOST_VALUES}" if texts.counts is None else str(len(texts.counts))
+    return f"has {found} different values in {n_known} rows"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from colabel.core.arrays import Codes
 from colabel.datasets.frame import Frame, TableError
+from colabel.datasets.readers.text import FilePath
 from colabel.labels import MISSING, LabelSpace
 from colabel.tables.table_labels import WORDS, expanded, match_columns, split_tags
 
@@ -63,13 +64,21 @@ def evidence_codes(
     space: LabelSpace,
     separator: str = "",
     first_row: int = 1,
+    path: FilePath | None = None,
 ) -> Codes:
-    """Return the codes (n, d) of what is known, MISSING elsewhere."""
+    """Return the codes (n, d) of what is known, MISSING elsewhere.
+
+    What cannot be understood is named by its row, counted from `first_row`, and by `path`.
+    """
+
+    def place(i: int) -> str:
+        return f"Row {first_row + i}" if path is None else f"{path}, row {first_row + i}"
+
     codes = np.full((frame.n_rows, space.n_labels), MISSING, dtype=np.int32)
     for column in known:
         texts = frame.texts[column.name]
         if column.label is None:
-            _put_tags(codes, texts, column.name, space, separator or _SEPARATOR, first_row)
+            _put_tags(codes, texts, column.name, space, separator or _SEPARATOR, place)
             continue
         lookup = _codes_of_texts(space.classes[column.label])
         for i, text in enumerate(texts):
@@ -79,7 +88,7 @@ def evidence_codes(
             if code is None:
                 values = ", ".join(map(str, space.classes[column.label][:6]))
                 raise TableError(
-                    f"Row {first_row + i}: the column {column.name!r} says {text!r}, but the label "
+                    f"{place(i)}: the column {column.name!r} says {text!r}, but the label "
                     f"{space.names[column.label]!r} has the values {values}."
                 )
             codes[i, column.label] = code
@@ -92,7 +101,7 @@ def _put_tags(
     name: str,
     space: LabelSpace,
     separator: str,
-    first_row: int,
+    place: Callable[[int], str],
 ) -> None:
     position = {label: i for i, label in enumerate(space.names)}
     for i, text in enumerate(texts):
@@ -103,7 +112,7 @@ def _put_tags(
                 label, value = position.get(tag[1:].strip()), 0
             if label is None:
                 raise TableError(
-                    f"Row {first_row + i}: the column {name!r} says {tag!r}, which is none of the "
+                    f"{place(i)}: the column {name!r} says {tag!r}, which is none of the "
                     f"model's {space.n_labels} labels."
                 )
             codes[i, label] = value

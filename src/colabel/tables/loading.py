@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from colabel.datasets.frame import Frame, TableError
 from colabel.tables.columns import ColumnChoice, Kind, choose_columns
 from colabel.tables.reading import ReadingOptions, open_table, read_frame
+from colabel.tables.statistics import ColumnStatistics
 from colabel.tables.table_labels import Labels, match_columns, read_labels
 
 
@@ -38,6 +40,57 @@ class TableRequest:
     text: Sequence[str] = ()
     options: ReadingOptions = field(default_factory=ReadingOptions)
 
+    def roles(self, names: Sequence[str]) -> ColumnRoles:
+        """Find the columns that are spoken of among those of the table."""
+        columns = match_columns(self.labels, names, "label")
+        dropped = match_columns(self.drop, names, "column to drop") if self.drop else ()
+        both = set(columns) & set(dropped)
+        if both:
+            raise TableError(f"The column {min(both)!r} is a label and to be dropped: choose one.")
+        forced: dict[str, Kind] = {}
+        kinds: tuple[tuple[Kind, Sequence[str]], ...] = (
+            ("category", self.category),
+            ("text", self.text),
+        )
+        for kind, patterns in kinds:
+            for name in match_columns(patterns, names, kind) if patterns else ():
+                forced[name] = kind
+        return ColumnRoles(columns, dropped, forced)
+
+
+@dataclass(frozen=True)
+class ColumnRoles:
+    """What a user says of the columns of a table.
+
+    Attributes
+    ----------
+    labels, dropped : tuple of str
+    forced : {name: kind}
+        Columns whose kind is said.
+    """
+
+    labels: tuple[str, ...]
+    dropped: tuple[str, ...]
+    forced: Mapping[str, Kind]
+
+    def options(self, options: ReadingOptions) -> ReadingOptions:
+        """How a file is read: columns that are not looked at need not be well-formed."""
+        return replace(options, as_text=(*self.forced, *self.dropped, *options.as_text))
+
+    def features(self, frame: Frame, path: Path) -> Frame:
+        """Return the columns of a frame that may be features."""
+        features = frame.without([*self.labels, *self.dropped])
+        if not features.names:
+            raise TableError(
+                f"{path} leaves no column for features: the others are labels, dropped, or "
+                "neither numbers nor text."
+            )
+        return features
+
+    def kinds(self, names: Sequence[str]) -> dict[str, Kind]:
+        """Kinds that are said of some of the columns."""
+        return {name: kind for name, kind in self.forced.items() if name in names}
+
 
 @dataclass(frozen=True, eq=False)
 class TableData:
@@ -59,6 +112,11 @@ class TableData:
     choice: ColumnChoice
     n_unlabelled: int
 
+    @cached_property
+    def counted(self) -> ColumnStatistics:
+        """What is counted in the features."""
+        return ColumnStatistics.of(self.features)
+
 
 def load_table(request: TableRequest) -> TableData:
     r"""Read a table, split it into features and labels, and decide what its columns are.
@@ -75,39 +133,23 @@ def load_table(request: TableRequest) -> TableData:
     (Frame(4 rows: 1 column of numbers, 0 columns of text), ('tag_a', 'tag_b'))
     >>> folder.cleanup()
     """
-    names = open_table(request.path, request.options).names
-    columns = match_columns(request.labels, names, "label")
-    dropped = match_columns(request.drop, names, "column to drop") if request.drop else ()
-    both = set(columns) & set(dropped)
-    if both:
-        raise TableError(f"The column {min(both)!r} is a label and to be dropped: choose one.")
-    forced: dict[str, Kind] = {}
-    kinds: tuple[tuple[Kind, Sequence[str]], ...] = (
-        ("category", request.category),
-        ("text", request.text),
-    )
-    for kind, patterns in kinds:
-        for name in match_columns(patterns, names, kind) if patterns else ():
-            forced[name] = kind
-    # columns that are not looked at need not be well-formed
-    options = replace(request.options, as_text=(*forced, *dropped, *request.options.as_text))
-    frame = read_frame(request.path, options)
-    labels = read_labels(frame, columns, request.separator)
-    features = frame.without([*columns, *dropped])
-    if not features.names:
-        raise TableError(
-            f"{request.path} leaves no column for features: the others are labels, dropped, or "
-            "neither numbers nor text."
-        )
+    roles = request.roles(open_table(request.path, request.options).names)
+    frame = read_frame(request.path, roles.options(request.options))
+    labels = read_labels(frame, roles.labels, request.separator)
+    features = roles.features(frame, request.path)
     known = ~labels.missing.all(axis=1)
     if not known.all():
         features = features.rows(np.flatnonzero(known))
         labels = replace(labels, Y=labels.Y[known])
-    if features.n_rows < 2:
-        raise TableError(
-            f"{request.path} has {features.n_rows} row{'s' * (features.n_rows != 1)} with labels: "
-            "at least two are needed to learn from."
-        )
-    wanted = {name: kind for name, kind in forced.items() if name in features.names}
-    choice = choose_columns(features, wanted)
+    refuse_few(features.n_rows, request.path)
+    choice = choose_columns(features, roles.kinds(features.names))
     return TableData(request.path, features, labels, choice, int((~known).sum()))
+
+
+def refuse_few(n_rows: int, path: Path) -> None:
+    """Refuse a table of too few rows."""
+    if n_rows < 2:
+        raise TableError(
+            f"{path} has {n_rows} row{'s' * (n_rows != 1)} with labels: at least two are needed to "
+            "learn from."
+        )

@@ -21,16 +21,21 @@ from colabel.core.schema import (
     refuse_unless,
     stored,
 )
-from colabel.datasets.frame import Frame
+from colabel.datasets.frame import Frame, TableError
+from colabel.models.evidence.evidence import evidence_of_row
 from colabel.models.wrapped import joint_of, model_inside, naming, title_of
+from colabel.tables.blocks import dask_arrays
 from colabel.tables.columns import Column, ColumnChoice, storage_of
+from colabel.tables.evidence_terms import terms_of_row
 from colabel.tables.preprocessing import Preprocessor
 from colabel.tables.table_labels import Labels, LabelSource
 
 if TYPE_CHECKING:
     from colabel.joint import Joint
     from colabel.labels import LabelSpace
+    from colabel.models.evidence import FeatureEvidence
     from colabel.models.label_graph import LabelGraph
+    from colabel.tables.streaming import PreparedTable
 
 
 def _check_table_model(fields: Fields, dims: Dims) -> None:
@@ -97,6 +102,14 @@ class TableModel:
         fitted = fresh.fit(preprocessor.transform(frame), labels.Y, **naming(fresh, labels.names))
         return cls(choice.used, preprocessor, fitted, labels.source, frame.n_rows)
 
+    @classmethod
+    def fit_parts(cls, model: Any, table: PreparedTable) -> TableModel:
+        """Learn a clone of the model from a table in parts (`prepare_parts`), by Dask."""
+        X, Y = dask_arrays(table.blocks, table.preprocessor, table.labels)
+        fresh = clone(model)
+        fitted = fresh.fit(X, Y, **naming(fresh, table.labels.names))
+        return cls(table.choice.used, table.preprocessor, fitted, table.labels.source, table.n_rows)
+
     @property
     def space(self) -> LabelSpace:
         """Names and values of the labels."""
@@ -126,6 +139,37 @@ class TableModel:
     def predict_proba(self, frame: Any) -> Any:
         """Probability of each label alone."""
         return self.model.predict_proba(self.preprocessor.transform(Frame.of(frame)))
+
+    def feature_evidence(
+        self, frame: Any, row: int = 0, *, background: Any = None, **options: Any
+    ) -> FeatureEvidence:
+        """Say which columns, words and other labels speak for and against each label of a row.
+
+        Parameters
+        ----------
+        frame : Frame, data frame or mapping of names to columns
+        row : int
+            The row of it to explain.
+        background : rows like those of `frame`, optional
+            What the row is compared with; by default `frame`.
+        **options
+            Those of `colabel.feature_evidence`.
+        """
+        table = Frame.of(frame)
+        if not -table.n_rows <= row < table.n_rows:
+            raise TableError(
+                f"row={row!r} is not there: the table has {table.n_rows} rows, from 0."
+            )
+        own = table.rows(np.array([row % table.n_rows]))
+        x = self.preprocessor.transform(own)
+        other = table if background is None else Frame.of(background)
+        return evidence_of_row(
+            self.model,
+            x,
+            self.preprocessor.transform(other),
+            terms_of_row(self.preprocessor, own, x),
+            **options,
+        )
 
     def label_graph(self) -> LabelGraph:
         """Return which label depends on which."""

@@ -8,12 +8,12 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.pipeline import make_pipeline
 
 from colabel import models
 from colabel.datasets.frame import TableError
-from colabel.models import JointClassifier
+from colabel.models import ConformalSets, JointClassifier
 from colabel.preprocess import ForestFeatures, KernelFeatures
 
 _KINDS = [getattr(models, name) for name in models.__all__]
@@ -22,11 +22,13 @@ MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(
         sorted(
             (kind.short_name or kind.__name__.lower(), kind)
             for kind in _KINDS
-            if issubclass(kind, JointClassifier) and kind is not JointClassifier
+            if issubclass(kind, JointClassifier)
+            and kind is not JointClassifier
+            and not issubclass(kind, MetaEstimatorMixin)
         )
     )
 )
-"""Every probabilistic model under its short name, or its class name in lower case."""
+"""Every probabilistic model but those around others, under its short or lower-case class name."""
 
 FEATURE_NAMES: Mapping[str, type[BaseEstimator]] = MappingProxyType(
     {"forest": ForestFeatures, "kernel": KernelFeatures}
@@ -74,7 +76,11 @@ def _known(name: str, kinds: Mapping[str, type], what: str) -> str:
 
 
 def make_model(
-    name: str, seed: int | None = None, settings: Mapping[str, Any] | None = None
+    name: str,
+    seed: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    conformal: bool = False,
 ) -> Any:
     """Make a model by its short or its class name, in any case.
 
@@ -86,7 +92,10 @@ def make_model(
     seed : int, optional
         Of the model and of the features.
     settings : {name: value}, optional
-        Parameters of the model; of the features, after their name and a dot: "kernel.width".
+        Parameters of the model; of the features, after their name and a dot: "kernel.width"; of
+        `ConformalSets`, after "conformal.".
+    conformal : bool
+        Whether to put `ConformalSets` around it all.
 
     Returns
     -------
@@ -103,28 +112,33 @@ def make_model(
     """
     read = ModelName.read(name)
     values = dict(settings or {})
-    prefix = f"{read.features}."
-    of_features = {
-        key.removeprefix(prefix): values.pop(key)
-        for key in list(values)
-        if read.features and key.startswith(prefix)
-    }
-    model = _made(MODEL_NAMES[read.model], seed, values)
-    if not read.features:
+    of_features = _taken(values, f"{read.features}.") if read.features else {}
+    of_sets = _taken(values, "conformal.") if conformal else {}
+    model = _made(MODEL_NAMES[read.model](), seed, values)
+    decision = model.get_params(deep=False).get("decision", "subset")
+    if read.features:
+        model = make_pipeline(_made(FEATURE_NAMES[read.features](), seed, of_features), model)
+    if not conformal:
         return model
-    return make_pipeline(_made(FEATURE_NAMES[read.features], seed, of_features), model)
+    return _made(ConformalSets(model, decision=decision), seed, of_sets)
 
 
-def _made(
-    kind: type[BaseEstimator], seed: int | None, settings: Mapping[str, Any]
-) -> BaseEstimator:
-    """Make an estimator with a seed and some parameters, or say which of them it lacks."""
-    made = kind()
+def _taken(settings: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Take the settings that begin with a prefix out, without it."""
+    return {
+        key.removeprefix(prefix): settings.pop(key)
+        for key in list(settings)
+        if key.startswith(prefix)
+    }
+
+
+def _made(made: BaseEstimator, seed: int | None, settings: Mapping[str, Any]) -> BaseEstimator:
+    """Give an estimator a seed and some parameters, or say which of them it lacks."""
     known = made.get_params(deep=False)
     unknown = [key for key in settings if key not in known]
     if unknown:
         raise TableError(
-            f"{kind.__name__} has no parameter {unknown[0]!r}: it has {', '.join(known)}."
+            f"{type(made).__name__} has no parameter {unknown[0]!r}: it has {', '.join(known)}."
         )
     seeded = {"random_state": seed} if "random_state" in known else {}
     return made.set_params(**{**seeded, **settings})

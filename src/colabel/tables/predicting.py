@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from colabel.core.arrays import Codes
+from colabel.core.threads import one_blas_thread
 from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.datasets.readers.table import Source
 from colabel.decide import decide, resolve_decision
@@ -15,7 +17,9 @@ from colabel.joint import Joint
 from colabel.joint.views import named_set
 from colabel.labels import MISSING, LabelSpace
 from colabel.models.wrapped import model_inside
+from colabel.tables.answers import AnswerColumn, Answers, CodedTexts
 from colabel.tables.columns import storage_of
+from colabel.tables.coverage import coverage_columns, coverage_header, require_sets
 from colabel.tables.known_labels import KnownColumn, evidence_codes, find_known
 from colabel.tables.model import TableModel
 from colabel.tables.reading import read_chunks
@@ -43,6 +47,9 @@ class PredictionRequest:
         Names, globs, @lists of columns with labels that are already known, see `find_known`.
     keep : sequence of str
         Columns to copy.
+    coverage : float, optional
+        Probability with which a row's listed label sets shall have the true one among them; only
+        for models that have held rows out, see `coverage_columns`.
     """
 
     decision: str | None = None
@@ -50,6 +57,7 @@ class PredictionRequest:
     top_k: int = 0
     given: Sequence[str] = ()
     keep: Sequence[str] = ()
+    coverage: float | None = None
 
 
 class Predictor:
@@ -65,7 +73,8 @@ class Predictor:
     ----------
     header : list of str
         Names of the columns of the answer: the row's number (from 1), the columns that are kept,
-        the labels, p_<label> (or p_<label>=<value>), and set_1, p_set_1, set_2, ....
+        the labels, p_<label> (or p_<label>=<value>), and set_1, p_set_1, set_2, ...; with a
+        coverage also n_sets, sets, sets_listed and sure_<label>.
 
     Examples
     --------
@@ -108,13 +117,31 @@ class Predictor:
                 )
         if request.top_k < 0:
             raise TableError(f"top_k is {request.top_k}: give the number of label sets, 1 or more.")
+        if request.coverage is not None:
+            require_sets(model, request.coverage, request.given)
         self.header = self._header(space)
 
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Names of the columns that are copied."""
+        return self._keep
+
+    def kept_texts(self, frame: Frame) -> list[list[str]]:
+        """Return the columns that are copied, as texts."""
+        return [_as_texts(frame.column(name)) for name in self._keep]
+
     def chunks(self, n_rows: int | None = None) -> Iterator[list[tuple[str, ...]]]:
-        """Give the answers, a chunk of rows at a time."""
+        """Give the answers as rows of texts, a chunk of rows at a time."""
+        for answers in self.answers(n_rows):
+            yield answers.rows()
+
+    def answers(self, n_rows: int | None = None) -> Iterator[Answers]:
+        """Give the answers as columns, a chunk of rows at a time."""
         start = 1
         for frame in self.frames(n_rows):
-            yield self._answers(frame, start)
+            with one_blas_thread:  # the products of a chunk are too small to share
+                answers = self._answers(frame, start)
+            yield answers
             start += frame.n_rows
 
     def frames(self, n_rows: int | None = None) -> Iterator[Frame]:
@@ -131,9 +158,16 @@ class Predictor:
         joint = self.model.joint(frame)
         if not self._known:
             return joint
-        separator = self.model.label_source.separator
-        evidence = evidence_codes(frame, self._known, joint.space, separator, first_row)
+        evidence = self.known_codes(frame, first_row)
         return joint.given_codes(evidence) if (evidence != MISSING).any() else joint
+
+    def known_codes(self, frame: Frame, first_row: int = 1) -> Codes:
+        """Return the codes (n, d) of the labels known in a frame, -1 where they are not."""
+        space = self.model.space
+        if not self._known:
+            return np.full((frame.n_rows, space.n_labels), MISSING, dtype=np.int32)
+        separator = self.model.label_source.separator
+        return evidence_codes(frame, self._known, space, separator, first_row, self.source.path)
 
     def _header(self, space: LabelSpace) -> list[str]:
         header = ["row", *self._keep, *space.names]
@@ -145,7 +179,7 @@ class Predictor:
                     header += [f"p_{name}={value}" for value in values]
         for place in range(1, self._n_sets(space) + 1):
             header += [f"set_{place}", f"p_set_{place}"]
-        return header
+        return header if self.request.coverage is None else [*header, *coverage_header(space)]
 
     def _n_sets(self, space: LabelSpace) -> int:
         n_vectors = 1
@@ -153,33 +187,34 @@ class Predictor:
             n_vectors = min(n_vectors * size, self.request.top_k)
         return min(n_vectors, self.request.top_k)
 
-    def _answers(self, frame: Frame, start: int) -> list[tuple[str, ...]]:
+    def _answers(self, frame: Frame, start: int) -> Answers:
         joint = self.joint(frame, start)
-        columns: list[Sequence[str]] = [[str(i) for i in range(start, start + frame.n_rows)]]
-        columns += [_as_texts(frame.column(name)) for name in self._keep]
-        codes = decide(joint, self.rule)
-        for values, of_label in zip(self._values, codes.T.tolist(), strict=True):
-            columns.append([values[code] for code in of_label])
+        columns: list[AnswerColumn | list[str]] = [np.arange(start, start + frame.n_rows)]
+        columns += self.kept_texts(frame)
+        decided = decide(joint, self.rule)
+        for classes, values, codes in zip(
+            joint.space.classes, self._values, decided.T, strict=True
+        ):
+            is_whole = classes.dtype.kind in "iu"
+            columns.append(classes[codes] if is_whole else CodedTexts(values, codes))
         if self.request.probabilities:
             for table in joint.marginal_tables():
-                shown = table[:, 1:] if joint.space.is_indicator else table
-                columns += [_numbers(p) for p in shown.T]
+                columns += list(table[:, 1:].T if joint.space.is_indicator else table.T)
         n_sets = self._n_sets(joint.space)
         if n_sets:
             best, log_prob = joint.top_k_codes(n_sets)
             write = self._set_writer(joint.space)
             for place in range(n_sets):
                 columns.append([write(codes) for codes in best[:, place].tolist()])
-                columns.append(_numbers(np.exp(log_prob[:, place])))
-        return list(zip(*columns, strict=True))
+                columns.append(np.exp(log_prob[:, place]))
+        if self.request.coverage is not None:
+            write = self._set_writer(joint.space)
+            columns += coverage_columns(self.model, frame, self.request.coverage, write)
+        return Answers.of(self.header, columns)
 
     def _set_writer(self, space: LabelSpace) -> Callable[[list[int]], str]:
         separator = self.model.label_source.separator or _SEPARATOR
         return lambda codes: separator.join(named_set(codes, space))
-
-
-def _numbers(values: NDArray[np.float64]) -> list[str]:
-    return [f"{value:.6g}" for value in values.tolist()]
 
 
 def _as_texts(column: NDArray[Any]) -> list[str]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from colabel.core.arrays import Array, Indices
 from colabel.core.schema import Dims, Fields, Many, Maybe, Part, Whole, YesNo, refuse_unless, stored
 from colabel.datasets.frame import Frame, TableError
 from colabel.tables._feature_tables import CategoryTable, NumberTable, WordTable
 from colabel.tables.columns import Column
+from colabel.tables.statistics import MOST_VALUES, ColumnStatistics, WordStatistics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,11 +92,54 @@ class Preprocessor(BaseEstimator):
         self.numbers_ = NumberTable.fit(frame.block(numbers)) if numbers else None
         self.categories_ = [CategoryTable.fit(_filled(frame, name)) for name in categories]
         self.texts_ = [WordTable.fit(_filled(frame, name)) for name in texts]
+        return self._finish(frame.is_sparse)
+
+    def fit_statistics(
+        self, counted: ColumnStatistics, medians: Array, words: Mapping[str, WordStatistics]
+    ) -> Self:
+        """Learn what `fit` learns, to rounding, of rows of which only statistics are there.
+
+        Parameters
+        ----------
+        counted : ColumnStatistics
+            Of these columns, and perhaps others.
+        medians : (c,)
+            Of the columns of numbers among them, in their order.
+        words : {name: WordStatistics}
+            Of the columns of text.
+        """
+        place = {name: j for j, name in enumerate(counted.number_names)}
+        own = [place[name] for name in self._names("number")]
+        self.numbers_ = None
+        if own:
+            self.numbers_ = NumberTable.of_statistics(
+                counted.numbers.of_columns(own), medians, is_sparse=counted.is_sparse
+            )
+        self.categories_ = []
+        for name in self._names("category"):
+            texts = counted.texts[name]
+            if texts.counts is None:
+                raise TableError(
+                    f"The column {name!r} has more than {MOST_VALUES} different values, too many "
+                    "for a category: leave it out (--drop), or take it for text (--text)."
+                )
+            n_missing = texts.n_rows - texts.n_known
+            missing = {"": n_missing + texts.counts.get("", 0)} if n_missing else {}
+            self.categories_.append(CategoryTable.of_counts({**texts.counts, **missing}))
+        self.texts_ = [WordTable.of_statistics(words[name]) for name in self._names("text")]
+        return self._finish(counted.is_sparse)
+
+    def count_words(self, frame: Frame) -> dict[str, WordStatistics]:
+        """Count the words in the columns of text."""
+        return {name: WordStatistics.of(_filled(frame, name)) for name in self._names("text")}
+
+    def _finish(self, is_sparse: bool) -> Self:
         self.n_features_out_ = sum(table.n_features for table in self._tables())
         if not self.n_features_out_:
             raise TableError("The columns give no feature: the texts hold no words.")
         wide = self.n_features_out_ > _MOST_DENSE
-        self.is_sparse_ = frame.is_sparse or (wide and bool(categories or texts))
+        has_texts = bool(self.categories_ or self.texts_)
+        self.is_sparse_ = is_sparse or (wide and has_texts)
         return self
 
     def fit_transform(self, frame: Frame, y: Any = None) -> Features:
@@ -109,6 +154,19 @@ class Preprocessor(BaseEstimator):
             return sparse.csr_array(sparse.hstack(blocks, format="csr"))
         dense = [part if isinstance(part, np.ndarray) else part.toarray() for part in parts]
         return dense[0] if len(dense) == 1 else np.concatenate(dense, axis=1)
+
+    def column_of_feature(self) -> Indices:
+        """Return the position in `columns` that each feature (n_features_out_,) is made of."""
+        place = {column.name: i for i, column in enumerate(self.columns)}
+        numbers = np.array([place[name] for name in self._names("number")], dtype=np.intp)
+        owners = []
+        if self.numbers_ is not None:
+            owners += [numbers, numbers[self.numbers_.flagged]]
+        names = [*self._names("category"), *self._names("text")]
+        tables: list[CategoryTable | WordTable] = [*self.categories_, *self.texts_]
+        for name, table in zip(names, tables, strict=True):
+            owners.append(np.full(table.n_features, place[name], dtype=np.intp))
+        return np.concatenate(owners)
 
     def _names(self, kind: str) -> list[str]:
         return [column.name for column in self.columns if column.kind == kind]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 
 from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.datasets.readers.arff_source import ArffSource
@@ -15,9 +16,9 @@ from colabel.datasets.readers.parquet_source import ParquetSource
 from colabel.datasets.readers.table import Source
 from colabel.datasets.readers.text import FilePath, at
 
-# Values held at once while a table is streamed: about four megabytes of numbers.
-_CHUNK_VALUES = 1 << 19
-_MOST_ROWS = 1 << 13
+# Values held at once while a table is streamed: about eight megabytes of numbers.
+_CHUNK_VALUES = 1 << 20
+_MOST_ROWS = 1 << 14
 # Values of a table that is read as a whole: two gigabytes of numbers.
 _MOST_VALUES = 1 << 28
 # Beyond this, squares overflow while columns are scaled.
@@ -134,7 +135,7 @@ def read_chunks(
     storage : {name: "number" or "text"}
         The columns wanted, and how each is to be read.
     n_rows : int, optional
-        Rows of a chunk; by default as many as make half a million values.
+        Rows of a chunk; by default as many as make a million values.
     optional : sequence of str
         Columns in `storage` that the file need not have.
     """
@@ -148,26 +149,28 @@ def read_chunks(
         )
     wanted = {name: how for name, how in storage.items() if name in have}
     size = n_rows or max(1, min(_MOST_ROWS, _CHUNK_VALUES // max(1, len(source.names))))
-    found = False
+    n_before = 0
     for chunk in source.chunks(wanted, size):
-        _refuse_huge(chunk, source.path)
-        found = True
+        _refuse_huge(chunk, source.path, n_before)
+        n_before += chunk.n_rows
         yield chunk
-    if not found:
+    if not n_before:
         raise TableError(f"{source.path} has no rows: give a table with at least one.")
 
 
-def _refuse_huge(chunk: Frame, path: Path) -> None:
-    values = chunk.numbers if isinstance(chunk.numbers, np.ndarray) else chunk.numbers.data
-    with np.errstate(invalid="ignore"):
-        worst = float(np.nanmax(np.abs(values), initial=0.0)) if values.size else 0.0
-    if worst > _LARGEST:
-        dense = chunk.numbers if isinstance(chunk.numbers, np.ndarray) else None
-        where = "a column"
-        if dense is not None:
-            j = int(np.nanargmax(np.nanmax(np.where(np.isnan(dense), 0, np.abs(dense)), axis=0)))
-            where = f"the column {chunk.number_names[j]!r}"
-        raise TableError(
-            f"{path}: {where} holds {worst:g}: numbers beyond {_LARGEST:g} cannot be computed "
-            "with. Correct the value, or leave it empty."
-        )
+def _refuse_huge(chunk: Frame, path: Path, n_before: int) -> None:
+    numbers = chunk.numbers
+    values = numbers if isinstance(numbers, np.ndarray) else numbers.data
+    if (
+        not values.size
+        or max(np.fmax.reduce(values, axis=None), -np.fmin.reduce(values, axis=None)) <= _LARGEST
+    ):
+        return
+    entries = sparse.coo_array(np.nan_to_num(numbers) if values is numbers else numbers)
+    worst = int(np.nanargmax(np.abs(entries.data)))
+    row, column = int(entries.row[worst]), int(entries.col[worst])
+    raise TableError(
+        f"{path}, row {n_before + row + 1}: the column {chunk.number_names[column]!r} holds "
+        f"{entries.data[worst]:g}: numbers beyond {_LARGEST:g} cannot be computed with. Correct "
+        "the value, or leave it empty."
+    )

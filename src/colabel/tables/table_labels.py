@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WORDS = {"no": 0, "yes": 1, "false": 0, "true": 1, "n": 0, "y": 1, "f": 0, "t": 1}
+Place = Callable[[int], str]  # where in a file a row is, with a colon and a blank behind it
+
 _SEPARATORS = (";", "|", ",")
 _LARGEST_LIST = 1 << 24  # characters of a list of names
 _MOST_LABELS = 20_000
@@ -153,43 +156,207 @@ def read_labels(frame: Frame, columns: Sequence[str], separator: str | None = No
     >>> labels.names, labels.Y.tolist()
     (('red', 'round'), [[1, 1], [1, 0], [0, 0]])
     """
+    check_separator(columns, separator)
+    if separator is None and len(columns) == 1:
+        separator = found_separator(separators_in(frame, columns[0]))
+    counted = LabelStatistics.of(frame, columns, separator or "")
+    return counted.reader(columns, separator or "").read(frame)
+
+
+def check_separator(columns: Sequence[str], separator: str | None) -> None:
+    """Refuse a separator where labels have columns of their own."""
     if separator and len(columns) > 1:
         raise TableError(
             f"A separator is for a single column of tags, but {len(columns)} label columns are "
             "named: name one, or leave the separator out."
         )
-    if separator is None and len(columns) == 1:
-        separator = _found_separator(frame, columns[0])
-    if separator:
-        return _tags(frame, columns[0], separator)
-    read = [_values(frame.column(name), name) for name in columns]
-    every = np.stack(read, axis=1)
-    missing = _is_none(every)
-    source = LabelSource(tuple(columns))
-    known = every[~missing]
-    if not len(known):
-        raise TableError("Every label is missing: fill in the label columns.")
-    if all(value in (0, 1) for value in known.tolist()):
-        if missing.any():
-            every[missing] = np.nan
-            return Labels(tuple(columns), every.astype(np.float64), source)
-        return Labels(tuple(columns), every.astype(np.int64), source)
-    empty = np.flatnonzero(missing.all(axis=0))
-    if len(empty):
-        raise TableError(f"The label column {columns[empty[0]]!r} is empty: fill it in.")
-    return Labels(tuple(columns), every, source)
 
 
-def _is_none(values: NDArray[Any]) -> NDArray[np.bool_]:
-    none = [value is None for value in values.ravel().tolist()]
-    return np.array(none, dtype=bool).reshape(values.shape)
+def separators_in(frame: Frame, name: str) -> set[str]:
+    """Which separators of tags occur in a column."""
+    known = {text for text in frame.texts.get(name, ()) if text is not None}
+    return {separator for separator in _SEPARATORS if any(separator in text for text in known)}
 
 
-def _found_separator(frame: Frame, name: str) -> str:
-    if name not in frame.texts:
-        return ""
-    known = [text for text in frame.texts[name] if text is not None]
-    return next((s for s in _SEPARATORS if any(s in text for text in known)), "")
+def found_separator(seen: Container[str]) -> str:
+    """Return the separator of tags among those seen in a column; "" for none."""
+    return next((separator for separator in _SEPARATORS if separator in seen), "")
+
+
+@dataclass(frozen=True)
+class LabelStatistics:
+    """Values of label columns, or tags, and how many rows have each; those of parts add up.
+
+    Attributes
+    ----------
+    counts : tuple of {value: rows}
+        Whole numbers or texts, for each column; for a column of tags, the tags.
+    n_rows : int
+    """
+
+    counts: tuple[Mapping[int | str, int], ...]
+    n_rows: int
+
+    @classmethod
+    def of(
+        cls, frame: Frame, columns: Sequence[str], separator: str, place: Place = lambda i: ""
+    ) -> LabelStatistics:
+        """Count in the rows of a frame; `place` names a row, where something is wrong in it."""
+        if separator:
+            tags: Counter[int | str] = Counter(
+                tag for row in _rows_of_tags(frame, columns[0], separator) for tag in row
+            )
+            if len(tags) > _MOST_LABELS:
+                raise _too_many(columns[0], len(tags), separator)
+            return cls((tags,), frame.n_rows)
+        counted: list[Mapping[int | str, int]] = []
+        for name in columns:
+            column = frame.column(name)
+            if column.dtype.kind == "f":
+                known = column[~np.isnan(column)]
+                values, times = np.unique(known, return_counts=True)
+                _refuse_fractions(column, values, name, place)
+                counted.append(dict(zip(map(int, values), times.tolist(), strict=True)))
+            else:
+                texts = Counter(column.tolist())
+                texts.pop(None, 0)
+                counted.append(texts)
+        return cls(tuple(counted), frame.n_rows)
+
+    def __add__(self, other: LabelStatistics) -> LabelStatistics:
+        pairs = zip(self.counts, other.counts, strict=True)
+        both = tuple(Counter(one) + Counter(more) for one, more in pairs)
+        return LabelStatistics(both, self.n_rows + other.n_rows)
+
+    def reader(self, columns: Sequence[str], separator: str) -> LabelReader:
+        """Return what reads labels of these values."""
+        source = LabelSource(tuple(columns), separator)
+        if separator:
+            (counts,) = self.counts
+            tags = tuple(sorted(map(str, counts)))
+            if not tags:
+                raise TableError(f"The column {columns[0]!r} holds no tag: every row is empty.")
+            if len(tags) > _MOST_LABELS:
+                raise _too_many(columns[0], len(tags), separator)
+            return LabelReader(source, tags, (), np.dtype(np.int64))
+        meanings = tuple(map(_meaning, self.counts))
+        known = [value for meaning in meanings for value in meaning.values()]
+        if not known:
+            raise TableError("Every label is missing: fill in the label columns.")
+        if all(value in (0, 1) for value in known):
+            is_full = all(sum(counts.values()) == self.n_rows for counts in self.counts)
+            dtype: np.dtype[Any] = np.dtype(np.int64 if is_full else np.float64)
+        else:
+            dtype = np.dtype(object)
+            empty = [name for name, own in zip(columns, meanings, strict=True) if not own]
+            if empty:
+                raise TableError(f"The label column {empty[0]!r} is empty: fill it in.")
+        return LabelReader(source, tuple(columns), meanings, dtype)
+
+
+def _too_many(name: str, n_tags: int, separator: str) -> TableError:
+    return TableError(
+        f"The column {name!r} holds {n_tags} different tags, more than {_MOST_LABELS}: is it text? "
+        f"Or are tags separated by something else than {separator!r}?"
+    )
+
+
+def _refuse_fractions(
+    column: NDArray[np.float64], values: NDArray[np.float64], name: str, place: Place
+) -> None:
+    odd = values[(values != np.round(values)) | (abs(values) > 2**53)]
+    if len(odd):
+        first = int(np.flatnonzero(np.isin(column, odd))[0])
+        raise TableError(
+            f"{place(first)}The label column {name!r} holds {column[first]:g}: labels are whole "
+            "numbers or names. Is this column a feature?"
+        )
+
+
+def _meaning(counts: Iterable[int | str]) -> dict[int | str, int | str]:
+    """What the values of a column stand for: words for 0 and 1 only where all are such words."""
+    words = {v: WORDS.get(v.lower()) if isinstance(v, str) else v for v in counts}
+    return {v: v for v in words} if None in words.values() else dict[Any, Any](words)
+
+
+@dataclass(frozen=True)
+class LabelReader:
+    """Reads the labels of rows, some at a time.
+
+    Attributes
+    ----------
+    source : LabelSource
+    names : tuple of d str
+    meanings : tuple of d {value: label}
+        Of the values of each column; of tags there are none.
+    dtype : dtype
+        Of the labels: whole numbers, floats where some are missing, or objects.
+    """
+
+    source: LabelSource
+    names: tuple[str, ...]
+    meanings: tuple[Mapping[int | str, int | str], ...]
+    dtype: np.dtype[Any]
+
+    def read(self, frame: Frame) -> Labels:
+        """Read the labels of the rows of a frame."""
+        if self.source.separator:
+            return Labels(self.names, self._tags(frame), self.source)
+        Y = np.empty((frame.n_rows, len(self.names)), dtype=self.dtype)
+        for i, (name, meaning) in enumerate(zip(self.names, self.meanings, strict=True)):
+            column = frame.column(name)
+            if column.dtype.kind == "f" and self.dtype.kind != "O":
+                Y[:, i] = column
+                continue
+            missing = None if self.dtype.kind == "O" else np.nan
+            lookup: dict[Any, Any] = {None: missing, **meaning}
+            if column.dtype.kind == "f":
+                Y[:, i] = [missing if v != v else lookup[int(v)] for v in column.tolist()]
+            else:
+                Y[:, i] = [lookup[text] for text in column]
+        return Labels(self.names, Y, self.source)
+
+    def coded(self, Y: NDArray[Any]) -> NDArray[np.integer[Any]]:
+        """Return labels (n, d) as small whole numbers, -1 where missing."""
+        if self.dtype.kind != "O":
+            return np.where(np.isnan(Y), -1, Y).astype(np.int8)
+        codes = np.empty(Y.shape, dtype=np.int32)
+        for i, values in enumerate(self._values):
+            code: dict[Any, int] = {value: k for k, value in enumerate(values)} | {None: -1}
+            codes[:, i] = [code[value] for value in Y[:, i]]
+        return codes
+
+    def decoded(self, codes: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Return the labels (n, d) that `coded` was given."""
+        Y = codes.astype(self.dtype)
+        if self.dtype.kind == "f":
+            Y[codes < 0] = np.nan
+        elif self.dtype.kind == "O":
+            for i, values in enumerate(self._values):
+                Y[:, i] = np.array([*values, None], dtype=object)[codes[:, i]]
+        return Y
+
+    @property
+    def _values(self) -> list[list[int | str]]:
+        """The different values of each label."""
+        return [list(dict.fromkeys(meaning.values())) for meaning in self.meanings]
+
+    def _tags(self, frame: Frame) -> NDArray[np.int64]:
+        position = {tag: i for i, tag in enumerate(self.names)}
+        Y = np.zeros((frame.n_rows, len(self.names)), dtype=np.int64)
+        rows = _rows_of_tags(frame, self.source.columns[0], self.source.separator)
+        for i, tags in enumerate(rows):
+            Y[i, [position[tag] for tag in tags]] = 1
+        return Y
+
+
+def is_labelled(frame: Frame, columns: Sequence[str]) -> NDArray[np.bool_]:
+    """Whether any of some label columns is known in a row, (n,)."""
+    known = np.zeros(frame.n_rows, dtype=bool)
+    for name in columns:
+        column = frame.column(name)
+        known |= ~np.isnan(column) if column.dtype.kind == "f" else ~_is_none(column)
+    return known
 
 
 def split_tags(text: str | None, separator: str) -> list[str]:
@@ -197,41 +364,13 @@ def split_tags(text: str | None, separator: str) -> list[str]:
     return [tag.strip() for tag in (text or "").split(separator) if tag.strip()]
 
 
-def _tags(frame: Frame, name: str, separator: str) -> Labels:
+def _rows_of_tags(frame: Frame, name: str, separator: str) -> list[list[str]]:
     column = frame.column(name)
     if name not in frame.texts:
         column = np.array([None if np.isnan(v) else f"{v:g}" for v in column], dtype=object)
-    rows = [split_tags(text, separator) for text in column]
-    names = tuple(sorted({tag for tags in rows for tag in tags}))
-    if not names:
-        raise TableError(f"The column {name!r} holds no tag: every row is empty.")
-    if len(names) > _MOST_LABELS:
-        raise TableError(
-            f"The column {name!r} holds {len(names)} different tags, more than {_MOST_LABELS}: is "
-            f"it text? Or are tags separated by something else than {separator!r}?"
-        )
-    position = {tag: i for i, tag in enumerate(names)}
-    Y = np.zeros((len(rows), len(names)), dtype=np.int64)
-    for i, tags in enumerate(rows):
-        Y[i, [position[tag] for tag in tags]] = 1
-    return Labels(names, Y, LabelSource((name,), separator))
+    return [split_tags(text, separator) for text in column]
 
 
-def _values(column: NDArray[Any], name: str) -> NDArray[np.object_]:
-    """Values of one label column: whole numbers, words for 0 and 1, or texts; None if missing."""
-    out = np.empty(len(column), dtype=object)
-    if column.dtype.kind == "f":
-        odd = column[~np.isnan(column) & ((column != np.round(column)) | (abs(column) > 2**53))]
-        if len(odd):
-            raise TableError(
-                f"The label column {name!r} holds {odd[0]:g}: labels are whole numbers or names. "
-                "Is this column a feature?"
-            )
-        out[:] = [None if np.isnan(v) else int(v) for v in column]
-        return out
-    words = [None if text is None else WORDS.get(text.lower()) for text in column]
-    if all((word is None) == (text is None) for word, text in zip(words, column, strict=True)):
-        out[:] = words
-    else:
-        out[:] = column
-    return out
+def _is_none(values: NDArray[Any]) -> NDArray[np.bool_]:
+    none = [value is None for value in values.ravel().tolist()]
+    return np.array(none, dtype=bool).reshape(values.shape)

@@ -18,6 +18,7 @@ from colabel.joint.chain import (
     Exhaustive,
     MonteCarlo,
     TableLinks,
+    as_search,
 )
 from colabel.joint.chain import _grid as gridded
 from colabel.joint.chain import _sums as sums
@@ -299,6 +300,50 @@ def test_a_cut_search_warns_and_returns_the_best_seen():
     with pytest.warns(RuntimeWarning, match="stopped at 0 prefixes in 3 rows"):
         codes = joint.mode_codes()
     assert np.isfinite(oracle.log_prob(codes)).all()
+
+
+def test_a_search_cut_short_is_never_worse_than_greedy_search():
+    """A beam of 32 drops the first label's likelier value, whose prefixes are all alike."""
+
+    def link(k):
+        given_0, given_1 = ((0.7, 0.3), (0.5, 0.5)) if k <= 10 else ((0.5, 0.5), (1 - 1e-9, 1e-9))
+        table = np.log([given_0, given_1]).reshape(1, 2, *(1,) * (k - 1), 2)
+        return np.broadcast_to(table, (1, *(2,) * (k + 1)))
+
+    links = TableLinks.of([np.log([[0.4, 0.6]]), *map(link, range(1, 17))])
+    space, order = make_space((2,) * 17), range(17)
+    greedy = Chain(space, order, links, inference="greedy")
+    beam = Chain(space, order, links, inference=BeamSearch(32))
+    joint = Chain(space, order, links, inference=BranchAndBound(1000, warns=False))
+    mode = joint.mode_codes()
+    assert joint.log_prob_codes(mode) >= greedy.top_k_codes(1)[1][:, 0]
+    assert joint.log_prob_codes(mode) > beam.top_k_codes(1)[1][:, 0] + 0.1
+    assert "exact in rows that need at most 1000 prefixes, else by beam search" in joint.how
+    assert "cut short in 1 rows" in joint.how
+    assert "mode" not in joint.exact
+
+
+def test_a_search_cut_short_is_never_worse_than_the_marginals(monkeypatch):
+    monkeypatch.setattr("colabel.joint.chain._search._SEED_WIDTH", 1)
+    monkeypatch.setattr("colabel.joint.chain._search._CUT_WIDTH", 1)
+    instance = smooth(n_rows=300)
+    joint, oracle, _ = build(instance, inference=BranchAndBound(0, warns=False))
+    greedy, *_ = build(instance, inference="greedy")
+    alone = np.stack([table.argmax(axis=1) for table in oracle.marginals()], axis=1)
+    of_alone = oracle.log_prob(alone)
+    assert (of_alone > oracle.log_prob(greedy.mode_codes()) + 1e-6).any()
+    found = joint.log_prob_codes(joint.mode_codes())
+    assert (found >= of_alone - 1e-9).all()
+    # what is known is kept
+    known = joint.given({"y1": 1})
+    assert (known.mode_codes()[:, 1] == 1).all()
+
+
+def test_auto_is_exact_up_to_fourteen_labels():
+    joint, oracle, _ = build(smooth(), inference="auto")
+    np.testing.assert_allclose(oracle.log_prob(joint.mode_codes()), oracle.best(1)[:, 0])
+    assert joint.exact.all
+    assert as_search("auto").max_prefixes >= 2**15
 
 
 def test_errors_say_what_to_do():

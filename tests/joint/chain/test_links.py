@@ -23,7 +23,8 @@ SETTINGS = settings(max_examples=60, deadline=None)
 @st.composite
 def linear_links(draw, max_labels=5, max_rows=4):
     """Random linear links, some with a floor for values that training lacked."""
-    sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=max_labels))
+    two_valued = st.lists(st.just(2), min_size=1, max_size=max_labels)
+    sizes = draw(two_valued | st.lists(st.integers(1, 4), min_size=1, max_size=max_labels))
     n_rows = draw(st.integers(1, max_rows))
     spread = draw(st.sampled_from([0.3, 2.0, 30.0]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))

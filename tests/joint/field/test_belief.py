@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colabel.joint import PairwiseField
+from colabel.joint.field._belief import BeliefPropagation
 from tests.joint.field.test_pairwise_field import build, dense_field, fields, scores
 from tests.joint.oracle import make_space, random_evidence
 
@@ -102,6 +103,52 @@ def test_mode_and_lists_of_a_dense_field_are_mostly_right():
     right = np.isclose(found, listed, atol=1e-9)
     assert right.mean() >= 0.7
     assert (np.diff(found, axis=1) <= 1e-12).all()
+
+
+def hidden_mode(n_labels=15, **options):
+    """Labels that all shy away from 1, but for one vector, to which each step but the last costs.
+
+    Everything leads away from the ones of every second label: they score only all together.
+    """
+    edges = list(itertools.combinations(range(n_labels), 2))
+    together = np.array([[[0.0, 0.0], [0.0, 3.0]]])
+    apart = np.array([[[0.0, 0.0], [0.0, -9.0]]])
+    tables = [together if i % 2 == 0 == j % 2 else apart for i, j in edges]
+    unary = [np.array([[0.0, -9.0]])] * n_labels
+    return PairwiseField(make_space((2,) * n_labels), unary, edges, tables, **options)
+
+
+def test_the_mode_is_never_worse_than_the_start():
+    hidden = (np.arange(15) % 2 == 0).astype(np.int32)[None]
+    joint = hidden_mode(engine=BP)
+    assert joint.score_codes(hidden) > joint.score_codes(joint.mode_codes())  # or nothing is shown
+    told = hidden_mode(engine=BP, start=hidden)
+    np.testing.assert_array_equal(told.mode_codes(), hidden)
+    np.testing.assert_array_equal(told[[0, 0]].mode_codes(), hidden[[0, 0]])
+    # what is known replaces what the start says
+    np.testing.assert_array_equal(told.given({"y0": 1}).mode_codes(), hidden)
+    assert told.given({"y0": 0}).mode_codes()[0, 0] == 0
+
+
+def test_the_mode_needs_few_sweeps(monkeypatch):
+    swept = []
+    run = BeliefPropagation._propagated
+
+    def counted(self, most, maximise, with_pairs):
+        found = run(self, most, maximise=maximise, with_pairs=with_pairs)
+        swept.append(found[2][:, 1].max())
+        return found
+
+    monkeypatch.setattr(BeliefPropagation, "_propagated", counted)
+    dense_field(12, n_rows=20, engine=BP, tol=1e-12, max_iter=500).mode_codes()
+    assert sum(swept) <= 60
+
+
+@pytest.mark.parametrize("start", [[[0, 2]], [[0]], [[0.0, 1.0]], [[0, -1]]])
+def test_a_start_that_holds_no_codes_is_refused(start):
+    unary = [np.zeros((1, 2))] * 2
+    with pytest.raises(ValueError, match=r"start has shape .* must hold codes \(1, 2\)"):
+        PairwiseField(make_space((2, 2)), unary, [], [], start=start)
 
 
 def test_convergence_is_reported_per_row():

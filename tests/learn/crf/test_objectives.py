@@ -13,7 +13,7 @@ from colabel.learn.crf import (
     StateLikelihood,
     all_pairs,
 )
-from colabel.learn.crf.scoring import held_out_score, log_likelihood
+from colabel.learn.crf.scoring import announces_truth, held_out_score, log_likelihood
 from colabel.learn.crf.state_likelihood import all_vectors
 from tests.learn.crf.conftest import dense_rows, make_data, make_parameters
 from tests.learn.crf.oracle import PaperField
@@ -109,3 +109,27 @@ def test_many_labels_are_scored_by_pseudo_likelihood(rng):
     theta = make_parameters(rng, data, layout)
     expected = PseudoLikelihood(data, layout).log_conditionals(theta).sum(axis=1)
     np.testing.assert_array_equal(held_out_score(data, layout, theta), expected)
+
+
+def test_whether_the_mode_is_the_truth(rng):
+    sizes = (2, 3, 2)
+    data = make_data(rng, sizes)
+    layout = FieldLayout(sizes, all_pairs(3))
+    theta = make_parameters(rng, data, layout)
+    best = [max(row, key=row.get) for row in vectors_of(data, layout, theta)]
+    expected = (np.array(best) == data.codes).all(axis=1)
+    assert 0 < expected.mean() < 1
+    found = announces_truth(data, layout, theta, theta.node)
+    np.testing.assert_array_equal(found, expected)
+
+
+def vectors_of(data, layout, theta):
+    """Score of every vector in every row, by the formula."""
+    field, nodes, edges = oracle_of(data, layout, theta)
+    return [
+        {
+            tuple(y): field.score(nodes[n], edges[n], y)
+            for y in all_vectors(layout.cardinalities).tolist()
+        }
+        for n in range(len(data.codes))
+    ]

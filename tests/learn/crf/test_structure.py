@@ -15,6 +15,7 @@ from colabel.learn.crf import (
     Tuner,
     all_pairs,
     project_cones,
+    selection,
     shrink_groups,
 )
 from tests.learn.crf.conftest import make_data, make_parameters
@@ -152,3 +153,12 @@ def test_tuning_reaches_the_minimum(problem):
     assert np.abs(slope.edge + ridge.edge).max() < 1e-3
     path = ProximalGradient(max_iter=5000, tol=1e-14).solve(problem, penalty, problem.zeros())
     np.testing.assert_allclose(path.theta.edge, found.theta.edge, atol=1e-3)
+
+
+def test_penalties_whose_modes_are_often_wrong_are_left_out():
+    modes = np.ones(100)
+    useless, noisy = modes.copy(), modes.copy()
+    useless[:50], noisy[:2] = 0.0, 0.0
+    kept = selection._as_right_as_any({1.0: modes, 0.1: noisy, 0.01: useless})
+    assert kept == [1.0, 0.1]
+    assert selection._as_right_as_any({1.0: np.empty(0), 0.1: np.empty(0)}) == [1.0, 0.1]

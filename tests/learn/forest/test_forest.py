@@ -10,7 +10,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, Rando
 from sklearn.tree import DecisionTreeClassifier
 
 from colabel.core.schema import Node, NotAsDeclaredError, checked, declared_by_tag, declared_for
-from colabel.learn.forest import Forest, PlainForest, grow
+from colabel.learn.forest import Forest, PlainForest, grow, growing
 from colabel.learn.forest.forest import single_precision
 
 
@@ -125,6 +125,25 @@ def test_the_number_of_threads_changes_nothing(rows):
     one, two = (grow(X, Y, n_estimators=5, n_jobs=n) for n in (1, 2))
     assert (one.in_bag == two.in_bag).all()
     assert (one.forest.leaves(X, 2) == two.forest.leaves(X, 1)).all()
+
+
+@pytest.mark.parametrize("many", [1, 3])
+def test_trees_grown_a_few_at_a_time_are_the_same(rows, many, monkeypatch):
+    X, labels = rows
+    targets = labels if many == 3 else labels[:, 0]
+    whole, in_bag = grow(X, targets, n_estimators=7, random_state=3)
+    monkeypatch.setattr(growing, "_MOST_AT_ONCE", 2)
+    parts, drawn = grow(X, targets, n_estimators=7, random_state=3)
+    np.testing.assert_array_equal(drawn, in_bag)
+    np.testing.assert_array_equal(parts.leaves(X), whole.leaves(X))
+    plain = RandomForestClassifier(7, random_state=3).fit(X.astype(np.float32), targets)
+    np.testing.assert_array_equal(whole.threshold, Forest.of(plain).threshold)
+
+
+def test_few_trees_at_once_where_their_nodes_hold_many_classes():
+    vectors = np.arange(3000)
+    assert growing._trees_at_once(6000, vectors[np.arange(6000) % 3000], 2) == 2
+    assert growing._trees_at_once(6000, np.zeros((6000, 5), dtype=int), 2) == 20
 
 
 def test_an_unknown_kind_is_named(rows):

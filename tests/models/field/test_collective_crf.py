@@ -11,6 +11,9 @@ import scipy.sparse as sp
 
 from colabel import BinaryRelevance, CollectiveCRF
 from colabel.datasets import make_synthetic
+from colabel.joint import PairwiseField
+from colabel.models.field import collective_crf
+from colabel.models.field._parameters import candidate_limit
 from tests.learn.crf.oracle import PaperField
 
 FIXED = {"C": 1.0, "ridge": 0.5}
@@ -149,3 +152,38 @@ def test_scales_that_differ_by_a_million_do_not_blind_the_field(rng, storage):
     assert expected > 0.75
     # 900 held-out labels: two standard errors
     assert found > expected - 0.03
+
+
+def test_only_the_most_dependent_pairs_are_joined(rng):
+    """Of 70 labels, the pairs (0, 1) and (2, 3) are copies but for some noise."""
+    X = rng.normal(size=(150, 2))
+    Y = (rng.random((150, 70)) < 0.5).astype(int)
+    for a, b in ((0, 1), (2, 3)):
+        Y[:, b] = Y[:, a] ^ (rng.random(150) < 0.05)
+    options = {"C": 0.1, "ridge": 1.0, "max_iter": 20}
+    model = CollectiveCRF(max_candidates=2, **options).fit(X, Y)
+    assert model.graph_.tolist() == [[0, 1], [2, 3]]
+    with pytest.raises(ValueError, match="max_candidates=-1 must not be negative"):
+        CollectiveCRF(max_candidates=-1, **options).fit(X, Y)
+
+
+def test_all_pairs_of_64_labels_are_joined_and_no_more():
+    assert candidate_limit(None, 64, usual=collective_crf._MOST_PAIRS) == 64 * 63 // 2
+    assert candidate_limit(None, 1000, usual=collective_crf._MOST_PAIRS) == 5000
+
+
+def test_the_mode_never_scores_below_the_independent_vector():
+    """Strong tables, on which belief propagation circles."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    Y = (rng.random((60, 40)) < 0.1).astype(int)
+    model = CollectiveCRF(C=10.0, ridge=0.01, engine="belief_propagation").fit(X, Y)
+    joint = model.joint(X)
+    alone = np.stack([table.argmax(axis=1) for table in model.models_.log_prob(X)], axis=1)
+    independent = joint.score_codes(alone)
+    assert (joint.score_codes(joint.mode_codes()) >= independent - 1e-9).all()
+    # without it the search ends below it in some rows
+    untold = PairwiseField(
+        joint.space, joint.unary, joint.edges, joint.tables, engine="belief_propagation"
+    )
+    assert (joint.score_codes(untold.mode_codes()) < independent - 1e-9).any()

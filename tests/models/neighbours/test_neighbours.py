@@ -227,7 +227,7 @@ def test_missing_labels_are_refused(rng, model):
     X, Y = make_data(rng)
     Y = Y.astype(float)
     Y[3, 1] = np.nan
-    with pytest.raises(ValueError, match=r"label 1 of row 3 is missing \(1 entries in all\)"):
+    with pytest.raises(ValueError, match=r"y has 1 missing labels \(the first is .y1. in row 3"):
         model.fit(X, Y)
 
 

@@ -189,6 +189,15 @@ def test_default_members_suit_the_data():
     assert isinstance(missing["kernel features"][-1], CTBN)
 
 
+def test_large_data_have_members_that_scale():
+    rng = np.random.default_rng(0)
+    text = sparse.random_array((3000, 50), density=0.05, rng=rng, format="csr")
+    members = dict(default_members(data_of(text, (2,) * 160)))
+    assert list(members) == ["forest", "linear", "forest features"]
+    assert isinstance(members["linear"], CTBN)
+    assert members["forest"].n_estimators == members["forest features"][0].n_estimators == 100
+
+
 def test_the_default_on_a_curved_boundary():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(240, 2))

@@ -24,7 +24,7 @@ Class = TypeVar("Class", bound=type)
 
 _BY_TAG: dict[str, Declared] = {}
 _BY_TYPE: dict[type, Declared] = {}
-_NOT_KEPT = frozenset({"_metadata_request", "_sklearn_version"})
+_NOT_KEPT = frozenset({"_metadata_request", "_sklearn_output_config", "_sklearn_version"})
 
 
 def stored(

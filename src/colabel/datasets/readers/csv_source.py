@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 import numpy as np
 
 from colabel.datasets.dataset import DatasetError
 from colabel.datasets.frame import Frame, Storage, TableError
+from colabel.datasets.readers.csv_blocks import BlockReader, Tokens
 from colabel.datasets.readers.table import first_repeat
 from colabel.datasets.readers.text import FilePath, at, lines_of, open_text, shown
 
@@ -73,41 +74,65 @@ class CsvSource:
         ignored : sequence of str
             Columns that are not looked at.
         """
-        seen = [_Seen() for _ in self.names]
-        with self._rows() as rows:
-            while block := list(islice(rows, _SCAN_ROWS)):
-                lines = [line for line, _ in block]
-                columns = zip(*(row for _, row in block), strict=True)
-                for one, tokens in zip(seen, columns, strict=True):
-                    one.look(tokens, lines, self.missing)
-        for name, one in zip(self.names, seen, strict=True):
-            known = doubtful == "text" or name in self.as_text or name in ignored
-            if one.odd and 2 * one.n_odd <= one.n_values and not known:
-                text, line = one.odd
-                raise at(
-                    self.path,
-                    line,
-                    f"the column {name!r} holds {shown(text)}, while {one.n_values - one.n_odd} of "
-                    f"its {one.n_values} values are finite numbers: correct it, leave it empty, "
-                    "name the column as a category (--category), or the text as missing "
-                    "(--missing).",
-                )
+        seen = {name: one for name, one in self.seen().items() if name not in ignored}
+        known = set(self.names if doubtful == "text" else self.as_text)
         return {
-            name: "text" if one.odd or name in self.as_text else "number"
-            for name, one in zip(self.names, seen, strict=True)
-            if name not in ignored
+            name: "text" if name in self.as_text else one.storage(name, known)
+            for name, one in seen.items()
         }
+
+    def seen(self, count: Callable[[int], None] | None = None) -> dict[str, SeenColumn]:
+        """Read the file once and count, in every column, the values and those that are no number.
+
+        What several files of the same columns hold is the sum of what each holds. `count` is called
+        with the number of lines read since the last call.
+        """
+        seen = {name: SeenColumn() for name in self.names}
+        with open_text(self.path, self.encoding) as text:
+            lines, before = self._after_header(text)
+            while block := list(islice(lines, _SCAN_ROWS)):
+                wanted: dict[str, Storage] = {
+                    name: "text" if one.odd else "number" for name, one in seen.items()
+                }
+                columns = self._blocks.read(block, wanted)
+                if columns is not None:
+                    for name, column in columns.items():
+                        seen[name].count(column, self.missing)
+                else:
+                    rest = chain(block, lines) if any('"' in line for line in block) else block
+                    rows = self._numbered(csv.reader(rest, delimiter=self.delimiter), before)
+                    while some := list(islice(rows, _SCAN_ROWS)):
+                        places = [line for line, _ in some]
+                        for one, tokens in zip(
+                            seen.values(), zip(*(row for _, row in some), strict=True), strict=True
+                        ):
+                            one.look(tokens, places, self.missing, self.path)
+                before += len(block)
+                if count is not None:
+                    count(len(block))
+        return seen
+
+    @cached_property
+    def _blocks(self) -> BlockReader:
+        own_words = self.missing != MISSING_TEXTS
+        return BlockReader(self.names, self.delimiter, self.missing, own_words)
+
+    def _after_header(self, text: TextIO) -> tuple[Iterator[str], int]:
+        """Lines after those that name the columns, and how many these are."""
+        lines = lines_of(text, self.path)
+        header: CsvRows = csv.reader(lines, delimiter=self.delimiter)
+        read_names(header, self.path)
+        return lines, header.line_num
 
     def chunks(self, storage: Mapping[str, Storage], n_rows: int) -> Iterator[Frame]:
         """Read the columns in `storage`, n_rows at a time."""
         wanted = _Wanted.of(self.names, storage)
         with open_text(self.path, self.encoding) as text:
-            lines = lines_of(text, self.path)
-            header: CsvRows = csv.reader(lines, delimiter=self.delimiter)
-            read_names(header, self.path)
-            before = header.line_num
+            lines, before = self._after_header(text)
             while block := list(islice(lines, n_rows)):
-                frame = self._only_numbers(block, wanted)
+                frame = self._by_columns(block, wanted)
+                if frame is None:
+                    frame = self._only_numbers(block, wanted)
                 if frame is not None:
                     yield frame
                 elif any('"' in line for line in block):
@@ -116,6 +141,24 @@ class CsvSource:
                 else:
                     yield from self._row_by_row(block, wanted, n_rows, before)
                 before += len(block)
+
+    def _by_columns(self, block: list[str], wanted: _Wanted) -> Frame | None:
+        """Read lines without quotes by pyarrow; None if they are better read otherwise."""
+        numbers = wanted.number_names
+        texts = tuple(name for _, name in wanted.textual)
+        columns = self._blocks.read(
+            block, {**dict.fromkeys(numbers, "number"), **dict.fromkeys(texts, "text")}
+        )
+        if columns is None:
+            return None
+        coded: list[Any] = [columns[name] for name in texts]
+        n_rows = len(coded[0].codes if coded else columns[numbers[0]])
+        table = np.array([columns[name] for name in numbers]).reshape(len(numbers), n_rows)
+        cells = {
+            name: self._texts(column.values)[column.codes]
+            for name, column in zip(texts, coded, strict=True)
+        }
+        return Frame(table.T, numbers, cells)
 
     def _only_numbers(self, block: list[str], wanted: _Wanted) -> Frame | None:
         """Read lines of nothing but numbers three times as fast; None if anything else is there."""
@@ -150,13 +193,6 @@ class CsvSource:
                 numbers[:, k] = self._numbers(columns[j], name, places)
             texts = {name: self._texts(columns[j]) for j, name in wanted.textual}
             yield Frame(numbers, wanted.number_names, texts)
-
-    @contextmanager
-    def _rows(self) -> Iterator[Iterator[tuple[int, list[str]]]]:
-        with open_text(self.path, self.encoding) as text:
-            reader: CsvRows = csv.reader(lines_of(text, self.path), delimiter=self.delimiter)
-            read_names(reader, self.path)
-            yield self._numbered(reader, 0)
 
     def _numbered(self, reader: CsvRows, before: int) -> Iterator[tuple[int, list[str]]]:
         """Rows with the numbers of their lines."""
@@ -207,14 +243,17 @@ class _Wanted(NamedTuple):
 
 
 @dataclass
-class _Seen:
-    """What a column was seen to hold."""
+class SeenColumn:
+    """What a column was seen to hold; that of several files adds up."""
 
     n_values: int = 0
     n_odd: int = 0
-    odd: tuple[str, int] | None = field(default=None)  # the first that is no number, its line
+    odd: tuple[str, Path, int] | None = None  # the first that is no number, its file and line
 
-    def look(self, tokens: Sequence[str], lines: Sequence[int], missing: frozenset[str]) -> None:
+    def look(
+        self, tokens: Sequence[str], lines: Sequence[int], missing: frozenset[str], path: Path
+    ) -> None:
+        """Look at the next rows, which stand in some lines of a file."""
         if self.odd is None and (numbers := as_numbers(tokens, missing)) is not None:
             self.n_values += int((~np.isnan(numbers)).sum())
             return
@@ -224,7 +263,40 @@ class _Seen:
             self.n_values += 1
             if as_numbers([token], missing) is None:
                 self.n_odd += 1
-                self.odd = self.odd or (token, line)
+                self.odd = self.odd or (token, path, line)
+
+    def count(self, column: NDArray[np.float64] | Tokens, missing: frozenset[str]) -> None:
+        """Look at the next rows: numbers, or texts of a column that is known to hold some."""
+        if isinstance(column, np.ndarray):
+            self.n_values += int((~np.isnan(column)).sum())
+            return
+        times = np.bincount(column.codes, minlength=len(column.values)).tolist()
+        for token, n_times in zip(column.values, times, strict=True):
+            if token.strip().lower() not in missing:
+                self.n_values += n_times
+                self.n_odd += n_times * (as_numbers([token], missing) is None)
+
+    def __add__(self, other: SeenColumn) -> SeenColumn:
+        return SeenColumn(
+            self.n_values + other.n_values, self.n_odd + other.n_odd, self.odd or other.odd
+        )
+
+    def storage(self, name: str, known: Container[str]) -> Storage:
+        """How a column of this name is best held.
+
+        Where at least half of the values are numbers and others are not, it may be a typing
+        mistake or a code, and only the user knows: refused unless the name is in `known`.
+        """
+        if self.odd and 2 * self.n_odd <= self.n_values and name not in known:
+            text, path, line = self.odd
+            raise at(
+                path,
+                line,
+                f"the column {name!r} holds {shown(text)}, while {self.n_values - self.n_odd} of "
+                f"its {self.n_values} values are finite numbers: correct it, leave it empty, "
+                "name the column as a category (--category), or the text as missing (--missing).",
+            )
+        return "text" if self.odd else "number"
 
 
 def as_numbers(tokens: Sequence[str], missing: frozenset[str]) -> NDArray[np.float64] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +44,11 @@ class ParquetSource:
         """Names of the columns."""
         return tuple(self.columns)
 
+    @property
+    def empty(self) -> frozenset[str]:
+        """Names of the columns that are declared to hold nothing but nulls."""
+        return frozenset(name for name, declared in self.declared.items() if declared == "null")
+
     def storage(self) -> dict[str, Storage]:
         """Return what the schema declares."""
         return dict(self.columns)
@@ -56,17 +61,33 @@ class ParquetSource:
                     f"{self.path}: the column {name!r} holds text, but numbers are wanted there."
                 )
         numeric = tuple(name for name, how in storage.items() if how == "number")
+        before = 0
         with _reading(self.path) as file:
             for batch in file.iter_batches(batch_size=n_rows, columns=list(storage)):
-                numbers = np.empty((batch.num_rows, len(numeric)))
+                numbers = np.empty((len(numeric), batch.num_rows))
                 for k, name in enumerate(numeric):
-                    numbers[:, k] = _numbers(batch.column(name), name, self.path)
+                    numbers[k] = _numbers(batch.column(name))
+                self._refuse_infinite(numbers, numeric, before)
                 texts = {
                     name: _texts(batch.column(name))
                     for name, how in storage.items()
                     if how == "text"
                 }
-                yield Frame(numbers, numeric, texts)
+                yield Frame(numbers.T, numeric, texts)
+                before += batch.num_rows
+
+    def _refuse_infinite(
+        self, numbers: NDArray[np.float64], names: Sequence[str], before: int
+    ) -> None:
+        if np.isfinite(np.sum(numbers)):
+            return
+        infinite = np.argwhere(np.isinf(numbers))
+        if len(infinite):
+            k, row = infinite[0]
+            raise TableError(
+                f"{self.path}, row {before + row + 1}: the column {names[k]!r} holds an infinite "
+                "number: correct it, or make it null."
+            )
 
 
 @contextmanager
@@ -101,6 +122,7 @@ def _storage(kind: Any) -> Storage | None:
         or types.is_integer(kind)
         or types.is_floating(kind)
         or types.is_decimal(kind)
+        or types.is_null(kind)
     ):
         return "number"
     if types.is_string(kind) or types.is_large_string(kind) or types.is_temporal(kind):
@@ -108,21 +130,23 @@ def _storage(kind: Any) -> Storage | None:
     return None
 
 
-def _numbers(column: Any, name: str, path: Path) -> NDArray[np.float64]:
+def _numbers(column: Any) -> NDArray[Any]:
     types = _pyarrow("pyarrow").types
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    cast = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
-    numbers = np.asarray(cast, dtype=np.float64)
-    if np.isinf(numbers).any():
-        raise TableError(
-            f"{path}: the column {name!r} holds an infinite number: correct it, or make it null."
-        )
+    if column.null_count or not (types.is_integer(column.type) or types.is_floating(column.type)):
+        column = column.cast("float64", safe=False)
+    numbers: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return numbers
 
 
 def _texts(column: Any) -> NDArray[np.object_]:
-    texts = np.empty(len(column), dtype=object)
-    for i, value in enumerate(column.to_pylist()):
-        texts[i] = None if value is None or value == "" else str(value)
+    coded = column if hasattr(column, "dictionary") else column.dictionary_encode()
+    values = [None if v is None or v == "" else str(v) for v in coded.dictionary.to_pylist()]
+    missing = len(values)  # where a null has its place
+    table = np.array([*values, None], dtype=object)
+    codes: NDArray[np.integer[Any]] = coded.indices.fill_null(missing).to_numpy(
+        zero_copy_only=False
+    )
+    texts: NDArray[np.object_] = table[codes]
     return texts

@@ -37,7 +37,8 @@ def open_text(path: FilePath, encoding: str = "utf-8") -> Iterator[TextIO]:
     except UnicodeDecodeError as error:
         raise DatasetError(
             f"{file} is not {encoding} text (byte {error.object[error.start]:#04x} cannot be "
-            'decoded): pass its encoding, for example encoding="latin-1".'
+            "decoded): say which encoding it has, for example --encoding latin-1, or "
+            'encoding="latin-1" in Python.'
         ) from error
     except LookupError as error:
         raise DatasetError(

@@ -209,6 +209,8 @@ class LinearLink:
             Number of their values.
         """
         base, gain = self.base, self.gain
+        if self.n_classes == 2 and not self.floor.any() and all(k == 2 for k in n_values):
+            return self._binary_ceiling(before)
         if self.n_classes == 2:  # the first value has score zero
             base = np.column_stack([np.zeros(len(base)), base])
             gain = np.concatenate([np.zeros_like(gain), gain], axis=2)
@@ -224,6 +226,19 @@ class LinearLink:
             largest = (1.0 / np.exp(ahead).sum(axis=1)).max(axis=1)
         kept = largest * (1.0 - self.floor.sum())
         ceiling: Array = np.log(np.clip(kept, self.floor.max(), 1.0))
+        return ceiling
+
+    def _binary_ceiling(self, before: Codes) -> Array:
+        """Do what `log_ceiling` does where all labels have two values: bounds of the log-odds."""
+        off, on = self.gain[:, 0, 0], self.gain[:, 1, 0]
+        low, high = np.minimum(off, on), np.maximum(off, on)
+        is_off, is_on = before == 0, before == 1
+        least = low.sum() + is_off @ (off - low) + is_on @ (on - low)
+        most = high.sum() + is_off @ (off - high) + is_on @ (on - high)
+        log_odds = self.base[:, 0]
+        ceiling: Array = -np.minimum(
+            np.logaddexp(0.0, log_odds + least), np.logaddexp(0.0, -log_odds - most)
+        )
         return ceiling
 
 

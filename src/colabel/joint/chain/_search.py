@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -27,8 +27,11 @@ from colabel.joint.chain.prefixes import Prefixes, children
 
 ENUMERATION_LIMIT = 1 << 16  # label vectors of one row that are written out
 MAX_PREFIXES = 1_000_000  # prefixes of one row that an exact search visits before it gives up
+# The same for "auto": all prefixes of 14 labels, a thousand times what a row of sparse tags needs.
+AUTO_PREFIXES = 1 << 15
 
 _SEED_WIDTH = 4  # beam that finds the first bound of an exact search
+_CUT_WIDTH = 32  # beam of the rows in which an exact search gave up
 _USUAL_WIDTH = 1024  # prefixes of a row and length for which a listing plans its memory
 _SLACK = 1e-9  # nats; the same prefix may differ by rounding between two calls of a classifier
 
@@ -136,18 +139,29 @@ class BranchAndBound:
     Prefixes of all rows grow together, level by level; a level that is too large for memory is
     halved, and the first half is finished before the second is looked at again.
 
+    A row that needs more than `max_prefixes` is cut: it keeps the best vectors of a beam 32 wide,
+    of the greedy search and of those seen. It says so by a warning, unless `warns` is false.
+
     Examples
     --------
     >>> BranchAndBound().exact
     True
+    >>> BranchAndBound(1000, warns=False).how
+    'Modes by branch and bound: exact in rows that need at most 1000 prefixes, else by beam search.'
     """
 
     max_prefixes: int = MAX_PREFIXES
     exact: bool = True
+    warns: bool = True
 
     @property
     def how(self) -> str:
-        return "Modes exact, by branch and bound."
+        if self.warns:
+            return "Modes exact, by branch and bound."
+        return (
+            f"Modes by branch and bound: exact in rows that need at most {self.max_prefixes} "
+            "prefixes, else by beam search."
+        )
 
     def candidates(self, links: Links, known: Codes, k: int) -> Found:
         n_rows, d = links.n_rows, len(links.cardinalities)
@@ -174,8 +188,22 @@ class BranchAndBound:
                 least = (bound - _SLACK - ahead[:, length + 1])[prefixes.rows, None]
                 stack.append(prefixes.grow(table, (table >= least) & (table > -np.inf)))
         cut = visited > self.max_prefixes
-        _warn_of_cut(int(cut.sum()), self.max_prefixes)
+        if cut.any():
+            beams = _beams(links, known, np.flatnonzero(cut), k)
+            best = _best(grown.joined([best, *beams]), n_rows, k)
+        if self.warns:
+            _warn_of_cut(int(cut.sum()), self.max_prefixes)
         return Found(best, cut)
+
+
+def _beams(links: Links, known: Codes, rows: Indices, k: int) -> Iterator[Prefixes]:
+    """Yield what a wide beam and a greedy search find in some of the rows.
+
+    A beam may drop the prefix that greedy search follows, so it is not sure to do better.
+    """
+    for width in (1, max(k, _CUT_WIDTH)):
+        for part in grown.row_chunks(rows, width, known.shape[1]):
+            yield _beam(links, known, part, width)
 
 
 def above(links: Links, known: Codes, least: Array, width: int) -> Found:
@@ -373,6 +401,7 @@ class MonteCarlo:
 SEARCHES: Mapping[str, Callable[[], ChainSearch]] = MappingProxyType(
     {
         "exact": BranchAndBound,
+        "auto": lambda: BranchAndBound(AUTO_PREFIXES, warns=False),
         "exhaustive": Exhaustive,
         "epsilon": EpsilonSearch,
         "beam": BeamSearch,

@@ -47,7 +47,9 @@ class Chain(Joint):
     - The probability of a complete label vector is exact, and samples are exact draws.
     - The mode and `top_k` come from a search, `inference`. Branch and bound is exact and visits
       about d / P(mode) prefixes of a row. A row that needs more than
-      `BranchAndBound.max_prefixes` (a million) keeps the best vector seen, with a warning.
+      `BranchAndBound.max_prefixes` (a million, with a warning; 32768 for "auto", without) keeps
+      the best vector found by beams and among the most probable values of each label alone: never
+      less probable than that of greedy search, or of the marginals.
     - Marginals, `pair_marginals`, entropy and probabilities of partly observed vectors are sums
       over label vectors: exact by enumeration while there are at most `limit` of them (labels
       that are known do not count), otherwise estimated from `n_samples` draws along the chain,
@@ -69,7 +71,8 @@ class Chain(Joint):
         The conditionals, in chain order: `LinearLinks`, `EstimatorLinks`, `TableLinks`, or any
         object like them.
     inference : str or ChainSearch, default="exact"
-        "exact" (branch and bound), "exhaustive" (enumeration, up to 65536 label vectors),
+        "exact" (branch and bound), "auto" (the same, with a beam where that takes more than 32768
+        prefixes), "exhaustive" (enumeration, up to 65536 label vectors),
         "epsilon", "beam", "greedy", "monte_carlo", or one of `BranchAndBound()`,
         `Exhaustive(limit)`, `EpsilonSearch(epsilon)`, `BeamSearch(width)` and
         `MonteCarlo(n_samples, seed)`.
@@ -181,8 +184,10 @@ class Chain(Joint):
         """
         k = self._at_most_all(k)
         found = self.inference.candidates(self.links, self._known, k)
-        self._take_back(int(found.cut.sum()))
-        codes, log_prob, count = grown.best_distinct(found.vectors, self.n_rows, k)
+        cut = np.flatnonzero(found.cut)
+        self._take_back(len(cut))
+        vectors = grown.joined([found.vectors, self._of_marginals(cut)])
+        codes, log_prob, count = grown.best_distinct(vectors, self.n_rows, k)
         lacking = np.flatnonzero(count < k)
         if lacking.size and not self.inference.exact:
             # an approximate search ran out of vectors; others may still be possible
@@ -191,6 +196,17 @@ class Chain(Joint):
             codes[lacking], log_prob[lacking], count[lacking] = completed
         fill_impossible(codes, count, self.links.cardinalities)
         return self._to_labels(codes), log_prob - self._evidence_mass()[:, None]
+
+    def _of_marginals(self, rows: Indices) -> Prefixes:
+        """Return the vector of the most probable values of each label alone, in some rows."""
+        links, known = self.links.take(rows), self._known[rows]
+        if not rows.size:
+            return grown.nothing(known.shape[1])
+        tables = sums.marginal_tables(links, known, self._effort)
+        codes = np.stack([table.argmax(axis=1) for table in tables], axis=1).astype(np.int32)
+        log_prob = sums.log_mass(links, codes, self._effort)
+        vectors = Prefixes(rows, codes, log_prob)
+        return vectors.take(log_prob > -np.inf)
 
     @property
     def lists_all(self) -> bool:

@@ -36,16 +36,23 @@ class Approximate:
         How to search and to sample.
     row_keys : (n,)
         What distinguishes the rows' random streams.
+    start : (n, d)
+        Vectors from which the search for the mode starts too.
     """
 
     exact: ClassVar[bool] = False
 
     def __init__(
-        self, field: FieldTables, options: FieldOptions, row_keys: NDArray[np.uint64]
+        self,
+        field: FieldTables,
+        options: FieldOptions,
+        row_keys: NDArray[np.uint64],
+        start: Codes,
     ) -> None:
         self._field = field
         self._options = options
         self._row_keys = row_keys
+        self._start = start
         self._wires = wires_of(field)
 
     def _first_guess(self) -> Codes:
@@ -57,7 +64,7 @@ class Approximate:
     @cached_property
     def _mode(self) -> Codes:
         options = self._options
-        starts = [self._first_guess()]
+        starts = [self._first_guess(), self._start]
         if options.mode_engine != "icm":
             starts.append(self._max_product())
         found = climbed(self._field, self._wires, starts, options.n_jobs)
@@ -74,15 +81,20 @@ class Approximate:
 
     def _max_product(self) -> Codes:
         """Return for each label the value of the largest max-marginal, (n, d)."""
-        single, _, _ = self._propagated(maximise=True, with_pairs=False)
-        return np.stack([t.argmax(axis=1) for t in self._by_label(single)], axis=1)
+        most = min(self._options.max_iter, _MAX_PRODUCT_SWEEPS)
+        single, _, _ = self._propagated(most, maximise=True, with_pairs=False)
+        return self._largest(single)
 
     # Passes over the rows
 
-    def _propagated(self, maximise: bool, with_pairs: bool) -> tuple[Array, Array, Array]:
-        """Return beliefs (n, C) and (n or 0, W), and (n, 3) log Z, iterations, residuals."""
+    def _propagated(
+        self, most: int, maximise: bool, with_pairs: bool
+    ) -> tuple[Array, Array, Array]:
+        """Return beliefs (n, C) and (n or 0, W), and (n, 3) log Z, iterations, residuals.
+
+        Rows that have not converged after `most` sweeps stop there.
+        """
         options = self._options
-        most = min(options.max_iter, _MAX_PRODUCT_SWEEPS) if maximise else options.max_iter
         is_tree = len(self._field.edges) == self._field.n_labels - 1
         damping = 0.0 if is_tree else options.damping
 
@@ -130,6 +142,11 @@ class Approximate:
     def _by_label(self, columns: Array) -> list[Array]:
         """Cut (n, C) into arrays (n, K_i)."""
         return np.split(columns, self._wires.first[1:-1], axis=1)
+
+    def _largest(self, columns: Array) -> Codes:
+        """Return the value of each label with the largest belief, (n, d), of beliefs (n, C)."""
+        best = [table.argmax(axis=1) for table in self._by_label(columns)]
+        return np.stack(best, axis=1).astype(np.int32)
 
     def _by_edge(self, pairs: Array) -> list[Array]:
         """Cut (n, W) into arrays (n, K_i, K_j)."""

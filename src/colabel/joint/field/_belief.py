@@ -13,6 +13,7 @@ from colabel.joint.field._engine import FieldSums, pair_by_conditioning
 from colabel.joint.field._report import Convergence
 from colabel.joint.field._tables import FieldTables
 
+_GUESS_SWEEPS = 10  # of sum-product, for a vector that a local search improves
 _KEPT = 2**23  # beliefs of edges (64 MB) that are kept without being asked for
 
 
@@ -56,21 +57,22 @@ class BeliefPropagation(Approximate):
         return "log Z is Bethe's estimate, " + self._mode_note()
 
     def _first_guess(self) -> Codes:
-        best = [table.argmax(axis=1) for table in self.sums().marginals]
-        return np.stack(best, axis=1).astype(np.int32)
+        # Which value of a label is likelier shows long before the beliefs have converged.
+        most = min(self._options.max_iter, _GUESS_SWEEPS)
+        return self._largest(self._propagated(most, maximise=False, with_pairs=False)[0])
 
     def _sums_of(self, field: FieldTables) -> FieldSums:
-        return BeliefPropagation(field, self._options, self._row_keys).sums()
+        return BeliefPropagation(field, self._options, self._row_keys, self._start).sums()
 
     @cached_property
     def _sums(self) -> tuple[Array, Array, Array]:
         if "_sums_of_pairs" in self.__dict__ or self._n_pair_beliefs <= _KEPT:
             return self._sums_of_pairs
-        return self._propagated(maximise=False, with_pairs=False)
+        return self._propagated(self._options.max_iter, maximise=False, with_pairs=False)
 
     @cached_property
     def _sums_of_pairs(self) -> tuple[Array, Array, Array]:
-        return self._propagated(maximise=False, with_pairs=True)
+        return self._propagated(self._options.max_iter, maximise=False, with_pairs=True)
 
     @property
     def _n_pair_beliefs(self) -> int:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Codes
 from colabel.joint.field._belief import BeliefPropagation
 from colabel.joint.field._elimination import Elimination, eliminate
 from colabel.joint.field._engine import ClosedForm, FieldEngine
@@ -23,7 +24,7 @@ _ENTRY_COST = 8
 
 
 def engine_of(
-    field: FieldTables, options: FieldOptions, row_keys: NDArray[np.uint64]
+    field: FieldTables, options: FieldOptions, row_keys: NDArray[np.uint64], start: Codes
 ) -> FieldEngine:
     """Return the engine for a connected field.
 
@@ -34,9 +35,9 @@ def engine_of(
     if field.n_labels == 1:
         return ClosedForm(field)
     if options.engine == "belief_propagation":
-        return BeliefPropagation(field, options, row_keys)
+        return BeliefPropagation(field, options, row_keys, start)
     if options.engine == "gibbs":
-        return GibbsField(field, options, row_keys)
+        return GibbsField(field, options, row_keys, start)
     most = options.memory // _BYTES
     n_states = math.prod(field.cardinalities)
     if options.engine == "enumeration":
@@ -49,7 +50,7 @@ def engine_of(
         # Enumeration needs no more than elimination, so it may fit where that does not.
         if n_states <= most:
             return Enumeration(field, options)
-        return BeliefPropagation(field, options, row_keys)
+        return BeliefPropagation(field, options, row_keys, start)
     return _cheaper(field, elimination, n_states, options)
 
 

@@ -84,10 +84,9 @@ class FlatField(NamedTuple):
 def flat_field(field: FieldTables, wires: Wires) -> FlatField:
     """Flatten the tables of a field."""
     n_rows = max([len(table) for table in field.tables], default=1)
-    parts = [
-        np.broadcast_to(table, (n_rows, *table.shape[1:])).reshape(n_rows, -1)
-        for table in field.tables
-    ]
+    parts = [table.reshape(len(table), -1) for table in field.tables]
+    if n_rows > 1:
+        parts = [np.broadcast_to(part, (n_rows, part.shape[1])) for part in parts]
     tables = np.concatenate(parts, axis=1) if parts else np.zeros((1, 0))
     return FlatField(wires, np.ascontiguousarray(np.concatenate(field.unary, axis=1)), tables)
 

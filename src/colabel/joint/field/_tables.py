@@ -80,8 +80,34 @@ class FieldTables:
         found = np.zeros(codes.shape[:-1])
         for i, unary in enumerate(self.unary):
             found += unary[rows, codes[..., i]]
-        for (i, j), table in zip(self.edges, self.tables, strict=True):
-            found += table[rows if len(table) > 1 else 0, codes[..., i], codes[..., j]]
+        for ends, tables in self._batches:
+            if tables.shape[1] > 1:
+                (i, j), table = ends[0], tables[0]
+                found += table[rows, codes[..., i], codes[..., j]]
+                continue
+            every = np.arange(len(ends))
+            scores = tables[every, 0, codes[..., ends[:, 0]], codes[..., ends[:, 1]]]
+            found += scores.sum(axis=-1)
+        return found
+
+    @cached_property
+    def _batches(self) -> list[tuple[Indices, Array]]:
+        """Edges (m, 2) and their tables (m, 1, K, L) that all rows share, or one edge's (n, K, L).
+
+        A batch has no more edges than there are labels: it adds few times rows by labels at once.
+        """
+        found = []
+        ends = np.array(self.edges, dtype=np.intp).reshape(-1, 2)
+        shapes: dict[tuple[int, ...], list[int]] = {}
+        for e, table in enumerate(self.tables):
+            if len(table) > 1:
+                found.append((ends[e : e + 1], table[None]))
+            else:
+                shapes.setdefault(table.shape, []).append(e)
+        for alike in shapes.values():
+            for first in range(0, len(alike), self.n_labels):
+                some = alike[first : first + self.n_labels]
+                found.append((ends[some], np.stack([self.tables[e] for e in some])))
         return found
 
     def mean_score(self, single: Sequence[Array], pairs: Sequence[Array]) -> Array:
@@ -182,12 +208,12 @@ def checked_field(
         raise ValueError(
             f"There are {len(tables)} tables but {len(pairs)} edges: give one table per edge."
         )
-    n_rows = len(singles[0])
+    n_rows, sizes = len(singles[0]), space.cardinalities
     found: dict[Edge, Array] = {}
     for (i, j), given in zip(pairs.tolist(), tables, strict=True):
         _check_edge(space, i, j, found)
         table = np.asarray(given, dtype=np.float64)
-        shape = (space.cardinalities[i], space.cardinalities[j])
+        shape = (sizes[i], sizes[j])
         if table.shape not in ((n_rows, *shape), (1, *shape)):
             raise ValueError(
                 f"The table of edge ({i}, {j}) has shape {table.shape} but must have "
@@ -197,6 +223,24 @@ def checked_field(
         found[min(i, j), max(i, j)] = _not_empty(table if i < j else table.transpose(0, 2, 1))
     order = sorted(found)
     return FieldTables(tuple(singles), tuple(order), tuple(found[edge] for edge in order))
+
+
+def checked_start(field: FieldTables, start: ArrayLike | None) -> Codes:
+    """Return label vectors (n, d) to start from; by default each label's best own score."""
+    shape = (field.n_rows, field.n_labels)
+    if start is None:
+        found = np.empty(shape, dtype=np.int32)
+        for i, scores in enumerate(field.unary):
+            found[:, i] = scores.argmax(axis=1)
+        return found
+    codes = np.asarray(start)
+    inside = codes.shape == shape and codes.dtype.kind in "iu"
+    if not (inside and ((codes >= 0) & (codes < np.array(field.cardinalities))).all()):
+        raise ValueError(
+            f"start has shape {codes.shape} and type {codes.dtype} but must hold codes {shape}: "
+            "for each row the position of a value of each label."
+        )
+    return codes.astype(np.int32)
 
 
 def _checked_unary(space: LabelSpace, unary: Sequence[ArrayLike]) -> list[Array]:

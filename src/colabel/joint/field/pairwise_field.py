@@ -19,7 +19,7 @@ from colabel.joint.field._choice import engine_of
 from colabel.joint.field._engine import FieldEngine, FieldSums
 from colabel.joint.field._options import Engine, FieldOptions, ModeEngine
 from colabel.joint.field._report import ComponentReport, FieldReport
-from colabel.joint.field._tables import FieldTables, checked_field
+from colabel.joint.field._tables import FieldTables, checked_field, checked_start
 from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace
 
@@ -54,10 +54,11 @@ class PairwiseField(Joint):
     "auto" takes the cheaper of the exact two if one fits into `memory`, and belief propagation
     otherwise. `how` says what was chosen, `report` says it in detail.
 
-    Where the engine is not exact, `mode` comes from max-product and from the marginals, each
-    improved by changing one or two labels at a time (ICM), the better one wins; `top_k` searches
-    the neighbourhood of the mode; `sample` draws by Gibbs sampling; `log_prob` uses the estimate
-    of log Z.
+    Where the engine is not exact, `mode` comes from max-product, from a few sweeps of sum-product
+    (or the best sample) and from `start`, each improved by changing one or two labels at a time
+    (ICM): the best one wins, so that it is never worse than `start`. `top_k` searches the
+    neighbourhood of the mode; `sample` draws by Gibbs sampling; `log_prob` uses the estimate of
+    log Z.
 
     Parameters
     ----------
@@ -69,6 +70,9 @@ class PairwiseField(Joint):
         Pairs of labels, each pair at most once.
     tables : sequence of E arrays of shape (n, K_i, K_j) or (1, K_i, K_j)
         Score of each pair of values; one row if the table does not depend on x.
+    start : array-like of int of shape (n, d), optional
+        Codes of good label vectors, such as those of independent models; by default the best value
+        of each label by its own scores. A search for the mode that is not exact starts here too.
     engine : {"auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"}
         How components of two labels and more are answered.
     mode_engine : {"auto", "icm", "toulbar2"}
@@ -136,6 +140,7 @@ class PairwiseField(Joint):
         edges: ArrayLike,
         tables: Sequence[ArrayLike],
         *,
+        start: ArrayLike | None = None,
         engine: Engine = "auto",
         mode_engine: ModeEngine = "auto",
         memory: int = 2**24,
@@ -162,7 +167,8 @@ class PairwiseField(Joint):
             n_jobs=n_jobs,
         )
         field = checked_field(space, unary, edges, tables)
-        self._set(space, field, options, np.arange(field.n_rows, dtype=np.uint64))
+        row_keys = np.arange(field.n_rows, dtype=np.uint64)
+        self._set(space, field, options, row_keys, checked_start(field, start))
 
     def _set(
         self,
@@ -170,23 +176,27 @@ class PairwiseField(Joint):
         field: FieldTables,
         options: FieldOptions,
         row_keys: NDArray[np.uint64],
+        start: Codes,
     ) -> None:
         super().__init__(space, field.n_rows)
         self._field = field
         self._options = options
         self._row_keys = row_keys
+        self._start = start
         self._parts = [
-            Part(labels, engine_of(field.restricted(labels), options, row_keys))
+            Part(labels, engine_of(field.restricted(labels), options, row_keys, start[:, labels]))
             for labels in field.components()
         ]
         engines_exact = all(part.engine.exact for part in self._parts)
         self.exact = EXACT if engines_exact else APPROXIMATE
         self.how = self._sentence()
 
-    def _with(self, field: FieldTables, row_keys: NDArray[np.uint64]) -> PairwiseField:
+    def _with(
+        self, field: FieldTables, row_keys: NDArray[np.uint64], start: Codes
+    ) -> PairwiseField:
         """Return a field answered the same way, from tables that need no check."""
         joint = PairwiseField.__new__(PairwiseField)
-        joint._set(self.space, field, self._options, row_keys)
+        joint._set(self.space, field, self._options, row_keys, start)
         return joint
 
     # What and how
@@ -295,7 +305,8 @@ class PairwiseField(Joint):
             field = self._field.rows(rows).conditioned(codes[rows])
             # The scores of vectors that agree are unchanged, so this is their share of Z. An
             # estimate of a share may come out above one.
-            share = self._with(field, self._row_keys[rows])._log_partition - log_partition[rows]
+            known = self._with(field, self._row_keys[rows], self._start[rows])
+            share = known._log_partition - log_partition[rows]
             found[rows] = np.minimum(share, 0.0)
         return found
 
@@ -320,7 +331,8 @@ class PairwiseField(Joint):
 
         Labels known in all rows leave the graph, so the engine may change.
         """
-        joint = self._with(self._field.conditioned(evidence), self._row_keys)
+        start = np.where(evidence == MISSING, self._start, evidence).astype(np.int32)
+        joint = self._with(self._field.conditioned(evidence), self._row_keys, start)
         if self._field.has_zeros:
             impossible = np.flatnonzero(np.isneginf(joint._log_partition))
             if impossible.size:
@@ -329,7 +341,7 @@ class PairwiseField(Joint):
 
     def rows(self, index: Rows) -> PairwiseField:
         """Return the joint of some of the rows."""
-        return self._with(self._field.rows(index), self._row_keys[index])
+        return self._with(self._field.rows(index), self._row_keys[index], self._start[index])
 
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""

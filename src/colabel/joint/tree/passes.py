@@ -15,6 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.numeric import short_sum
 from colabel.joint._semiring import Best, KBest, LogSum, Semiring
 from colabel.joint.tree.wiring import ROOT, Wiring
 from colabel.labels import MISSING
@@ -115,7 +116,8 @@ def marginals(wiring: Wiring, log_tables: Tables) -> list[Array]:
     """P(y_i) as arrays (n, K_i), from the roots down: P(v) = sum_u P(u) P(v | u)."""
     found: dict[int, Array] = {ROOT: np.ones((len(log_tables[0]), 1))}
     for i in wiring.order:
-        found[i] = (found[wiring.parents[i]][:, :, None] * np.exp(log_tables[i])).sum(axis=1)
+        pairs = found[wiring.parents[i]][:, :, None] * np.exp(log_tables[i])
+        found[i] = short_sum(pairs, axis=1)
     return [found[i] for i in range(len(log_tables))]
 
 

@@ -262,6 +262,12 @@ class VectorList(Joint):
             found[rows] = np.minimum(lists.row_log_sum(some.log_weights[agree], left), 0.0)
         return found
 
+    def log_prob_at(self, rows: Indices, codes: Codes) -> Array:
+        """Return the log-probability (m,) of codes (m, d), each in one of the rows (m,)."""
+        if (codes == MISSING).any():
+            return super().log_prob_at(rows, codes)
+        return self._log_prob_of_vectors(rows, codes)
+
     def _log_prob_of_vectors(self, rows: Indices, codes: Codes) -> Array:
         """Log-probabilities (m,) of complete vectors (m, d), each in its own row."""
         if not len(self.indices):

@@ -156,7 +156,7 @@ class ChunkedLearning(LinearLearning):
             score,
             None if start is None else np.stack([start[i] for i in batch.label], axis=2),
             keep,
-            None if where.offsets is None else PATIENCE,
+            None if keep else PATIENCE,
         )
         counts = where.survey.counts[batch.group, :, batch.label, : batch.n_classes] > 0
         held_out = counts[:, 1:].transpose(1, 0, 2)

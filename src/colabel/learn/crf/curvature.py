@@ -16,18 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-import scipy.linalg as sla
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, Indices
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.penalties import Penalty
-from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters
+from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood
 from colabel.learn.crf.state_likelihood import indicators
 
 # Curvature is averaged over about this many rows: it only has to be roughly right.
@@ -53,6 +52,8 @@ def column_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) ->
 
 def own_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) -> list[Array]:
     """Blocks of `column_curvature` on the diagonal: one for each variable, then for each edge."""
+    if layout.is_binary:
+        return _binary_curvature(data, layout, theta)
     starts = np.concatenate([layout.node_start, layout.n_node_columns + layout.edge_start[1:]])
     block_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     blocks = [np.zeros((size, size)) for size in np.diff(starts)]
@@ -63,6 +64,32 @@ def own_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) -> li
             blocks[block] += part.T @ part
     total = data.weight.sum()
     return [np.asarray(block / total) for block in blocks]
+
+
+def _binary_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) -> list[Array]:
+    """Do what `own_curvature` does for variables of two values, by one product for all edges.
+
+    The cells 00, 01 and 10 of edge (i, j) move the score of y_i by (1, 0, -1) where y_j = 0 and by
+    (0, 1, 0) where y_j = 1; that of y_j by (1, -1, 0) where y_i = 0 and by (0, 0, 1) where
+    y_i = 1.
+    """
+    alone, together = _variances(data, layout, theta)
+    left, right = layout.edges.T
+    on_right, on_left = together[left, right], together[right, left]
+    off_right, off_left = alone[left] - on_right, alone[right] - on_left
+    edge = np.zeros((layout.n_edges, 3, 3))
+    edge[:, 0, 0] = off_right + off_left
+    edge[:, 1, 1], edge[:, 2, 2] = on_right + off_left, on_left + off_right
+    edge[:, 0, 1] = edge[:, 1, 0] = -off_left
+    edge[:, 0, 2] = edge[:, 2, 0] = -off_right
+    return [*alone[:, None, None], *edge]
+
+
+def _variances(data: FieldData, layout: FieldLayout, theta: Parameters) -> tuple[Array, Array]:
+    """Mean variances (d,) of labels of two values given the others, and (d, d) with [y_j = 1]."""
+    prob = np.exp(PseudoLikelihood(data, layout).log_conditionals(theta))
+    variance = data.weight[:, None] * prob * (1.0 - prob) / data.weight.sum()
+    return variance.sum(axis=0), variance.T @ (data.codes == 1)
 
 
 def _roots(
@@ -127,12 +154,9 @@ class _Block:
         highest = max(float(np.diag(block).max(initial=0.0)) for block in blocks)
         ridge = np.maximum(ridge, _FLOOR * max(highest * float(energy.max()), 1e-300))
         cuts = np.cumsum([len(block) for block in blocks])[:-1]
-        found = [
-            sla.eigh(_tilted(block, highest), np.diag(own)) if len(own) else (own, block)
-            for block, own in zip(blocks, np.split(ridge, cuts), strict=True)
-        ]
-        along = np.concatenate([values for values, _ in found])
-        basis = found[0][1] if len(found) == 1 else _block_diagonal([own for _, own in found])
+        tilted = [_tilted(block, highest) for block in blocks]
+        along, bases = _diagonalised(tilted, np.split(ridge, cuts))
+        basis = bases[0] if len(bases) == 1 else _block_diagonal(bases)
         scale = np.sqrt(energy[:, None] * np.maximum(along, 0.0) + 2.0)
         return cls(basis, basis.T * ridge, scale)
 
@@ -149,6 +173,24 @@ class _Block:
         return np.asarray(matrix @ self.basis) / self.scale
 
 
+def _diagonalised(blocks: list[Array], ridges: list[Array]) -> tuple[Array, list[Array]]:
+    """Eigenvalues D (c,) and bases U of blocks A: U'AU = D, U'RU = I with the ridges R.
+
+    Blocks of one size go together: there is one for each edge.
+    """
+    values: list[Array] = [np.empty(0)] * len(blocks)
+    bases = list(blocks)
+    sizes = np.array([len(block) for block in blocks])
+    for size in np.unique(sizes[sizes > 0]):
+        places = np.flatnonzero(sizes == size)
+        root = 1.0 / np.sqrt(np.stack([ridges[p] for p in places]))
+        scaled = np.stack([blocks[p] for p in places]) * root[:, :, None] * root[:, None, :]
+        own, vectors = np.linalg.eigh(scaled)
+        for place, value, basis in zip(places, own, root[:, :, None] * vectors, strict=True):
+            values[place], bases[place] = value, basis
+    return np.concatenate(values), bases
+
+
 def _tilted(block: Array, highest: float) -> Array:
     """The curvature, with a slight slope along its diagonal.
 
@@ -162,6 +204,94 @@ def _tilted(block: Array, highest: float) -> Array:
 def _block_diagonal(blocks: list[Array]) -> sp.csr_array:
     filled = [block for block in blocks if len(block)]
     return sp.csr_array(sp.block_diag(filled, format="csr") if filled else (0, 0))
+
+
+class Coordinates(Protocol):
+    """Flat vectors in which the penalised objective has about unit curvature everywhere."""
+
+    def enter(self, theta: Parameters) -> Array:
+        """Return the coordinates of parameters."""
+        ...
+
+    def gradient(self, slope: Parameters) -> Array:
+        """Return the gradient by coordinates, given the gradient by parameters."""
+        ...
+
+    def leave(self, flat: Array) -> Parameters:
+        """Return the parameters at coordinates."""
+        ...
+
+
+def round_coordinates(
+    data: FieldData, layout: FieldLayout, penalty: Penalty, theta: Parameters
+) -> Coordinates:
+    """Return coordinates for a field, from its curvature at `theta`; see the classes."""
+    few = layout.is_binary and data.edges.shared and layout.n_edges
+    return (Interactions if few else RoundCoordinates)(data, layout, penalty, theta)
+
+
+class Interactions:
+    r"""One coordinate for each edge: labels of two values, tables that all rows share.
+
+    A table with cells w00, w01, w10 (and w11 = 0) acts by its interaction
+    :math:`\theta = w_{01} + w_{10} - w_{00}`; the rest of it shifts the constants of its ends,
+    which are not penalised. So at the optimum it is the shortest one,
+    :math:`\theta (-1, 1, 1) / 3`. A coordinate moves the score of :math:`y_i` by
+    :math:`\theta (y_j - \bar y_j)`, with constants that follow: hardly at all where the others are
+    as usual, so that the many edges of a label do not all pull at its constant.
+
+    Parameters
+    ----------
+    data, layout, penalty, theta
+        See `RoundCoordinates`.
+    """
+
+    def __init__(
+        self, data: FieldData, layout: FieldLayout, penalty: Penalty, theta: Parameters
+    ) -> None:
+        self._left, self._right = layout.edges.T
+        self._shape = theta.node.shape
+        alone, together = _variances(data.sample(_ROWS), layout, theta)
+        shares = together / np.maximum(alone, np.finfo(float).tiny)[:, None]
+        # mean of y_j where y_i is open, and of y_i where y_j is
+        self._means = shares[self._left, self._right], shares[self._right, self._left]
+        bend = sum(
+            alone[end] * mean * (1.0 - mean)
+            for end, mean in zip((self._left, self._right), self._means, strict=True)
+        )
+        self._scale = np.sqrt(data.total_weight * bend + 2.0 * penalty.ridge / 3.0)
+        ridge = penalty.node[layout.label_of_column]
+        self._node = _Block.of(data.nodes.energy(), list(alone[:, None, None]), ridge)
+
+    def enter(self, theta: Parameters) -> Array:
+        """Return the coordinates of parameters; tables become the shortest of their effect."""
+        w00, w01, w10 = theta.edge.reshape(-1, 3).T
+        strength = w01 + w10 - w00
+        mean_right, mean_left = self._means
+        node = theta.node.copy()
+        node[-1] += self._gathered(w00 - w10 + strength * mean_right, self._left)
+        node[-1] += self._gathered(w00 - w01 + strength * mean_left, self._right)
+        return _flat([self._node.enter(node), strength * self._scale])
+
+    def leave(self, flat: Array) -> Parameters:
+        """Return the parameters at coordinates."""
+        cut = int(np.prod(self._shape))
+        node, strength = self._node.leave(flat[:cut].reshape(self._shape)), flat[cut:] / self._scale
+        for end, mean in zip((self._left, self._right), self._means, strict=True):
+            node[-1] += self._gathered(strength * (2.0 / 3.0 - mean), end)
+        edge = strength[:, None] * np.array([-1.0, 1.0, 1.0]) / 3.0
+        return Parameters(node, edge.reshape(1, -1))
+
+    def gradient(self, slope: Parameters) -> Array:
+        """Return the gradient by coordinates, given the gradient by parameters."""
+        s00, s01, s10 = slope.edge.reshape(-1, 3).T
+        along = (s01 + s10 - s00) / 3.0
+        for end, mean in zip((self._left, self._right), self._means, strict=True):
+            along = along + slope.node[-1, end] * (2.0 / 3.0 - mean)
+        return _flat([self._node.gradient(slope.node), along / self._scale])
+
+    def _gathered(self, values: Array, ends: Indices) -> Array:
+        return np.asarray(np.bincount(ends, values, self._shape[1]), dtype=np.float64)
 
 
 class RoundCoordinates:

@@ -60,8 +60,8 @@ class Penalty:
 
     def smooth(self, theta: Parameters, layout: FieldLayout) -> tuple[float, Parameters]:
         """Return both ridge terms and their gradient."""
-        weights = self.node_weights(layout, len(theta.node))
-        node, edge = weights * theta.node, self.ridge * theta.edge
+        node, edge = self.node[layout.label_of_column] * theta.node, self.ridge * theta.edge
+        node[-1] = 0.0  # constants are not penalised
         value = float(np.vdot(node, theta.node) + np.vdot(edge, theta.edge))
         return value, Parameters(2.0 * node, 2.0 * edge)
 

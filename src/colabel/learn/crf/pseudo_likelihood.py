@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.learn.crf._kernels import binary_terms, pseudo_terms
@@ -15,6 +17,8 @@ from colabel.learn.design import Design
 from colabel.learn.structure.screening import label_residuals, score_statistics, score_sums
 
 Result = TypeVar("Result")
+
+_SPARSE = 0.1  # share of labels below which products with them are sparse
 
 
 class Parameters(NamedTuple):
@@ -66,6 +70,11 @@ class FieldData:
         """Return about `n_rows` of the rows, evenly spread."""
         return self.rows(np.arange(0, len(self.codes), max(1, len(self.codes) // n_rows)))
 
+    def few(self, n_rows: int) -> FieldData:
+        """Return at most `n_rows` rows of positive weight, evenly spread."""
+        counted = np.flatnonzero(self.weight > 0)
+        return self.rows(counted[:: max(1, -(-len(counted) // n_rows))])
+
     def varied(self) -> Flags:
         """Labels (d,) that differ between rows of positive weight."""
         counted = self.codes[self.weight > 0]
@@ -116,7 +125,9 @@ class PseudoLikelihood:
     .. math:: nlpl(\theta) = -\sum_n \omega_n \sum_i \log P(y_i^n \mid y_{-i}^n, x^n)
 
     All node and edge scores of all rows are two matrix products, the conditionals one fused
-    pass over the rows, the gradient (2.8, 2.9) two transposed products.
+    pass over the rows, the gradient (2.8, 2.9) two transposed products. Where two-valued labels
+    have tables that all rows share, what the edges add is a product of rows by labels with labels
+    by labels: nothing is then as large as rows by edges.
 
     Parameters
     ----------
@@ -170,6 +181,9 @@ class PseudoLikelihood:
         edge = data.edges.times(theta.edge)
         log_prob = np.empty(data.codes.shape)
         node_slope, edge_slope = np.empty_like(node), np.empty_like(edge)
+        if layout.is_binary and data.edges.shared:
+            self._shared_terms(node, edge[0], node_slope, edge_slope[0], log_prob)
+            return log_prob, node_slope, edge_slope
         if layout.is_binary:
             binary_terms(
                 node,
@@ -196,3 +210,37 @@ class PseudoLikelihood:
             log_prob,
         )
         return log_prob, node_slope, edge_slope
+
+    def _shared_terms(
+        self, node: Array, edge: Array, node_slope: Array, edge_slope: Array, log_prob: Array
+    ) -> None:
+        r"""Fill the terms of two-valued labels whose tables all rows share.
+
+        With :math:`u_{ij}` what :math:`y_j = 0` adds to the score of :math:`y_i = 0` and
+        :math:`D_{ji}` how much more :math:`y_j = 1` does, the scores are
+        :math:`\text{node} + \sum_j u_{ij} + Y D`. The derivatives of the tables follow from
+        :math:`G = R^\top Y` and the column sums of the residuals R.
+        """
+        data = self.data
+        left, right = self.layout.edges.T
+        w00, w01, w10 = edge.reshape(-1, 3).T
+        n_labels = data.codes.shape[1]
+        added = np.bincount(left, w00 - w10, n_labels) + np.bincount(right, w00 - w01, n_labels)
+        more = np.zeros((n_labels, n_labels))
+        more[right, left], more[left, right] = w01 - (w00 - w10), w10 - (w00 - w01)
+        scores = node + added + self._on @ more
+        no_edges, nothing = np.empty((0, 2), dtype=np.intp), np.empty((1, 0))
+        binary_terms(
+            scores, nothing, data.codes, data.weight, no_edges, node_slope, nothing, log_prob
+        )
+        together, alone = (self._on.T @ node_slope).T, node_slope.sum(axis=0)
+        on_right, on_left = together[left, right], together[right, left]
+        off_right, off_left = alone[left] - on_right, alone[right] - on_left
+        slopes = (off_right + off_left, on_right - off_left, on_left - off_right)
+        edge_slope[:] = np.stack(slopes, axis=1).ravel()
+
+    @cached_property
+    def _on(self) -> Any:
+        """Labels that have the second of two values, (n, d): CSR where they are few."""
+        on = sp.csr_array(self.data.codes == 1, dtype=np.float64)
+        return on if on.nnz < _SPARSE * on.shape[0] * on.shape[1] else on.toarray()

@@ -1,11 +1,12 @@
 r"""Choosing the penalties of the edges by cross-validation along warm-started paths.
 
 With the node penalties given, the ridge :math:`\mu = \lambda_w (1 - \eta)` is chosen first, on
-the graph of all candidate edges, from strong to weak. The group penalty
-:math:`\gamma = \lambda_w \eta` is chosen second, from no edge to all of them: every point learns a
-graph, tunes the parameters on it without the group term, as the final fit will, and scores them
-on the rows held out. Of the graphs that score as well as the best one, up to one standard error
-of the difference, the sparsest is taken.
+the graph of all candidate edges, from strong to weak; where rows are scored by their
+pseudo-likelihood, among the strengths whose modes are right about as often as any's. The group
+penalty :math:`\gamma = \lambda_w \eta` is chosen second, from no edge to all of them: every point
+learns a graph, tunes the parameters on it without the group term, as the final fit will, and
+scores them on the rows held out. Of the graphs that score as well as the best one, up to one
+standard error of the difference, the sparsest is taken.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from colabel.learn.crf.pseudo_likelihood import (
     RowScores,
     Score,
 )
-from colabel.learn.crf.scoring import held_out_score
+from colabel.learn.crf.scoring import announces_truth, can_enumerate, held_out_score
 from colabel.learn.crf.tuning import Objective, Tuned, Tuner
 
 MakeObjective = Callable[[FieldData, FieldLayout], Objective]
@@ -40,6 +41,9 @@ RIDGE_GRID = tuple(10.0 ** (-0.5 * k) for k in range(3, 12))
 GROUP_GRID = tuple(0.6**k for k in range(1, 11))
 # Points of a path without improvement after which the rest is skipped.
 _PATIENCE = 2
+# Where the pseudo-likelihood is the score, the modes of at most this many rows of a fold are looked
+# at, and penalties left out whose modes are right less often by so many standard errors.
+_MODES, _MODE_ERRORS = 60, 2.0
 
 
 @dataclass
@@ -91,6 +95,17 @@ class FieldProblem:
     def forget(self) -> None:
         """Start the next path anew."""
         self._tuned = self._structure = None
+
+    def modes_right(self, tuned: _OnGraph) -> Array:
+        """Say (m,) of some rows held out whether their modes are right; none if that is not asked.
+
+        A likelihood needs no such look; the pseudo-likelihood does.
+        """
+        sizes = self.layout.cardinalities
+        if self.held_out is None or self.score is not held_out_score or can_enumerate(sizes):
+            return np.empty(0)
+        some = self.held_out.few(_MODES)
+        return announces_truth(some, tuned.layout, tuned.tuned.theta, self.start.node)
 
     def find_structure(
         self, penalty: Penalty, solver: ProximalGradient, alpha: Array | None = None
@@ -197,19 +212,23 @@ class Selector:
         self, folds: Sequence[FieldProblem], ridges: Sequence[float]
     ) -> tuple[float, dict[float, float], list[RowScores]]:
         scores: dict[float, list[RowScores]] = {}
+        right: dict[float, Array] = {}
         for strength in ridges:
             penalty = Penalty(self.node, strength, 0.0)
 
-            def point(problem: FieldProblem, penalty: Penalty = penalty) -> RowScores:
+            def point(problem: FieldProblem, penalty: Penalty = penalty) -> tuple[RowScores, Array]:
                 every = np.ones(problem.layout.n_edges, dtype=bool)
-                return _scores(problem.tune(penalty, every, self.tuner))
+                tuned = problem.tune(penalty, every, self.tuner)
+                return _scores(tuned), problem.modes_right(tuned)
 
-            scores[strength] = self._over_folds(point, folds)
+            parts = map_threads(point, folds, self.n_jobs, lambda: None)
+            scores[strength] = [own for own, _ in parts]
+            right[strength] = np.concatenate([modes for _, modes in parts])
             self.advance()
             if _is_past_best(list(_weighted_means(scores, folds).values())):
                 break
         means = _weighted_means(scores, folds)
-        best = max(means, key=lambda strength: means[strength])
+        best = max(_as_right_as_any(right), key=lambda strength: means[strength])
         return best, means, scores[best]
 
     def _choose_group(
@@ -284,6 +303,18 @@ def _weighted_means(
         strength: round(sum(own.total() for own in values) / weight, 12)
         for strength, values in scores.items()
     }
+
+
+def _as_right_as_any(right: dict[float, Array]) -> list[float]:
+    """Return the penalties whose modes (m,) are right about as often as those of the best."""
+    best = max(right.values(), key=lambda modes: modes.sum())
+    kept = []
+    for strength, modes in right.items():
+        lost = best - modes
+        spread = lost.std() if len(lost) else 0.0
+        if lost.sum() <= _MODE_ERRORS * spread * np.sqrt(len(lost)):
+            kept.append(strength)
+    return kept
 
 
 def _is_past_best(means: Sequence[float]) -> bool:

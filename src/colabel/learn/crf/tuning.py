@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from scipy.optimize import minimize
 
 from colabel.core.arrays import Array
-from colabel.learn.crf.curvature import RoundCoordinates
+from colabel.learn.crf.curvature import round_coordinates
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.penalties import Penalty
 from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters
@@ -58,7 +58,7 @@ class Tuner:
     def solve(self, objective: Objective, penalty: Penalty, start: Parameters) -> Tuned:
         """Start from `start`."""
         layout, total = objective.layout, objective.data.total_weight
-        coordinates = RoundCoordinates(objective.data, layout, penalty, start)
+        coordinates = round_coordinates(objective.data, layout, penalty, start)
 
         def mean_objective(flat: Array) -> tuple[float, Array]:
             theta = coordinates.leave(flat)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, is_sparse
 from colabel.core.schema import (
@@ -126,12 +126,7 @@ class Forest:
         `shift` (p,) is what had been taken off the columns when they were grown.
         """
         trees = [each.tree_ for each in getattr(grown, "estimators_", [grown])]
-        roots = np.cumsum([0, *(tree.node_count for tree in trees)]).astype(np.intp)
-        if roots[-1] >= 2**31:
-            raise ValueError(
-                f"The forest has {roots[-1]} nodes, more than {2**31 - 1}. Grow fewer trees, or "
-                "raise min_samples_leaf."
-            )
+        roots = _roots_of([tree.node_count for tree in trees])
         left = [tree.children_left for tree in trees]
         right = [tree.children_right for tree in trees]
         children = np.stack([np.concatenate(left), np.concatenate(right)], axis=1)
@@ -147,6 +142,24 @@ class Forest:
             children.astype(np.int32),
             missing & ~leaf,
             shift,
+        )
+
+    def joined(self, *others: Forest) -> Forest:
+        """Return these trees and then those of others on the same columns."""
+        parts = (self, *others)
+        first = np.cumsum([0, *(len(part.feature) for part in parts)])
+        children = [
+            np.where(p.children < 0, -1, p.children + start)
+            for p, start in zip(parts, first[:-1], strict=True)
+        ]
+        return Forest(
+            self.n_features,
+            _roots_of(np.concatenate([np.diff(part.roots) for part in parts])),
+            np.concatenate([part.feature for part in parts]),
+            np.concatenate([part.threshold for part in parts]),
+            np.concatenate(children).astype(np.int32),
+            np.concatenate([part.missing_left for part in parts]),
+            self.shift,
         )
 
     @property
@@ -213,6 +226,17 @@ class Forest:
 
         map_threads(walk, list(row_blocks(X.shape[0], n_jobs)), n_jobs, lambda: None)
         return found
+
+
+def _roots_of(node_counts: ArrayLike) -> Indices:
+    """Where trees of so many nodes (T,) begin, and where the last ends (T + 1,)."""
+    roots = np.concatenate([[0], np.cumsum(node_counts)]).astype(np.intp)
+    if roots[-1] >= 2**31:
+        raise ValueError(
+            f"The forest has {roots[-1]} nodes, more than {2**31 - 1}. Grow fewer trees, or "
+            "raise min_samples_leaf."
+        )
+    return roots
 
 
 def row_blocks(n_rows: int, n_jobs: int | None) -> Iterator[slice]:

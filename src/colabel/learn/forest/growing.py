@@ -25,8 +25,8 @@ KINDS: tuple[ForestKind, ...] = get_args(ForestKind)
 _CLASSIFIERS = {"random": RandomForestClassifier, "extra": ExtraTreesClassifier}
 _REGRESSORS = {"random": RandomForestRegressor, "extra": ExtraTreesRegressor}
 
-
-_TREES_AT_ONCE = 20  # between two steps of progress
+_MOST_AT_ONCE = 20  # trees, between two steps of progress
+_BYTES_AT_ONCE = 1 << 29  # of what scikit-learn keeps in the nodes of trees, and we do not
 
 
 class Grown(NamedTuple):
@@ -120,20 +120,35 @@ def grow(
     flat = targets[:, 0] if targets.ndim == 2 and targets.shape[1] == 1 else targets
     shift = far_from_zero(X)
     rows = single_precision(shifted(X, shift))
-    # A few trees at a time are the same trees: each has a seed of its own.
-    steps = range(_TREES_AT_ONCE, n_estimators, _TREES_AT_ONCE) if verbose else ()
+    # A few trees at a time are the same trees, since each has a seed of its own. Their nodes hold
+    # a number for every class: thousands of label vectors would fill the memory before the last.
+    step = _trees_at_once(X.shape[0], flat, estimator.n_jobs)
+    ends = [*range(step, n_estimators, step), n_estimators]
+    parts: list[Forest] = []
+    in_bag = np.zeros((X.shape[0], n_estimators), dtype=np.uint16)
     with (
         one_blas_thread,
         warnings.catch_warnings(),
-        progress_bar("growing trees", len(steps) + 1, shown=verbose) as advance,
+        progress_bar("growing trees", len(ends), shown=verbose) as advance,
     ):
         # label vectors may be as many as the rows: scikit-learn takes them for numbers
         warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)
-        for n_trees in (*steps, n_estimators):
-            estimator.set_params(n_estimators=n_trees).fit(rows, flat, sample_weight=weight)
+        for start, end in zip([0, *ends], ends, strict=False):
+            estimator.set_params(n_estimators=end).fit(rows, flat, sample_weight=weight)
+            estimator.estimators_ = estimator.estimators_[start:]
+            parts.append(Forest.of(estimator, shift))
+            for tree, drawn in enumerate(estimator.estimators_samples_, start):
+                often = np.bincount(drawn, minlength=X.shape[0])
+                in_bag[:, tree] = np.minimum(often, np.iinfo(np.uint16).max)
+            estimator.estimators_ = [None] * end  # it only counts those it has
             advance()
-    in_bag = np.zeros((X.shape[0], n_estimators), dtype=np.uint16)
-    for tree, rows in enumerate(estimator.estimators_samples_):
-        drawn = np.bincount(rows, minlength=X.shape[0])
-        in_bag[:, tree] = np.minimum(drawn, np.iinfo(np.uint16).max)
-    return Grown(Forest.of(estimator, shift), in_bag)
+    return Grown(parts[0].joined(*parts[1:]), in_bag)
+
+
+def _trees_at_once(n_rows: int, targets: NDArray[Any], n_threads: int) -> int:
+    """How many trees on targets (n,) or (n, m) may be in memory as scikit-learn has them."""
+    columns = np.atleast_2d(targets.T)
+    classes = np.issubdtype(targets.dtype, np.integer)
+    values = len(columns) * (max(len(np.unique(own)) for own in columns) if classes else 1)
+    fit = _BYTES_AT_ONCE // (2 * n_rows * values * 8)
+    return int(np.clip(fit, n_threads, _MOST_AT_ONCE))

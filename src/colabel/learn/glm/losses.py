@@ -104,7 +104,11 @@ class Logistic:
         return logistic_along(residual[:, 0], change[:, 0], inverse)
 
     def log_prob(self, scores: Array) -> Array:
-        return np.concatenate([-np.logaddexp(0, scores), -np.logaddexp(0, -scores)], axis=1)
+        # log(1 + e^s) = max(s, 0) + log(1 + e^-|s|), and of -s the same with max(-s, 0)
+        rest = np.log1p(np.exp(-np.abs(scores)))
+        return np.concatenate(
+            [-(np.maximum(scores, 0.0) + rest), -(np.maximum(-scores, 0.0) + rest)], axis=1
+        )
 
 
 class Softmax:

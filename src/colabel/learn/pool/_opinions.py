@@ -114,7 +114,7 @@ def _opinions(joints: Sequence[Joint], n_listed: int) -> Opinions:
     keyed = np.unique(keyed, axis=0)  # sorted by row, then by codes
     row, codes = keyed[:, 0].astype(np.intp), np.ascontiguousarray(keyed[:, 1:], dtype=np.int32)
     indptr = np.searchsorted(row, np.arange(n_rows + 1))
-    log_prob = np.stack([joint.rows(row).log_prob_codes(codes) for joint in joints], axis=1)
+    log_prob = np.stack([joint.log_prob_at(row, codes) for joint in joints], axis=1)
     unlisted = np.stack([values[:, -1] for _, values in best], axis=1)
     every = np.prod([float(k) for k in joints[0].space.cardinalities])
     unlisted[np.diff(indptr) >= every] = -np.inf

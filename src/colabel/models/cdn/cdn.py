@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from colabel.core.arrays import Flags
+from colabel.core.arrays import Array, Flags
 from colabel.core.hashing import row_keys
 from colabel.core.label_features import column_owner
 from colabel.core.schema import (
@@ -49,6 +49,7 @@ from colabel.models.cdn._conditionals import (
     allowed_columns,
 )
 from colabel.models.label_graph import LabelGraph
+from colabel.models.linear_log_odds import LinearLogOdds
 from colabel.models.without_probabilities import (
     HardDecisions,
     MayLackProbabilities,
@@ -315,6 +316,14 @@ class CDN(MayLackProbabilities, StacksEstimator):
             row_keys=row_keys(X),
             n_jobs=self.n_jobs,
         )
+
+    def linear_log_odds(self, x: Any, others: Array) -> LinearLogOdds | None:
+        """Return the conditionals, unless they see scores in place of x."""
+        if not isinstance(self.models_, LinearModels) or hasattr(self, "estimator_scores_"):
+            return None
+        network = self._network
+        intercept = network.intercept + others @ network.weights
+        return LinearLogOdds(network.coef, intercept, network.weights.T)
 
     def label_graph(self) -> LabelGraph:
         """Return pairs of labels with the mean of the weights in both directions."""

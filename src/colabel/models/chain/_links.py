@@ -34,8 +34,11 @@ def linear_links(
 
 def _label_gain(coef: Array, before: Indices, cardinalities: Sequence[int]) -> Array:
     """Turn the weights (S, e) of label columns into gains (k, V, S) of the labels `before`."""
-    owner = column_owner(cardinalities)
     gain = np.zeros((len(before), max(cardinalities), coef.shape[0]))
+    if max(cardinalities) == min(cardinalities) == 2:  # one column a label
+        gain[:, 1] = coef[:, before].T
+        return gain
+    owner = column_owner(cardinalities)
     for position, label in enumerate(before):
         columns = np.flatnonzero(owner == label)
         first = 1 if cardinalities[label] == 2 else 0  # two values share the column of the second

@@ -33,8 +33,8 @@ class ProbabilisticClassifierChain(ChainModel):
     .. math:: P(y \mid x) = \prod_k P(y_{o(k)} \mid x, y_{o(0)}, \dots, y_{o(k-1)})
 
     The links are those of `ClassifierChain`. `predict` searches for the most probable label
-    vector: by default exactly, by branch and bound, which visits about d / P(mode) prefixes of
-    a row rather than all label vectors.
+    vector: by default by branch and bound, which visits about d / P(mode) prefixes of a row rather
+    than all label vectors, and exactly unless that takes more than 32768 of them.
 
     Labels that are constant or rare among the training rows get smoothed probabilities. Missing
     labels are refused, because a link needs all the labels before it.
@@ -62,8 +62,10 @@ class ProbabilisticClassifierChain(ChainModel):
         score test on held-out residuals. None: all of them.
     order : None, "random", "correlation" or sequence
         See `ClassifierChain`.
-    inference : {"exact", "exhaustive", "epsilon", "beam", "monte_carlo", "greedy"}
-        How the most probable vectors are found. "exact": branch and bound. "exhaustive": write
+    inference : {"auto", "exact", "exhaustive", "epsilon", "beam", "monte_carlo", "greedy"}
+        How the most probable vectors are found. "exact": branch and bound, up to a million
+        prefixes of a row. "auto": up to 32768, then the best of a beam 32 wide, the greedy vector
+        and that of the marginals; ``joint(X).how`` tells in how many rows. "exhaustive": write
         out all label vectors, at most 65536. "epsilon": explore prefixes whose probability
         exceeds `epsilon`. "beam": keep the `beam_width` best prefixes of each length.
         "monte_carlo": the best of `n_samples` draws. "greedy": as `ClassifierChain`.
@@ -134,7 +136,7 @@ class ProbabilisticClassifierChain(ChainModel):
         stack: bool = True,
         max_parents: int | None = None,
         order: str | Sequence[str | int] | None = None,
-        inference: str = "exact",
+        inference: str = "auto",
         epsilon: float = 0.01,
         beam_width: int = 10,
         n_samples: int = 1000,

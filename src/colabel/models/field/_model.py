@@ -10,6 +10,7 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from colabel.core.arrays import Array
 from colabel.core.schema import (
     Dims,
     Fields,
@@ -35,8 +36,9 @@ from colabel.models._learning import (
 )
 from colabel.models._parameters import refuse_missing
 from colabel.models.base import JointClassifier
-from colabel.models.field._parameters import interactions, node_scores
+from colabel.models.field._parameters import interactions, linear_log_odds, node_scores
 from colabel.models.label_graph import LabelGraph
+from colabel.models.linear_log_odds import LinearLogOdds
 
 
 def check_graph(fields: Fields, dims: Dims) -> None:
@@ -99,14 +101,20 @@ class FieldModel(JointClassifier):
         self.n_iter_ = max(learned.n_iter, self.models_.n_iter)
 
     def _joint(self, X: Any) -> Joint:
+        alone = [table.argmax(axis=1) for table in self.models_.log_prob(X)]
         return PairwiseField(
             self.label_space_,
             node_scores(self.field_, self.models_, X),
             self.graph_,
             self.field_.edge_tables(X),
+            start=np.stack(alone, axis=1),
             engine=self.engine,
             n_jobs=self.n_jobs,
         )
+
+    def linear_log_odds(self, x: Any, others: Array) -> LinearLogOdds | None:
+        """Return what nodes and edges say of each label."""
+        return linear_log_odds(self.field_, self.models_, x, others)
 
     def label_graph(self) -> LabelGraph:
         """Return the edges of the field and how strong they are."""

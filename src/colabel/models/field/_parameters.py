@@ -7,11 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from colabel.core.arrays import Array, Indices
+from colabel.core.arrays import Array, Indices, is_sparse
 from colabel.learn.chunks.passes import added
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.learner import FittedField
 from colabel.learn.linear import LinearModels
+from colabel.models.linear_log_odds import LinearLogOdds
 
 Strengths = float | Sequence[float] | Literal["auto"]
 EdgeFeatures = Literal["auto", "all", "none"] | Sequence[int]
@@ -35,10 +36,10 @@ def strengths(given: Strengths, name: str, *, positive: bool) -> list[float] | N
     return [float(value) for value in values]
 
 
-def candidate_limit(given: int | None, n_labels: int) -> int:
-    """Return the most candidate edges that a parameter asks for."""
+def candidate_limit(given: int | None, n_labels: int, usual: int = _MOST_CANDIDATES) -> int:
+    """Return the most candidate edges that a parameter asks for; by default `usual` or more."""
     if given is None:
-        return max(_MOST_CANDIDATES, _CANDIDATES_PER_LABEL * n_labels)
+        return max(usual, _CANDIDATES_PER_LABEL * n_labels)
     if given < 0:
         raise ValueError(f"max_candidates={given!r} must not be negative.")
     return int(given)
@@ -81,6 +82,35 @@ def node_scores(field: FittedField, models: LinearModels, X: Any) -> list[Array]
         for label in alone:
             tables[label] = log_prob[label]
     return tables
+
+
+def linear_log_odds(
+    field: FittedField, models: LinearModels, x: Any, others: Array
+) -> LinearLogOdds:
+    r"""Log-odds of labels of two values, given the others, from nodes and edges.
+
+    A node has a score for 0 alone, and an edge (i, j) for the cells 00, 01 and 10: its share in
+    the log-odds of i is :math:`(e_{10} - e_{00}) + y_j (e_{00} - e_{01} - e_{10})`.
+    """
+    layout, n_features = field.layout, field.node.shape[0] - 1
+    forms = -field.node.T.astype(np.float64)  # (d, p + 1), the constant last
+    at = np.append(field.edge_columns, n_features)
+    edge_x = np.append(_row(x)[field.edge_columns], 1.0)
+    weights = np.zeros((len(forms), len(forms)))
+    for e, (i, j) in enumerate(layout.edges.tolist()):
+        neither, second, first = field.edge[:, layout.edge_start[e] :][:, :3].T
+        both = neither - second - first
+        forms[i, at] += first - neither + others[j] * both
+        forms[j, at] += second - neither + others[i] * both
+        weights[i, j] = weights[j, i] = edge_x @ both
+    for label in np.setdiff1d(np.arange(len(forms)), layout.edges):
+        forms[label] = models.coef[label][0]
+    return LinearLogOdds(forms[:, :-1], forms[:, -1], weights)
+
+
+def _row(x: Any) -> Array:
+    row: Array = np.asarray(x.toarray() if is_sparse(x) else x, dtype=np.float64)[0]
+    return row
 
 
 def interactions(data: TrainingData, field: FittedField) -> tuple[Array, Indices]:

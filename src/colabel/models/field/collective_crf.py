@@ -24,12 +24,14 @@ from colabel.learn.crf.state_likelihood import StateLikelihood, all_vectors
 from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE
 from colabel.models.field._model import FieldModel, check_graph
-from colabel.models.field._parameters import Strengths, node_scores, strengths
+from colabel.models.field._parameters import Strengths, candidate_limit, node_scores, strengths
+from colabel.models.linear_log_odds import LinearLogOdds
 
 _TRAININGS = ("auto", "enumeration", "supported", "pseudo")
 # "auto" enumerates up to this many label vectors; a request for enumeration may go further.
 _FEW_VECTORS = 1 << 12
 _MOST_VECTORS = 1 << 16
+_MOST_PAIRS = 2016  # all pairs of 64 labels
 
 
 def _check_field(fields: Fields, dims: Dims) -> None:
@@ -55,8 +57,8 @@ class CollectiveCRF(FieldModel):
               + \sum_{i < j} w_{ij}^{y_i, y_j}\Bigr)
 
     The CML of the paper: labels prefer or avoid each other to the same degree in every row.
-    All pairs of labels are connected. Tables have a ridge penalty
-    :math:`\mu \sum_{ij} \|w_{ij}\|^2`.
+    All pairs of labels are connected, of more than 64 labels those that depend on each other most
+    (`max_candidates`). Tables have a ridge penalty :math:`\mu \sum_{ij} \|w_{ij}\|^2`.
 
     Parameters
     ----------
@@ -65,8 +67,13 @@ class CollectiveCRF(FieldModel):
         chosen for each label, by cross-validation of independent regressions.
     ridge : float, sequence of float or "auto"
         Strengths :math:`\mu` to choose from by cross-validation, scored by the log-likelihood
-        (among the supported vectors for "supported"; the pseudo-likelihood for more than 2^14
-        label vectors); "auto": nine values that follow the number of rows.
+        (among the supported vectors for "supported"; for more than 2^14 label vectors by the
+        pseudo-likelihood, among the strengths whose modes are right about as often as any's);
+        "auto": nine values that follow the number of rows.
+    max_candidates : int or None
+        Most pairs of labels that are connected: those that depend on each other most beyond x, by
+        a score test on the residuals of independent regressions. None: 2016, all pairs of 64
+        labels, or five a label if that is more.
     training : {"auto", "enumeration", "supported", "pseudo"}
         What is maximised. "enumeration": the exact likelihood, for up to 2^16 label vectors.
         "supported": the likelihood among the label vectors of the training rows; as in the paper
@@ -100,7 +107,7 @@ class CollectiveCRF(FieldModel):
     training_ : str
         What was maximised: "enumeration", "supported" or "pseudo".
     graph_ : (E, 2) array of int
-        All pairs of labels that vary.
+        All pairs of labels that vary, or the `max_candidates` most dependent ones.
     edge_strengths_ : (E,) array
         Absolute log odds ratio of each table (for variables with more values: twice the Frobenius
         norm of the table without its row and column means, which is the same for two).
@@ -142,6 +149,7 @@ class CollectiveCRF(FieldModel):
         *,
         ridge: Strengths = "auto",
         training: str = "auto",
+        max_candidates: int | None = None,
         cv: Any = 5,
         engine: Engine = "auto",
         decision: str | Decision = "subset",
@@ -155,6 +163,7 @@ class CollectiveCRF(FieldModel):
         self.C = C
         self.ridge = ridge
         self.training = training
+        self.max_candidates = max_candidates
         self.cv = cv
         self.engine = engine
         self.decision = decision
@@ -178,7 +187,7 @@ class CollectiveCRF(FieldModel):
             ridges=strengths(self.ridge, "ridge", positive=True),
             groups=[0.0],
             edge_columns=np.empty(0, dtype=np.intp),
-            most_candidates=data.n_labels**2,
+            most_candidates=candidate_limit(self.max_candidates, data.n_labels, _MOST_PAIRS),
             form="proximal",
             tol=self.tol,
             max_iter=self.max_iter,
@@ -203,6 +212,10 @@ class CollectiveCRF(FieldModel):
             return StateLikelihood(held_out, layout, states).log_likelihood(theta)
 
         return partial(StateLikelihood, states=states), score
+
+    def linear_log_odds(self, x: Any, others: Array) -> LinearLogOdds | None:
+        """Return what nodes and edges say; among supported vectors that is not all there is."""
+        return None if self.training_ == "supported" else super().linear_log_odds(x, others)
 
     def _joint(self, X: Any) -> Joint:
         if self.training_ != "supported":

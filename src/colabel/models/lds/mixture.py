@@ -272,8 +272,8 @@ class LDSMixture(JointClassifier):
     def _learn(self, data: TrainingData) -> None:
         chosen_inference(self.inference, data.cardinalities)
         require_complete_rows(data)
-        self.features_ = fit_features(data.X, self.bins, data.weight)
         _refuse_too_many_weights(data)
+        self.features_ = fit_features(data.X, self.bins, data.weight)
         structure = self._structure_learner(data)
         options = EMOptions(
             tol=float(self.tol),
@@ -364,5 +364,5 @@ def _refuse_too_many_weights(data: TrainingData) -> None:
             f"There are mixture weights for each of {n_vectors} label vectors, {n_features} "
             f"features and {data.n_labels} dependency sets, more than {_MOST_WEIGHTS} in all. "
             "Choose fewer features, for example by colabel.preprocess.CorrelationSelector, or "
-            "fewer labels."
+            "fewer labels; or use CTBN or ProbabilisticClassifierChain, which take them all."
         )

@@ -17,6 +17,7 @@ from colabel.core.label_features import label_columns
 from colabel.core.schema import Matrix, Maybe, Numbers, OneOf, Positions, Real, Table, Whole, stored
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
+from colabel.models._parameters import refuse_missing
 from colabel.models.base import JointClassifier
 
 # Distances that agree to this relative precision are equal but for rounding errors.
@@ -251,7 +252,8 @@ class NeighbourClassifier(JointClassifier):
         return super().fit(X, y, label_names=label_names)
 
     def _find_neighbours(self, data: TrainingData) -> Neighbours:
-        require_observed(data, type(self).__name__)
+        reason = f"{type(self).__name__} counts the labels of neighbours"
+        refuse_missing(data, self.label_space_, reason)
         settings = NeighbourSettings(
             self.k, self.metric, self.metric_params, self.algorithm, self.n_jobs, self._seed()
         )
@@ -266,18 +268,6 @@ class NeighbourClassifier(JointClassifier):
                 stacklevel=5,  # the caller of fit
             )
         return found
-
-
-def require_observed(data: TrainingData, method: str) -> None:
-    """Raise ValueError if some label of the training rows is missing."""
-    missing = np.argwhere(data.codes == MISSING)
-    if len(missing):
-        row, label = missing[0]
-        raise ValueError(
-            f"{method} counts the labels of neighbours, but label {label} of row {row} is missing"
-            f" ({len(missing)} entries in all). Leave these rows out, or use BinaryRelevance or"
-            " CTBN, which learn from the labels that are there."
-        )
 
 
 def _parts(rows: Indices, asked: int) -> list[Indices]:

@@ -23,6 +23,11 @@ from colabel.preprocess import ForestFeatures, KernelFeatures
 _FEW_VECTORS = 2.0**10  # label vectors up to which random fields add them up, quickly
 _WIDEST_KERNEL = 2000  # columns of X up to which distances say something
 _MOST_VALUES = 32  # of all labels together, up to which chains on kernel features are quick
+# labels times numbers of a chain's design, up to which all of this is a matter of minutes
+_MOST_WORK = 5e7
+_MANY_TARGETS = 2e5  # rows times labels, beyond which fewer trees do, and each takes long
+_FEW_TREES = 100
+_MOST_DISTINCT = 1000  # label vectors as classes of a tree, each of whose nodes counts them all
 
 
 def default_members(data: TrainingData) -> Members:
@@ -41,19 +46,29 @@ def default_members(data: TrainingData) -> Members:
         and sum(data.cardinalities) <= _MOST_VALUES
     )
 
+    # a chain's links have the features and the labels before them
+    stored_numbers = data.X.nnz if is_sparse(data.X) else data.X.size
+    work = data.n_labels * (stored_numbers + data.n_rows * data.n_labels)
+    large = work > _MOST_WORK
+    trees: dict[str, Any] = dict(seeded)
+    if data.n_rows * data.n_labels > _MANY_TARGETS:
+        trees["n_estimators"] = _FEW_TREES
+
     def chain() -> BaseEstimator:
-        return CTBN(**seeded) if missing else ProbabilisticClassifierChain(**seeded)
+        return CTBN(**seeded) if missing or large else ProbabilisticClassifierChain(**seeded)
 
     # Trees grown to the end on the label vectors have the best modes, and the smooth parts of the
     # joint see to the probabilities; but vectors that are nearly all different are no target.
-    repeat = 2 * n_distinct <= data.n_rows
+    repeat = 2 * n_distinct <= data.n_rows and n_distinct <= _MOST_DISTINCT
     of_vectors: dict[str, Any] = {"target": "vectors", "min_samples_leaf": 1} if repeat else {}
-    forest, kernel = ForestFeatures(**seeded), KernelFeatures(**seeded)
+    forest, kernel = ForestFeatures(**trees), KernelFeatures(**seeded)
     found: Members = [
-        ("forest", JointForest(**of_vectors, **seeded)),
+        ("forest", JointForest(**of_vectors, **trees)),
         ("linear", chain()),
         ("forest features", make_pipeline(forest, chain())),
     ]
+    if large:
+        return found
     if vectors <= _FEW_VECTORS and not missing:
         found.append(("linear field", CollectiveCRF(**seeded)))
         found.append(("forest features, field", make_pipeline(forest, PairwiseCRF(**seeded))))

@@ -64,7 +64,8 @@ class JointStack(JointClassifier):
         `ForestFeatures`; where there are at most 2^10 label vectors, random fields on both and,
         unless x is sparse, on `KernelFeatures`; else a `CTBN` and, if the labels have at most 32
         values in all, a chain on kernel features. With missing labels, CTBNs instead of the
-        chains, and no fields.
+        chains, and no fields. Of large data (some ten thousand rows or a hundred labels) a forest
+        of 100 trees and CTBNs on x and on forest features.
     cv : int, float, splitter or iterable
         How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
         of index arrays (train, test).

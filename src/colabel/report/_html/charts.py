@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from colabel.report._html.markup import Html, join, tag
-from colabel.report._html.numbers import fixed
+from colabel.report._html.markup import Html, join, name_text, tag
+from colabel.report._html.numbers import fixed, signed
 from colabel.report.reliability import Reliability
 
 _SIDE, _LEFT, _TOP, _BELOW = 290.0, 42.0, 8.0, 24.0  # of a reliability diagram
@@ -21,6 +21,35 @@ class Mean(NamedTuple):
     value: float
     error: float
     marked: bool
+
+
+class Contribution(NamedTuple):
+    """A line of a chart of contributions: of what, how much, and its CSS class."""
+
+    name: str
+    value: float
+    kind: str
+
+
+def contributions_chart(lines: Sequence[Contribution]) -> Html:
+    """Draw contributions as bars to both sides of zero, on one scale."""
+    most = max((abs(line.value) for line in lines), default=0.0) or 1.0
+    drawn = []
+    for name, value, kind in lines:
+        width = 50.0 * abs(value) / most
+        left = 50.0 if value >= 0 else 50.0 - width
+        side = "bar more" if value >= 0 else "bar less"
+        bar = tag("div", class_=side, style=f"left:{left:.2f}%;width:{width:.2f}%")
+        drawn.append(
+            tag(
+                "div",
+                tag("div", name_text(name), class_="name"),
+                tag("div", bar, class_="track"),
+                tag("div", signed(value, 2), class_="value"),
+                class_=f"line {kind}",
+            )
+        )
+    return tag("div", drawn, class_="contributions")
 
 
 def tiles(entries: Sequence[tuple[str, str]]) -> Html:
@@ -46,7 +75,7 @@ def means_chart(means: Sequence[Mean], low: float, high: float, digits: int) -> 
         dot = tag("div", class_=kind, style=f"left:{place(value):.2f}%")
         lines.append(
             join(
-                tag("div", name, class_="name"),
+                tag("div", name_text(name), class_="name"),
                 tag("div", spread, dot, class_="track"),
                 tag("div", f"{value:.{digits}f}", class_="value"),
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from colabel.report._html.graph_layout import BOX, LONGEST, Layout, lay_out
 from colabel.report._html.markup import Html, counted, cut, details, paragraph, tag
 from colabel.report._html.numbers import fixed, signed
+from colabel.report._html.page import data_block
 from colabel.report._html.tables import Column, Field, table
 
 _MOST_DRAWN = 200
@@ -19,6 +19,10 @@ _LEGEND = (
     "Wide edges: the one label changes the probability of the other much. Solid: it makes it "
     "likelier; dashed: less likely."
 )
+_MEASURED_LEGEND = (
+    "Wide edges: the one label says much of the other once the features are known. Solid: it makes "
+    "it likelier; dashed: less likely."
+)
 
 
 def graph_figure(graph: Mapping[str, Any], name: str, key: str) -> Html:
@@ -27,7 +31,8 @@ def graph_figure(graph: Mapping[str, Any], name: str, key: str) -> Html:
     Parameters
     ----------
     graph : mapping
-        See `colabel.experiments.graphs.label_graph`.
+        See `averaged_graph` and `dependence_graph` in `colabel.experiments.graphs`; the edges of
+        the latter are measured in nats.
     name : str
         For readers that do not see it.
     key : str
@@ -40,7 +45,7 @@ def graph_figure(graph: Mapping[str, Any], name: str, key: str) -> Html:
     hint = tag("p", "Choose a label (point, tap or arrow keys) to see its neighbours.", class_="q")
     panel = tag("div", hint, class_="panel", aria_live="polite", role="status")
     left_out = len(graph["edges"]) - len(drawn["edges"])
-    caption = [_LEGEND, _lone(graph)]
+    caption = [_MEASURED_LEGEND if _is_measured(graph) else _LEGEND, _lone(graph)]
     if left_out:
         caption.append(
             f"Drawn are the strongest {_MOST_DRAWN:,} edges; {left_out:,} more are in the table."
@@ -62,9 +67,19 @@ def graph_figure(graph: Mapping[str, Any], name: str, key: str) -> Html:
 
 
 def strength(edge: Mapping[str, Any]) -> float:
-    """By how much the probability of the end changes with the beginning."""
+    """By how much the probability of the end changes with the beginning, or its like in nats.
+
+    Of I nats it is ``sqrt(1 - exp(-2 I))``, the correlation of two normal variables that say as
+    much of each other (Linfoot, 1957).
+    """
     change = float(edge["given_on"] - edge["given_off"])
+    if "nats" in edge:
+        return math.copysign(math.sqrt(1.0 - math.exp(-2.0 * float(edge["nats"]))), change)
     return change if math.isfinite(change) else 0.0
+
+
+def _is_measured(graph: Mapping[str, Any]) -> bool:
+    return any("nats" in edge for edge in graph["edges"])
 
 
 def _strongest(graph: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,7 +169,7 @@ def _circle_words(layout: Layout, label: int, text: str) -> Html:
 
 
 def _data(graph: Mapping[str, Any]) -> Html:
-    """Write what the panel shows; "<" is written as in a string, so that no tag can end early."""
+    """Write what the panel shows."""
     edges = [
         [
             int(edge["from"]),
@@ -163,13 +178,13 @@ def _data(graph: Mapping[str, Any]) -> Html:
         ]
         for edge in graph["edges"]
     ]
-    said = {
-        "labels": [str(name) for name in graph["labels"]],
-        "probability": [_rounded(p) for p in graph["probability"]],
-        "edges": edges,
-    }
-    text = json.dumps(said, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
-    return tag("script", Html(text), type="application/json")
+    return data_block(
+        {
+            "labels": [str(name) for name in graph["labels"]],
+            "probability": [_rounded(p) for p in graph["probability"]],
+            "edges": edges,
+        }
+    )
 
 
 def _rounded(value: float) -> float | None:
@@ -181,9 +196,11 @@ def _edge_table(graph: Mapping[str, Any], name: str) -> Html | None:
         return paragraph("The graph has no edges.")
     names = [str(label) for label in graph["labels"]]
     arrow = ("from", "to") if graph["directed"] else ("one", "other")
+    measured = _is_measured(graph)
     columns = [
         Column(arrow[0], is_text=True),
         Column(arrow[1], is_text=True),
+        *([Column("nats")] if measured else []),
         Column(f"P({arrow[1]} | {arrow[0]} on)"),
         Column("off"),
         Column("change"),
@@ -194,9 +211,11 @@ def _edge_table(graph: Mapping[str, Any], name: str) -> Html | None:
     for edge in sorted(graph["edges"], key=lambda edge: -abs(strength(edge))):
         values = [float(edge[key]) for key in _PROBABILITIES]
         numbers = [Field(fixed(value, 2), value) for value in values]
-        change = Field(signed(strength(edge), 2), strength(edge))
+        change = values[0] - values[1]
         ends = [Field(names[edge["from"]]), Field(names[edge["to"]])]
-        rows.append([*ends, *numbers[:2], change, *numbers[2:]])
+        if measured:
+            ends.append(Field(fixed(edge["nats"], 3), edge["nats"]))
+        rows.append([*ends, *numbers[:2], Field(signed(change, 2), change), *numbers[2:]])
     return details(
         f"All {counted(len(rows), 'edge')} as a table" if len(rows) > 1 else "The edge as a table",
         table(f"Edges of {name}, strongest first", columns, rows),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from html import escape
 from typing import TypeAlias
 
-_VOID = frozenset({"meta", "br", "line", "circle", "rect", "path", "link"})
+_VOID = frozenset({"meta", "br", "wbr", "line", "circle", "rect", "path", "link"})
+# Where a name consists of parts: after _, -, ., / and :, and before a capital in the middle.
+_PARTS = re.compile(r"(?<=[_\-./:])(?=\w)|(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Html(str):
@@ -62,6 +65,19 @@ def _attribute(key: str, value: Value) -> str:
         return f" {name}"
     text = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
     return f' {name}="{escape(text)}"'
+
+
+def name_text(name: str) -> Html:
+    """Write a name so that a narrow column breaks it between its parts.
+
+    Examples
+    --------
+    >>> name_text("tag_<new>Posts")
+    'tag_&lt;new&gt;Posts'
+    >>> name_text("amazed-surprised")
+    'amazed-<wbr/>surprised'
+    """
+    return Html("<wbr/>".join(escape(part) for part in _PARTS.split(name)))
 
 
 def paragraph(*children: Child, class_: str | None = None) -> Html:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from colabel._version import __version__
 from colabel.core.files import written_whole
 from colabel.report._html.markup import Html, join, paragraph, tag
 
 
-def page(title: str, about: str, contents: Html | None, body: Html) -> str:
+def page(title: str, about: str, contents: Html | None, body: Html, extra: str = "") -> str:
     """Return a whole page.
 
     Parameters
@@ -23,12 +25,17 @@ def page(title: str, about: str, contents: Html | None, body: Html) -> str:
     contents : Html or None
         Links to its parts.
     body : Html
+    extra : str
+        Name of a style and a script that the page needs beside those of all pages.
     """
-    style, script = _asset("report.css"), _asset("report.js")
-    # No network at all; of scripts, only this very one. Drawings carry styles of their own.
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    names = ["report", extra] if extra else ["report"]
+    style = "".join(_asset(f"{name}.css") for name in names)
+    scripts = [_asset(f"{name}.js") for name in names]
+    # No network at all; of scripts, only these very ones. Drawings carry styles of their own.
+    digests = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     policy = (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     head = tag(
@@ -44,13 +51,19 @@ def page(title: str, about: str, contents: Html | None, body: Html) -> str:
     written_by = f"{about} Written by colabel {__version__}.".strip()
     header = tag("header", tag("h1", title), paragraph(written_by, class_="q"), contents)
     main = tag("main", body, id="main", tabindex="-1")
-    whole = tag("body", skip, header, main, tag("script", Html(script)))
+    whole = tag("body", skip, header, main, [tag("script", Html(s)) for s in scripts])
     return f"<!doctype html>\n{tag('html', head, whole, lang='en')}\n"
 
 
 def section(title: str, key: str, content: Html, level: int = 2) -> Html:
     """Return a part of a page, with its heading."""
     return join(tag("section", tag(f"h{level}", title), content, id=key), Html("\n"))
+
+
+def data_block(content: Any, key: str | None = None) -> Html:
+    """Write plain data for a script; "<" stands as in a string, so that no tag can end early."""
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
+    return tag("script", Html(text), type="application/json", id=key)
 
 
 def write_page(path: str | Path, content: str) -> None:

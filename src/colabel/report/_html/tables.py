@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from colabel.report._html.markup import Html, join, tag
+from colabel.report._html.markup import Html, join, name_text, tag
 
 
 class Column(NamedTuple):
@@ -77,12 +77,21 @@ def _column_head(column: Column) -> Html:
 
 
 def _row(fields: Sequence[Field], columns: Sequence[Column]) -> Html:
-    head = tag("th", fields[0].content, scope="row", data_key=_key(fields[0]))
+    head = tag("th", _content(fields[0]), scope="row", data_key=_key(fields[0]))
     rest = [
-        tag("td", field.content, class_=_kind(field, column), data_key=_key(field))
+        tag(
+            "td",
+            _content(field) if column.is_text and field.kind is None else field.content,
+            class_=_kind(field, column),
+            data_key=_key(field),
+        )
         for field, column in zip(fields[1:], columns[1:], strict=True)
     ]
     return join(tag("tr", head, rest), Html("\n"))
+
+
+def _content(field: Field) -> Html:
+    return field.content if isinstance(field.content, Html) else name_text(field.content)
 
 
 def _kind(field: Field, column: Column) -> str | None:

@@ -10,6 +10,7 @@ from colabel.experiments.results import LEVEL, Comparison, Entry
 from colabel.report._html.markup import Html, details, hidden, join, paragraph, tag
 from colabel.report._html.numbers import digits_for, fixed, p_value, signed
 from colabel.report._html.tables import EMPTY, Column, Field, table
+from colabel.report.study_text import TOO_FEW_SPLITS
 
 _SAID = {
     "+": "the reference is significantly better",
@@ -116,10 +117,13 @@ def measures_legend(results: Results) -> Html | None:
     level = fixed(LEVEL, 2)
     parts = []
     if len(results.methods) > 1:
+        marks = (
+            f"+ where {reference} is significantly better than the method and − where it is worse "
+            f"(paired t-test over splits, level {level})."
+        )
         parts = [
             "Bold: the best mean of a data set.",
-            f"+ where {reference} is significantly better than the method and − where it is worse "
-            f"(paired t-test over splits, level {level}).",
+            TOO_FEW_SPLITS if results.too_few_splits else marks,
         ]
     if any(entry.published is not None for entry in entries.values()):
         parts.append(

@@ -46,7 +46,7 @@ def torch_device(device: str | None) -> str | None:
             return None
         raise ModuleNotFoundError(
             f"device={device!r} needs torch, which is not installed. Run"
-            " pip install 'colabel[gpu]', or set device=None, or \"auto\" to use a GPU only where"
+            ' pip install torch, or set device=None, or "auto" to use a GPU only where'
             " there is one.",
             name="torch",
         ) from None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,12 @@ __all__ = [
     "Decision",
     "Hamming",
     "Jaccard",
+    "RiskMinimiser",
     "Seen",
     "Subset",
+    "candidates",
     "decide",
+    "mean_overlap",
     "resolve_decision",
 ]
 
@@ -48,6 +51,15 @@ class Decision(Protocol):
         ...
 
 
+@runtime_checkable
+class RiskMinimiser(Decision, Protocol):
+    """A decision that minimises an expected loss between 0 and 1, and says how large that is."""
+
+    def risk(self, joint: Joint) -> Array:
+        """Return the least expected loss, min_h E[loss(y, h)], of each row, (n,)."""
+        ...
+
+
 @stored("subset")
 @dataclass(frozen=True)
 class Subset:
@@ -56,6 +68,11 @@ class Subset:
     def __call__(self, joint: Joint) -> Codes:
         """Return the codes (n, d) of the mode."""
         return joint.mode_codes()
+
+    def risk(self, joint: Joint) -> Array:
+        """Return 1 - max_y P(y), (n,)."""
+        found: Array = 1.0 - np.exp(joint.log_prob_codes(joint.mode_codes()))
+        return found
 
 
 @stored("seen", vectors=Positions("v d", below=1 << 31))
@@ -106,6 +123,12 @@ class Hamming:
         ]
         return np.stack(best, axis=1).astype(np.int32)
 
+    def risk(self, joint: Joint) -> Array:
+        """Return mean_i (1 - max_v P(y_i = v)), (n,)."""
+        right = [table.max(axis=1) for table in joint.marginal_tables()]
+        found: Array = 1.0 - np.mean(right, axis=0)
+        return found
+
 
 @stored("f1")
 @dataclass(frozen=True)
@@ -149,19 +172,18 @@ class F1:
     def __call__(self, joint: Joint) -> Codes:
         """Return the codes (n, d) of the maximisers."""
         require_zero_one(joint.space, "The decision 'f1'")
-        return _by_chunks(joint, self._decide)
+        return _picked(joint, self._valued)
 
-    def _decide(self, joint: Joint) -> Codes:
+    def risk(self, joint: Joint) -> Array:
+        """Return 1 - max_h E[F(y, h)], (n,)."""
+        require_zero_one(joint.space, "The decision 'f1'")
+        return _least_loss(joint, self._valued)
+
+    def _valued(self, joint: Joint) -> tuple[Codes, Array]:
         sizes = joint.size_marginals()
         codes, expected = best_of_each_size(sizes)
         expected[:, 0] = self.zero_division * sizes.size[:, 0]
-        return pick(codes, expected)
-
-
-def pick(codes: Codes, expected: Array) -> Codes:
-    """Of vectors (n, m, d) the one with the largest value (n, m) in each row, (n, d)."""
-    picked: Codes = codes[np.arange(len(codes)), expected.argmax(axis=1)]
-    return picked
+        return codes, expected
 
 
 def best_of_each_size(sizes: SizeMarginals) -> tuple[Codes, Array]:
@@ -227,19 +249,21 @@ class Jaccard:
     def __call__(self, joint: Joint) -> Codes:
         """Return the codes (n, d) of the best candidates."""
         require_zero_one(joint.space, "The decision 'jaccard'")
-        enumerable = joint.space.n_labels <= MOST_ENUMERATED
-        return _by_chunks(joint, self._best_of_all if enumerable else self._best_candidate)
+        return _picked(joint, self._valued)
 
-    def _best_of_all(self, joint: Joint) -> Codes:
+    def risk(self, joint: Joint) -> Array:
+        """Return 1 - max_h E[J(y, h)] over the candidates h, (n,)."""
+        require_zero_one(joint.space, "The decision 'jaccard'")
+        return _least_loss(joint, self._valued)
+
+    def _valued(self, joint: Joint) -> tuple[Codes, Array]:
         n_labels = joint.space.n_labels
+        if n_labels > MOST_ENUMERATED:
+            codes = candidates(joint)
+            return codes, mean_overlap(codes, draws_of(joint), self.zero_division)
+        every = all_vectors(n_labels)
         expected = vector_probabilities(joint) @ _overlaps(n_labels, self.zero_division)
-        best: Codes = all_vectors(n_labels)[expected.argmax(axis=1)]
-        return best
-
-    def _best_candidate(self, joint: Joint) -> Codes:
-        codes = candidates(joint)
-        expected = mean_overlap(codes, draws_of(joint), self.zero_division)
-        return pick(codes, expected)
+        return np.broadcast_to(every, (joint.n_rows, *every.shape)), expected
 
 
 def candidates(joint: Joint) -> Codes:
@@ -351,12 +375,28 @@ def resolve_decision(loss: str | Decision | Callable[[Joint], Codes]) -> Callabl
     return loss
 
 
-def _by_chunks(joint: Joint, decide_chunk: Callable[[Joint], Codes]) -> Codes:
-    """Return the codes (n, d) that `decide_chunk` finds, rows in chunks of a few megabytes."""
+def _picked(joint: Joint, valued: Callable[[Joint], tuple[Codes, Array]]) -> Codes:
+    """Of the vectors (n, m, d) that `valued` names the one it values (n, m) most, (n, d)."""
+
+    def best(part: Joint) -> Codes:
+        codes, value = valued(part)
+        picked: Codes = codes[np.arange(len(codes)), value.argmax(axis=1)]
+        return picked
+
+    return _by_chunks(joint, best)
+
+
+def _least_loss(joint: Joint, valued: Callable[[Joint], tuple[Codes, Array]]) -> Array:
+    """One minus the largest value of each row, (n,)."""
+    return _by_chunks(joint, lambda part: 1.0 - valued(part)[1].max(axis=1))
+
+
+def _by_chunks(joint: Joint, answer: Callable[[Joint], NDArray[Any]]) -> NDArray[Any]:
+    """Return what `answer` finds, (n, ...), for rows in chunks of a few megabytes."""
     d = joint.space.n_labels
     # of each row and label there are d + 1 sizes, several times over, and perhaps draws
     step = max(1, _ENTRIES_AT_ONCE // (d * max(8 * (d + 1), N_DRAWS)))
     if joint.n_rows <= step:
-        return decide_chunk(joint)
+        return answer(joint)
     starts = range(0, joint.n_rows, step)
-    return np.concatenate([decide_chunk(joint.rows(slice(s, s + step))) for s in starts])
+    return np.concatenate([answer(joint.rows(slice(s, s + step))) for s in starts])

@@ -1,0 +1,177 @@
+"""Fitting a table in parts: where the work is done, and what is shown of it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from colabel.core.progress import pass_counter, row_counter
+
+if TYPE_CHECKING:
+    from colabel.tables import TableModel, TableRequest, TableSummary
+
+Result = TypeVar("Result")
+
+_ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/:]+:\d{1,5}$|tcp://\[[0-9a-fA-F:]+\]:\d{1,5}$")
+_WAIT = 10  # seconds for a scheduler to answer, and for a first worker
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where a table in parts is read and learned from.
+
+    Attributes
+    ----------
+    cluster : str
+        Address of a running Dask scheduler; "" for none.
+    workers : int
+        Worker processes to start here; 0 for threads of this process.
+    scratch : Path
+        Folder in which the prepared rows lie for a while.
+    shown : bool
+        Whether progress is shown.
+    """
+
+    cluster: str
+    workers: int
+    scratch: Path
+    shown: bool
+    _n_rows: dict[str, int] = field(default_factory=dict)  # of the passes that were made
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant, before anything is read."""
+        from colabel.core.optional import require
+        from colabel.tables import TableError
+
+        if self.cluster and self.workers:
+            raise TableError("--cluster names workers and --workers starts some: give one of them.")
+        if self.cluster and not _ADDRESS.match(self.cluster):
+            raise TableError(
+                f"--cluster {self.cluster!r} is no address of a Dask scheduler: write it like "
+                "tcp://host:8786."
+            )
+        if not self.scratch.is_dir():
+            raise TableError(f"{self.scratch} is no folder: make it, or name another (--scratch).")
+        require("dask", "A table in parts", " (or 'colabel[distributed]')")
+        if self.cluster or self.workers:
+            require("distributed", "A cluster", " (or 'colabel[distributed]')")
+
+    def fit(
+        self,
+        estimator: Any,
+        request: TableRequest,
+        parts: Sequence[Path],
+        seen: Callable[[TableSummary], None],
+    ) -> TableModel:
+        """Fit a model; `seen` is called with what was seen in the table before it is learned."""
+        from colabel.learn.chunks import counting_passes
+        from colabel.tables import TableError, TableModel, prepare_parts
+
+        refuse_other_models(estimator)
+        files = [part.absolute() for part in parts] if self.cluster else parts
+        try:
+            with (
+                self._client() as client,
+                tempfile.TemporaryDirectory(prefix=".colabel-rows-", dir=self.scratch) as folder,
+            ):
+                run = self._one_by_one if client is None else self._by_workers
+                table = prepare_parts(request, files, Path(folder).absolute(), run)
+                seen(table.summary)
+                with (
+                    pass_counter("learning", shown=self.shown) as count,
+                    counting_passes(count),
+                ):
+                    return TableModel.fit_parts(estimator, table)
+        except (RuntimeError, TypeError) as error:
+            if "Dask" not in str(error):
+                raise
+            # sentences of the fit on chunks: a scheduler that is gone, a parameter it cannot have
+            raise TableError(str(error)) from error
+        except Exception as error:
+            if type(error).__name__ != "KilledWorker":  # distributed need not be imported
+                raise
+            raise TableError(
+                "One worker after the other failed at the same rows: they may lack memory. Give "
+                "them more, or take fewer of them (--workers)."
+            ) from error
+
+    def _one_by_one(
+        self, what: str, function: Callable[..., Result], parts: Sequence[Path]
+    ) -> list[Result]:
+        total = self._n_rows.get("counting")
+        with row_counter(what, shown=self.shown, total=total) as count:
+
+            def counted(n_rows: int) -> None:
+                self._n_rows[what] = self._n_rows.get(what, 0) + n_rows
+                count(n_rows)
+
+            return [function(part, count=counted) for part in parts]
+
+    def _by_workers(
+        self, what: str, function: Callable[..., Result], parts: Sequence[Path]
+    ) -> list[Result]:
+        from dask import delayed
+
+        from colabel.learn.chunks.passes import computed
+
+        call = delayed(partial(function), pure=False, traverse=False)
+        with pass_counter(f"{what} {len(parts)} parts", shown=self.shown) as count:
+            count(0)
+            return list(computed(*(call(part) for part in parts)))
+
+    @contextmanager
+    def _client(self) -> Iterator[Any]:
+        """Give a client of the cluster or of workers here; None for threads of this process."""
+        if not (self.cluster or self.workers):
+            yield None
+            return
+        from distributed import Client, LocalCluster
+
+        from colabel.tables import TableError
+
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        if self.workers:
+            options = {"threads_per_worker": 1, "dashboard_address": None}
+            with LocalCluster(self.workers, **options) as local, Client(local) as client:
+                yield client
+            return
+        try:
+            client = Client(self.cluster, timeout=_WAIT)
+        except OSError as error:  # a TimeoutError is one
+            raise TableError(
+                f"No Dask scheduler answers at {self.cluster}: start one (dask scheduler), or "
+                "check the address."
+            ) from error
+        with client:
+            try:
+                client.wait_for_workers(1, timeout=_WAIT)
+            except TimeoutError as error:
+                raise TableError(
+                    f"The Dask scheduler at {self.cluster} has no workers: start some (dask "
+                    f"worker {self.cluster})."
+                ) from error
+            yield client
+
+
+def refuse_other_models(estimator: Any) -> None:
+    """Refuse a model that learns only from rows in memory."""
+    from colabel.models.wrapped import title_of
+    from colabel.tables import TableError
+
+    if not fits_parts(estimator):
+        raise TableError(
+            f"{title_of(estimator)} learns from rows in memory only: fit one file of a sample of "
+            "the rows, or another model, such as ctbn."
+        )
+
+
+def fits_parts(estimator: Any) -> bool:
+    """Whether a model learns from a table in parts."""
+    return bool(getattr(estimator, "fits_chunks", False))

@@ -1,0 +1,94 @@
+"""`colabel ask`: which label of each row a person should check first."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from colabel.cli import _options as given
+from colabel.cli._console import messages, output, stderr_is_terminal
+from colabel.cli._guard import guarded
+from colabel.cli._model import load_table_model
+from colabel.core.progress import row_counter
+
+
+@guarded
+def ask(
+    model: given.ModelFile,
+    table: given.TableFile,
+    output_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="A .csv, .csv.gz or .parquet file; else the screen.",
+        ),
+    ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOSS",
+            help="subset, hamming, f1 or jaccard: what a wrong answer costs; log: to be unsure.",
+            show_default="the model's decision",
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="How many labels to name.")] = 1,
+    known: Annotated[
+        list[str],
+        typer.Option(
+            "--given",
+            metavar="COLUMNS",
+            help="More columns of labels already known, beside the label columns of the model.",
+            show_default=False,
+        ),
+    ] = [],
+    keep: Annotated[
+        list[str],
+        typer.Option(metavar="COLUMNS", help="Columns to copy to the output.", show_default=False),
+    ] = [],
+    missing: given.Missing = [],
+    delimiter: given.Delimiter = "",
+    encoding: given.Encoding = "utf-8",
+    quiet: given.Quiet = False,
+) -> None:
+    """Say which label of each row to check first.
+
+    It is the label whose value, once known, removes most of the loss that is
+    expected of the prediction: ask_1, and gain_1 of the expected_loss. Where the
+    table has the label columns of the model, their values are taken as known
+    and empty cells as unknown.
+
+    [bold]Examples[/bold]
+
+      [cyan]colabel ask model.colabel new.csv -o ask.csv[/cyan]
+
+      [cyan]colabel ask model.colabel new.csv --loss f1 --top 3 --keep id[/cyan]
+    """
+    from colabel.tables import Asker, answers_written, open_table
+    from colabel.tables.answer_files import check_ending
+
+    if output_file is not None:
+        check_ending(output_file)
+    source = open_table(table, given.reading_options(delimiter, encoding, missing))
+    asker = Asker(load_table_model(model), source, loss, top, known, keep)
+    n_rows, started = 0, time.perf_counter()
+    with (
+        row_counter("asking", shown=stderr_is_terminal() and not quiet) as count,
+        answers_written(output_file) as write,
+    ):
+        for answers in asker.answers():
+            write(answers)
+            n_rows += answers.n_rows
+            count(answers.n_rows)
+    if not quiet:
+        # beside the answers if these go to a file, away from them if to standard output
+        console = messages() if output_file is None else output()
+        where = f" to {output_file}" if output_file else ""
+        seconds = time.perf_counter() - started
+        console.print(
+            f"{n_rows:,} rows asked about{where} in {seconds:.1f} s.", soft_wrap=True, markup=False
+        )

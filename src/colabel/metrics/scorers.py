@@ -1,0 +1,96 @@
+"""Scorers for scikit-learn's cross-validation and searches: more is better for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from sklearn.metrics import make_scorer
+
+from colabel.core.wrapping import unwrapped
+from colabel.metrics.scores import (
+    exact_match,
+    f1_score,
+    hamming_accuracy,
+    joint_log_loss,
+    multilabel_accuracy,
+)
+
+__all__ = [
+    "SCORERS",
+    "exact_match_scorer",
+    "hamming_accuracy_scorer",
+    "joint_log_loss_scorer",
+    "macro_f1_scorer",
+    "micro_f1_scorer",
+    "multilabel_accuracy_scorer",
+]
+
+
+def joint_log_loss_scorer(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    r"""Mean log-probability of the true label vectors: minus `joint_log_loss`.
+
+    .. math:: \frac{1}{n} \sum_i \log P(y_i \mid x_i)
+
+    Parameters
+    ----------
+    model : fitted estimator
+        A model of colabel with a joint, or a pipeline or search around one.
+    X : (n, p)
+    y : labels of n rows
+        Of rows with missing labels, the probability of the known ones counts.
+    sample_weight : array of shape (n,), optional
+
+    Returns
+    -------
+    score : float, at most 0
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from colabel import CTBN
+    >>> from colabel.datasets import load_digit_traits
+    >>> from colabel.metrics import joint_log_loss_scorer
+    >>> data = load_digit_traits()
+    >>> model = CTBN(C=0.01, random_state=0)
+    >>> scores = cross_val_score(
+    ...     model, data.X[:300], data.Y[:300], cv=2, scoring=joint_log_loss_scorer)
+    >>> bool((scores < 0).all())
+    True
+    """
+    inner, rows = unwrapped(model, X)
+    if not hasattr(inner, "joint"):
+        raise TypeError(
+            f"{type(inner).__name__} has no joint distribution, so it has no joint log-loss: score "
+            "a model of colabel that has probabilities, or choose another scorer."
+        )
+    return -joint_log_loss(inner.joint(rows).log_prob(y), sample_weight=sample_weight)
+
+
+exact_match_scorer = make_scorer(exact_match)
+"""Share of rows whose labels are all right, see `exact_match`."""
+
+hamming_accuracy_scorer = make_scorer(hamming_accuracy)
+"""Share of labels that are right, see `hamming_accuracy`."""
+
+multilabel_accuracy_scorer = make_scorer(multilabel_accuracy)
+"""Mean overlap of the label sets, see `multilabel_accuracy`."""
+
+micro_f1_scorer = make_scorer(f1_score, average="micro")
+"""F1 over all labels together, see `f1_score`."""
+
+macro_f1_scorer = make_scorer(f1_score, average="macro")
+"""F1 label by label, averaged, see `f1_score`."""
+
+SCORERS: Mapping[str, Any] = MappingProxyType(
+    {
+        "exact_match": exact_match_scorer,
+        "neg_joint_log_loss": joint_log_loss_scorer,
+        "hamming_accuracy": hamming_accuracy_scorer,
+        "multilabel_accuracy": multilabel_accuracy_scorer,
+        "micro_f1": micro_f1_scorer,
+        "macro_f1": macro_f1_scorer,
+    }
+)
+"""All scorers by name; ``scoring=dict(SCORERS)`` takes them all at once."""

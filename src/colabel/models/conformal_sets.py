@@ -1,0 +1,440 @@
+"""ConformalSets: sets of label vectors that hold the true one with a probability one chooses."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from colabel.core.arrays import Array, Indices
+from colabel.core.hashing import mix, row_keys
+from colabel.core.progress import progress_bar
+from colabel.core.schema import (
+    Dims,
+    Estimator,
+    Fields,
+    Many,
+    OneOf,
+    Part,
+    Real,
+    Whole,
+    YesNo,
+    bind,
+    refuse_unless,
+    stored,
+)
+from colabel.decide import (
+    NONCONFORMITIES,
+    RISKS,
+    Decision,
+    HeldOutErrors,
+    HeldOutScores,
+    LabelSets,
+    Nonconformity,
+    NonconformityName,
+    RiskName,
+    conformal_sets,
+    p_value,
+    stated_words,
+)
+from colabel.joint import Joint, Mixture
+from colabel.joint.user_terms import codes_of_labels
+from colabel.labels import MISSING, LabelSpace
+from colabel.learn.conditional import TrainingData
+from colabel.models._cross_fitting import Members, fitted_members, held_out_folds, joints_of
+from colabel.models._learning import can_hold_out, make_folds, seeded
+from colabel.models._parameters import check_integer
+from colabel.models.base import JointClassifier, row_chunks
+from colabel.models.label_graph import LabelGraph
+
+
+def _check_members(fields: Fields, dims: Dims) -> None:
+    refuse_unless(fields["members_"], "members_ is empty")
+    for i, member in enumerate(fields["members_"]):
+        for name in ("sizes", "p"):
+            if name in member.dims and name in dims:
+                bind(dims, name, member.dims[name], f"members_[{i}]")
+
+
+@stored(
+    "conformal-sets",
+    check=_check_members,
+    estimator=Estimator(fitted=False),
+    members_=Many(Estimator(), "m"),
+    held_out_=Many(Part("held-out-scores"), "m"),
+    row_errors_=Part("held-out-errors"),
+    label_errors_=Part("held-out-errors"),
+    coverage=Real(0.0, 1.0),
+    nonconformity=OneOf(*NONCONFORMITIES),
+    max_listed=Whole(1, 2**31),
+    allow_empty=YesNo(),
+    chance_seed_=Whole(high=2**32),
+)
+class ConformalSets(MetaEstimatorMixin, JointClassifier):
+    r"""For each row a set of label vectors that holds the true one with a chosen probability.
+
+    Some rows are held out, and their true vectors are scored by how strange they are to a model
+    that has not seen them. A new row's set has every vector that is not stranger than most of
+    these. Whatever the model, and however wrong its probabilities are,
+
+    .. math:: P(y \in S(x)) \ge \mathrm{coverage},
+
+    on average over the rows held out and a new row, **if they are exchangeable**: drawn alike, in
+    no order that matters. A shift between the rows learned from and the new ones, rows that belong
+    together (of one patient, one day) and a row chosen because of its set void the promise, and
+    it is not made for every kind of row apart. A better model has smaller sets.
+
+    - A fraction as `cv` holds these rows out once (*split conformal*), and the promise is as above.
+    - A number of folds lets every row be held out once (*CV+*). No row is lost to learning, but a
+      prediction asks as many models; what is proven is a coverage of about ``2 coverage - 1``,
+      what is observed is about `coverage` or more.
+
+    `predict_labels` says yes, no or unsure for each label alone, with a controlled risk.
+
+    A set is listed in full, or its row is marked as cut: see `max_listed`. With n rows held out
+    (whose labels are all known; others are left out with a warning, and the promise is for rows
+    like those that remain), a coverage above n / (n + 1) can be had from no list: a warning says
+    so, and the sets are all vectors.
+
+    Parameters
+    ----------
+    estimator : model of colabel, or pipeline that ends with one
+        It must have a joint. ``calibrate=True`` often makes the sets smaller.
+    coverage : float
+        Probability, between 0 and 1; `predict_sets` can be asked for others.
+    cv : float, int, splitter or iterable
+        A fraction of the rows to hold out, a number of folds, a scikit-learn splitter, or pairs of
+        index arrays (train, test).
+    nonconformity : {"mass", "random mass", "probability"}
+        How strange a vector y is: the probability of the vectors that are more probable
+        (``"mass"``: the sets adapt to how hard a row is), the same and a share of P(y) drawn for
+        each row (``"random mass"``: covers each kind of row better, by larger sets), or
+        ``-log P(y)`` (``"probability"``: the smallest sets on average, but rows that are hard to
+        tell are covered less).
+    max_listed : int
+        How many label vectors the joint is asked to list at most, a row. With a mass,
+        vectors beyond count as most strange, so that lists which end there still keep the
+        promise; unless more of the rows held out than may be missed have their own vector beyond,
+        and all rows are marked as cut. With ``"probability"`` the set goes on beyond the list, and
+        the rows where it does are marked.
+    allow_empty : bool
+        Whether a set may be empty, which says that no vector is plausible. Otherwise it has at
+        least one, and the coverage may be larger than asked for.
+    decision : str or Decision
+        Loss that `predict` minimises, see `decide`.
+    n_jobs : int or None
+        Joblib workers, over folds.
+    random_state : int, RandomState or None
+        Seed of the folds, of a model without a seed of its own, and of ``"random mass"``.
+    verbose : int
+        Whether to show progress.
+
+    Attributes
+    ----------
+    members_ : list of fitted models
+        One, fitted to the rows that were not held out; or one for each fold, whose joints are
+        averaged by `joint` and `predict`.
+    held_out_ : list of HeldOutScores
+        How strange the true vectors of the rows held out were to each.
+    row_errors_, label_errors_ : HeldOutErrors
+        How sure the models were of what was wrong there.
+    n_held_out_ : int
+        Rows held out, with all labels known.
+    label_space_, label_names_, classes_, n_features_in_, feature_names_in_
+        As of every model.
+
+    References
+    ----------
+    V. Vovk, A. Gammerman, G. Shafer: Algorithmic Learning in a Random World. Springer, 2005.
+    Y. Romano, M. Sesia, E. Candes: Classification with valid and adaptive coverage. NeurIPS 2020.
+    R. F. Barber, E. Candes, A. Ramdas, R. Tibshirani: Predictive inference with the jackknife+.
+    Annals of Statistics 49, 2021.
+    A. N. Angelopoulos, S. Bates, A. Fisch, L. Lei, T. Schuster: Conformal risk control. ICLR 2024.
+
+    Examples
+    --------
+    >>> from colabel import CTBN, ConformalSets
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> X, Y = data.X[::2], data.Y[::2]  # rows in turn: the writers of the digits change
+    >>> model = ConformalSets(CTBN(C=0.01, random_state=0), coverage=0.9, random_state=0)
+    >>> sets = model.fit(X, Y).predict_sets(data.X[1::2])
+    >>> bool(sets.contains(data.Y[1::2]).mean() > 0.87), bool(sets.sizes.mean() < 2)
+    (True, True)
+    >>> model.predict_labels(data.X[1:2]).shape
+    (1, 7)
+    """
+
+    def __init__(
+        self,
+        estimator: BaseEstimator,
+        *,
+        coverage: float = 0.9,
+        cv: Any = 0.25,
+        nonconformity: NonconformityName = "mass",
+        max_listed: int = 1000,
+        allow_empty: bool = False,
+        decision: str | Decision = "subset",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.coverage = coverage
+        self.cv = cv
+        self.nonconformity = nonconformity
+        self.max_listed = max_listed
+        self.allow_empty = allow_empty
+        self.decision = decision
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def predict_sets(self, X: Any, coverage: float | None = None) -> LabelSets:
+        """Return the set of label vectors of each row of X (n, p).
+
+        Parameters
+        ----------
+        X : (n, p)
+        coverage : float, optional
+            Another than the model's own.
+
+        Returns
+        -------
+        LabelSets
+        """
+        check_is_fitted(self)
+        level = _checked_coverage(self.coverage if coverage is None else coverage)
+        self._say_if_few(level)
+        X = self._checked(X, reset=False)
+        parts = [
+            conformal_sets(
+                self._joints(part),
+                self.held_out_,
+                level,
+                self._nonconformity,
+                self._chance(part),
+                allow_empty=self.allow_empty,
+            )
+            for part in row_chunks(X)
+        ]
+        return LabelSets.joined(*parts)
+
+    def predict_labels(
+        self, X: Any, coverage: float | None = None, *, per: RiskName = "row"
+    ) -> NDArray[Any]:
+        """Say of each label yes, no or unsure, with a controlled risk of being wrong.
+
+        A label is stated where its probability is high enough. How high that is was chosen on the
+        rows held out, by conformal risk control, under the same assumptions as the sets: exact
+        with a fraction as `cv`, approximate with folds.
+
+        Parameters
+        ----------
+        X : (n, p)
+        coverage : float, optional
+            Another than the model's own.
+        per : {"row", "label"}
+            The risk that stays below 1 - coverage: the probability that any label stated in a row
+            is wrong, or the expected share of a row's labels that are stated and wrong.
+
+        Returns
+        -------
+        array of str of shape (n, d)
+            "yes", "no" or "unsure" for 0/1 labels; otherwise the value, or "unsure".
+        """
+        check_is_fitted(self)
+        level = _checked_coverage(self.coverage if coverage is None else coverage)
+        if per not in RISKS:
+            raise ValueError(f"per={per!r} must be one of {', '.join(map(repr, RISKS))}.")
+        self._say_if_few(level)
+        errors = self.row_errors_ if per == "row" else self.label_errors_
+        codes = self._by_chunks(X, lambda joint: errors.stated(joint, level))
+        return stated_words(np.concatenate(codes), self.label_space_)
+
+    def p_values(self, X: Any, Y: Any) -> Array:
+        """Return how plausible label vectors are: they are in all sets of coverage above 1 - p.
+
+        Parameters
+        ----------
+        X : (n, p)
+        Y : (n, d)
+            Label values, all known.
+
+        Returns
+        -------
+        (n,) array
+        """
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        codes = codes_of_labels(self.label_space_, Y, X.shape[0])
+        if (codes == MISSING).any():
+            raise ValueError("Y has missing labels: p-values are those of complete label vectors.")
+        found, start = [], 0
+        for part in row_chunks(X):
+            own = codes[start : start + part.shape[0]]
+            chance = self._chance(part)
+            scores = [self._nonconformity.of(joint, own, chance) for joint in self._joints(part)]
+            found.append(p_value(self.held_out_, scores))
+            start += part.shape[0]
+        return np.concatenate(found)
+
+    @property
+    def n_held_out_(self) -> int:
+        """Rows held out, with all labels known."""
+        return sum(len(part.scores) for part in self.held_out_)
+
+    short_name = "conformal"
+
+    def label_graph(self) -> LabelGraph:
+        """Return which label depends on which, as the model has learned it, if there is one."""
+        if len(self.members_) == 1 and hasattr(self.members_[0], "label_graph"):
+            graph: LabelGraph = self.members_[0].label_graph()
+            return graph
+        meaning = f"The mean of {len(self.members_)} models: it has no one graph of the labels."
+        return LabelGraph.without_edges(self.label_names_, meaning)
+
+    @property
+    def _nonconformity(self) -> Nonconformity:
+        return Nonconformity(self.nonconformity, self.max_listed)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _checked_coverage(self.coverage)
+        check_integer("max_listed", self.max_listed, 1)
+        if not isinstance(self.allow_empty, bool):
+            raise ValueError(f"allow_empty={self.allow_empty!r} must be True or False.")
+        if self.nonconformity not in NONCONFORMITIES:
+            known = ", ".join(map(repr, NONCONFORMITIES))
+            raise ValueError(f"nonconformity={self.nonconformity!r} must be one of {known}.")
+        if not hasattr(self.estimator, "fit"):
+            raise ValueError(
+                f"estimator={self.estimator!r} must be a model of colabel that has probabilities,"
+                " or a pipeline that ends with one."
+            )
+
+    def _learn(self, data: TrainingData) -> None:
+        seed = self._seed()
+        self.chance_seed_ = seed
+        folds = make_folds(data, self.cv, seed)
+        numbers = held_out_folds(folds) if can_hold_out(folds) else []
+        if not numbers:
+            raise ValueError(
+                f"No rows can be held out of {data.n_rows} sample{'s' * (data.n_rows != 1)} that"
+                " differ: sets with a guarantee need some that no model has seen."
+            )
+        members: Members = [("model", seeded(self.estimator, seed))]
+        with (
+            progress_bar("holding out", len(numbers), shown=bool(self.verbose)) as done,
+            Parallel(n_jobs=self.n_jobs, return_as="generator") as parallel,
+        ):
+            calls = (
+                delayed(self._held_out)(
+                    members,
+                    data,
+                    self.label_space_,
+                    np.flatnonzero(folds.of_row != f),
+                    np.flatnonzero(folds.of_row == f),
+                )
+                for f in numbers
+            )
+            answers = []
+            for answer in parallel(calls):
+                answers.append(answer)
+                done()
+        self.members_ = [answer.model for answer in answers]
+        self.held_out_ = [answer.scores for answer in answers]
+        self.row_errors_ = HeldOutErrors.joined(*(answer.row_errors for answer in answers))
+        self.label_errors_ = HeldOutErrors.joined(*(answer.label_errors for answer in answers))
+        self._say_if_incomplete(data, np.isin(folds.of_row, numbers))
+
+    def _held_out(
+        self,
+        members: Members,
+        data: TrainingData,
+        space: LabelSpace,
+        train: Indices,
+        test: Indices,
+    ) -> _Answer:
+        """Fit the model to some rows, and see how strange the vectors of others are to it."""
+        complete = test[(data.codes[test] != MISSING).all(axis=1)]
+        if not len(complete):
+            raise ValueError(
+                f"None of the {len(test)} rows held out has all its labels: the guarantee is"
+                " measured on complete label vectors. Give rows whose labels are all known."
+            )
+        test = complete
+        fitted, failed = fitted_members(members, data.take(train), space)
+        if not failed:
+            joints, failed = joints_of(fitted, data.X[test])
+        if failed:
+            raise ValueError(f"The model cannot be fitted without the rows held out: {failed[0]}")
+        joint, codes, weights = joints[0], data.codes[test], data.row_weights[test]
+        scores = self._nonconformity.of(joint, codes, self._chance(data.X[test]))
+        return _Answer(
+            fitted[0],
+            HeldOutScores.of(scores, weights),
+            HeldOutErrors.of(joint, codes, weights, "row"),
+            HeldOutErrors.of(joint, codes, weights, "label"),
+        )
+
+    def _say_if_incomplete(self, data: TrainingData, held_out: Any) -> None:
+        incomplete = int((data.codes[held_out] == MISSING).any(axis=1).sum())
+        if incomplete:
+            warnings.warn(
+                f"{incomplete} of {int(held_out.sum())} rows held out lack some label and are not"
+                " counted: the guarantee is for rows like those whose labels are all known.",
+                UserWarning,
+                stacklevel=5,
+            )
+        self._say_if_few(self.coverage)
+
+    def _say_if_few(self, coverage: float) -> None:
+        n_rows = sum(float(part.weights.sum()) for part in self.held_out_)
+        needed = int(np.ceil(coverage / (1.0 - coverage) - 1e-9))
+        if n_rows < needed:
+            warnings.warn(
+                f"Only {n_rows:g} rows were held out: a coverage of {coverage:g} needs at least"
+                f" {needed}, so that every set is all label vectors and no label is sure. Hold"
+                " out more rows (cv), or ask for less coverage.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _chance(self, X: Any) -> Array:
+        """A number between 0 and 1 for each row, that depends on the row and the seed alone."""
+        keys = mix(row_keys(X) ^ mix(np.array([self.chance_seed_ + 1], dtype=np.uint64)))
+        chance: Array = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return chance
+
+    def _joints(self, X: Any) -> list[Joint]:
+        found, failed = joints_of(dict(enumerate(self.members_)), X)
+        if failed:
+            raise ValueError(f"The model has no answer: {next(iter(failed.values()))}")
+        return list(found.values())
+
+    def _joint(self, X: Any) -> Joint:
+        joints = self._joints(X)
+        return joints[0] if len(joints) == 1 else Mixture(joints)
+
+
+class _Answer(NamedTuple):
+    model: Any
+    scores: HeldOutScores
+    row_errors: HeldOutErrors
+    label_errors: HeldOutErrors
+
+
+def _checked_coverage(coverage: Any) -> float:
+    number = isinstance(coverage, numbers.Real) and not isinstance(coverage, bool)
+    if not number or not 0.0 < float(coverage) < 1.0:
+        raise ValueError(
+            f"coverage={coverage!r} must be a probability between 0 and 1, such as 0.9."
+        )
+    return float(coverage)

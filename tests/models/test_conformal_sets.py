@@ -1,0 +1,216 @@
+"""ConformalSets: the estimator around a model."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import colabel
+from colabel import CTBN, BinaryRelevance, ConformalSets, JointForest, RankSVM
+from colabel.decide import HeldOutScores, Nonconformity
+from colabel.tables.model_names import MODEL_NAMES
+
+QUICK = {"C": 1.0, "random_state": 0}
+
+
+def make_data(rng, n_rows=400, n_labels=4):
+    X = rng.normal(size=(n_rows, 3))
+    scores = X @ rng.normal(size=(3, n_labels)) + rng.logistic(size=(n_rows, n_labels))
+    Y = (scores > 0).astype(int)
+    Y[:, 1] |= Y[:, 0] & (rng.random(n_rows) < 0.8)
+    return X, Y
+
+
+@parametrize_with_checks([ConformalSets(CTBN(C=1.0), cv=0.3, random_state=0)])
+@pytest.mark.filterwarnings("ignore:Only .* rows were held out")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_split_conformal_is_the_formula(rng):
+    X, Y = make_data(rng)
+    rows = np.arange(400)
+    model = ConformalSets(CTBN(**QUICK), cv=[(rows[100:], rows[:100])]).fit(X, Y)
+    alone = CTBN(**QUICK).fit(X[100:], Y[100:])
+    scores = Nonconformity().of(alone.joint(X[:100]), Y[:100].astype(np.int32))
+    np.testing.assert_allclose(model.held_out_[0].scores, np.sort(scores))
+    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X))
+    # the quantile form: the ceil((n + 1) coverage)-th smallest score is the largest in a set
+    new, _ = make_data(rng, 50)
+    sets = model.predict_sets(new, coverage=0.8)
+    largest = np.sort(scores)[int(np.ceil(101 * 0.8)) - 1]
+    for row in range(50):
+        own = alone.joint(new[row : row + 1])
+        vectors, log_prob = own.top_k_codes(16)
+        before = np.append(0.0, np.exp(log_prob[0]).cumsum()[:-1])
+        expected = vectors[0][before <= largest + 1e-9]
+        np.testing.assert_array_equal(sets[row], expected)
+
+
+@pytest.mark.parametrize("cv", [0.3, 4])
+@pytest.mark.parametrize("score", ["mass", "probability"])
+def test_new_rows_are_covered(rng, cv, score):
+    covered, wrong, shares = [], [], []
+    for seed in range(12):
+        X, Y = make_data(np.random.default_rng(seed), 700)
+        model = ConformalSets(BinaryRelevance(C=1.0), cv=cv, nonconformity=score, random_state=seed)
+        model.fit(X[:300], Y[:300])
+        sets = model.predict_sets(X[300:], coverage=0.8)
+        covered.append(sets.contains(Y[300:]).mean())
+        np.testing.assert_array_equal(
+            model.p_values(X[300:], Y[300:]) > 0.2 + 1e-12, sets.contains(Y[300:])
+        )
+        words = model.predict_labels(X[300:], coverage=0.8)
+        is_wrong = (words != "unsure") & (words != np.where(Y[300:] == 1, "yes", "no"))
+        wrong.append(is_wrong.any(axis=1).mean())
+        words = model.predict_labels(X[300:], coverage=0.8, per="label")
+        shares.append(((words != "unsure") & (words != np.where(Y[300:], "yes", "no"))).mean())
+    spread = np.std(covered) / np.sqrt(12)
+    assert 0.8 - 3 * spread < np.mean(covered) < 0.9
+    assert np.mean(wrong) < 0.2 + 3 * np.std(wrong) / np.sqrt(12)
+    assert np.mean(shares) < 0.2 + 3 * np.std(shares) / np.sqrt(12)
+    assert np.mean(wrong) > 0.1  # it does not get there by saying nothing
+
+
+def test_folds_use_every_row_and_average_their_models(rng):
+    X, Y = make_data(rng, 90)
+    model = ConformalSets(BinaryRelevance(C=1.0), cv=3, random_state=0).fit(X, Y)
+    assert model.n_held_out_ == 90
+    assert len(model.members_) == 3
+    mean = np.mean([member.predict_proba(X) for member in model.members_], axis=0)
+    np.testing.assert_allclose(model.predict_proba(X), mean)
+    assert "3 models" in model.label_graph().meaning
+    split = ConformalSets(CTBN(**QUICK), random_state=0).fit(X, Y)
+    assert split.label_graph().meaning == split.members_[0].label_graph().meaning
+    assert split.n_held_out_ == round(0.25 * 90)
+
+
+def test_answers_do_not_depend_on_the_rows_beside(rng):
+    X, Y = make_data(rng, 120)
+    model = ConformalSets(CTBN(**QUICK), nonconformity="random mass", random_state=0).fit(X, Y)
+    whole, part = model.predict_sets(X), model.predict_sets(X[50:])
+    np.testing.assert_array_equal(whole.sizes[50:], part.sizes)
+    np.testing.assert_array_equal(model.predict_sets(sp.csr_array(X)).codes, whole.codes)
+    again = clone(model).set_params(n_jobs=2, cv=2).fit(X, Y)
+    alone = clone(model).set_params(cv=2).fit(X, Y)
+    np.testing.assert_array_equal(again.predict_sets(X).codes, alone.predict_sets(X).codes)
+
+
+def test_rows_of_many_chunks_are_joined(rng, monkeypatch):
+    X, Y = make_data(rng, 120)
+    model = ConformalSets(CTBN(**QUICK), random_state=0).fit(X, Y)
+    whole = model.predict_sets(X)
+    monkeypatch.setattr("colabel.models.base._ROWS_AT_ONCE", 50)
+    parts = model.predict_sets(X)
+    np.testing.assert_array_equal(parts.rows, whole.rows)
+    np.testing.assert_array_equal(parts.codes, whole.codes)
+    np.testing.assert_allclose(model.p_values(X, Y), model.p_values(X, Y))
+
+
+def test_a_pipeline_and_class_variables_inside(rng):
+    X, Y = make_data(rng, 200)
+    V = np.where(Y[:, :2] == 1, "on", "off")
+    inner = make_pipeline(StandardScaler(), CTBN(**QUICK))
+    model = ConformalSets(inner, random_state=0).fit(X, V, label_names=["lamp", "fan"])
+    assert model.predict_sets(X)[0].dtype.kind in "UO"
+    assert set(np.unique(model.predict_labels(X, 0.9))) <= {"on", "off", "unsure"}
+    with pytest.raises(ValueError, match="missing labels"):
+        model.p_values(X[:1], [["on", None]])
+
+
+def test_few_rows_are_named(rng):
+    X, Y = make_data(rng, 20)
+    with pytest.warns(UserWarning, match=r"Only 5 rows were held out.*0.9 needs at least 9"):
+        model = ConformalSets(BinaryRelevance(C=1.0), random_state=0).fit(X, Y)
+    with pytest.warns(UserWarning, match="Only 5 rows"):
+        assert (model.predict_sets(X).sizes == 16).all()
+    with pytest.warns(UserWarning, match="Only 5 rows"):
+        assert (model.predict_labels(X) == "unsure").all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (model.predict_sets(X, coverage=0.8).sizes < 16).any()
+
+
+def test_rows_without_all_labels_do_not_calibrate(rng):
+    X, Y = make_data(rng, 200)
+    Y = Y.astype(float)
+    Y[:50, 2] = np.nan
+    rows = np.arange(200)
+    cv = [(rows[100:], rows[:100])]
+    with pytest.warns(UserWarning, match="50 of 100 rows held out lack some label"):
+        model = ConformalSets(CTBN(**QUICK), cv=cv).fit(X, Y)
+    assert model.n_held_out_ == 50
+    Y[:100, 0] = np.nan
+    with pytest.raises(ValueError, match="None of the 100 rows held out has all its labels"):
+        ConformalSets(CTBN(**QUICK), cv=cv).fit(X, Y)
+
+
+def test_weights_count_as_rows(rng):
+    X, Y = make_data(rng, 120)
+    weights = rng.integers(1, 4, size=120)
+    one = ConformalSets(CTBN(**QUICK), random_state=0).fit(X, Y, sample_weight=weights)
+    rows = np.repeat(np.arange(120), weights)
+    many = ConformalSets(CTBN(**QUICK), random_state=0).fit(X[rows], Y[rows])
+    np.testing.assert_allclose(one.p_values(X, Y), many.p_values(X, Y), atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"coverage": 1.0}, "coverage=1.0 must be a probability between 0 and 1"),
+        ({"coverage": "0.9"}, "coverage='0.9'"),
+        ({"nonconformity": "odds"}, "nonconformity='odds' must be one of 'mass', 'random mass'"),
+        ({"max_listed": 0}, "max_listed=0 must be an integer of at least 1"),
+        ({"allow_empty": 1}, "allow_empty=1 must be True or False"),
+        ({"cv": "all"}, "cv='all' must be"),
+        ({"estimator": "ctbn"}, "estimator='ctbn' must be a model"),
+        ({"decision": "square"}, "no decision for the loss 'square'"),
+    ],
+)
+def test_wrong_parameters_are_named(rng, parameters, message):
+    X, Y = make_data(rng, 40)
+    with pytest.raises(ValueError, match=message):
+        ConformalSets(**{"estimator": CTBN(**QUICK), **parameters}).fit(X, Y)
+
+
+def test_what_cannot_be_done_is_said(rng):
+    X, Y = make_data(rng, 60)
+    with pytest.raises((TypeError, ValueError), match="RankSVM has no joint"):
+        ConformalSets(RankSVM(random_state=0)).fit(X, Y)
+    with pytest.raises(ValueError, match="No rows can be held out of 1 sample"):
+        ConformalSets(CTBN(**QUICK)).fit(X[:1], Y[:1])
+    model = ConformalSets(CTBN(**QUICK), random_state=0).fit(X, Y)
+    for coverage in (0, 1, 90, np.nan, "high"):
+        with pytest.raises(ValueError, match=r"between 0 and 1, such as 0\.9"):
+            model.predict_sets(X, coverage=coverage)
+    with pytest.raises(ValueError, match="per='set' must be one of 'row', 'label'"):
+        model.predict_labels(X, per="set")
+
+
+@pytest.mark.parametrize("inner", [CTBN(**QUICK), JointForest(20, random_state=0)])
+@pytest.mark.parametrize("cv", [0.3, 2])
+def test_saved_and_loaded(rng, tmp_path, inner, cv):
+    X, Y = make_data(rng, 100)
+    model = ConformalSets(inner, cv=cv, random_state=0).fit(X, Y)
+    colabel.save(model, tmp_path / "m.colabel")
+    loaded = colabel.load(tmp_path / "m.colabel")
+    np.testing.assert_array_equal(loaded.predict_sets(X).codes, model.predict_sets(X).codes)
+    np.testing.assert_array_equal(loaded.predict_labels(X), model.predict_labels(X))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_it_is_no_model_by_name():
+    assert "conformal" not in MODEL_NAMES
+    assert "conformalsets" not in MODEL_NAMES
+
+
+def test_scores_in_order():
+    scores = HeldOutScores.of(np.array([0.3, 0.1, 0.2]), np.array([1.0, 2.0, 4.0]))
+    assert scores.at_least(np.array([0.0, 0.15, 0.3, 0.31])).tolist() == [7.0, 5.0, 1.0, 0.0]

@@ -1,0 +1,201 @@
+"""A table in parts is prepared and learned from as the same rows in memory are."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from colabel.datasets import DatasetError
+from colabel.tables import (
+    PredictionRequest,
+    Predictor,
+    TableModel,
+    TableRequest,
+    load_table,
+    make_model,
+    open_table,
+    prepare_parts,
+    summarise,
+)
+
+pytest.importorskip("dask")
+
+N = 150
+HEADER = ["size", "far", "colour", "note", "a", "b", "c"]
+
+
+@pytest.fixture
+def rows(rng):
+    """Numbers, some missing; categories; texts; labels, some missing, some rows without any."""
+    words = np.array(["red", "green", "blue", "small", "large", "round", "flat"])
+    X = rng.normal(size=(N, 2))
+    rows = []
+    for i in range(N):
+        a = int(X[i, 0] + rng.normal() > 0)
+        b = int(2 * a - 1 + X[i, 1] + rng.normal() > 0)
+        labels = [a, b, int(rng.random() < 0.4)]
+        known = ["" if rng.random() < 0.1 else str(y) for y in labels]
+        known = known if i % 40 else [""] * 3
+        size = "" if rng.random() < 0.2 else f"{X[i, 0]:.4f}"
+        note = " ".join(rng.choice(words, size=5))
+        rows.append([size, f"{1000 + X[i, 1]:.3f}", "rgb"[i % 3], note, *known])
+    return rows
+
+
+def write(folder, rows, cuts, ending=".csv", header=HEADER):
+    files = []
+    for k, (a, b) in enumerate(zip([0, *cuts], [*cuts, len(rows)], strict=True)):
+        file = folder / f"part-{k}.csv"
+        with file.open("w", newline="") as text:
+            csv.writer(text).writerows([header, *rows[a:b]])
+        if ending == ".parquet":
+            arrow_csv = pytest.importorskip("pyarrow.csv")
+            parquet = pytest.importorskip("pyarrow.parquet")
+            numbers = dict.fromkeys(["size", "far", "a", "b", "c"], "float64")
+            options = arrow_csv.ConvertOptions(strings_can_be_null=True, column_types=numbers)
+            table = arrow_csv.read_csv(file, convert_options=options)
+            file = file.with_suffix(ending)
+            parquet.write_table(table, file)
+        files.append(file)
+    return files
+
+
+def request(path, **more):
+    return TableRequest(path, ["a", "b", "c"], **more)
+
+
+def of_blocks(table):
+    features = [block.read_features() for block in table.blocks]
+    labels = np.concatenate([block.read_labels(table.labels) for block in table.blocks])
+    if sparse.issparse(features[0]):
+        return sparse.vstack(features).toarray(), labels
+    return np.concatenate(features), labels
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+@pytest.mark.parametrize("cuts", [[], [1], [40, 41, 90], [75]])
+def test_prepared_as_in_memory(tmp_path, rows, cuts, ending, monkeypatch):
+    monkeypatch.setattr("colabel.tables.blocks._BLOCK_VALUES", 400)
+    monkeypatch.setattr("colabel.tables.reading._MOST_ROWS", 17)
+    (whole,) = write(tmp_path, rows, [], ending)
+    data = load_table(request(whole))
+    preprocessor = TableModel.fit(
+        make_model("br", 0, {"C": 1.0}), data.features, data.choice, data.labels
+    ).preprocessor
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "scratch").mkdir()
+    parts = write(tmp_path / "parts", rows, cuts, ending)
+    found = prepare_parts(request(whole), parts, tmp_path / "scratch")
+    X, Y = of_blocks(found)
+    expected = preprocessor.transform(data.features)
+    expected = expected.toarray() if sparse.issparse(expected) else expected
+    np.testing.assert_allclose(X, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(Y, data.labels.Y)
+    assert Y.dtype == data.labels.Y.dtype
+    assert found.choice == data.choice
+    assert found.summary == summarise(data)
+    assert len(found.blocks) > len(parts)
+
+
+@pytest.mark.parametrize("labels", [["colour", "a"], ["note"]])
+def test_class_variables_and_tags(tmp_path, rows, labels):
+    rows = [[*row[:3], row[3].replace(" ", ";"), *row[4:]] for row in rows]
+    (whole,) = write(tmp_path, rows, [])
+    asked = TableRequest(whole, labels)
+    data = load_table(asked)
+    (tmp_path / "parts").mkdir()
+    parts = write(tmp_path / "parts", rows, [30, 100])
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    found = prepare_parts(asked, parts, scratch)
+    _, Y = of_blocks(found)
+    np.testing.assert_array_equal(Y, data.labels.Y)
+    assert found.labels.names == data.labels.names
+    assert found.labels.source == data.labels.source
+    assert found.summary == summarise(data)
+
+
+@pytest.mark.parametrize("name", ["br", "ctbn"])
+def test_the_same_model(tmp_path, rows, name):
+    (whole,) = write(tmp_path, rows, [])
+    asked = request(whole, text=["note"])
+    data = load_table(asked)
+    estimator = make_model(name, 0, {"C": 0.1})
+    expected = TableModel.fit(estimator, data.features, data.choice, data.labels)
+    (tmp_path / "parts").mkdir()
+    parts = write(tmp_path / "parts", rows, [60])
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    found = TableModel.fit_parts(estimator, prepare_parts(asked, parts, scratch))
+    assert found.n_rows == expected.n_rows
+    frame = data.features
+    np.testing.assert_allclose(found.predict_proba(frame), expected.predict_proba(frame), atol=1e-6)
+    predictor = Predictor(found, open_table(whole), PredictionRequest())
+    assert predictor.header[1:4] == ["a", "b", "c"]
+
+
+def refusal(tmp_path, parts, **more):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir(exist_ok=True)
+    with pytest.raises(DatasetError) as caught:
+        prepare_parts(request(parts[0], **more), parts, scratch)
+    return str(caught.value)
+
+
+def test_bad_rows_name_the_file_and_the_row(tmp_path, rows):
+    parts = write(tmp_path, rows, [60])
+    good = parts[1].read_text()
+    lines = good.splitlines()
+    parts[1].write_text("\n".join([*lines[:5], "1,2,3", *lines[5:]]))
+    assert "part-1.csv, line 6: the row has 3 values" in refusal(tmp_path, parts)
+    parts[1].write_text("\n".join([*lines[:5], "oops,2,r,words,1,0,1", *lines[5:]]))
+    assert "part-1.csv, line 6: the column 'size' holds 'oops'" in refusal(tmp_path, parts)
+    parts[1].write_text("\n".join([*lines[:5], "1,2,r,words,1,0.5,1", *lines[5:]]))
+    found = refusal(tmp_path, parts)
+    assert "part-1.csv, row 5: The label column 'b' holds 0.5" in found
+    parts[1].write_text("\n".join([*lines[:5], "1e200,2,r,words,1,0,1", *lines[5:]]))
+    assert "part-1.csv, row 5: the column 'size' holds 1e+200" in refusal(tmp_path, parts)
+
+
+def test_parts_that_do_not_belong_together(tmp_path, rows):
+    first, second = write(tmp_path, rows, [60])
+    second.write_text(second.read_text().replace("far", "wide", 1))
+    assert "has a column 'far' and" in refusal(tmp_path, [first, second])
+    assert "There is no file" in refusal(tmp_path, [first, tmp_path / "none.csv"])
+    second.write_text(",".join(HEADER) + "\n")
+    assert "has no rows" in refusal(tmp_path, [first, second])
+
+
+def test_a_part_with_a_column_of_nulls(tmp_path, rows):
+    """A part in which a column happens to be empty may declare no type for it."""
+    arrow, parquet = (pytest.importorskip(f"pyarrow{name}") for name in ("", ".parquet"))
+    rows = [[*row[:2], row[2] if i >= 40 else "", *row[3:]] for i, row in enumerate(rows)]
+    parts = write(tmp_path, rows, [40], ".parquet")
+    table = parquet.read_table(parts[0])
+    place = table.column_names.index("colour")
+    empty = table.set_column(place, "colour", arrow.nulls(table.num_rows))
+    parquet.write_table(empty, parts[0])
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    found = prepare_parts(request(parts[0]), parts, scratch)
+    assert "colour" in found.choice.of_kind("category")
+    (table,) = found.preprocessor.categories_
+    assert table.values == ("", "b", "g", "r")
+
+
+def test_no_room_for_the_rows(tmp_path, rows, monkeypatch):
+    parts = write(tmp_path, rows, [60])
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10}))
+    assert "--scratch" in refusal(tmp_path, parts)
+
+
+def test_a_column_that_is_text_in_one_part_only(tmp_path, rows):
+    """Of what half the values are is judged by all the parts, as in one file."""
+    mixed = [[*row[:2], row[2] if i >= 100 else str(i), *row[3:]] for i, row in enumerate(rows)]
+    parts = write(tmp_path, mixed, [100])
+    message = refusal(tmp_path, parts)
+    assert "part-1.csv, line 2" in message
+    assert "100 of its 150 values are finite numbers" in message
