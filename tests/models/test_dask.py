@@ -164,6 +164,12 @@ def test_values_of_a_parent_with_few_rows(rng):
     same_fit(MODELS["ctbn, separate"], X, Y, TWO)
 
 
+def test_a_field_of_many_labels_looks_at_modes_too(rng):
+    X = rng.normal(size=(N_ROWS, 2))
+    Y = labels_that_depend(X, rng, 15)  # more vectors than are enumerated
+    same_fit(CollectiveCRF(C=1.0, ridge=(1.0, 10.0), cv=0.4, **LOOSE), X, Y, UNEVEN)
+
+
 def test_fewer_rows_than_features_are_put_together(rng):
     X = rng.normal(size=(30, 50))
     same_fit(MODELS["br"], X, labels_that_depend(X, rng, 2), (20, 10))

@@ -72,10 +72,11 @@ class SummedDesign(Design):
 
 
 class _Look(NamedTuple):
-    """Energies (q,), number and weight of rows, and weights of the labels' values."""
+    """Energies (q,), numbers and weight of rows, and weights of the labels' values."""
 
     energy: Array
     n_rows: int
+    n_heavy: int
     weight: float
     values: tuple[Array, ...]
 
@@ -162,11 +163,20 @@ class ChunkedFieldData:
 
     def sample(self, n_rows: int) -> FieldData:
         """See `FieldData.sample`: the same rows, brought here."""
-        counts = self.data.total(_n_selected, self.selected, combine=operator.add)
-        first, n_before = np.array(counts).T
-        n_before = np.cumsum(n_before) - n_before
-        step = max(1, self.look.n_rows // n_rows)
-        found = self.data.total(_every, self.selected, step, first, n_before, combine=joined_rows)
+        return self._spread(False, max(1, self.look.n_rows // n_rows))
+
+    def few(self, n_rows: int) -> FieldData:
+        """See `FieldData.few`: the same rows, brought here."""
+        return self._spread(True, max(1, -(-self.look.n_heavy // n_rows)))
+
+    def _spread(self, heavy: bool, step: int) -> FieldData:
+        """Bring every row here whose number, among those of positive weight or all, divides."""
+        counts = self.data.total(_n_selected, self.selected, heavy, combine=operator.add)
+        first, n_rows = np.array(counts).T
+        n_before = np.cumsum(n_rows) - n_rows
+        found = self.data.total(
+            _every, self.selected, heavy, step, first, n_before, combine=joined_rows
+        )
         return _Designs(self.nodes, self.edges).at(found, turned=True)
 
     def of_rows(self, theta: Parameters) -> Parameters:
@@ -245,7 +255,8 @@ def _look(part: RowPart, marks: Flags | None, design: ChunkedDesign) -> _Look:
     part = part if marks is None else part.take(marks)
     labels = LabelSummary.of(part)
     weight = float(part.row_weights.sum())
-    return _Look(design.turned(part).energy(), part.n_rows, weight, labels.weights)
+    n_heavy = int((part.row_weights > 0).sum())
+    return _Look(design.turned(part).energy(), part.n_rows, n_heavy, weight, labels.weights)
 
 
 def _at_part(
@@ -259,18 +270,26 @@ def _at_part(
     return function(designs.at(part), *arguments) if part.n_rows else None
 
 
-def _n_selected(part: RowPart, marks: Flags | None) -> tuple[tuple[int, int], ...]:
-    n_rows = part.n_rows if marks is None else int(marks.sum())
-    return ((part.first, n_rows),)
+def _chosen(part: RowPart, marks: Flags | None, heavy: bool) -> RowPart:
+    part = part if marks is None else part.take(marks)
+    return part.take(part.row_weights > 0) if heavy else part
+
+
+def _n_selected(part: RowPart, marks: Flags | None, heavy: bool) -> tuple[tuple[int, int], ...]:
+    return ((part.first, _chosen(part, marks, heavy).n_rows),)
 
 
 def _every(
-    part: RowPart, marks: Flags | None, step: int, first: Indices, n_before: Indices
+    part: RowPart,
+    marks: Flags | None,
+    heavy: bool,
+    step: int,
+    first: Indices,
+    n_before: Indices,
 ) -> RowPart:
     """Of the rows that are marked in all parts every one that is a multiple of the step."""
     before = int(n_before[np.searchsorted(first, part.first, side="right") - 1])
-    part = part if marks is None else part.take(marks)
-    return part.take(slice(-before % step, None, step))
+    return _chosen(part, marks, heavy).take(slice(-before % step, None, step))
 
 
 def _value_and_gradient(

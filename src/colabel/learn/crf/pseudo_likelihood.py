@@ -70,6 +70,11 @@ class FieldData:
         """Return about `n_rows` of the rows, evenly spread."""
         return self.rows(np.arange(0, len(self.codes), max(1, len(self.codes) // n_rows)))
 
+    def few(self, n_rows: int) -> FieldData:
+        """Return at most `n_rows` rows of positive weight, evenly spread."""
+        counted = np.flatnonzero(self.weight > 0)
+        return self.rows(counted[:: max(1, -(-len(counted) // n_rows))])
+
     def varied(self) -> Flags:
         """Labels (d,) that differ between rows of positive weight."""
         counted = self.codes[self.weight > 0]

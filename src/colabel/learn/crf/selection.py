@@ -104,8 +104,7 @@ class FieldProblem:
         sizes = self.layout.cardinalities
         if self.held_out is None or self.score is not held_out_score or can_enumerate(sizes):
             return np.empty(0)
-        some = self.held_out.sample(_MODES)
-        some = some.rows(np.flatnonzero(some.weight > 0))
+        some = self.held_out.few(_MODES)
         return announces_truth(some, tuned.layout, tuned.tuned.theta, self.start.node)
 
     def find_structure(
@@ -223,7 +222,7 @@ class Selector:
                 return _scores(tuned), problem.modes_right(tuned)
 
             parts = map_threads(point, folds, self.n_jobs, lambda: None)
-            scores[strength] = [score for score, _ in parts]
+            scores[strength] = [own for own, _ in parts]
             right[strength] = np.concatenate([modes for _, modes in parts])
             self.advance()
             if _is_past_best(list(_weighted_means(scores, folds).values())):
