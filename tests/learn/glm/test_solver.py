@@ -246,7 +246,7 @@ def test_without_rotation_the_answer_is_the_same(rng, monkeypatch):
     X = features(rng, 60, 8)
     problem = Problem(logistic_targets(rng, X, 3), np.array([3.0, 1.0, 0.1]))
     rotated = solve(Design.of(X).block(), Logistic(), problem)
-    monkeypatch.setattr(design_module, "_LARGEST_ROTATION", 4)
+    monkeypatch.setattr(design_module, "LARGEST_ROTATION", 4)
     plain = solve(Design.of(X).block(), Logistic(), problem)
     np.testing.assert_allclose(plain.coef, rotated.coef, rtol=1e-6, atol=1e-7)
 
