@@ -140,6 +140,14 @@ def test_one_class_variable_is_not_taken_for_tags():
     assert read_labels(frame, ["list"], "").Y[:, 0].tolist() == ["a;b", "c", "a;b"]
 
 
+@pytest.mark.parametrize("column", [np.arange(N) * 7, [f"k{i}" for i in range(N)]])
+def test_an_id_is_no_label(column):
+    with pytest.raises(TableError, match="'id' holds 60 different values in 60 rows: is it an id"):
+        read_labels(Frame.of({"id": column, "a": [0, 1] * (N // 2)}), ["id", "a"])
+    nearly = list(column[: N - 8]) + list(column[:8])  # 52 values in 60 rows
+    assert read_labels(Frame.of({"id": nearly}), ["id"], "").names == ("id",)
+
+
 def test_what_was_seen(tmp_path):
     file = tmp_path / "t.csv"
     lines = [f"{i % 5},{'ab'[i % 2]},{i % 2},{i % 2},1,{i % 3 if i else ''}" for i in range(30)]

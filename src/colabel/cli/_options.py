@@ -65,6 +65,14 @@ Delimiter = Annotated[
     str, typer.Option(metavar="CHAR", help="Of a CSV file.", show_default="found out")
 ]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of a text file.")]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Load a classifier in the model that cannot be checked, such as boosting, whose code"
+        " runs: only of a file from someone you trust.",
+    ),
+]
 Thresholds = Annotated[
     bool,
     typer.Option(
@@ -111,8 +119,8 @@ class NamesModels(Plain):
     """A command whose help names models, looked up when it is asked for.
 
     ``{models}`` is all of them, ``{defaults}`` those that are compared if none is named,
-    ``{features}`` says what may stand before one, and ``{most_rows}`` is how many rows a comparison
-    takes.
+    ``{features}`` says what may stand before one, ``{estimators}`` what may be its estimator, and
+    ``{most_rows}`` is how many rows a comparison takes.
 
     So no command has to import a model before it knows that its options are right.
     """
@@ -120,13 +128,14 @@ class NamesModels(Plain):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the names in, then the help."""
         from colabel.experiments.comparing import DEFAULT_MODELS, MOST_ROWS
-        from colabel.tables import FEATURE_NAMES, MODEL_NAMES
+        from colabel.tables import ESTIMATOR_NAMES, FEATURE_NAMES, MODEL_NAMES
 
         prefixes = " or ".join(f"{name}+" for name in FEATURE_NAMES)
         known = {
             "{models}": ", ".join(MODEL_NAMES),
             "{defaults}": ", ".join(DEFAULT_MODELS),
             "{most_rows}": str(MOST_ROWS),
+            "{estimators}": f"estimator is one of {', '.join(ESTIMATOR_NAMES)}.",
             "{features}": f"Before a name, {prefixes} puts features of that kind.",
         }
         parameter: Any

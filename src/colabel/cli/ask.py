@@ -50,6 +50,7 @@ def ask(
         list[str],
         typer.Option(metavar="COLUMNS", help="Columns to copy to the output.", show_default=False),
     ] = [],
+    trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
     encoding: given.Encoding = "utf-8",
@@ -74,7 +75,7 @@ def ask(
     if output_file is not None:
         check_ending(output_file)
     source = open_table(table, given.reading_options(delimiter, encoding, missing))
-    asker = Asker(load_table_model(model), source, loss, top, known, keep)
+    asker = Asker(load_table_model(model, trust=trust), source, loss, top, known, keep)
     n_rows, started = 0, time.perf_counter()
     with (
         row_counter("asking", shown=stderr_is_terminal() and not quiet) as count,

@@ -63,6 +63,7 @@ def explain(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write it as a page, too.", show_default=False),
     ] = None,
+    trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
     encoding: given.Encoding = "utf-8",
@@ -86,7 +87,7 @@ def explain(
     from colabel.report import explain_row, write_explanation_html
     from colabel.tables import PredictionRequest, Predictor, open_table
 
-    fitted = load_table_model(model)
+    fitted = load_table_model(model, trust=trust)
     console = output()
     if table is None:
         _explain_model(console, fitted, as_json=as_json, quiet=quiet)

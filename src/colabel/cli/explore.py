@@ -50,6 +50,7 @@ def explore(
             "--evidence", help="Also what speaks for and against each label, as in explain: slower."
         ),
     ] = False,
+    trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
     encoding: given.Encoding = "utf-8",
@@ -70,7 +71,7 @@ def explore(
     from colabel.report import write_exploration_html
     from colabel.tables import PredictionRequest, Predictor, open_table
 
-    fitted = load_table_model(model)
+    fitted = load_table_model(model, trust=trust)
     options = given.reading_options(delimiter, encoding, missing)
     predictor = Predictor(fitted, open_table(table, options), PredictionRequest(keep=keep))
     with row_counter("asking", shown=stderr_is_terminal() and not quiet) as count:

@@ -39,7 +39,7 @@ def fit(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A parameter of the model, or, as kernel.NAME, of its features.",
+            help="A parameter of the model, or, as kernel.NAME, of its features. {estimators}",
             show_default=False,
         ),
     ] = [],
