@@ -85,7 +85,7 @@ def test_an_estimator_has_a_name(name, sparse, rng, tmp_path):
     model = make_model("br", 0, {"estimator": name.upper()})
     assert type(model.estimator) is ESTIMATOR_NAMES[name]
     if sparse and name in ("boosting", "gaussian"):
-        with pytest.raises(TableError, match="takes no sparse features.* forest or nb"):
+        with pytest.raises(TableError, match=r"takes no sparse features.* forest or nb"):
             TableModel.fit(model, features, choice, labels)
         return
     fitted = TableModel.fit(model, features, choice, labels)
