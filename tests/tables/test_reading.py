@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import gzip
 import re
+from datetime import datetime
 
 import numpy as np
 import pytest
 
-from colabel.tables import Frame, ReadingOptions, TableError, open_table, read_chunks, read_frame
+from colabel.tables import (
+    Frame,
+    Preprocessor,
+    ReadingOptions,
+    TableError,
+    TableRequest,
+    load_table,
+    open_table,
+    read_chunks,
+    read_frame,
+)
 
 ROWS = [
     ("1.5", "red", "a long note, with a comma", "0"),
@@ -200,6 +211,41 @@ def test_frames_of_other_things():
     assert frame.number_names == ("n", "b")
     assert frame.column("t").tolist() == ["a", None]
     with pytest.raises(TableError, match="not ndarray"):
-        Frame.of(np.eye(2))
+        Frame.of(np.ones(2))
     with pytest.raises(TableError, match="rows"):
         Frame.of({"a": [1], "b": [1, 2]})
+
+
+@pytest.mark.parametrize(("count", "names"), [("2", ("red", "round")), ("-1", ("size",))])
+def test_a_meka_file_says_its_labels(tmp_path, count, names):
+    file = tmp_path / "a.arff"
+    file.write_text(
+        f"@relation 'toy: -C {count}'\n@attribute red {{0,1}}\n@attribute round {{0,1}}\n"
+        "@attribute size {0,1}\n@data\n1,0,1\n1,1,0\n0,1,1\n"
+    )
+    assert load_table(TableRequest(file, [])).labels.names == names
+    assert load_table(TableRequest(file, ["round"])).labels.names == ("round",)
+    file.write_text(file.read_text().replace("-C", "-X"))
+    with pytest.raises(TableError, match="No label is named"):
+        load_table(TableRequest(file, []))
+
+
+def test_dates_of_a_parquet_file_are_those_of_a_csv_file(tmp_path):
+    arrow, parquet = (pytest.importorskip(f"pyarrow{name}") for name in ("", ".parquet"))
+    moments = [datetime(2024, 2, 29, 6), None, datetime(2026, 11, 15), datetime(2025, 1, 1, 12)]
+    table = arrow.table(
+        {
+            "when": arrow.array(moments, arrow.timestamp("us", "UTC")),
+            "day": arrow.array([m and m.date() for m in moments], arrow.date32()),
+            "a": [0, 1, 1, 0],
+        }
+    )
+    parquet.write_table(table, tmp_path / "t.parquet")
+    lines = [f"{m or ''},{m.date() if m else ''},{a}" for m, a in zip(moments, "0110", strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["when,day,a", *lines]))
+    features = []
+    for name in ("t.parquet", "t.csv"):
+        data = load_table(TableRequest(tmp_path / name, ["a"]))
+        assert data.choice.of_kind("date") == ["when", "day"]
+        features.append(Preprocessor(data.choice.used).fit_transform(data.features))
+    np.testing.assert_allclose(*features)

@@ -153,12 +153,12 @@ def test_bad_rows_name_the_file_and_the_row(tmp_path, rows):
     lines = good.splitlines()
     parts[1].write_text("\n".join([*lines[:5], "1,2,3", *lines[5:]]))
     assert "part-1.csv, line 6: the row has 3 values" in refusal(tmp_path, parts)
-    parts[1].write_text("\n".join([*lines[:5], "oops,2,r,words,1,0,1", *lines[5:]]))
+    parts[1].write_text("\n".join([*lines[:5], "oops,2,r,words,,1,0,1", *lines[5:]]))
     assert "part-1.csv, line 6: the column 'size' holds 'oops'" in refusal(tmp_path, parts)
-    parts[1].write_text("\n".join([*lines[:5], "1,2,r,words,1,0.5,1", *lines[5:]]))
+    parts[1].write_text("\n".join([*lines[:5], "1,2,r,words,,1,0.5,1", *lines[5:]]))
     found = refusal(tmp_path, parts)
     assert "part-1.csv, row 5: The label column 'b' holds 0.5" in found
-    parts[1].write_text("\n".join([*lines[:5], "1e200,2,r,words,1,0,1", *lines[5:]]))
+    parts[1].write_text("\n".join([*lines[:5], "1e200,2,r,words,,1,0,1", *lines[5:]]))
     assert "part-1.csv, row 5: the column 'size' holds 1e+200" in refusal(tmp_path, parts)
 
 

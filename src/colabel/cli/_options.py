@@ -32,7 +32,12 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written
 LabelColumns = Annotated[
     list[str],
     typer.Option(
-        "--labels", "-l", metavar="COLUMNS", help=f"The label columns. {_COLUMNS}. Repeatable."
+        "--labels",
+        "-l",
+        metavar="COLUMNS",
+        help=f"The label columns. {_COLUMNS}. Repeatable. A MEKA file needs none: its -C counts"
+        " them.",
+        show_default=False,
     ),
 ]
 Separator = Annotated[

@@ -33,7 +33,7 @@ _KEPT = Path("compare.part")
 @guarded
 def compare(
     table: given.TableFile,
-    labels: given.LabelColumns,
+    labels: given.LabelColumns = [],
     models: Annotated[
         str,
         typer.Option(

@@ -27,7 +27,7 @@ _MOST_THRESHOLDS = 12
 @guarded
 def fit(
     table: given.TableParts,
-    labels: given.LabelColumns,
+    labels: given.LabelColumns = [],
     model: Annotated[
         str, typer.Option("--model", "-m", help="One of {models}. {features}")
     ] = "ctbn",

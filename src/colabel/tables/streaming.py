@@ -200,8 +200,7 @@ def prepare_parts(
 
 def look_at(request: TableRequest, parts: Sequence[Path], run: RunsParts) -> PartReader:
     """Find out how the columns of all the parts are read, and where the labels are."""
-    names = open_table(parts[0], request.options).names
-    roles = request.roles(names)
+    roles = request.roles(open_table(parts[0], request.options))
     check_separator(roles.labels, request.separator)
     options = roles.options(request.options)
     seen = run("looking", partial(_storage, options), parts)

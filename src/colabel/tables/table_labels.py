@@ -132,7 +132,10 @@ def expanded(patterns: Iterable[str]) -> list[str]:
             raise TableError(f"The list {file} cannot be read ({reason}).") from error
         every += [line.strip() for line in lines if line.strip()]
     if not any(every):
-        raise TableError("No label is named: name columns, a glob such as 'tag_*', or a @list.")
+        raise TableError(
+            "No label is named (--labels): name columns, a glob such as 'tag_*', or a @list. Only"
+            " a MEKA file says itself, by -C in its relation, which columns are labels."
+        )
     return every
 
 
