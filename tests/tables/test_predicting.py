@@ -135,7 +135,7 @@ def test_rows_are_read_as_they_are_needed(model, tmp_path, monkeypatch):
     monkeypatch.setattr(csv_source, "lines_of", counting)
     chunks = Predictor(model, source, PredictionRequest()).chunks(n_rows=10)
     assert len(next(chunks)) == 10
-    assert len(read) == 11
+    assert len(read) == 11 + 1001  # the first thousand are looked at for decimal commas
 
 
 def test_memory_does_not_grow_with_the_table(model, tmp_path):
@@ -160,7 +160,7 @@ def test_a_feature_is_no_known_label(model, file):
 @pytest.mark.parametrize("separator", [";", "|"])
 def test_tags_in_tags_out(tmp_path, separator, rng):
     size = rng.normal(size=N)
-    tags = [separator.join(["a"] * (x > 0) + ["b"] * (x > -1)) for x in size]
+    tags = [separator.join(["a"] * (x > 0) + ["b"] * (x > -1)) for x in size.tolist()]
     file = tmp_path / "tags.csv"
     lines = [f"{x:.3f},{tag}" for x, tag in zip(size, tags, strict=True)]
     file.write_text("\n".join(["size,tags", *lines]))

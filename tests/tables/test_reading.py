@@ -9,6 +9,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 
+from colabel.datasets import DatasetError
 from colabel.tables import (
     Frame,
     Preprocessor,
@@ -17,6 +18,7 @@ from colabel.tables import (
     TableRequest,
     load_table,
     open_table,
+    prepare_parts,
     read_chunks,
     read_frame,
 )
@@ -249,3 +251,74 @@ def test_dates_of_a_parquet_file_are_those_of_a_csv_file(tmp_path):
         assert data.choice.of_kind("date") == ["when", "day"]
         features.append(Preprocessor(data.choice.used).fit_transform(data.features))
     np.testing.assert_allclose(*features)
+
+
+def with_commas(tmp_path, n_rows, name="t.csv"):
+    """A table with 1.234,5 and tags of a comma, and what it means."""
+    price = [1234.5 + 1000 * i for i in range(n_rows)]
+    cells = [f"{p:,.1f}".translate(str.maketrans(",.", ".,")) for p in price]
+    lines = [f"{cell};{i % 7};{1 + i % 2},{3 + i % 3}" for i, cell in enumerate(cells)]
+    file = tmp_path / name
+    file.write_text("\n".join(["price;size;tags", *lines]))
+    return file, price
+
+
+@pytest.mark.parametrize("n_rows", [30, 3000])  # row by row, and more than pyarrow is asked for
+def test_decimal_commas_are_found_out(tmp_path, n_rows):
+    file, price = with_commas(tmp_path, n_rows)
+    with pytest.warns(UserWarning, match=r"is read as \d+\.5 \(--decimal ,\)"):
+        found = load_table(TableRequest(file, ["tags"]))
+    np.testing.assert_array_equal(found.features.column("price"), price)
+    assert found.labels.names == ("1", "2", "3", "4", "5")  # tags are no decimals
+    said = load_table(TableRequest(file, ["tags"], options=ReadingOptions(decimal=",")))
+    np.testing.assert_array_equal(said.features.numbers, found.features.numbers)
+    chunks = read_chunks(open_table(file, ReadingOptions(decimal=",")), {"price": "number"}, 7)
+    np.testing.assert_array_equal(np.concatenate([c.column("price") for c in chunks]), price)
+
+
+def test_decimal_commas_in_parts(tmp_path):
+    pytest.importorskip("dask")
+    parts = [with_commas(tmp_path, 20, f"p{k}.csv")[0] for k in range(2)]
+    (tmp_path / "scratch").mkdir()
+    with pytest.warns(UserWarning, match="--decimal ,"):
+        table = prepare_parts(TableRequest(parts[0], ["tags"]), parts, tmp_path / "scratch")
+    assert table.choice.of_kind("number") == ["price", "size"]
+    whole = load_table(TableRequest(parts[0], ["tags"], options=ReadingOptions(decimal=",")))
+    expected = Preprocessor(whole.choice.used).fit(whole.features)
+    np.testing.assert_allclose(table.preprocessor.numbers_.mean, expected.numbers_.mean)
+
+
+@pytest.mark.parametrize(
+    ("cells", "decimal", "numbers"),
+    [
+        (["1,234.5", "2"], ".", [1234.5, 2]),
+        (["1,234,567", "1.5"], ".", [1234567, 1.5]),
+        (["1,234", "0.5"], ".", [1234, 0.5]),
+        (["1.234.567", "-2"], ",", [1234567, -2]),
+        (["1 234,5", "0,25"], ",", [1234.5, 0.25]),
+        (["1\u00a0234,5", ""], ",", [1234.5, np.nan]),
+        (["0,123", "1e3"], ",", [0.123, 1000]),
+    ],
+)
+def test_thousands(tmp_path, cells, decimal, numbers):
+    file = tmp_path / "t.csv"
+    file.write_text("\n".join(["x;y", *(f"{cell};1" for cell in cells)]), encoding="utf-8")
+    with pytest.warns(UserWarning, match=re.escape(f"(--decimal {decimal})")):
+        np.testing.assert_array_equal(read_frame(file).column("x"), numbers)
+
+
+def test_a_comma_nobody_can_tell(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("x;y\n1,234;1\n12,500;2\n")
+    with pytest.raises(TableError, match=r"1,234, which may be 1\.234 or 1234: say"):
+        read_frame(file)
+    for decimal, first in ((",", 1.234), (".", 1234.0)):
+        assert read_frame(file, ReadingOptions(decimal=decimal)).column("x")[0] == first
+    assert read_frame(file, ReadingOptions(as_text=("x",))).column("x")[0] == "1,234"
+    file.write_text("x;y\n1,5;1\n2,5;1\n2.5;2\n")  # both: left to the user, as before
+    assert read_frame(file).texts.keys() == {"x"}
+    file.write_text("x;y\n1,5;1\n2,5;1\n2.5;2\n")
+    with pytest.raises(DatasetError, match=r"line 4: .* holds '2\.5 \(with a decimal comma\)'"):
+        read_frame(file, ReadingOptions(decimal=","))
+    with pytest.raises(TableError, match="give a point or a comma"):
+        read_frame(file, ReadingOptions(decimal=";"))

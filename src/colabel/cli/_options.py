@@ -29,6 +29,20 @@ TableParts = Annotated[
     ),
 ]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by colabel fit.")]
+
+
+def _needed_labels(ctx: typer.Context, value: list[str]) -> list[str]:
+    """Refuse a table without named labels before anything is imported, unless it may be MEKA's."""
+    tables = ctx.params.get("table") or ()
+    files = [str(tables)] if isinstance(tables, Path | str) else list(map(str, tables))
+    if not value and not any(".arff" in file.lower() for file in files):
+        raise typer.BadParameter(
+            "name the label columns. Only a MEKA file (.arff) says itself which they are.",
+            param_hint="'--labels' / '-l'",
+        )
+    return value
+
+
 LabelColumns = Annotated[
     list[str],
     typer.Option(
@@ -37,6 +51,7 @@ LabelColumns = Annotated[
         metavar="COLUMNS",
         help=f"The label columns. {_COLUMNS}. Repeatable. A MEKA file needs none: its -C counts"
         " them.",
+        callback=_needed_labels,
         show_default=False,
     ),
 ]
@@ -69,6 +84,15 @@ Missing = Annotated[
 Delimiter = Annotated[
     str, typer.Option(metavar="CHAR", help="Of a CSV file.", show_default="found out")
 ]
+Decimal = Annotated[
+    str,
+    typer.Option(
+        metavar="CHAR",
+        help="What stands before a fraction in a CSV file, a point or a comma; the other may"
+        " separate thousands.",
+        show_default="found out",
+    ),
+]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of a text file.")]
 Trust = Annotated[
     bool,
@@ -89,11 +113,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object inst
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results and errors.")]
 
 
-def reading_options(delimiter: str, encoding: str, missing: Sequence[str]) -> ReadingOptions:
+def reading_options(
+    delimiter: str, encoding: str, missing: Sequence[str], decimal: str = ""
+) -> ReadingOptions:
     """Gather how a file is read; a tab may be written as a backslash and a t."""
     from colabel.tables import ReadingOptions
 
-    return ReadingOptions(delimiter.replace("\\t", "\t"), encoding, tuple(missing))
+    return ReadingOptions(delimiter.replace("\\t", "\t"), encoding, tuple(missing), decimal=decimal)
 
 
 def _without_types(parameters: Sequence[Any]) -> list[Any]:

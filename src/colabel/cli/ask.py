@@ -53,6 +53,7 @@ def ask(
     trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
+    decimal: given.Decimal = "",
     encoding: given.Encoding = "utf-8",
     quiet: given.Quiet = False,
 ) -> None:
@@ -74,7 +75,7 @@ def ask(
 
     if output_file is not None:
         check_ending(output_file)
-    source = open_table(table, given.reading_options(delimiter, encoding, missing))
+    source = open_table(table, given.reading_options(delimiter, encoding, missing, decimal))
     asker = Asker(load_table_model(model, trust=trust), source, loss, top, known, keep)
     n_rows, started = 0, time.perf_counter()
     with (

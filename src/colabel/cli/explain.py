@@ -66,6 +66,7 @@ def explain(
     trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
+    decimal: given.Decimal = "",
     encoding: given.Encoding = "utf-8",
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
@@ -92,7 +93,7 @@ def explain(
     if table is None:
         _explain_model(console, fitted, as_json=as_json, quiet=quiet)
         return
-    options = given.reading_options(delimiter, encoding, missing)
+    options = given.reading_options(delimiter, encoding, missing, decimal)
     predictor = Predictor(fitted, open_table(table, options), PredictionRequest(given=known))
     around, place = _find_row(predictor, row)
     own = around.rows(slice(place, place + 1))

@@ -53,6 +53,7 @@ def explore(
     trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
+    decimal: given.Decimal = "",
     encoding: given.Encoding = "utf-8",
     quiet: given.Quiet = False,
 ) -> None:
@@ -72,7 +73,7 @@ def explore(
     from colabel.tables import PredictionRequest, Predictor, open_table
 
     fitted = load_table_model(model, trust=trust)
-    options = given.reading_options(delimiter, encoding, missing)
+    options = given.reading_options(delimiter, encoding, missing, decimal)
     predictor = Predictor(fitted, open_table(table, options), PredictionRequest(keep=keep))
     with row_counter("asking", shown=stderr_is_terminal() and not quiet) as count:
         found, more = _explored(predictor, keep, start, rows, top_k, evidence, count)

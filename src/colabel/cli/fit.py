@@ -97,6 +97,7 @@ def fit(
     text: given.Text = [],
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
+    decimal: given.Decimal = "",
     encoding: given.Encoding = "utf-8",
     seed: given.Seed = 0,
     as_json: given.AsJson = False,
@@ -129,7 +130,7 @@ def fit(
     from colabel.tables.model_names import parse_setting
     from colabel.tables.parts import is_large
 
-    options = given.reading_options(delimiter, encoding, missing)
+    options = given.reading_options(delimiter, encoding, missing, decimal)
     parameters = dict(map(parse_setting, settings))
     if device:
         parameters["device"] = device

@@ -76,6 +76,7 @@ def predict(
     trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
+    decimal: given.Decimal = "",
     encoding: given.Encoding = "utf-8",
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
@@ -105,7 +106,7 @@ def predict(
         raise TableError("--json prints a summary: say with -o where the predictions go.")
     parts = find_parts(table)
     request = PredictionRequest(decision, probabilities, top_k, known, keep, coverage)
-    options = given.reading_options(delimiter, encoding, missing)
+    options = given.reading_options(delimiter, encoding, missing, decimal)
     job = _Job(load_table_model(model, trust=trust), request, options)
     started = time.perf_counter()
     with row_counter("predicting", shown=stderr_is_terminal() and not quiet) as count:

@@ -80,7 +80,9 @@ class ColumnRoles:
 
     def options(self, options: ReadingOptions) -> ReadingOptions:
         """How a file is read: columns that are not looked at need not be well-formed."""
-        return replace(options, as_text=(*self.forced, *self.dropped, *options.as_text))
+        return replace(
+            options, as_text=(*self.forced, *self.dropped, *options.as_text), whole=self.labels
+        )
 
     def features(self, frame: Frame, path: Path) -> Frame:
         """Return the columns of a frame that may be features."""

@@ -203,6 +203,9 @@ def look_at(request: TableRequest, parts: Sequence[Path], run: RunsParts) -> Par
     roles = request.roles(open_table(parts[0], request.options))
     check_separator(roles.labels, request.separator)
     options = roles.options(request.options)
+    first = open_table(parts[0], options)
+    if isinstance(first, CsvSource):  # the parts are written alike
+        options = replace(options, decimal=first.with_decimal(first.names).decimal)
     seen = run("looking", partial(_storage, options), parts)
     reader = PartReader(options, _common(parts, seen, options), roles, request.separator or "")
     roles.features(Frame.of({name: [0.0] for name in reader.storage}), request.path)
