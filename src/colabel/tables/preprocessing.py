@@ -184,6 +184,7 @@ class Preprocessor(BaseEstimator):
         if self.numbers_ is not None:
             owners += [numbers, numbers[self.numbers_.flagged]]
         names = [name for kind in ("category", "text", "date") for name in self._names(kind)]
+        tables: list[CategoryTable | WordTable | DateTable]
         tables = [*self.categories_, *self.texts_, *self.dates_]
         for name, table in zip(names, tables, strict=True):
             owners.append(np.full(table.n_features, place[name], dtype=np.intp))
