@@ -212,8 +212,9 @@ def test_frames_of_other_things():
     frame = Frame.of(data)
     assert frame.number_names == ("n", "b")
     assert frame.column("t").tolist() == ["a", None]
-    with pytest.raises(TableError, match="not ndarray"):
-        Frame.of(np.ones(2))
+    assert Frame.of(np.eye(2)).n_rows == 2
+    with pytest.raises(TableError, match="not int"):
+        Frame.of(3)
     with pytest.raises(TableError, match="rows"):
         Frame.of({"a": [1], "b": [1, 2]})
 

@@ -85,9 +85,10 @@ class CsvSource:
             return self
         wanted = [name for name in names if name not in self.whole and name not in self.as_text]
         with open_text(self.path, self.encoding) as text:
-            lines, before = self._after_header(text)
-            rows = self._numbered(csv.reader(lines, delimiter=self.delimiter), before)
-            columns = list(zip(*(row for _, row in islice(rows, _DECIMAL_ROWS)), strict=True))
+            reader = csv.reader(lines_of(text, self.path), delimiter=self.delimiter)
+            read_names(reader, self.path)
+            rows = checked_rows(reader, len(self.names), self.path)
+            columns = list(zip(*islice(rows, _DECIMAL_ROWS), strict=True))
         known = {
             name: [token for token in column if token.strip().lower() not in self.missing]
             for name, column in zip(self.names, columns, strict=False)
