@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import enum
 import pickle
+import re
 import subprocess
 import sys
 from typing import Any
@@ -360,6 +361,42 @@ def test_infer_refuses(Y, words):
 def test_infer_refuses_names(names, words):
     with pytest.raises(ValueError, match=words):
         LabelSpace.infer(np.eye(2), names=names)
+
+
+@pytest.mark.parametrize("container", [list, np.array, "series", "frame"])
+@pytest.mark.parametrize(
+    ("values", "separator"),
+    [
+        (["a;b", "a", "b;c", "c", "a;c"], ";"),
+        (["red|small", "red|large", "blue|small", "blue|large"], "|"),
+        (["a, b", "b", "a", "a, b, c", "c"], ","),
+        (["1,2", "2", "1"], ","),
+    ],
+)
+def test_joined_labels_are_not_one_class_variable(values, separator, container):
+    y = values * 5
+    if isinstance(container, str):
+        y = pd.Series(y, name="tags") if container == "series" else pd.DataFrame({"t": y})
+    else:
+        y = container(y)
+    with pytest.raises(ValueError, match=re.escape(f"joined by {separator!r}: split them")):
+        LabelSpace.infer(y)
+    space, _ = LabelSpace.infer(np.array(values * 5)[:, None])  # said to be classes as they stand
+    assert space.classes[0].tolist() == sorted(values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["Paris, France", "Lyon, France", "Bonn, Germany", "Rome, Italy"],
+        ["x;y", "z", "w", "u"],
+        ["a", "b", "c", "d", "a;b"],  # one in five
+        ["a;b", "c;d"],
+        ["1", "2"],
+    ],
+)
+def test_classes_with_a_separator_in_their_name_stay(values):
+    assert LabelSpace.infer(values * 5)[0].classes[0].tolist() == sorted(values)
 
 
 def test_infer_refuses_labels_outside_names():

@@ -45,21 +45,38 @@ def test_columns_of_no_use():
         choose_columns(Frame.of({"x": np.arange(N)}))
 
 
+@pytest.mark.parametrize("n_dates", [2, N])
 @pytest.mark.parametrize(
     "form",
     [
         "20{:02d}-11-15",
         "2026-11-15 12:{:02d}:00",
         "2026-11-15T12:{:02d}:00.25Z",
-        "15.11.{:02d}",
+        "20{:02d}/1/5",
+        "5.1.20{:02d}",
         "11/15/2026 1:{:02d} PM",
+        "15/11/20{:02d}",
     ],
 )
-def test_dates_are_told_from_text_and_keys(form):
-    dates = [form.format(i) for i in range(N)]
-    assert kind_of(dates) == "holds dates: make numbers of them, such as the year"
-    assert kind_of([*dates[:-1], "some time in winter"]) != kind_of(dates)
+def test_dates_are_told_by_their_form(form, n_dates):
+    dates = [form.format(i % n_dates) for i in range(N)]
+    assert kind_of(dates) == "date"
+    assert kind_of([*dates[:-1], None]) == "date"
+    assert kind_of([*dates[:-1], "some time in winter"]) != "date"
     assert kind_of(dates, x="category") == "category"
+
+
+@pytest.mark.parametrize(
+    ("form", "reason"),
+    [
+        ("1/2/20{:02d}", "holds dates whose days and months cannot be told apart"),
+        ("15.11.{:02d}", "holds dates of several or unknown forms"),
+        ("31.2.20{:02d}", "holds dates of several or unknown forms"),
+    ],
+)
+def test_dates_that_cannot_be_read_are_left_out(form, reason):
+    assert kind_of([form.format(i) for i in range(N)]) == f"{reason}: write them as 2026-11-15"
+    assert kind_of(["10.4.12", "10.4.13"] * (N // 2)) == "category"  # a version, for all we know
 
 
 NAMES = ["size", "tag_a", "tag_b", "x,y", "tags"]
@@ -138,6 +155,14 @@ def test_one_class_variable_is_not_taken_for_tags():
     frame = Frame.of({"risk": ["low", "high", "low"], "list": ["a;b", "c", "a;b"]})
     assert read_labels(frame, ["risk"]).Y[:, 0].tolist() == ["low", "high", "low"]
     assert read_labels(frame, ["list"], "").Y[:, 0].tolist() == ["a;b", "c", "a;b"]
+
+
+@pytest.mark.parametrize("column", [np.arange(N) * 7, [f"k{i}" for i in range(N)]])
+def test_an_id_is_no_label(column):
+    with pytest.raises(TableError, match="'id' holds 60 different values in 60 rows: is it an id"):
+        read_labels(Frame.of({"id": column, "a": [0, 1] * (N // 2)}), ["id", "a"])
+    nearly = list(column[: N - 8]) + list(column[:8])  # 52 values in 60 rows
+    assert read_labels(Frame.of({"id": nearly}), ["id"], "").names == ("id",)
 
 
 def test_what_was_seen(tmp_path):

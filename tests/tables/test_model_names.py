@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
+
+import numpy as np
 import pytest
 from sklearn.pipeline import Pipeline
 
 import colabel
-from colabel.tables import FEATURE_NAMES, MODEL_NAMES, ModelName, TableError, make_model
+from colabel.cli._model import load_table_model
+from colabel.saving import ModelFileError, save, types_to_trust
+from colabel.tables import (
+    ESTIMATOR_NAMES,
+    FEATURE_NAMES,
+    MODEL_NAMES,
+    Frame,
+    ModelName,
+    TableError,
+    TableModel,
+    choose_columns,
+    make_model,
+    read_labels,
+)
+
+WORDS = [f"word{i}" for i in range(400)]
 
 
 @pytest.mark.parametrize("name", MODEL_NAMES)
@@ -52,3 +70,39 @@ def test_what_is_not_there_is_named(name, settings, said):
 def test_a_forest_is_a_model_and_a_kind_of_features():
     assert isinstance(make_model("forest"), colabel.JointForest)
     assert isinstance(make_model("forest+forest")[0], colabel.ForestFeatures)
+
+
+@pytest.mark.parametrize("name", ESTIMATOR_NAMES)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_an_estimator_has_a_name(name, sparse, rng, tmp_path):
+    """It is fitted, saved and read again; one that takes no sparse features says so."""
+    n = 80
+    words = [" ".join(rng.choice(WORDS, 20)) for _ in range(n)]
+    size = rng.normal(size=n)
+    frame = Frame.of({"size": size, **({"note": words} if sparse else {}), "a": 1 * (size > 0)})
+    features = frame.without(["a"])
+    choice, labels = choose_columns(features), read_labels(frame, ["a"])
+    model = make_model("br", 0, {"estimator": name.upper()})
+    assert type(model.estimator) is ESTIMATOR_NAMES[name]
+    if sparse and name in ("boosting", "gaussian"):
+        with pytest.raises(TableError, match=r"takes no sparse features.* forest or nb"):
+            TableModel.fit(model, features, choice, labels)
+        return
+    fitted = TableModel.fit(model, features, choice, labels)
+    file = tmp_path / "model.colabel"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        save(fitted, file)
+    assert bool(types_to_trust(file)) == (name == "boosting")
+    again = load_table_model(file, trust=True)
+    np.testing.assert_array_equal(again.predict(features), fitted.predict(features))
+    assert (again.predict(features)[:, 0] == labels.Y[:, 0]).mean() > 0.75
+    if name == "boosting":
+        with pytest.raises(ModelFileError, match="give --trust to the command"):
+            load_table_model(file)
+
+
+@pytest.mark.parametrize("wrong", ["bosting", 3, "svm"])
+def test_an_estimator_that_is_none_is_told_the_names(wrong):
+    with pytest.raises(TableError, match=r"estimator.*forest, boosting, nb, gaussian\."):
+        make_model("br", 0, {"estimator": wrong})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from colabel.tables import Column, Frame, Preprocessor, TableError
+from colabel.tables import Column, Frame, Preprocessor, TableError, choose_columns
+from colabel.tables.evidence_terms import terms_of_row
 
 
 @pytest.fixture
@@ -91,3 +94,52 @@ def test_texts_without_words():
     frame = Frame.of({"t": ["!", "?", None]})
     with pytest.raises(TableError, match="no words"):
         Preprocessor([Column("t", "text")]).fit(frame)
+
+
+DATES = ["2024-02-29", None, "2026-11-15 18:00", "2025-01-01T06:00:00Z", "2024-02-29"]
+
+
+def expected_of_dates():
+    days = [(date(2024, 2, 29), 0), (date(2026, 11, 15), 0.75), (date(2025, 1, 1), 0.25)]
+    rows = np.array(
+        [
+            [d.year, d.month, d.weekday(), (d - date(2024, 2, 29)).days + part]
+            for d, part in [*days, days[0]]
+        ]
+    )
+    scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    return np.column_stack([np.insert(scaled, 1, 0.0, axis=0), [0, 1, 0, 0, 0]])
+
+
+def test_dates_become_year_month_weekday_and_days():
+    frame = Frame.of({"when": DATES, "size": [1.0, 2, 3, 4, 5]})
+    columns = [Column("when", "date"), Column("size", "number")]
+    preprocessor = Preprocessor(columns)
+    X = preprocessor.fit_transform(frame)
+    np.testing.assert_allclose(X[:, 1:], expected_of_dates(), atol=1e-12)
+    assert preprocessor.column_of_feature().tolist() == [1, 0, 0, 0, 0, 0]
+    one = frame.rows(slice(0, 1))
+    terms = terms_of_row(preprocessor, one, preprocessor.transform(one))
+    assert list(zip(terms.names, terms.values, strict=True)) == [
+        ("when", "2024-02-29"),
+        ("size", "1"),
+    ]
+    later = Frame.of({"when": ["2031-01-01", "soon"], "size": [1.0, 2]})
+    assert np.isfinite(preprocessor.transform(later.rows(slice(0, 1)))).all()
+    with pytest.raises(TableError, match=r"'when' holds 'soon', which is no date like 2026-11-15"):
+        preprocessor.transform(later)
+    empty = Frame.of({"when": [None], "size": [3.0]})
+    np.testing.assert_array_equal(preprocessor.transform(empty), [[0, 0, 0, 0, 0, 1]])
+
+
+@pytest.mark.parametrize("form", ["%Y/%m/%d %H:%M", "%d.%m.%Y %H:%M", "%m/%d/%Y %I:%M %p"])
+def test_dates_in_any_form_are_the_same_dates(form):
+    """As they are in a data frame and in a Parquet file of dates."""
+    expected = expected_of_dates()
+    moments = [None if d is None else datetime.fromisoformat(d[:16]) for d in DATES]
+    texts = [None if m is None else m.strftime(form) for m in moments]
+    for column in (texts, np.array(moments, dtype="datetime64[ns]")):
+        frame = Frame.of({"when": column})
+        (chosen,) = choose_columns(frame).used
+        assert chosen.kind == "date"
+        np.testing.assert_allclose(Preprocessor([chosen]).fit_transform(frame), expected, atol=1e-9)

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import gzip
 import re
+from datetime import datetime
 
 import numpy as np
 import pytest
 
-from colabel.tables import Frame, ReadingOptions, TableError, open_table, read_chunks, read_frame
+from colabel.datasets import DatasetError
+from colabel.tables import (
+    Frame,
+    Preprocessor,
+    ReadingOptions,
+    TableError,
+    TableRequest,
+    load_table,
+    open_table,
+    prepare_parts,
+    read_chunks,
+    read_frame,
+)
 
 ROWS = [
     ("1.5", "red", "a long note, with a comma", "0"),
@@ -204,3 +217,109 @@ def test_frames_of_other_things():
         Frame.of(3)
     with pytest.raises(TableError, match="rows"):
         Frame.of({"a": [1], "b": [1, 2]})
+
+
+@pytest.mark.parametrize(("count", "names"), [("2", ("red", "round")), ("-1", ("size",))])
+def test_a_meka_file_says_its_labels(tmp_path, count, names):
+    file = tmp_path / "a.arff"
+    file.write_text(
+        f"@relation 'toy: -C {count}'\n@attribute red {{0,1}}\n@attribute round {{0,1}}\n"
+        "@attribute size {0,1}\n@data\n1,0,1\n1,1,0\n0,1,1\n"
+    )
+    assert load_table(TableRequest(file, [])).labels.names == names
+    assert load_table(TableRequest(file, ["round"])).labels.names == ("round",)
+    file.write_text(file.read_text().replace("-C", "-X"))
+    with pytest.raises(TableError, match="No label is named"):
+        load_table(TableRequest(file, []))
+
+
+def test_dates_of_a_parquet_file_are_those_of_a_csv_file(tmp_path):
+    arrow, parquet = (pytest.importorskip(f"pyarrow{name}") for name in ("", ".parquet"))
+    moments = [datetime(2024, 2, 29, 6), None, datetime(2026, 11, 15), datetime(2025, 1, 1, 12)]
+    table = arrow.table(
+        {
+            "when": arrow.array(moments, arrow.timestamp("us", "UTC")),
+            "day": arrow.array([m and m.date() for m in moments], arrow.date32()),
+            "a": [0, 1, 1, 0],
+        }
+    )
+    parquet.write_table(table, tmp_path / "t.parquet")
+    lines = [f"{m or ''},{m.date() if m else ''},{a}" for m, a in zip(moments, "0110", strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["when,day,a", *lines]))
+    features = []
+    for name in ("t.parquet", "t.csv"):
+        data = load_table(TableRequest(tmp_path / name, ["a"]))
+        assert data.choice.of_kind("date") == ["when", "day"]
+        features.append(Preprocessor(data.choice.used).fit_transform(data.features))
+    np.testing.assert_allclose(*features)
+
+
+def with_commas(tmp_path, n_rows, name="t.csv"):
+    """A table with 1.234,5 and tags of a comma, and what it means."""
+    price = [1234.5 + 1000 * i for i in range(n_rows)]
+    cells = [f"{p:,.1f}".translate(str.maketrans(",.", ".,")) for p in price]
+    lines = [f"{cell};{i % 7};{1 + i % 2},{3 + i % 3}" for i, cell in enumerate(cells)]
+    file = tmp_path / name
+    file.write_text("\n".join(["price;size;tags", *lines]))
+    return file, price
+
+
+@pytest.mark.parametrize("n_rows", [30, 3000])  # row by row, and more than pyarrow is asked for
+def test_decimal_commas_are_found_out(tmp_path, n_rows):
+    file, price = with_commas(tmp_path, n_rows)
+    with pytest.warns(UserWarning, match=r"is read as \d+\.5 \(--decimal ,\)"):
+        found = load_table(TableRequest(file, ["tags"]))
+    np.testing.assert_array_equal(found.features.column("price"), price)
+    assert found.labels.names == ("1", "2", "3", "4", "5")  # tags are no decimals
+    said = load_table(TableRequest(file, ["tags"], options=ReadingOptions(decimal=",")))
+    np.testing.assert_array_equal(said.features.numbers, found.features.numbers)
+    chunks = read_chunks(open_table(file, ReadingOptions(decimal=",")), {"price": "number"}, 7)
+    np.testing.assert_array_equal(np.concatenate([c.column("price") for c in chunks]), price)
+
+
+def test_decimal_commas_in_parts(tmp_path):
+    pytest.importorskip("dask")
+    parts = [with_commas(tmp_path, 20, f"p{k}.csv")[0] for k in range(2)]
+    (tmp_path / "scratch").mkdir()
+    with pytest.warns(UserWarning, match="--decimal ,"):
+        table = prepare_parts(TableRequest(parts[0], ["tags"]), parts, tmp_path / "scratch")
+    assert table.choice.of_kind("number") == ["price", "size"]
+    whole = load_table(TableRequest(parts[0], ["tags"], options=ReadingOptions(decimal=",")))
+    expected = Preprocessor(whole.choice.used).fit(whole.features)
+    np.testing.assert_allclose(table.preprocessor.numbers_.mean, expected.numbers_.mean)
+
+
+@pytest.mark.parametrize(
+    ("cells", "decimal", "numbers"),
+    [
+        (["1,234.5", "2"], ".", [1234.5, 2]),
+        (["1,234,567", "1.5"], ".", [1234567, 1.5]),
+        (["1,234", "0.5"], ".", [1234, 0.5]),
+        (["1.234.567", "-2"], ",", [1234567, -2]),
+        (["1 234,5", "0,25"], ",", [1234.5, 0.25]),
+        (["1\u00a0234,5", ""], ",", [1234.5, np.nan]),
+        (["0,123", "1e3"], ",", [0.123, 1000]),
+    ],
+)
+def test_thousands(tmp_path, cells, decimal, numbers):
+    file = tmp_path / "t.csv"
+    file.write_text("\n".join(["x;y", *(f"{cell};1" for cell in cells)]), encoding="utf-8")
+    with pytest.warns(UserWarning, match=re.escape(f"(--decimal {decimal})")):
+        np.testing.assert_array_equal(read_frame(file).column("x"), numbers)
+
+
+def test_a_comma_nobody_can_tell(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("x;y\n1,234;1\n12,500;2\n")
+    with pytest.raises(TableError, match=r"1,234, which may be 1\.234 or 1234: say"):
+        read_frame(file)
+    for decimal, first in ((",", 1.234), (".", 1234.0)):
+        assert read_frame(file, ReadingOptions(decimal=decimal)).column("x")[0] == first
+    assert read_frame(file, ReadingOptions(as_text=("x",))).column("x")[0] == "1,234"
+    file.write_text("x;y\n1,5;1\n2,5;1\n2.5;2\n")  # both: left to the user, as before
+    assert read_frame(file).texts.keys() == {"x"}
+    file.write_text("x;y\n1,5;1\n2,5;1\n2.5;2\n")
+    with pytest.raises(DatasetError, match=r"line 4: .* holds '2\.5 \(with a decimal comma\)'"):
+        read_frame(file, ReadingOptions(decimal=","))
+    with pytest.raises(TableError, match="give a point or a comma"):
+        read_frame(file, ReadingOptions(decimal=";"))

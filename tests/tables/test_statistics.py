@@ -39,7 +39,10 @@ def frame(rng):
             "colour": [["red", "blue", None, ""][i % 4] for i in rng.integers(0, 4, size=N)],
             "town": [f"t{int(i)}" for i in rng.exponential(20, size=N)],
             "key": [f"k{i}" for i in range(N)],
-            "day": [f"2026-01-{1 + i % 28:02d} 10:{i % 60:02d}" for i in range(N)],
+            "day": [
+                f"2026-01-{1 + i % 28:02d} 10:{i % 60:02d}" if i not in (0, 1, 150) else None
+                for i in range(N)
+            ],
             "note": texts,
         }
     )
@@ -80,7 +83,8 @@ def test_the_same_preprocessor(frame, cuts):
     forced = {"town": "category", "note": "text"}
     choice = choose_columns(frame, forced)
     assert choose_columns(reduce(add, map(ColumnStatistics.of, parts)), forced) == choice
-    assert choice.left_out.keys() == {"id", "constant", "empty", "key", "day"}
+    assert choice.left_out.keys() == {"id", "constant", "empty", "key"}
+    assert choice.of_kind("date") == ["day"]
     columns = [*choice.used, Column("constant", "number"), Column("empty", "number")]
     assert_same(learned(parts, columns), Preprocessor(columns).fit(frame), frame)
 

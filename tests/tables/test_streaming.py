@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from datetime import date, timedelta
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from colabel.tables import (
 pytest.importorskip("dask")
 
 N = 150
-HEADER = ["size", "far", "colour", "note", "a", "b", "c"]
+HEADER = ["size", "far", "colour", "note", "when", "a", "b", "c"]
 
 
 @pytest.fixture
@@ -41,7 +42,8 @@ def rows(rng):
         known = known if i % 40 else [""] * 3
         size = "" if rng.random() < 0.2 else f"{X[i, 0]:.4f}"
         note = " ".join(rng.choice(words, size=5))
-        rows.append([size, f"{1000 + X[i, 1]:.3f}", "rgb"[i % 3], note, *known])
+        when = "" if i % 11 == 5 else f"{date(2025, 1, 1) + timedelta(int(rng.integers(9)))}"
+        rows.append([size, f"{1000 + X[i, 1]:.3f}", "rgb"[i % 3], note, when, *known])
     return rows
 
 
@@ -151,12 +153,12 @@ def test_bad_rows_name_the_file_and_the_row(tmp_path, rows):
     lines = good.splitlines()
     parts[1].write_text("\n".join([*lines[:5], "1,2,3", *lines[5:]]))
     assert "part-1.csv, line 6: the row has 3 values" in refusal(tmp_path, parts)
-    parts[1].write_text("\n".join([*lines[:5], "oops,2,r,words,1,0,1", *lines[5:]]))
+    parts[1].write_text("\n".join([*lines[:5], "oops,2,r,words,,1,0,1", *lines[5:]]))
     assert "part-1.csv, line 6: the column 'size' holds 'oops'" in refusal(tmp_path, parts)
-    parts[1].write_text("\n".join([*lines[:5], "1,2,r,words,1,0.5,1", *lines[5:]]))
+    parts[1].write_text("\n".join([*lines[:5], "1,2,r,words,,1,0.5,1", *lines[5:]]))
     found = refusal(tmp_path, parts)
     assert "part-1.csv, row 5: The label column 'b' holds 0.5" in found
-    parts[1].write_text("\n".join([*lines[:5], "1e200,2,r,words,1,0,1", *lines[5:]]))
+    parts[1].write_text("\n".join([*lines[:5], "1e200,2,r,words,,1,0,1", *lines[5:]]))
     assert "part-1.csv, row 5: the column 'size' holds 1e+200" in refusal(tmp_path, parts)
 
 

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from colabel.tables import TableModel
 
 
-def load_table_model(path: Path) -> TableModel:
-    """Load a model that `colabel fit` has saved."""
-    from colabel.saving import ModelFileError, load
+def load_table_model(path: Path, *, trust: bool = False) -> TableModel:
+    """Load a model that `colabel fit` has saved; with `trust` also what cannot be checked."""
+    from colabel.saving import ModelFileError, load, types_to_trust
     from colabel.tables import TableModel
 
-    model = load(path)
+    model = load(path, trusted=types_to_trust(path) if trust else ())
     if not isinstance(model, TableModel):
         raise ModelFileError(
             f"{path} holds a {type(model).__name__} without the columns of a table: use it with "

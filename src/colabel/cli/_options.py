@@ -29,10 +29,30 @@ TableParts = Annotated[
     ),
 ]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by colabel fit.")]
+
+
+def _needed_labels(ctx: typer.Context, value: list[str]) -> list[str]:
+    """Refuse a table without named labels before anything is imported, unless it may be MEKA's."""
+    tables = ctx.params.get("table") or ()
+    files = [str(tables)] if isinstance(tables, Path | str) else list(map(str, tables))
+    if not value and not any(".arff" in file.lower() for file in files):
+        raise typer.BadParameter(
+            "name the label columns. Only a MEKA file (.arff) says itself which they are.",
+            param_hint="'--labels' / '-l'",
+        )
+    return value
+
+
 LabelColumns = Annotated[
     list[str],
     typer.Option(
-        "--labels", "-l", metavar="COLUMNS", help=f"The label columns. {_COLUMNS}. Repeatable."
+        "--labels",
+        "-l",
+        metavar="COLUMNS",
+        help=f"The label columns. {_COLUMNS}. Repeatable. A MEKA file needs none: its -C counts"
+        " them.",
+        callback=_needed_labels,
+        show_default=False,
     ),
 ]
 Separator = Annotated[
@@ -64,7 +84,24 @@ Missing = Annotated[
 Delimiter = Annotated[
     str, typer.Option(metavar="CHAR", help="Of a CSV file.", show_default="found out")
 ]
+Decimal = Annotated[
+    str,
+    typer.Option(
+        metavar="CHAR",
+        help="What stands before a fraction in a CSV file, a point or a comma; the other may"
+        " separate thousands.",
+        show_default="found out",
+    ),
+]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of a text file.")]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Load a classifier in the model that cannot be checked, such as boosting, whose code"
+        " runs: only of a file from someone you trust.",
+    ),
+]
 Thresholds = Annotated[
     bool,
     typer.Option(
@@ -76,11 +113,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object inst
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results and errors.")]
 
 
-def reading_options(delimiter: str, encoding: str, missing: Sequence[str]) -> ReadingOptions:
+def reading_options(
+    delimiter: str, encoding: str, missing: Sequence[str], decimal: str = ""
+) -> ReadingOptions:
     """Gather how a file is read; a tab may be written as a backslash and a t."""
     from colabel.tables import ReadingOptions
 
-    return ReadingOptions(delimiter.replace("\\t", "\t"), encoding, tuple(missing))
+    return ReadingOptions(delimiter.replace("\\t", "\t"), encoding, tuple(missing), decimal=decimal)
 
 
 def _without_types(parameters: Sequence[Any]) -> list[Any]:
@@ -111,8 +150,8 @@ class NamesModels(Plain):
     """A command whose help names models, looked up when it is asked for.
 
     ``{models}`` is all of them, ``{defaults}`` those that are compared if none is named,
-    ``{features}`` says what may stand before one, and ``{most_rows}`` is how many rows a comparison
-    takes.
+    ``{features}`` says what may stand before one, ``{estimators}`` what may be its estimator, and
+    ``{most_rows}`` is how many rows a comparison takes.
 
     So no command has to import a model before it knows that its options are right.
     """
@@ -120,13 +159,14 @@ class NamesModels(Plain):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the names in, then the help."""
         from colabel.experiments.comparing import DEFAULT_MODELS, MOST_ROWS
-        from colabel.tables import FEATURE_NAMES, MODEL_NAMES
+        from colabel.tables import ESTIMATOR_NAMES, FEATURE_NAMES, MODEL_NAMES
 
         prefixes = " or ".join(f"{name}+" for name in FEATURE_NAMES)
         known = {
             "{models}": ", ".join(MODEL_NAMES),
             "{defaults}": ", ".join(DEFAULT_MODELS),
             "{most_rows}": str(MOST_ROWS),
+            "{estimators}": f"estimator is one of {', '.join(ESTIMATOR_NAMES)}.",
             "{features}": f"Before a name, {prefixes} puts features of that kind.",
         }
         parameter: Any

@@ -50,8 +50,10 @@ def ask(
         list[str],
         typer.Option(metavar="COLUMNS", help="Columns to copy to the output.", show_default=False),
     ] = [],
+    trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
+    decimal: given.Decimal = "",
     encoding: given.Encoding = "utf-8",
     quiet: given.Quiet = False,
 ) -> None:
@@ -73,8 +75,8 @@ def ask(
 
     if output_file is not None:
         check_ending(output_file)
-    source = open_table(table, given.reading_options(delimiter, encoding, missing))
-    asker = Asker(load_table_model(model), source, loss, top, known, keep)
+    source = open_table(table, given.reading_options(delimiter, encoding, missing, decimal))
+    asker = Asker(load_table_model(model, trust=trust), source, loss, top, known, keep)
     n_rows, started = 0, time.perf_counter()
     with (
         row_counter("asking", shown=stderr_is_terminal() and not quiet) as count,

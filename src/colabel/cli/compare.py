@@ -33,7 +33,7 @@ _KEPT = Path("compare.part")
 @guarded
 def compare(
     table: given.TableFile,
-    labels: given.LabelColumns,
+    labels: given.LabelColumns = [],
     models: Annotated[
         str,
         typer.Option(
@@ -100,6 +100,7 @@ def compare(
     text: given.Text = [],
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
+    decimal: given.Decimal = "",
     encoding: given.Encoding = "utf-8",
     seed: given.Seed = 0,
     as_json: given.AsJson = False,
@@ -141,7 +142,7 @@ def compare(
         jobs,
         graph=not no_report,
     )
-    options = given.reading_options(delimiter, encoding, missing)
+    options = given.reading_options(delimiter, encoding, missing, decimal)
     request = TableRequest(table, labels, separator, drop, category, text, options)
     data = load_table(request)
     summary = summarise(data)
@@ -289,6 +290,8 @@ def _fit_command(request: TableRequest, comparison: TableComparison) -> str:
         words += ["--separator", request.separator]
     if request.options.delimiter:
         words += ["--delimiter", request.options.delimiter]
+    if request.options.decimal:
+        words += ["--decimal", request.options.decimal]
     if request.options.encoding != "utf-8":
         words += ["--encoding", request.options.encoding]
     words += ["--model", comparison.recommended]

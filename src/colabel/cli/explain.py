@@ -63,8 +63,10 @@ def explain(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write it as a page, too.", show_default=False),
     ] = None,
+    trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
+    decimal: given.Decimal = "",
     encoding: given.Encoding = "utf-8",
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
@@ -86,12 +88,12 @@ def explain(
     from colabel.report import explain_row, write_explanation_html
     from colabel.tables import PredictionRequest, Predictor, open_table
 
-    fitted = load_table_model(model)
+    fitted = load_table_model(model, trust=trust)
     console = output()
     if table is None:
         _explain_model(console, fitted, as_json=as_json, quiet=quiet)
         return
-    options = given.reading_options(delimiter, encoding, missing)
+    options = given.reading_options(delimiter, encoding, missing, decimal)
     predictor = Predictor(fitted, open_table(table, options), PredictionRequest(given=known))
     around, place = _find_row(predictor, row)
     own = around.rows(slice(place, place + 1))

@@ -50,8 +50,10 @@ def explore(
             "--evidence", help="Also what speaks for and against each label, as in explain: slower."
         ),
     ] = False,
+    trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
+    decimal: given.Decimal = "",
     encoding: given.Encoding = "utf-8",
     quiet: given.Quiet = False,
 ) -> None:
@@ -70,8 +72,8 @@ def explore(
     from colabel.report import write_exploration_html
     from colabel.tables import PredictionRequest, Predictor, open_table
 
-    fitted = load_table_model(model)
-    options = given.reading_options(delimiter, encoding, missing)
+    fitted = load_table_model(model, trust=trust)
+    options = given.reading_options(delimiter, encoding, missing, decimal)
     predictor = Predictor(fitted, open_table(table, options), PredictionRequest(keep=keep))
     with row_counter("asking", shown=stderr_is_terminal() and not quiet) as count:
         found, more = _explored(predictor, keep, start, rows, top_k, evidence, count)

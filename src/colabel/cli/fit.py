@@ -27,7 +27,7 @@ _MOST_THRESHOLDS = 12
 @guarded
 def fit(
     table: given.TableParts,
-    labels: given.LabelColumns,
+    labels: given.LabelColumns = [],
     model: Annotated[
         str, typer.Option("--model", "-m", help="One of {models}. {features}")
     ] = "ctbn",
@@ -39,7 +39,7 @@ def fit(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A parameter of the model, or, as kernel.NAME, of its features.",
+            help="A parameter of the model, or, as kernel.NAME, of its features. {estimators}",
             show_default=False,
         ),
     ] = [],
@@ -105,6 +105,7 @@ def fit(
     text: given.Text = [],
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
+    decimal: given.Decimal = "",
     encoding: given.Encoding = "utf-8",
     seed: given.Seed = 0,
     as_json: given.AsJson = False,
@@ -137,7 +138,7 @@ def fit(
     from colabel.tables.model_names import parse_setting
     from colabel.tables.parts import is_large
 
-    options = given.reading_options(delimiter, encoding, missing)
+    options = given.reading_options(delimiter, encoding, missing, decimal)
     parameters = dict(map(parse_setting, settings))
     if device:
         parameters["device"] = device

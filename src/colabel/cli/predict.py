@@ -73,8 +73,10 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option(help="Also the probability of each label alone.")
     ] = True,
+    trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
+    decimal: given.Decimal = "",
     encoding: given.Encoding = "utf-8",
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
@@ -104,8 +106,8 @@ def predict(
         raise TableError("--json prints a summary: say with -o where the predictions go.")
     parts = find_parts(table)
     request = PredictionRequest(decision, probabilities, top_k, known, keep, coverage)
-    options = given.reading_options(delimiter, encoding, missing)
-    job = _Job(load_table_model(model), request, options)
+    options = given.reading_options(delimiter, encoding, missing, decimal)
+    job = _Job(load_table_model(model, trust=trust), request, options)
     started = time.perf_counter()
     with row_counter("predicting", shown=stderr_is_terminal() and not quiet) as count:
         if len(parts) == 1 and not _is_folder(output_file):

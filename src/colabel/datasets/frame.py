@@ -184,6 +184,8 @@ def _as_numbers(array: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _as_texts(array: NDArray[Any]) -> Texts:
+    if array.dtype.kind == "M":
+        array = array.astype("datetime64[us]")  # the finest that Python has words for
     texts = np.empty(len(array), dtype=object)
     for i, value in enumerate(array.tolist()):
         # NaN is the only value that differs from itself; pandas.NA answers with neither

@@ -1,6 +1,13 @@
 """Any Y a user has, as integer codes, and back."""
 
-from colabel.labels.columns import MISSING, MissingLabelsError
+from colabel.labels.columns import MISSING, SEPARATORS, MissingLabelsError
 from colabel.labels.space import EncodedLabels, Kind, LabelSpace
 
-__all__ = ["MISSING", "EncodedLabels", "Kind", "LabelSpace", "MissingLabelsError"]
+__all__ = [
+    "MISSING",
+    "SEPARATORS",
+    "EncodedLabels",
+    "Kind",
+    "LabelSpace",
+    "MissingLabelsError",
+]

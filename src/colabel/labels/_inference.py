@@ -5,6 +5,7 @@ Nothing here knows a `LabelSpace`, which is made from what :func:`infer_fields` 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 from colabel.core.arrays import Codes
 from colabel.labels.columns import (
     MISSING,
+    SEPARATORS,
     Values,
     distinct,
     few,
@@ -74,11 +76,39 @@ def _infer_columns(given: Columns, names: tuple[str, ...]) -> tuple[Inferred, Co
         found, column = distinct(values, name)
         codes[slice(None) if observed is None else observed, i] = column
         classes.append(found)
+    if given.is_vector or given.names:
+        _refuse_tags(classes)
     fields = _of_values(classes, names, is_vector=given.is_vector)
     for i, (found, known) in enumerate(zip(classes, fields.classes, strict=True)):
         if len(found) < len(known):  # both values of a 0/1 label, of which one was observed
             codes[codes[:, i] == 0, i] = lookup(known, found)[0] if len(found) else 0
     return fields, codes
+
+
+def _refuse_tags(classes: Sequence[Values]) -> None:
+    """Refuse one class variable whose values are lists of labels: "a;b", "a", "b;c".
+
+    So it is where more than a quarter of the different values hold the separator, and more than
+    half of the parts of these occur in another value too. A name such as "Paris, France" stays.
+    """
+    if len(classes) != 1 or not all(isinstance(value, str) for value in classes[0].tolist()):
+        return
+    values: list[str] = classes[0].tolist()
+    for separator in SEPARATORS:
+        rows = [{part.strip() for part in value.split(separator)} - {""} for value in values]
+        joined = [parts for value, parts in zip(values, rows, strict=True) if separator in value]
+        if 4 * len(joined) <= len(values):
+            continue
+        times = Counter(part for parts in rows for part in parts)
+        own = set().union(*joined)
+        if 2 * sum(times[part] > 1 for part in own) > len(own):
+            example = next(value for value in values if separator in value)
+            raise ValueError(
+                f"y is a single class variable with values such as {example!r}, which look like "
+                f"labels joined by {separator!r}: split them, y = [set(text.split({separator!r})) "
+                "for text in y], for a label each. If they are classes as they stand, give them "
+                "as an array of shape (n, 1)."
+            )
 
 
 def _of_values(classes: list[Values], names: tuple[str, ...], *, is_vector: bool) -> Inferred:
@@ -133,6 +163,8 @@ class SeenLabels(NamedTuple):
             raise _unobserved(none)
         if self.kind == "sparse":
             return Inferred(chosen, self.values, "sparse")
+        if self.kind == "vector" or self.names:
+            _refuse_tags(self.values)
         return _of_values(list(self.values), chosen, is_vector=self.kind == "vector")
 
 

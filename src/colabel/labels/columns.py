@@ -17,6 +17,8 @@ from colabel.core.arrays import Codes, Flags
 Values = NDArray[Any]
 
 MISSING = -1  # the code of a label that was not observed
+SEPARATORS = (";", "|", ",")
+"""What may stand between the labels in a text, the likeliest first."""
 
 
 class MissingLabelsError(ValueError):

@@ -125,7 +125,8 @@ class LabelSpace:
               frozensets always are label sets. Lists and tuples of strings are label sets when
               their lengths differ; in a list of equally long ones they are the rows of a table,
               in a series or object array still label sets. None stands for a row not observed.
-            - array, series or list of n values: kind "vector", one class variable.
+            - array, series or list of n values: kind "vector", one class variable. Labels joined in
+              texts ("a;b", "a", "b;c") are refused: split them, or give classes as (n, 1).
 
             NaN, None, NaT and pandas.NA mean "not observed" and get the code `MISSING`.
         names : sequence of d str, optional

@@ -108,7 +108,7 @@ def save(model: Any, path: str | PathLike[str]) -> None:
     if wanted:
         warnings.warn(
             f"The model holds {', '.join(wanted)}: to load the file, pass trusted={wanted} to "
-            "colabel.load.",
+            "colabel.load, or --trust to a command.",
             stacklevel=2,
         )
     try:
@@ -161,6 +161,15 @@ def describe_model(path: str | PathLike[str]) -> dict[str, Any]:
         return _manifest_of(Archive(stream), str(path))
 
 
+def types_to_trust(path: str | PathLike[str]) -> list[str]:
+    """Return the full names of the types that `load` wants to see in `trusted`, loading nothing."""
+    with _stream(Path(path)) as stream, _readable(str(path)):
+        archive = Archive(stream)
+        archive.refuse_strangers()
+        foreign = [name for name in archive.names if name.endswith(".skops")]
+        return sorted({each for name in foreign for each in wanted_types(archive.bytes(name))})
+
+
 def _loaded(stream: IO[bytes], file: str, trusted: Sequence[str]) -> Any:
     with _readable(file):
         archive = Archive(stream)
@@ -201,7 +210,8 @@ def _readable(file: str) -> Iterator[None]:
     except RefusedTypesError as error:
         raise ModelFileError(
             f"{file} is refused: it wants {error}, which colabel cannot check. If you know the "
-            f"file and that code, load it with colabel.load(path, trusted={error.names})."
+            f"file and that code, load it with colabel.load(path, trusted={error.names}), or give "
+            "--trust to the command."
         ) from error
     except BadZipFile as error:
         raise ModelFileError(

@@ -9,7 +9,13 @@ from colabel.tables.columns import Column, ColumnChoice, choose_columns
 from colabel.tables.in_memory import table_of
 from colabel.tables.loading import TableData, TableRequest, load_table
 from colabel.tables.model import TableModel
-from colabel.tables.model_names import FEATURE_NAMES, MODEL_NAMES, ModelName, make_model
+from colabel.tables.model_names import (
+    ESTIMATOR_NAMES,
+    FEATURE_NAMES,
+    MODEL_NAMES,
+    ModelName,
+    make_model,
+)
 from colabel.tables.parts import find_parts
 from colabel.tables.predicting import PredictionRequest, Predictor
 from colabel.tables.preprocessing import Preprocessor
@@ -18,6 +24,7 @@ from colabel.tables.streaming import PreparedTable, prepare_parts
 from colabel.tables.table_labels import Labels, LabelSource, match_columns, read_labels
 
 __all__ = [
+    "ESTIMATOR_NAMES",
     "FEATURE_NAMES",
     "MODEL_NAMES",
     "AnswerFolder",

@@ -26,6 +26,7 @@ from colabel.core.schema import (
     Fields,
     Many,
     Numbers,
+    OneOf,
     Positions,
     Text,
     Whole,
@@ -34,7 +35,9 @@ from colabel.core.schema import (
     refuse_unless,
     stored,
 )
-from colabel.tables.statistics import NumberStatistics, WordStatistics
+from colabel.datasets.frame import TableError
+from colabel.tables.dates import DATE_FORMS, DATE_NUMBERS, date_block
+from colabel.tables.statistics import NumberStatistics, TextStatistics, WordStatistics
 
 _FARTHEST = 1e300  # a number from which differences and quotients can still be taken
 _MOST_CATEGORIES = 100  # of a column; rarer ones share a column
@@ -274,3 +277,62 @@ class WordTable:
 
 def _vectorizer(**options: Any) -> TfidfVectorizer:
     return TfidfVectorizer(strip_accents="unicode", sublinear_tf=True, **options)
+
+
+def _check_dates(fields: Fields, dims: Dims) -> None:
+    bind(dims, "numbers", len(DATE_NUMBERS), "mean")
+    bind(dims, "features", len(DATE_NUMBERS) + fields["has_missing"], "features")
+
+
+@stored(
+    "date-table",
+    check=_check_dates,
+    form=OneOf(*DATE_FORMS),
+    mean=Numbers("numbers", -_FARTHEST, _FARTHEST),
+    scale=Numbers("numbers", 1 / _FARTHEST, _FARTHEST),
+    has_missing=YesNo(),
+)
+@dataclass(frozen=True)
+class DateTable:
+    """A column of dates: their form, and how year, month, weekday and days are scaled.
+
+    Scaled to mean 0, days since any date are days since the first. A missing date is a mean one,
+    and has, where some were missing in the rows learned from, a 0/1 feature that says so.
+
+    Attributes
+    ----------
+    form : str
+        One of `DATE_FORMS`.
+    mean, scale : (4,) arrays
+        Subtracted, and divided by.
+    has_missing : bool
+    """
+
+    form: str
+    mean: Array
+    scale: Array
+    has_missing: bool
+
+    @classmethod
+    def of_statistics(cls, counted: TextStatistics, name: str) -> DateTable:
+        """Learn from what was counted in a column."""
+        form = counted.date_form
+        if form is None:
+            raise TableError(f"The column {name!r} does not hold dates of one form.")
+        numbers = counted.dates[form]
+        varies = numbers.highest > numbers.lowest
+        variance = numbers.squares / np.maximum(numbers.n_known, 1)
+        scale = np.where(varies, np.sqrt(variance), 1.0)
+        return cls(form, numbers.mean, scale, bool(numbers.n_missing.any()))
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(DATE_NUMBERS) + self.has_missing
+
+    def transform(self, texts: NDArray[np.object_], name: str) -> Array:
+        """Return the features (n, n_features) of a column (n,) of texts, None where missing."""
+        block = date_block(texts, self.form, name)
+        missing = np.isnan(block[:, :1])
+        features = np.where(missing, 0.0, (block - self.mean) / self.scale)
+        return np.concatenate([features, missing], axis=1) if self.has_missing else features

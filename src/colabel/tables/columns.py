@@ -12,13 +12,13 @@ from colabel.core.schema import OneOf, Text, stored
 from colabel.datasets.frame import Frame, TableError
 from colabel.tables.statistics import MOST_VALUES, ColumnStatistics, TextStatistics
 
-Kind = Literal["number", "category", "text"]
+Kind = Literal["number", "category", "text", "date"]
 
 _FEW_CATEGORIES = 30
 _WORDS_OF_TEXT = 2.0  # mean words of a value, from which on a column is text
 
 
-@stored("column", name=Text(), kind=OneOf("number", "category", "text"))
+@stored("column", name=Text(), kind=OneOf("number", "category", "text", "date"))
 @dataclass(frozen=True)
 class Column:
     """A feature column that is used, and as what."""
@@ -49,9 +49,9 @@ def choose_columns(
 ) -> ColumnChoice:
     """Decide what each column is.
 
-    A text column of few different values is a category; one of several words a value is text;
-    any other, such as a date, a name or a key, is left out, as are columns that never vary and
-    columns that number the rows.
+    A text column of dates is one, by their form; one of few different values is a category; one of
+    several words a value is text; any other, such as a name or a key, is left out, as are columns
+    that never vary and columns that number the rows.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def choose_columns(
     used += [Column(name, "number") for name in counted.number_names if name not in left_out]
     for name, texts in counted.texts.items():
         found = said.get(name) or _kind_of_texts(texts)
-        if found in ("category", "text"):
+        if found in ("category", "text", "date"):
             used.append(Column(name, found))  # type: ignore[arg-type]
         else:
             left_out[name] = found
@@ -113,18 +113,22 @@ def _useless_numbers(counted: ColumnStatistics) -> dict[str, str]:
 
 
 def _kind_of_texts(texts: TextStatistics) -> str:
-    """Return "category" or "text", or the reason to leave the column out."""
+    """Return "date", "category" or "text", or the reason to leave the column out."""
     n_known = texts.n_known
     if not n_known:
         return "is empty"
-    if texts.counts is not None:
-        n_values = len(texts.counts)
-        if n_values == 1 and n_known == texts.n_rows:
-            return "never varies"
-        if (n_values <= _FEW_CATEGORIES and 2 * n_values <= n_known) or 10 * n_values <= n_known:
-            return "category"
+    n_values = MOST_VALUES + 1 if texts.counts is None else len(texts.counts)
+    if n_values == 1 and n_known == texts.n_rows:
+        return "never varies"
+    if texts.date_form:
+        return "date"
+    if texts.dates:
+        return "holds dates whose days and months cannot be told apart: write them as 2026-11-15"
+    is_few = n_values <= _FEW_CATEGORIES and 2 * n_values <= n_known
+    if texts.counts is not None and (is_few or 10 * n_values <= n_known):
+        return "category"
     if texts.all_dates:
-        return "holds dates: make numbers of them, such as the year"
+        return "holds dates of several or unknown forms: write them as 2026-11-15"
     if texts.n_words >= _WORDS_OF_TEXT * n_known:
         return "text"
     found = f"more than {MOST_VALUES}" if texts.counts is None else str(len(texts.counts))

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from colabel.datasets.frame import Frame, TableError
+from colabel.datasets.readers.arff_source import ArffSource
+from colabel.datasets.readers.table import Source
 from colabel.tables.columns import ColumnChoice, Kind, choose_columns
 from colabel.tables.reading import ReadingOptions, open_table, read_frame
 from colabel.tables.statistics import ColumnStatistics
@@ -24,7 +26,7 @@ class TableRequest:
     ----------
     path : Path
     labels : sequence of str
-        Names, globs, @lists of label columns.
+        Names, globs, @lists of label columns; none for those that a MEKA file counts itself.
     separator : str, optional
         What separates the tags in a single label column; None finds out, "" says nothing does.
     drop, category, text : sequence of str
@@ -40,9 +42,12 @@ class TableRequest:
     text: Sequence[str] = ()
     options: ReadingOptions = field(default_factory=ReadingOptions)
 
-    def roles(self, names: Sequence[str]) -> ColumnRoles:
+    def roles(self, source: Source) -> ColumnRoles:
         """Find the columns that are spoken of among those of the table."""
-        columns = match_columns(self.labels, names, "label")
+        names = source.names
+        columns = tuple(source.labels) if isinstance(source, ArffSource) else ()
+        if self.labels or not columns:
+            columns = match_columns(self.labels, names, "label")
         dropped = match_columns(self.drop, names, "column to drop") if self.drop else ()
         both = set(columns) & set(dropped)
         if both:
@@ -75,7 +80,9 @@ class ColumnRoles:
 
     def options(self, options: ReadingOptions) -> ReadingOptions:
         """How a file is read: columns that are not looked at need not be well-formed."""
-        return replace(options, as_text=(*self.forced, *self.dropped, *options.as_text))
+        return replace(
+            options, as_text=(*self.forced, *self.dropped, *options.as_text), whole=self.labels
+        )
 
     def features(self, frame: Frame, path: Path) -> Frame:
         """Return the columns of a frame that may be features."""
@@ -133,7 +140,7 @@ def load_table(request: TableRequest) -> TableData:
     (Frame(4 rows: 1 column of numbers, 0 columns of text), ('tag_a', 'tag_b'))
     >>> folder.cleanup()
     """
-    roles = request.roles(open_table(request.path, request.options).names)
+    roles = request.roles(open_table(request.path, request.options))
     frame = read_frame(request.path, roles.options(request.options))
     labels = read_labels(frame, roles.labels, request.separator)
     features = roles.features(frame, request.path)

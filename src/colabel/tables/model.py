@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.schema import (
@@ -99,6 +100,8 @@ class TableModel:
         """Learn the preprocessing and a clone of the model from the rows of a frame."""
         preprocessor = Preprocessor(choice.used).fit(frame)
         fresh = clone(model)
+        if preprocessor.is_sparse_:
+            _refuse_dense_estimator(fresh)
         fitted = fresh.fit(preprocessor.transform(frame), labels.Y, **naming(fresh, labels.names))
         return cls(choice.used, preprocessor, fitted, labels.source, frame.n_rows)
 
@@ -184,4 +187,15 @@ class TableModel:
             f"TableModel({title_of(self.model)}: {counted(len(self.columns), 'column')}, "
             f"{counted(len(self.label_names_), 'label')}, fitted to "
             f"{counted(self.n_rows, 'row')})"
+        )
+
+
+def _refuse_dense_estimator(model: Any) -> None:
+    """Refuse a model whose `estimator` does not take sparse features."""
+    base = getattr(model_inside(model), "estimator", None)
+    if isinstance(base, ClassifierMixin) and not get_tags(base).input_tags.sparse:
+        raise TableError(
+            f"{type(base).__name__} takes no sparse features, which columns of text and of many "
+            "categories become: leave such columns out (--drop), or choose an estimator that does,"
+            " such as forest or nb."
         )

@@ -9,6 +9,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.pipeline import make_pipeline
 
 from colabel import models
@@ -16,6 +18,7 @@ from colabel.datasets.frame import TableError
 from colabel.models import ConformalSets, JointClassifier
 from colabel.preprocess import ForestFeatures, KernelFeatures
 
+_FEW_KINDS = 6  # all named to who has mistyped one
 _KINDS = [getattr(models, name) for name in models.__all__]
 MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(
     dict(
@@ -34,6 +37,21 @@ FEATURE_NAMES: Mapping[str, type[BaseEstimator]] = MappingProxyType(
     {"forest": ForestFeatures, "kernel": KernelFeatures}
 )
 """What may stand before a model, joined to its name by a plus: "kernel+ctbn"."""
+
+
+ESTIMATOR_NAMES: Mapping[str, type[BaseEstimator]] = MappingProxyType(
+    {
+        "forest": RandomForestClassifier,
+        "boosting": HistGradientBoostingClassifier,
+        "nb": BernoulliNB,
+        "gaussian": GaussianNB,
+    }
+)
+"""What the parameter `estimator` of a model may be named.
+
+"nb" fits every kind of column: prepared numbers lie around 0, so a number counts as above or below
+its mean, a category or a word as there or not. "gaussian" is naive Bayes for numbers alone.
+"""
 
 
 class ModelName(NamedTuple):
@@ -70,7 +88,10 @@ def _known(name: str, kinds: Mapping[str, type], what: str) -> str:
     found = short.get(name.lower())
     if found is None:
         close = get_close_matches(name.lower(), short, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(kinds)}."
+        every = f"choose from {', '.join(kinds)}."
+        hint = f"did you mean {close[0]}?" if close else every
+        if close and len(kinds) <= _FEW_KINDS:
+            hint += f" Or {every}"
         raise TableError(f"There is no {what} {name!r}: {hint}")
     return found
 
@@ -93,7 +114,7 @@ def make_model(
         Of the model and of the features.
     settings : {name: value}, optional
         Parameters of the model; of the features, after their name and a dot: "kernel.width"; of
-        `ConformalSets`, after "conformal.".
+        `ConformalSets`, after "conformal.". An `estimator` may be one of `ESTIMATOR_NAMES`.
     conformal : bool
         Whether to put `ConformalSets` around it all.
 
@@ -106,6 +127,8 @@ def make_model(
     >>> from colabel.tables import make_model
     >>> make_model("ctbn", seed=0, settings={"C": 0.1})
     CTBN(C=0.1, random_state=0)
+    >>> make_model("br", settings={"estimator": "forest"})
+    BinaryRelevance(estimator=RandomForestClassifier())
     >>> model = make_model("kernel+ctbn", settings={"C": 0.1, "kernel.width": 2.0})
     >>> model[0]
     KernelFeatures(width=2.0)
@@ -114,6 +137,13 @@ def make_model(
     values = dict(settings or {})
     of_features = _taken(values, f"{read.features}.") if read.features else {}
     of_sets = _taken(values, "conformal.") if conformal else {}
+    base = values.get("estimator")
+    if isinstance(base, str):
+        values["estimator"] = ESTIMATOR_NAMES[_known(base, ESTIMATOR_NAMES, "estimator")]()
+    elif base is not None and not hasattr(base, "fit"):
+        raise TableError(
+            f"estimator is {base!r}: give a classifier, or one of {', '.join(ESTIMATOR_NAMES)}."
+        )
     model = _made(MODEL_NAMES[read.model](), seed, values)
     decision = model.get_params(deep=False).get("decision", "subset")
     if read.features:

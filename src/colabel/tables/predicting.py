@@ -73,8 +73,9 @@ class Predictor:
     ----------
     header : list of str
         Names of the columns of the answer: the row's number (from 1), the columns that are kept,
-        the labels, p_<label> (or p_<label>=<value>), and set_1, p_set_1, set_2, ...; with a
-        coverage also n_sets, sets, sets_listed and sure_<label>.
+        the labels (where they were learned from a column of tags, that column), p_<label> (or
+        p_<label>=<value>), and set_1, p_set_1, set_2, ...; with a coverage also n_sets, sets,
+        sets_listed and sure_<label>.
 
     Examples
     --------
@@ -109,7 +110,7 @@ class Predictor:
         self._keep: tuple[str, ...] = ()
         if request.keep:
             self._keep = match_columns(request.keep, source.names, "column to keep")
-            taken = sorted({"row", *model.label_names_} & set(self._keep))
+            taken = sorted({"row", *self._label_columns} & set(self._keep))
             if taken:
                 raise TableError(
                     f"The column {taken[0]!r} cannot be kept beside the predictions, for they have "
@@ -170,7 +171,7 @@ class Predictor:
         return evidence_codes(frame, self._known, space, separator, first_row, self.source.path)
 
     def _header(self, space: LabelSpace) -> list[str]:
-        header = ["row", *self._keep, *space.names]
+        header = ["row", *self._keep, *self._label_columns]
         if self.request.probabilities:
             for name, values in zip(space.names, self._values, strict=True):
                 if space.is_indicator:
@@ -192,11 +193,12 @@ class Predictor:
         columns: list[AnswerColumn | list[str]] = [np.arange(start, start + frame.n_rows)]
         columns += self.kept_texts(frame)
         decided = decide(joint, self.rule)
-        for classes, values, codes in zip(
-            joint.space.classes, self._values, decided.T, strict=True
-        ):
-            is_whole = classes.dtype.kind in "iu"
-            columns.append(classes[codes] if is_whole else CodedTexts(values, codes))
+        if self.model.label_source.separator:
+            vectors, which = np.unique(decided, axis=0, return_inverse=True)
+            tags = [*map(self._set_writer(joint.space), vectors.tolist())]
+            columns.append(CodedTexts(tags, which.reshape(-1)))
+        else:
+            columns += self._label_values(joint.space, decided)
         if self.request.probabilities:
             for table in joint.marginal_tables():
                 columns += list(table[:, 1:].T if joint.space.is_indicator else table.T)
@@ -211,6 +213,17 @@ class Predictor:
             write = self._set_writer(joint.space)
             columns += coverage_columns(self.model, frame, self.request.coverage, write)
         return Answers.of(self.header, columns)
+
+    @property
+    def _label_columns(self) -> tuple[str, ...]:
+        """Tags in, tags out: the columns that labels stood in are those they are written to."""
+        source = self.model.label_source
+        return source.columns if source.separator else self.model.label_names_
+
+    def _label_values(self, space: LabelSpace, decided: Codes) -> Iterator[AnswerColumn]:
+        for classes, values, codes in zip(space.classes, self._values, decided.T, strict=True):
+            is_whole = classes.dtype.kind in "iu"
+            yield classes[codes] if is_whole else CodedTexts(values, codes)
 
     def _set_writer(self, space: LabelSpace) -> Callable[[list[int]], str]:
         separator = self.model.label_source.separator or _SEPARATOR

@@ -1,4 +1,4 @@
-"""Ordinary columns to features: numbers scaled, categories encoded, texts as TF-IDF."""
+"""Ordinary columns to features: numbers and dates scaled, categories encoded, texts as TF-IDF."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ from sklearn.base import BaseEstimator
 from colabel.core.arrays import Array, Indices
 from colabel.core.schema import Dims, Fields, Many, Maybe, Part, Whole, YesNo, refuse_unless, stored
 from colabel.datasets.frame import Frame, TableError
-from colabel.tables._feature_tables import CategoryTable, NumberTable, WordTable
+from colabel.tables._feature_tables import CategoryTable, DateTable, NumberTable, WordTable
 from colabel.tables.columns import Column
-from colabel.tables.statistics import MOST_VALUES, ColumnStatistics, WordStatistics
+from colabel.tables.statistics import (
+    MOST_VALUES,
+    ColumnStatistics,
+    TextStatistics,
+    WordStatistics,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,13 +31,18 @@ _MOST_DENSE = 200  # features that are stored densely although most are zero
 
 def _check_preprocessor(fields: Fields, dims: Dims) -> None:
     kinds = [column.fields["kind"] for column in fields["columns"]]
-    tables = {"category": fields["categories_"], "text": fields["texts_"]}
+    tables = {
+        "category": fields["categories_"],
+        "text": fields["texts_"],
+        "date": fields["dates_"],
+    }
     for kind, found in tables.items():
         refuse_unless(kinds.count(kind) == len(found), f"a {kind} column has no table, or two")
     numbers = fields["numbers_"]
     n_numbers = 0 if numbers is None else numbers.dims["columns"]
     refuse_unless(kinds.count("number") == n_numbers, "numbers_ does not fit the columns")
-    every = [*tables["category"], *tables["text"], *([] if numbers is None else [numbers])]
+    every = [table for found in tables.values() for table in found]
+    every += [] if numbers is None else [numbers]
     total = sum(table.dims["features"] for table in every)
     refuse_unless(total == dims["p"], "the tables do not give as many features as there are")
 
@@ -44,6 +54,7 @@ def _check_preprocessor(fields: Fields, dims: Dims) -> None:
     numbers_=Maybe(Part("number-table")),
     categories_=Many(Part("category-table")),
     texts_=Many(Part("word-table")),
+    dates_=Many(Part("date-table")),
     n_features_out_=Whole(1, size="p"),
     is_sparse_=YesNo(),
 )
@@ -54,7 +65,8 @@ class Preprocessor(BaseEstimator):
     which; then mean 0 and variance 1. Sparse numbers are only divided by their largest value.
     Categories: one 0/1 feature for each of the 100 most common values, one for the others;
     missing is a value of its own, one never seen before is all zeros or "the others". Texts:
-    TF-IDF of the words that occur at least twice, 10,000 at most.
+    TF-IDF of the words that occur at least twice, 10,000 at most. Dates: year, month, weekday and
+    days since the first, as numbers; a missing one is a mean one, with a 0/1 feature that says so.
 
     Parameters
     ----------
@@ -68,6 +80,8 @@ class Preprocessor(BaseEstimator):
         One for each column of categories.
     texts_ : list of WordTable
         One for each column of text.
+    dates_ : list of DateTable
+        One for each column of dates.
     n_features_out_ : int
     is_sparse_ : bool
         Whether the features are a CSR array.
@@ -92,6 +106,10 @@ class Preprocessor(BaseEstimator):
         self.numbers_ = NumberTable.fit(frame.block(numbers)) if numbers else None
         self.categories_ = [CategoryTable.fit(_filled(frame, name)) for name in categories]
         self.texts_ = [WordTable.fit(_filled(frame, name)) for name in texts]
+        self.dates_ = [
+            DateTable.of_statistics(TextStatistics.of(_texts(frame, name)), name)
+            for name in self._names("date")
+        ]
         return self._finish(frame.is_sparse)
 
     def fit_statistics(
@@ -127,6 +145,9 @@ class Preprocessor(BaseEstimator):
             missing = {"": n_missing + texts.counts.get("", 0)} if n_missing else {}
             self.categories_.append(CategoryTable.of_counts({**texts.counts, **missing}))
         self.texts_ = [WordTable.of_statistics(words[name]) for name in self._names("text")]
+        self.dates_ = [
+            DateTable.of_statistics(counted.texts[name], name) for name in self._names("date")
+        ]
         return self._finish(counted.is_sparse)
 
     def count_words(self, frame: Frame) -> dict[str, WordStatistics]:
@@ -162,8 +183,9 @@ class Preprocessor(BaseEstimator):
         owners = []
         if self.numbers_ is not None:
             owners += [numbers, numbers[self.numbers_.flagged]]
-        names = [*self._names("category"), *self._names("text")]
-        tables: list[CategoryTable | WordTable] = [*self.categories_, *self.texts_]
+        names = [name for kind in ("category", "text", "date") for name in self._names(kind)]
+        tables: list[CategoryTable | WordTable | DateTable]
+        tables = [*self.categories_, *self.texts_, *self.dates_]
         for name, table in zip(names, tables, strict=True):
             owners.append(np.full(table.n_features, place[name], dtype=np.intp))
         return np.concatenate(owners)
@@ -171,9 +193,9 @@ class Preprocessor(BaseEstimator):
     def _names(self, kind: str) -> list[str]:
         return [column.name for column in self.columns if column.kind == kind]
 
-    def _tables(self) -> list[NumberTable | CategoryTable | WordTable]:
+    def _tables(self) -> list[NumberTable | CategoryTable | WordTable | DateTable]:
         numbers = [] if self.numbers_ is None else [self.numbers_]
-        return [*numbers, *self.categories_, *self.texts_]
+        return [*numbers, *self.categories_, *self.texts_, *self.dates_]
 
     def _parts(self, frame: Frame) -> list[Any]:
         parts: list[Any] = []
@@ -184,7 +206,17 @@ class Preprocessor(BaseEstimator):
         for name, table in zip(names, tables, strict=True):
             if table.n_features:
                 parts.append(table.transform(_filled(frame, name)))
+        for name, dates in zip(self._names("date"), self.dates_, strict=True):
+            parts.append(dates.transform(_texts(frame, name), name))
         return parts
+
+
+def _texts(frame: Frame, name: str) -> NDArray[np.object_]:
+    """Text column with None where missing; one of missing values alone may be held as numbers."""
+    if name in frame.texts:
+        return frame.texts[name]
+    column = frame.column(name)
+    return np.array([None if value != value else f"{value:g}" for value in column], dtype=object)
 
 
 def _filled(frame: Frame, name: str) -> NDArray[np.object_]:

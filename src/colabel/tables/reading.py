@@ -38,12 +38,19 @@ class ReadingOptions:
         Texts that mean "missing", beside the empty cell, ?, NA, NaN and null.
     as_text : tuple of str
         Columns of a CSV file that are text even if they hold only numbers.
+    decimal : {"", ".", ","}
+        What stands before the fraction of a number in a CSV file; the other, a blank or an
+        apostrophe may separate thousands. "" finds out, with a warning where it is not the point.
+    whole : tuple of str
+        Columns of a CSV file, labels, in whose numbers a comma has no meaning.
     """
 
     delimiter: str = ""
     encoding: str = "utf-8"
     missing: tuple[str, ...] = ()
     as_text: tuple[str, ...] = ()
+    decimal: str = ""
+    whole: tuple[str, ...] = ()
 
 
 def open_table(path: FilePath, options: ReadingOptions = ReadingOptions()) -> Source:  # noqa: B008
@@ -58,7 +65,15 @@ def open_table(path: FilePath, options: ReadingOptions = ReadingOptions()) -> So
     if ending in (".csv", ".tsv", ".txt"):
         delimiter = options.delimiter or ("\t" if ending == ".tsv" else "")
         return _named(
-            CsvSource.open(file, delimiter, options.encoding, options.missing, options.as_text)
+            CsvSource.open(
+                file,
+                delimiter,
+                options.encoding,
+                options.missing,
+                options.as_text,
+                options.decimal,
+                options.whole,
+            )
         )
     if ending == ".arff":
         return ArffSource.open(file, options.encoding)
@@ -108,6 +123,8 @@ def read_frame(path: FilePath, options: ReadingOptions = ReadingOptions()) -> Fr
     >>> folder.cleanup()
     """
     source = open_table(path, options)
+    if isinstance(source, CsvSource):
+        source = source.with_decimal(source.names)
     chunks = []
     n_values = 0
     for chunk in read_chunks(source, source.storage()):
@@ -150,6 +167,8 @@ def read_chunks(
     wanted = {name: how for name, how in storage.items() if name in have}
     size = n_rows or max(1, min(_MOST_ROWS, _CHUNK_VALUES // max(1, len(source.names))))
     n_before = 0
+    if isinstance(source, CsvSource):
+        source = source.with_decimal([name for name, how in wanted.items() if how == "number"])
     for chunk in source.chunks(wanted, size):
         _refuse_huge(chunk, source.path, n_before)
         n_before += chunk.n_rows

@@ -21,6 +21,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.datasets.frame import Frame
+from colabel.tables.dates import date_block, forms_of
 
 MOST_VALUES = 1 << 17
 """Different texts of a column that are counted; more of them are no categories."""
@@ -139,6 +140,9 @@ class TextStatistics:
     n_words : int
         Of all the rows together.
     all_dates : bool
+        Whether all texts look like dates, of whatever form.
+    dates : {form: NumberStatistics}
+        Of the `DATE_NUMBERS` of the texts, for each form of dates that all of them have.
     """
 
     n_rows: int
@@ -146,6 +150,7 @@ class TextStatistics:
     counts: Mapping[str, int] | None
     n_words: int
     all_dates: bool
+    dates: Mapping[str, NumberStatistics]
 
     @classmethod
     def of(cls, texts: NDArray[np.object_]) -> TextStatistics:
@@ -154,7 +159,10 @@ class TextStatistics:
         n_known = len(texts) - counts.pop(None, 0)
         n_words = sum(len(text.split()) * n_times for text, n_times in counts.items())
         all_dates = all(_DATE.match(text) for text in counts)
-        return cls(len(texts), n_known, _few(counts), n_words, all_dates)
+        dates = {
+            form: NumberStatistics.of(date_block(texts, form, "")) for form in forms_of(counts)
+        }
+        return cls(len(texts), n_known, _few(counts), n_words, all_dates, dates)
 
     def __add__(self, other: TextStatistics) -> TextStatistics:
         both = None
@@ -166,7 +174,17 @@ class TextStatistics:
             both,
             self.n_words + other.n_words,
             self.all_dates and other.all_dates,
+            {
+                form: own + other.dates[form]
+                for form, own in self.dates.items()
+                if form in other.dates
+            },
         )
+
+    @property
+    def date_form(self) -> str | None:
+        """The form of the dates that all texts are; None if they are none, or of two forms."""
+        return next(iter(self.dates)) if len(self.dates) == 1 else None
 
 
 def _few(counts: Counter[str]) -> Counter[str] | None:

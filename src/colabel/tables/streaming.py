@@ -200,10 +200,12 @@ def prepare_parts(
 
 def look_at(request: TableRequest, parts: Sequence[Path], run: RunsParts) -> PartReader:
     """Find out how the columns of all the parts are read, and where the labels are."""
-    names = open_table(parts[0], request.options).names
-    roles = request.roles(names)
+    roles = request.roles(open_table(parts[0], request.options))
     check_separator(roles.labels, request.separator)
     options = roles.options(request.options)
+    first = open_table(parts[0], options)
+    if isinstance(first, CsvSource):  # the parts are written alike
+        options = replace(options, decimal=first.with_decimal(first.names).decimal)
     seen = run("looking", partial(_storage, options), parts)
     reader = PartReader(options, _common(parts, seen, options), roles, request.separator or "")
     roles.features(Frame.of({name: [0.0] for name in reader.storage}), request.path)

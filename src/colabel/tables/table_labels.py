@@ -15,6 +15,7 @@ import numpy as np
 from colabel.core.schema import Many, Text, stored
 from colabel.datasets.frame import Frame, TableError
 from colabel.datasets.readers.mulan import read_label_names
+from colabel.labels import SEPARATORS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 WORDS = {"no": 0, "yes": 1, "false": 0, "true": 1, "n": 0, "y": 1, "f": 0, "t": 1}
 Place = Callable[[int], str]  # where in a file a row is, with a colon and a blank behind it
 
-_SEPARATORS = (";", "|", ",")
 _LARGEST_LIST = 1 << 24  # characters of a list of names
 _MOST_LABELS = 20_000
+# From so many rows on, a column with more than this share of different values is no label.
+_FEWEST_OF_KEY = 20
+_SHARE_OF_KEY = 0.9
 
 
 @stored("label-source", columns=Many(Text()), separator=Text())
@@ -129,7 +132,10 @@ def expanded(patterns: Iterable[str]) -> list[str]:
             raise TableError(f"The list {file} cannot be read ({reason}).") from error
         every += [line.strip() for line in lines if line.strip()]
     if not any(every):
-        raise TableError("No label is named: name columns, a glob such as 'tag_*', or a @list.")
+        raise TableError(
+            "No label is named (--labels): name columns, a glob such as 'tag_*', or a @list. Only"
+            " a MEKA file says itself, by -C in its relation, which columns are labels."
+        )
     return every
 
 
@@ -175,12 +181,12 @@ def check_separator(columns: Sequence[str], separator: str | None) -> None:
 def separators_in(frame: Frame, name: str) -> set[str]:
     """Which separators of tags occur in a column."""
     known = {text for text in frame.texts.get(name, ()) if text is not None}
-    return {separator for separator in _SEPARATORS if any(separator in text for text in known)}
+    return {separator for separator in SEPARATORS if any(separator in text for text in known)}
 
 
 def found_separator(seen: Container[str]) -> str:
     """Return the separator of tags among those seen in a column; "" for none."""
-    return next((separator for separator in _SEPARATORS if separator in seen), "")
+    return next((separator for separator in SEPARATORS if separator in seen), "")
 
 
 @dataclass(frozen=True)
@@ -239,6 +245,8 @@ class LabelStatistics:
             if len(tags) > _MOST_LABELS:
                 raise _too_many(columns[0], len(tags), separator)
             return LabelReader(source, tags, (), np.dtype(np.int64))
+        for name, counts in zip(columns, self.counts, strict=True):
+            _refuse_key(name, counts)
         meanings = tuple(map(_meaning, self.counts))
         known = [value for meaning in meanings for value in meaning.values()]
         if not known:
@@ -259,6 +267,17 @@ def _too_many(name: str, n_tags: int, separator: str) -> TableError:
         f"The column {name!r} holds {n_tags} different tags, more than {_MOST_LABELS}: is it text? "
         f"Or are tags separated by something else than {separator!r}?"
     )
+
+
+def _refuse_key(name: str, counts: Mapping[int | str, int]) -> None:
+    """Refuse a column in which nearly every row has a value of its own."""
+    n_known = sum(counts.values())
+    if n_known >= _FEWEST_OF_KEY and len(counts) > _SHARE_OF_KEY * n_known:
+        raise TableError(
+            f"The label column {name!r} holds {len(counts)} different values in {n_known} rows: is "
+            "it an id, or text? Name columns whose values recur; if it holds tags, say what "
+            "separates them (--separator)."
+        )
 
 
 def _refuse_fractions(

@@ -14,6 +14,7 @@ from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.datasets.readers._arff_rows import Columns, read_rows
 from colabel.datasets.readers.arff_header import Header, read_header
 from colabel.datasets.readers.encode import is_number, numbers_of
+from colabel.datasets.readers.meka import declared_labels
 from colabel.datasets.readers.text import lines_of, open_text
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class ArffSource:
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
         return tuple(attribute.name for attribute in self.header.attributes)
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the labels, where the relation counts them as MEKA does."""
+        return declared_labels(self.header)
 
     def storage(self) -> dict[str, Storage]:
         """Return what the header declares: two numbers or yes and no are a number."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from io import StringIO
 from itertools import chain, islice
@@ -16,6 +17,7 @@ import numpy as np
 from colabel.datasets.dataset import DatasetError
 from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.datasets.readers.csv_blocks import BlockReader, Tokens
+from colabel.datasets.readers.number_style import Decimal, found_decimal, plain_number
 from colabel.datasets.readers.table import first_repeat
 from colabel.datasets.readers.text import (
     FilePath,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 MISSING_TEXTS = frozenset({"", "?", "na", "nan", "null"})
 _DELIMITERS = (",", ";", "\t", "|")
 _SCAN_ROWS = 1 << 13
+_DECIMAL_ROWS = 1000  # looked at for decimal commas
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class CsvSource:
     encoding: str
     missing: frozenset[str]
     as_text: frozenset[str]
+    decimal: Decimal = ""
+    whole: frozenset[str] = frozenset()
 
     @classmethod
     def open(
@@ -56,10 +61,14 @@ class CsvSource:
         encoding: str = "utf-8",
         missing: Sequence[str] = (),
         as_text: Sequence[str] = (),
+        decimal: str = "",
+        whole: Sequence[str] = (),
     ) -> CsvSource:
         """Read the first line; find the delimiter if it is not given."""
         if delimiter and len(delimiter) != 1:
             raise TableError(f"The delimiter is {delimiter!r}: give a single character.")
+        if decimal not in ("", ".", ","):
+            raise TableError(f"The decimal is {decimal!r}: give a point or a comma.")
         with open_text(path, encoding) as text:
             first = next(lines_of(text, path), "")
         delimiter = delimiter or max(_DELIMITERS, key=first.count)
@@ -68,7 +77,41 @@ class CsvSource:
         if "\0" in first:
             raise TableError(f"{path} is not a text file: its first line holds a zero byte.")
         more = frozenset(text.strip().lower() for text in missing)
-        return cls(path, names, delimiter, encoding, MISSING_TEXTS | more, frozenset(as_text))
+        return cls(
+            path,
+            names,
+            delimiter,
+            encoding,
+            MISSING_TEXTS | more,
+            frozenset(as_text),
+            decimal,  # type: ignore[arg-type]
+            frozenset(whole),
+        )
+
+    def with_decimal(self, names: Iterable[str]) -> CsvSource:
+        """Return the source with its decimal, found out if need be in some columns of numbers."""
+        if self.decimal:
+            return self
+        wanted = [name for name in names if name not in self.whole and name not in self.as_text]
+        with open_text(self.path, self.encoding) as text:
+            reader = csv.reader(lines_of(text, self.path), delimiter=self.delimiter)
+            read_names(reader, self.path)
+            rows = checked_rows(reader, len(self.names), self.path)
+            columns = list(zip(*islice(rows, _DECIMAL_ROWS), strict=True))
+        known = {
+            name: [token for token in column if token.strip().lower() not in self.missing]
+            for name, column in zip(self.names, columns, strict=False)
+            if name in wanted
+        }
+        found = found_decimal(known)
+        if found.decimal:
+            value = plain_number(found.example, found.decimal)
+            warnings.warn(
+                f"{self.path}: {found.example} in the column {found.column!r} is read as {value} "
+                f"(--decimal {found.decimal}).",
+                stacklevel=2,
+            )
+        return replace(self, decimal=found.decimal)
 
     def storage(
         self, doubtful: Literal["refused", "text"] = "refused", ignored: Sequence[str] = ()
@@ -102,7 +145,7 @@ class CsvSource:
                 wanted: dict[str, Storage] = {
                     name: "text" if one.odd else "number" for name, one in seen.items()
                 }
-                columns = self._blocks.read(block, wanted)
+                columns = None if self.decimal else self._blocks.read(block, wanted)
                 if columns is not None:
                     for name, column in columns.items():
                         seen[name].count(column, self.missing)
@@ -110,13 +153,22 @@ class CsvSource:
                     rows = self._numbered(self._rows_from(block, text, before), before)
                     while some := list(islice(rows, _SCAN_ROWS)):
                         places = [line for line, _ in some]
-                        for one, tokens in zip(
-                            seen.values(), zip(*(row for _, row in some), strict=True), strict=True
+                        for (name, one), tokens in zip(
+                            seen.items(), zip(*(row for _, row in some), strict=True), strict=True
                         ):
-                            one.look(tokens, places, self.missing, self.path)
+                            one.look(self._plain(tokens, name), places, self.missing, self.path)
                 if count is not None:
                     count(n_newlines(block))
         return seen
+
+    def _plain(self, tokens: Sequence[str], name: str) -> Sequence[str]:
+        """Return tokens with their numbers as `float` reads them; those of labels are whole."""
+        if not self.decimal or name in self.whole:
+            return tokens
+        return [
+            t if t.strip().lower() in self.missing else plain_number(t, self.decimal)
+            for t in tokens
+        ]
 
     @cached_property
     def _blocks(self) -> BlockReader:
@@ -144,8 +196,10 @@ class CsvSource:
         wanted = _Wanted.of(self.names, storage)
         with open_text(self.path, self.encoding) as text:
             for block, before in blocks_of(text, self.path, n_rows, self._skip_names(text)):
-                frame = self._by_columns(block, wanted)
-                if frame is None:
+                # points are read alike with and without separators of thousands
+                has_commas = self.decimal == ","
+                frame = None if has_commas else self._by_columns(block, wanted)
+                if frame is None and not has_commas:
                     frame = self._only_numbers(block, wanted)
                 if frame is not None:
                     yield frame
@@ -200,7 +254,7 @@ class CsvSource:
             columns = list(zip(*(row for _, row in block), strict=True))
             numbers = np.empty((len(block), len(wanted.numeric)))
             for k, (j, name) in enumerate(wanted.numeric):
-                numbers[:, k] = self._numbers(columns[j], name, places)
+                numbers[:, k] = self._numbers(self._plain(columns[j], name), name, places)
             texts = {name: self._texts(columns[j]) for j, name in wanted.textual}
             yield Frame(numbers, wanted.number_names, texts)
 

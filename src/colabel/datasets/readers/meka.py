@@ -8,11 +8,22 @@ from pathlib import Path
 
 from colabel.datasets.dataset import Dataset, DatasetError
 from colabel.datasets.readers.arff import read_arff_table
+from colabel.datasets.readers.arff_header import Header
 from colabel.datasets.readers.encode import to_dataset
-from colabel.datasets.readers.table import find_columns, label_positions
+from colabel.datasets.readers.table import find_columns
 from colabel.datasets.readers.text import FilePath
 
 _COUNT = re.compile(r"(?:^|[\s:])-[Cc]\s+(-?\d{1,9})(?!\S)")
+
+
+def declared_labels(header: Header) -> list[str]:
+    """Return the names of the labels that the relation counts as -C n; none, if it does not."""
+    found = _COUNT.search(header.relation)
+    n_labels = int(found[1]) if found else 0
+    names = [attribute.name for attribute in header.attributes]
+    if not 1 <= abs(n_labels) < len(names):
+        return []
+    return names[:n_labels] if n_labels > 0 else names[n_labels:]
 
 
 def read_meka(
@@ -62,19 +73,17 @@ def read_meka(
     >>> folder.cleanup()
     """
     header, table = read_arff_table(path, drop=drop, encoding=encoding)
-    found = _COUNT.search(header.relation)
-    n_labels = int(found[1]) if found else 0
-    if not 1 <= abs(n_labels) < len(table.attributes):
+    labels = declared_labels(header)
+    if not labels:
         raise DatasetError(
             f"{path}: the relation {header.relation!r} does not say how many of the "
             f"{len(table.attributes)} attributes are labels: write it as 'name: -C n', or use "
             "read_arff and name the labels.",
         )
-    labels = label_positions(table.names, abs(n_labels), "first" if n_labels > 0 else "last", path)
     own_name = header.relation.partition(":")[0].strip()
     return to_dataset(
         table,
-        labels,
+        find_columns(table.names, labels, path),
         name=name or own_name or Path(path).name.split(".")[0],
         dropped=find_columns(table.names, drop, path),
     )
