@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,6 +24,7 @@ Class = TypeVar("Class", bound=type)
 
 _BY_TAG: dict[str, Declared] = {}
 _BY_TYPE: dict[type, Declared] = {}
+# unless a type declares them
 _NOT_KEPT = frozenset({"_metadata_request", "_sklearn_output_config", "_sklearn_version"})
 
 
@@ -66,7 +67,9 @@ def declare(
     given = _constructor_fields(cls)
     every = {**named, **dict.fromkeys(sorted(given - set(named)), others)}
     parameters = frozenset(given if hasattr(cls, "get_params") and has_state else ())
-    known = Declared(tag, cls, every, parameters, check, take or _taker(cls), make or _maker(cls))
+    known = Declared(
+        tag, cls, every, parameters, check, take or _taker(cls, every), make or _maker(cls)
+    )
     _BY_TAG[tag] = _BY_TYPE[cls] = known
 
 
@@ -115,11 +118,13 @@ def _constructor_fields(cls: type) -> set[str]:
     return set(getattr(cls, "_fields", ()))
 
 
-def _taker(cls: type) -> Callable[[Any], Fields]:
+def _taker(cls: type, declared: Container[str]) -> Callable[[Any], Fields]:
     if hasattr(cls, "from_fields"):
         return lambda value: dict(value.to_fields())
     if hasattr(cls, "get_params"):
-        return lambda value: {k: v for k, v in vars(value).items() if k not in _NOT_KEPT}
+        return lambda value: {
+            k: v for k, v in vars(value).items() if k not in _NOT_KEPT or k in declared
+        }
     names = _constructor_fields(cls)
     return lambda value: {name: getattr(value, name) for name in sorted(names)}
 

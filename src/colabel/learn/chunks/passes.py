@@ -158,7 +158,7 @@ def is_dask(collection: Any) -> bool:
 
     Examples
     --------
-    >>> is_dask(np.zeros(3))
+    >>> is_dask([1, 2, 3])
     False
     """
     if "dask" not in sys.modules:
