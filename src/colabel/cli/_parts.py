@@ -161,7 +161,7 @@ class Workplace:
 
         from colabel.tables import TableError
 
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        _silence("distributed", "tornado", "asyncio")
         if self.workers:
             options = {"threads_per_worker": 1, "dashboard_address": None}
             with LocalCluster(self.workers, **options) as local, Client(local) as client:
@@ -200,3 +200,13 @@ def refuse_other_models(estimator: Any) -> None:
 def fits_parts(estimator: Any) -> bool:
     """Whether a model learns from a table in parts."""
     return bool(getattr(estimator, "fits_chunks", False))
+
+
+def _silence(*packages: str) -> None:
+    """Have packages log nothing: what goes wrong is said in a sentence of ours.
+
+    Loggers with levels of their own, as Dask's configuration gives them, do not ask a parent.
+    """
+    known = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in packages]
+    for name in (*packages, *known):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
