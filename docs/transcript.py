@@ -51,7 +51,7 @@ def run(command: str, folder: Path) -> str:
         "COLUMNS": str(COLUMNS),
         "NO_COLOR": "1",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
-        "PYTHONPATH": str(DOCS.parent / "src"),
+        "PYTHONPATH": f"{DOCS.parent / 'src'}{os.pathsep}{DOCS.parent}",
     }
     done = subprocess.run(
         ["bash", "-c", command],
