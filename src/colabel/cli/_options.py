@@ -28,6 +28,10 @@ TableParts = Annotated[
         "or a quoted glob such as 'part-*.parquet', are the parts of one table.",
     ),
 ]
+Keep = Annotated[
+    list[str],
+    typer.Option(metavar="COLUMNS", help="Columns to copy to the output.", show_default=False),
+]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by colabel fit.")]
 
 

@@ -46,10 +46,7 @@ def ask(
             show_default=False,
         ),
     ] = [],
-    keep: Annotated[
-        list[str],
-        typer.Option(metavar="COLUMNS", help="Columns to copy to the output.", show_default=False),
-    ] = [],
+    keep: given.Keep = [],
     trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",

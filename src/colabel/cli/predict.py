@@ -66,10 +66,7 @@ def predict(
             show_default=False,
         ),
     ] = None,
-    keep: Annotated[
-        list[str],
-        typer.Option(metavar="COLUMNS", help="Columns to copy to the output.", show_default=False),
-    ] = [],
+    keep: given.Keep = [],
     probabilities: Annotated[
         bool, typer.Option(help="Also the probability of each label alone.")
     ] = True,
