@@ -75,3 +75,9 @@ def as_bytes(codes: Codes) -> NDArray[np.void]:
     """Label vectors (m, d) as single values (m,) that can be sorted and compared."""
     plain = np.ascontiguousarray(codes, dtype=np.int32)
     return plain.view(np.dtype((np.void, plain.itemsize * plain.shape[1]))).ravel()
+
+
+def first_occurrences(rows: Indices, codes: Codes) -> Indices:
+    """Positions, ascending, at which a row (m,) has each of its label vectors (m, d) first."""
+    keyed = as_bytes(np.column_stack([rows, codes]).astype(np.int32))
+    return np.sort(np.unique(keyed, return_index=True)[1])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.core.numeric import as_bytes, log_sum_exp
+from colabel.core.numeric import as_bytes, first_occurrences, log_sum_exp
 from colabel.core.schema import Dims, Fields, Numbers, refuse_unless, stored
 from colabel.decide.label_sets import LabelSets
 from colabel.decide.nonconformity import SLACK, Lists, Nonconformity
@@ -133,8 +133,7 @@ class _Found(NamedTuple):
         place, rank = np.nonzero(np.take_along_axis(wanted, order, axis=1))
         which = order[place, rank]
         kept, flat = rows[place], codes[place, which]
-        keyed = np.column_stack([kept, flat]).astype(np.int32)
-        first = np.sort(np.unique(as_bytes(keyed), return_index=True)[1])
+        first = first_occurrences(kept, flat)
         return cls(kept[first], flat[first], values[place, which][first])
 
 

@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
-from colabel.core.numeric import as_bytes, log_sum_exp
+from colabel.core.numeric import first_occurrences, log_sum_exp
 from colabel.joint.base import Joint
 from colabel.joint.chain.prefixes import Prefixes, best_distinct
 from colabel.joint.exactness import APPROXIMATE, Exactness, common
@@ -135,8 +135,7 @@ class Mixture(Joint):
 
     def _best(self, rows: Indices, codes: Codes, k: int) -> tuple[Codes, Array]:
         """Of vectors (m, d), each of its own row, the k best of each row."""
-        keyed = np.column_stack([rows, codes]).astype(np.int32)
-        first = np.sort(np.unique(as_bytes(keyed), return_index=True)[1])
+        first = first_occurrences(rows, codes)
         rows, codes = rows[first], codes[first]
         candidates = Prefixes(rows, codes, self.log_prob_at(rows, codes))
         best, log_prob, _ = best_distinct(candidates, self.n_rows, k)

@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
-from colabel.core.numeric import as_bytes
+from colabel.core.numeric import first_occurrences
 from colabel.joint.base import Joint
 from colabel.joint.chain.prefixes import Prefixes, best_distinct
 from colabel.joint.exactness import APPROXIMATE, Exactness
@@ -219,8 +219,7 @@ class Reweighted(Joint):
         place = np.concatenate([place, np.repeat(np.arange(m), k)])
         flat = np.concatenate([flat, codes.reshape(-1, d)])
         values = np.concatenate([values, log_prob.ravel()])
-        keyed = as_bytes(np.column_stack([place, flat]).astype(np.int32))
-        first = np.sort(np.unique(keyed, return_index=True)[1])
+        first = first_occurrences(place, flat)
         best, of_best, _ = best_distinct(Prefixes(place[first], flat[first], values[first]), m, k)
         return best, of_best
 
