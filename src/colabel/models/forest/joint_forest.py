@@ -28,7 +28,7 @@ from colabel.learn.forest.growing import KINDS, ForestKind
 from colabel.models._parameters import check_integer
 from colabel.models.base import JointClassifier
 from colabel.models.forest._evidence import Evidence
-from colabel.models.forest._learning import Learned, available, learn
+from colabel.models.forest._learning import LEAVES, Learned, available, learn
 from colabel.models.forest._parts import members
 from colabel.models.forest._row_vectors import RowVectors
 from colabel.models.label_graph import LabelGraph
@@ -157,6 +157,7 @@ class JointForest(JointClassifier):
     """
 
     short_name = "forest"
+    parts_heard = ("leaves",)
 
     def __init__(
         self,
@@ -240,6 +241,12 @@ class JointForest(JointClassifier):
         used = self.weights_ > 0
         parts = members(evidence, self.label_space_, self.tree_, self.exponents_, used)
         return Mixture(list(parts), self.weights_[used])
+
+    def heard_alone(self, joint: Joint) -> tuple[Joint, ...]:
+        """Return the lists of the leaves, of a joint of this model; they are its first part."""
+        if self.calibrate or not self.weights_[LEAVES] or not isinstance(joint, Mixture):
+            return (joint,)
+        return joint.members[:1]
 
     def label_graph(self) -> LabelGraph:
         """Return the tree, and what each pair gains by being taken together, out of bag."""
