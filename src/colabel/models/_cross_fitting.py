@@ -61,7 +61,7 @@ def asked_about(
         if m in failed:
             said_by += [of_prior] * (1 + len(parts))
         else:
-            said_by += heard(fitted[m], joints[m], of_prior) if parts else [joints[m]]
+            said_by += heard(fitted[m], joints[m], data.X[test], of_prior) if parts else [joints[m]]
     said_by.append(of_prior)
     codes = data.codes[test]
     said = opinions(said_by, n_listed)
@@ -85,13 +85,19 @@ def voices(members: Members) -> list[tuple[int, str]]:
     ]
 
 
-def heard(model: Any, joint: Joint, of_prior: Joint) -> list[Joint]:
-    """What a fitted member says, by its joint: that, and the parts of it that are heard alone.
+def heard(model: Any, joint: Joint, X: Any, of_prior: Joint) -> list[Joint]:
+    """What a fitted member says of rows: its joint, and the parts of it that are heard alone.
 
     Such a part may find most vectors impossible, so that it is mixed with their frequencies.
     """
     weights = [1.0 - _PRIOR_SHARE, _PRIOR_SHARE]
-    parts = _last(model).heard_alone(joint) if _parts_heard(model) else ()
+    if not _parts_heard(model):
+        return [joint]
+
+    def rows() -> Any:
+        return model[:-1].transform(X) if isinstance(model, Pipeline) and model[:-1] else X
+
+    parts = _last(model).heard_alone(joint, rows)
     return [joint, *(Mixture([part, of_prior], weights) for part in parts)]
 
 

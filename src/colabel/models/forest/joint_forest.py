@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from colabel.core.arrays import Codes
@@ -29,7 +30,7 @@ from colabel.models._parameters import check_integer
 from colabel.models.base import JointClassifier
 from colabel.models.forest._evidence import Evidence
 from colabel.models.forest._learning import LEAVES, Learned, available, learn
-from colabel.models.forest._parts import members
+from colabel.models.forest._parts import leaf_lists, members
 from colabel.models.forest._row_vectors import RowVectors
 from colabel.models.label_graph import LabelGraph
 
@@ -235,18 +236,24 @@ class JointForest(JointClassifier):
         return self.forest_.vectors
 
     def _joint(self, X: Any) -> Joint:
-        forest = self.forest_
-        lists = forest.lists(X, self.n_jobs)
-        evidence = Evidence(lists, forest.vectors, forest.counts, forest.cardinalities)
         used = self.weights_ > 0
-        parts = members(evidence, self.label_space_, self.tree_, self.exponents_, used)
+        parts = members(self._evidence(X), self.label_space_, self.tree_, self.exponents_, used)
         return Mixture(list(parts), self.weights_[used])
 
-    def heard_alone(self, joint: Joint) -> tuple[Joint, ...]:
-        """Return the lists of the leaves, of a joint of this model; they are its first part."""
-        if self.calibrate or not self.weights_[LEAVES] or not isinstance(joint, Mixture):
-            return (joint,)
-        return joint.members[:1]
+    def _evidence(self, X: Any) -> Evidence:
+        forest = self.forest_
+        lists = forest.lists(X, self.n_jobs)
+        return Evidence(lists, forest.vectors, forest.counts, forest.cardinalities)
+
+    def heard_alone(self, joint: Joint, rows: Callable[[], Any]) -> tuple[Joint, ...]:
+        """Return the lists of the leaves for the rows of a joint of this model.
+
+        They are its first part; where that has no weight, the rows go down the trees again.
+        """
+        if isinstance(joint, Mixture) and self.weights_[LEAVES] > 0 and not self.calibrate:
+            return joint.members[:1]
+        evidence = self._evidence(self._checked(rows(), reset=False))
+        return (leaf_lists(evidence, self.label_space_),)
 
     def label_graph(self) -> LabelGraph:
         """Return the tree, and what each pair gains by being taken together, out of bag."""

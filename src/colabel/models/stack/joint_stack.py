@@ -102,8 +102,8 @@ class JointStack(JointClassifier):
     exponents_ : dict of str to float, or None
         Exponent of each of the voices in the pool, and "new" for b; None where the mixture stayed.
     held_out_log_loss_ : dict of str to float
-        Nats per row held out, of each of the voices and of the "stack" itself (which has seen them only
-        to learn these few numbers).
+        Nats per row held out, of each of the voices and of the "stack" itself (which has seen them
+        only to learn these few numbers).
 
     Notes
     -----
@@ -219,7 +219,9 @@ class JointStack(JointClassifier):
             self.pool_ = learn_pool(held, fold, self.n_listed)
             share = held.weight / held.weight.sum()
             losses = [*(share @ -held.truth), share @ -self.pool_.log_prob(held)]
-            self.held_out_log_loss_ = dict(zip([*self.voices_, "stack"], map(float, losses), strict=True))
+            self.held_out_log_loss_ = dict(
+                zip([*self.voices_, "stack"], map(float, losses), strict=True)
+            )
 
     @property
     def weights_(self) -> dict[str, float]:
@@ -242,7 +244,7 @@ class JointStack(JointClassifier):
         said = [
             joint
             for m, of_member in found.items()
-            for joint in heard(self.members_[m], of_member, frequencies)
+            for joint in heard(self.members_[m], of_member, X, frequencies)
         ]
         return self.pool_.joint([*said, frequencies], self.prior_)
 
