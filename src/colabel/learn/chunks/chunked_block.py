@@ -27,6 +27,9 @@ from colabel.learn.glm.losses import Sums, loss_for
 from colabel.learn.glm.objective import RowsObjective, mean_curvature
 from colabel.learn.glm.path import Block, Point, picked
 
+# Rows whose folds are scored together: each fold's own are few of them.
+_HELD_OUT_AT_ONCE = 1 << 14
+
 
 @dataclass(frozen=True)
 class ChunkTasks:
@@ -402,9 +405,8 @@ class HeldOutSums(NamedTuple):
 def held_out_sums(block: ChunkBlock, coef: Array, over: Any) -> HeldOutSums:
     """Score F T tasks, those of a fold together, on the rows of their folds; `over` is AtRows."""
     where, problem = block.where, block.problem
-    return where.data.total(
-        _held_out, problem, problem.design.of_rows(coef), over, *where.arguments()
-    )
+    arguments = (problem, problem.design.of_rows(coef), over, *where.arguments())
+    return where.data.total(_held_out, *arguments, rows_at_once=_HELD_OUT_AT_ONCE)
 
 
 def _held_out(part: RowPart, problem: Problem, coef: Array, over: Any, *known: Any) -> HeldOutSums:
