@@ -109,7 +109,7 @@ def _stopwatch(file: Path, target: float) -> Any:
     """Return a callback that writes down each round's time, and ends where the target is met."""
     from xgboost.callback import TrainingCallback
 
-    class Stopwatch(TrainingCallback):
+    class Stopwatch(TrainingCallback):  # type: ignore[misc]
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
             loss = LABELS * evals_log["test"]["logloss"][-1]  # a mean over labels
             known = {"worker": os.getpid(), "rounds": epoch + 1, "loss": loss}

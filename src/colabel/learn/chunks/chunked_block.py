@@ -216,9 +216,9 @@ class Problem:
         codes = np.ascontiguousarray(part.codes.T, dtype=np.int16)
         for group in self._groups:
             marks = selected[group.number]
-            rows = slice(None) if marks is None else np.flatnonzero(marks)
-            if marks is not None and not len(rows):
+            if marks is not None and not marks.any():
                 continue
+            rows = slice(None) if marks is None else np.flatnonzero(marks)
             targets = codes[:, rows][group.labels][group.base]
             if fold is not None and group.skips:
                 targets = np.where(fold[rows] == group.fold[:, None], np.int16(-1), targets)
