@@ -73,6 +73,15 @@ def test_a_large_file_is_read_in_passes(folder, monkeypatch):
     assert "read in passes" not in run(*ask, "--model", "mlknn").stderr
 
 
+def test_a_forest_says_that_it_learns_from_a_sample(folder):
+    ask = ["fit", folder / "part-*.csv", "--labels", "tag_*", "-o", folder / "m.colabel"]
+    ask += ["--model", "forest", "--set", "n_estimators=5", "--set"]
+    assert "a sample of about 60 of the 120 rows" in run(*ask, "max_rows=60").stderr
+    assert "sample" not in run(*ask, "max_rows=120").stderr
+    found = colabel.load(folder / "m.colabel").predict_proba(read_frame(folder / "all.csv"))
+    assert found.shape == (N, 2)
+
+
 def test_answers_of_each_part(folder):
     fit(folder, table="all.csv")
     model, out = folder / "m.colabel", folder / "answers"

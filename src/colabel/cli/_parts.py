@@ -88,6 +88,7 @@ class Workplace:
                 run = self._one_by_one if client is None else self._by_workers
                 table = prepare_parts(request, files, Path(folder).absolute(), run)
                 seen(table.summary)
+                _say_if_sampled(estimator, table.n_rows)
                 with (
                     pass_counter("learning", shown=self.shown) as count,
                     counting_passes(count),
@@ -194,6 +195,16 @@ def refuse_other_models(estimator: Any) -> None:
         raise TableError(
             f"{title_of(estimator)} learns from rows in memory only: fit one file of a sample of "
             "the rows, or another model, such as ctbn."
+        )
+
+
+def _say_if_sampled(estimator: Any, n_rows: int) -> None:
+    """Say how many rows are learned from, where these are a sample."""
+    if getattr(estimator, "samples_chunks", False) and n_rows > estimator.max_rows:
+        name = type(estimator).__name__
+        note(
+            f"{name} learns from a sample of about {estimator.max_rows:,} of the {n_rows:,} rows;"
+            f" --set max_rows={n_rows} takes all, in memory."
         )
 
 

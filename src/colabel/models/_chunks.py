@@ -9,7 +9,7 @@ from colabel.learn.design import LARGEST_ROTATION
 
 _FITTING = (
     "BinaryRelevance, StackedBinaryRelevance, ClassifierChain, ProbabilisticClassifierChain,"
-    " EnsembleOfChains, CTBN, CDN, PairwiseCRF and CollectiveCRF"
+    " EnsembleOfChains, CTBN, CDN, PairwiseCRF and CollectiveCRF (and JointForest of a sample)"
 )
 
 
@@ -26,7 +26,7 @@ def refuse_chunks(model: Any) -> None:
             f"{name}(estimator=...) does not learn from Dask arrays: leave estimator out, for the"
             " built-in regressions, or give a sample of the rows as NumPy arrays."
         )
-    if getattr(model, "calibrate", False):
+    if getattr(model, "calibrate", False) and not model.samples_chunks:
         raise TypeError(
             f"{name}(calibrate=True) does not learn from Dask arrays: leave calibrate out, or give"
             " a sample of the rows as NumPy arrays."

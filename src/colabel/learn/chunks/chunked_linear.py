@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -62,7 +62,14 @@ class ChunkedLearning(LinearLearning):
     All groups, folds and targets of a call are solved together, as far as they have the same number
     of values: a pass over the rows is what costs. A group of very few rows, which in memory is
     solved in the span of its rows, is brought here and solved so.
+
+    Attributes
+    ----------
+    slopes : list of (offsets, dict)
+        See `Where.slopes`, for each offsets.
     """
+
+    slopes: list[tuple[Any, dict[Any, Any]]] = field(default_factory=list)
 
     @classmethod
     def of(cls, learner: LinearLearner, data: ChunkedData) -> ChunkedLearning:
@@ -227,7 +234,15 @@ class ChunkedLearning(LinearLearning):
         if constant:
             design = design.constants()
         survey = Survey.of(rows, design, groups, folds)
-        return Where(rows, tuple(groups), survey, folds, offsets), design
+        return Where(rows, tuple(groups), survey, folds, offsets, self._slopes(offsets)), design
+
+    def _slopes(self, offsets: Any) -> dict[Any, Any]:
+        """What is known of the slopes of some offsets."""
+        for known, slopes in self.slopes:
+            if known is offsets:
+                return slopes
+        self.slopes.append((offsets, {}))
+        return self.slopes[-1][1]
 
     @property
     def _design(self) -> ChunkedDesign:

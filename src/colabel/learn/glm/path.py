@@ -198,9 +198,17 @@ class Block:
         Second come the scales (T K, 2) of their coordinates.
         """
         own = self.own_scores()
-        added = own.scores(coef.reshape(-1, 2))
-        scores = (own.feature + added).reshape(*self.slope.shape, -1)
-        return RowsObjective(own, self.loss, self.tasks.targets, scores), own.scale()
+        return self._of_slopes(own, coef), own.scale()
+
+    def slopes(self, coef: Array) -> Objective:
+        """Return the first of `slope_objective`."""
+        return self._of_slopes(self.own_scores(), coef)
+
+    def _of_slopes(self, own: OwnScores, coef: Array) -> Objective:
+        scores = own.scores(coef.reshape(-1, 2))
+        scores += own.feature
+        shaped = scores.reshape(*self.slope.shape, -1)
+        return RowsObjective(own, self.loss, self.tasks.targets, shaped)
 
     def own_scores(self) -> OwnScores:
         """The offset of each score as its only feature."""

@@ -23,6 +23,7 @@ from colabel.core.schema import (
 from colabel.decide import Decision
 from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING
+from colabel.learn.chunks import ChunkedData
 from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.learn.forest import grow, label_targets
 from colabel.learn.forest.growing import KINDS, ForestKind
@@ -84,8 +85,9 @@ class JointForest(JointClassifier):
     trees that have not seen it find them; a row without any is left out. Equal rows are one row of
     more weight, and a row of weight 2 is two rows.
 
-    Rows in chunks (Dask arrays) are refused: trees grow on rows that are together, and gain little
-    from more of them than memory holds. Give a sample, such as ``X[rows].compute()``.
+    Of rows in chunks (Dask arrays) a sample is learned from, in memory: trees grow on rows that are
+    together, and gain little from more of them. About `max_rows` are drawn, each alike, by the
+    seed and their numbers: the same ones whatever the chunks. Rows in memory are all used.
 
     Parameters
     ----------
@@ -105,6 +107,8 @@ class JointForest(JointClassifier):
         Fewest drawn rows in a leaf, or their share of all.
     max_depth : int or None, default=None
         Most questions between the root of a tree and a leaf.
+    max_rows : int, default=200_000
+        Rows of Dask arrays that are learned from; where they have more, a sample of about so many.
     decision : str or Decision, default="subset"
         Loss that `predict` minimises, see `decide`.
     calibrate : bool
@@ -169,6 +173,7 @@ class JointForest(JointClassifier):
         max_features: Any = "sqrt",
         min_samples_leaf: int | float = 4,
         max_depth: int | None = None,
+        max_rows: int = 200_000,
         decision: str | Decision = "subset",
         calibrate: bool = False,
         n_jobs: int | None = None,
@@ -181,11 +186,19 @@ class JointForest(JointClassifier):
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
         self.max_depth = max_depth
+        self.max_rows = max_rows
         self.decision = decision
         self.calibrate = calibrate
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    fits_chunks = True
+    samples_chunks = True
+
+    def _of_chunks(self, data: ChunkedData) -> TrainingData:
+        few = data.n_rows <= self.max_rows  # no chance is needed
+        return data.sampled(self.max_rows, 0 if few else self._seed())
 
     def _learn(self, data: TrainingData) -> None:
         seed = self._seed()
@@ -221,6 +234,7 @@ class JointForest(JointClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_integer("n_estimators", self.n_estimators, 1)
+        check_integer("max_rows", self.max_rows, 1)
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r} is not known: choose one of {KINDS}.")
         if self.target not in (*TARGETS, "auto"):
