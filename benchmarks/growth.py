@@ -89,13 +89,13 @@ def measure(cell: Cell, sender: Connection) -> None:
     cell.make().fit(warm_X, warm_Y).predict(warm_X)  # compiles
     X, Y, new = cell.data()
     try:
-        model, *fitted = timed(lambda: cell.make().fit(X, Y))
+        model, fit, fit_cpu = timed(lambda: cell.make().fit(X, Y))
     except ValueError as refusal:
         sender.send(str(refusal))
         return
-    _, *predicted = timed(lambda: model.predict(new))
+    _, predict, predict_cpu = timed(lambda: model.predict(new))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    sender.send(Cost(*fitted, *predicted, peak))
+    sender.send(Cost(fit, fit_cpu, predict, predict_cpu, peak))
 
 
 def within(limit: float, cell: Cell) -> Cost | str:
