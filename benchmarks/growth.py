@@ -1,8 +1,8 @@
 """Growth: seconds and peak memory of learning and predicting against labels and against rows.
 
 Sparse rows with planted dependencies (see `benchmarks.screening`), every model in a process of its
-own, at its defaults but for one C. A cell that takes longer than the limit is marked, and the
-larger ones of its model are left out.
+own, at its defaults but for one C. A cell that takes more CPU seconds than the limit is marked, and
+the larger ones of its model are left out.
 
 With `--on NAME`, every model learns from all rows of a real set at its defaults (all C, all folds)
 and predicts 2,500 of them; one that refuses is shown with what it says.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import multiprocessing
 import resource
+import signal
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
@@ -83,8 +84,9 @@ def timed(step: Callable[[], Any]) -> tuple[Any, float, float]:
     return found, time.perf_counter() - wall, time.process_time() - cpu
 
 
-def measure(cell: Cell, sender: Connection) -> None:
+def measure(cell: Cell, limit: int, sender: Connection) -> None:
     """Fit and predict in this process; send the cost, or the sentence of a refusal."""
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))  # a busy machine is not counted
     warm_X, warm_Y = draw(200, 6, 1)
     cell.make().fit(warm_X, warm_Y).predict(warm_X)  # compiles
     X, Y, new = cell.data()
@@ -98,23 +100,24 @@ def measure(cell: Cell, sender: Connection) -> None:
     sender.send(Cost(fit, fit_cpu, predict, predict_cpu, peak))
 
 
-def within(limit: float, cell: Cell) -> Cost | str:
+def within(limit: int, cell: Cell) -> Cost | str:
     """Measure in a process of its own; a sentence where it refuses or is not done in time."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=measure, args=(cell, sender))
+    process = context.Process(target=measure, args=(cell, limit, sender))
     process.start()
     sender.close()
     try:
-        cost: Cost | str = receiver.recv() if receiver.poll(limit) else f"over {limit:.0f} s"
-    except EOFError:  # it said why on standard error
-        cost = "failed"
-    process.terminate()
-    process.join()
+        cost: Cost | str = receiver.recv()
+        process.join()
+    except EOFError:  # if it was not stopped, it said why on standard error
+        process.join()
+        stopped = process.exitcode in (-signal.SIGXCPU, -signal.SIGKILL)
+        cost = f"over {limit} CPU s" if stopped else "failed"
     return cost
 
 
-def grown(cells: Sequence[Cell], limit: float) -> dict[Cell, Cost | str]:
+def grown(cells: Sequence[Cell], limit: int) -> dict[Cell, Cost | str]:
     """Measure cells of growing size, model by model, up to the first that is too large."""
     found: dict[Cell, Cost | str] = {}
     stopped: set[str] = set()
@@ -185,10 +188,10 @@ def main() -> None:
     options.add_argument("--models", nargs="+", choices=ON_REAL_SETS)
     options.add_argument("--usual-rows", type=int, default=2000, help="where labels grow")
     options.add_argument("--usual-labels", type=int, default=100, help="where rows grow")
-    options.add_argument("--limit", type=float, default=600.0, help="seconds of a cell")
+    options.add_argument("--limit", type=int, default=600, help="CPU seconds of a cell")
     options.add_argument("--plot", type=Path, help="an SVG or PNG file to draw")
     given = options.parse_args()
-    print(machine() + "\n")
+    print(machine() + "\n", flush=True)
     if given.on:
         models = given.models or ON_REAL_SETS
         cells = [Cell(model, name=given.on, folder=given.data) for model in models]

@@ -312,7 +312,10 @@ class HeldOut:
     total : (G, T)
         Its weighted sum over the rows; -inf for points that were not looked at.
     coef : (G, F, T, K, p + 1) or None
-        Coefficients without each fold's rows, if they were asked for.
+        Coefficients without each fold's rows, if they were asked for; those of the last point
+        looked at where a task has left the path.
+    floor : (F, T, n_classes)
+        Probability that these models keep for classes absent from their rows.
     n_failed : int
         Number of regressions that did not converge.
     informed : (T,) of bool
@@ -322,6 +325,7 @@ class HeldOut:
     log_prob: Array
     total: Array
     coef: Array | None
+    floor: Array
     n_failed: int
     informed: Flags
 
@@ -369,7 +373,8 @@ def held_out_path(
         return np.asarray(log_prob[position, alive] @ weight)
 
     found = walk_path(block, grid, n_folds, solver, score, start, keep, patience)
-    return HeldOut(log_prob, found.total, found.coef, found.n_failed, informed)
+    floor = block.floor.reshape(n_folds, n_tasks, -1)
+    return HeldOut(log_prob, found.total, found.coef, floor, found.n_failed, informed)
 
 
 class Walked(NamedTuple):
@@ -403,9 +408,10 @@ def walk_path(
         n_failed += int((~point.converged).sum())
     total = np.full((len(grid), n_tasks), -np.inf)
     kept = None
+    order = np.argsort(grid, kind="stable")
     like: Array | None = None
     alive, idle, best = np.arange(n_tasks), np.zeros(n_tasks, dtype=np.intp), total[0].copy()
-    for position in np.argsort(grid, kind="stable"):
+    for place, position in enumerate(order):
         if start is not None:
             last, like = like, block.entered(start[position][:, alive])
             point = point._replace(coef=like if last is None else point.coef + (like - last))
@@ -417,7 +423,9 @@ def walk_path(
             found = block.features(point)
             if kept is None:
                 kept = np.zeros((len(grid), n_folds, n_tasks, *found.shape[1:]))
-            kept[position][:, alive] = found.reshape(n_folds, len(alive), *found.shape[1:])
+            reshaped = found.reshape(n_folds, len(alive), *found.shape[1:])
+            for later in order[place:]:  # where tasks that leave now are left
+                kept[later][:, alive] = reshaped
         idle = np.where(total[position] > best, 0, idle + 1)
         best = np.maximum(best, total[position])
         if patience is not None:
