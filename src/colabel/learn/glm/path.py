@@ -26,6 +26,9 @@ from colabel.learn.glm.tasks import FittedTasks, Tasks, log_probabilities
 # A deviation of the log-odds by 2.5 costs half a nat: about the weakly informative prior of Gelman,
 # Jakulin, Pittau & Su (2008).
 _WEAK = 1.0 / 2.5**2
+# Where tasks are let go early, a held-out curve that has fallen by so many nats at one point of the
+# path, from its best, has turned for good.
+_CLEAR_FALL = 5.0
 
 
 class Point(NamedTuple):
@@ -357,7 +360,8 @@ def held_out_path(
     keep : bool
         Whether to return the coefficients.
     patience : int or None
-        Number of points in a row without improvement after which a task leaves the path.
+        Number of points in a row without improvement after which a task leaves the path; a clear
+        fall counts for all of them. None: every task is walked to the end.
     """
     n_tasks, n_rows = tasks.targets.shape
     weight = np.ones(n_rows) if design.weight is None else design.weight
@@ -429,7 +433,8 @@ def walk_path(
         idle = np.where(total[position] > best, 0, idle + 1)
         best = np.maximum(best, total[position])
         if patience is not None:
-            stay = np.flatnonzero((idle < patience)[alive])
+            fallen = total[position] < best - _CLEAR_FALL
+            stay = np.flatnonzero(((idle < patience) & ~fallen)[alive])
             if not len(stay):
                 break
             if len(stay) < len(alive):
