@@ -157,6 +157,25 @@ def test_products_are_those_with_the_rows(rng, store, make):
     assert design.pulled(residual).flags.c_contiguous
 
 
+@pytest.mark.parametrize("make", [tall, wide])
+def test_products_in_single_precision_round_what_they_read_not_what_they_add(rng, store, make):
+    design = Design.of(store(make(rng))).block()
+    rough = design.in_single()
+    coef = rng.normal(size=(3, design.n_coordinates))
+    residual = rng.normal(size=(3, design.n_rows))
+    for found, exact, rounded in (
+        (rough.scores(coef), design.scores(coef), design.scores(_rounded(coef))),
+        (rough.pulled(residual), design.pulled(residual), design.pulled(_rounded(residual))),
+    ):
+        expected = rounded if design.columns is not None else exact
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(rough.times(coef.T), design.times(coef.T))
+
+
+def _rounded(values):
+    return values.astype(np.float32).astype(np.float64)
+
+
 def test_taken_rows_stay_in_their_coordinates(rng, store, weighted):
     X = tall(rng)
     weight = weights(rng, len(X), weighted)

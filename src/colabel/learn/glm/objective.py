@@ -119,6 +119,10 @@ class Products(Protocol):
         """Curvature (q,) or (c, q) of every coordinate if each row had curvature one, roughly."""
         ...
 
+    def in_single(self) -> Products:
+        """Return the same rows, whose products may read their argument in single precision."""
+        ...
+
     def of_tasks(self, scores: Flags) -> Products:
         """Return what is left when only some scores (c,) remain."""
         ...
@@ -154,6 +158,9 @@ class OwnScores:
         weight = np.ones(self.n_rows) if self.weight is None else self.weight
         energy = np.einsum("cn,n,cn->c", self.feature, weight, self.feature)
         return np.stack([energy, np.full(len(energy), weight.sum())], axis=1)
+
+    def in_single(self) -> OwnScores:
+        return self
 
     def of_tasks(self, scores: Flags) -> OwnScores:
         return OwnScores(self.feature[scores], self.weight)
