@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Targets
+from colabel.learn.glm._kernels import pulled_slopes, sloped
 from colabel.learn.glm.losses import Loss, Sums
 
 # Where all rows are saturated the curvature says nothing; this share of the residual bounds it.
@@ -147,12 +148,10 @@ class OwnScores:
         return int(self.feature.shape[1])
 
     def scores(self, coef: Array) -> Array:
-        return np.asarray(coef[:, :1] * self.feature + coef[:, 1:])
+        return sloped(self.feature, coef)
 
     def pulled(self, residual: Array) -> Array:
-        return np.stack(
-            [np.einsum("cn,cn->c", residual, self.feature), residual.sum(axis=1)], axis=1
-        )
+        return pulled_slopes(self.feature, residual)
 
     def scale(self) -> Array:
         weight = np.ones(self.n_rows) if self.weight is None else self.weight

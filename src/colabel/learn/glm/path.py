@@ -16,6 +16,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices, Targets
 from colabel.learn.design import Design
+from colabel.learn.glm._kernels import add_offsets
 from colabel.learn.glm.choice import informed_tasks
 from colabel.learn.glm.degenerate import ClassSupport, class_support, shut_scores
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge
@@ -221,9 +222,8 @@ class Block:
         """Add the offsets of rows to their scores (T, K, n), in place."""
         if self.tasks.offset is not None:
             assert self.tasks.base is not None
-            part = self.tasks.offset[:, :, rows]
-            for task, base in enumerate(self.tasks.base):
-                scores[task] += self.slope[task][:, None] * part[base]
+            part = np.ascontiguousarray(self.tasks.offset[:, :, rows])
+            add_offsets(scores, self.slope, part, self.tasks.base)
         return scores
 
     def _absent(self) -> Flags | None:
