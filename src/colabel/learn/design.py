@@ -143,7 +143,7 @@ class Design:
     shared : bool
         Whether all rows of the data share one row of features.
     single : bool
-        Whether `scores` and `pulled` of sparse rows may read their argument in single precision.
+        Whether products with sparse rows may read their argument in single precision.
 
     Examples
     --------
@@ -209,13 +209,13 @@ class Design:
     def times(self, coef: Array) -> Array:
         """(n, q) @ (q, c)."""
         if is_sparse(self.rows):
-            return _csr_product(self.rows, coef)
+            return _csr_product(self.rows, coef, self.single)
         return np.asarray(self.rows @ coef)
 
     def pullback(self, slope: Array) -> Array:
         """(q, n) @ (n, c), the transposed product."""
         if is_sparse(self.rows):
-            return _csr_product(self.columns, slope)
+            return _csr_product(self.columns, slope, self.single)
         return np.asarray(self.rows.T @ slope)
 
     def scores(self, coef: Array) -> Array:
