@@ -342,7 +342,9 @@ class EstimatorLearning:
         """See `Learning.fit`; there is nothing to choose."""
         return EstimatorModels(tuple(self._fitted([(group, None) for group in groups])))
 
-    def cross_fitted_scores(self, folds: Folds, choice: Indices) -> tuple[Array, ...]:
+    def cross_fitted_scores(
+        self, folds: Folds, choice: Indices, models: Any = None
+    ) -> tuple[Array, ...]:
         """See `Learning.cross_fitted_scores`."""
         return self.cross_fitted(folds)[0]
 

@@ -1,7 +1,8 @@
 """Compiled Gibbs sampling for linear conditionals. Arrays are C-contiguous; no checks here.
 
 A row keeps the running scores of all its labels. When a label changes, one row of the weights is
-added to them: O(d) a flip, and a label that stays costs nothing but its own draw.
+added to them: O(d) a flip, or the number of its edges where they are few, and a label that stays
+costs nothing but its own draw.
 """
 
 from __future__ import annotations
@@ -52,12 +53,17 @@ class Network(NamedTuple):
         Number of values of each label; two values have one column, K have K.
     floor : (e,)
         Probability kept for values never seen; zero for most.
+    start : (e + 1,), or empty where most weights are not zero
+        The scores that column c adds to are ``reached[start[c] : start[c + 1]]``.
+    reached : (number of weights that are not zero,), or empty
     """
 
     weights: Array
     first: NDArray[np.intp]
     size: NDArray[np.intp]
     floor: Array
+    start: NDArray[np.intp]
+    reached: NDArray[np.intp]
 
 
 @njit(nogil=True, cache=True)
@@ -112,30 +118,37 @@ def logistics(scores: Array, prob: Array, decay: Array) -> None:
 
 
 @njit(nogil=True, cache=True)
-def move_scores(scores: Array, net: Network, i: int, old: int, new: int) -> None:
-    """Change label i from `old` to `new`: s += W[column of new] - W[column of old], in O(e)."""
-    first = net.first[i]
-    if net.size[i] == 2:
-        added = net.weights[first]
-        sign = float(new - old)
+def add_column(scores: Array, net: Network, column: int, sign: float) -> None:
+    """Set s += sign W[column], in O(e), or in the number of scores that the column reaches."""
+    added = net.weights[column]
+    if net.start.size:
+        for at in range(net.start[column], net.start[column + 1]):
+            scores[net.reached[at]] += sign * added[net.reached[at]]
+    else:
         for c in range(scores.size):
             scores[c] += sign * added[c]
+
+
+@njit(nogil=True, cache=True)
+def move_scores(scores: Array, net: Network, i: int, old: int, new: int) -> None:
+    """Change label i from `old` to `new`: s += W[column of new] - W[column of old]."""
+    first = net.first[i]
+    if net.size[i] == 2:
+        add_column(scores, net, first, float(new - old))
     else:
-        gone = net.weights[first + old]
-        come = net.weights[first + new]
-        for c in range(scores.size):
-            scores[c] += come[c] - gone[c]
+        add_column(scores, net, first + old, -1.0)
+        add_column(scores, net, first + new, 1.0)
 
 
 @njit(nogil=True, cache=True)
 def start_scores(base: Array, labels: Codes, net: Network, scores: Array) -> None:
-    """Set the scores from scratch: base plus the columns that are 1, O(d e)."""
+    """Set the scores from scratch: base plus the columns that are 1."""
     scores[:] = base
     for i in range(labels.size):
         if net.size[i] != 2:
-            scores += net.weights[net.first[i] + labels[i]]
+            add_column(scores, net, net.first[i] + labels[i], 1.0)
         elif labels[i] == 1:
-            scores += net.weights[net.first[i]]
+            add_column(scores, net, net.first[i], 1.0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -217,10 +217,12 @@ class FieldLearner:
         targets = np.arange(data.n_labels)
         groups = [RowGroup(kept[fold], targets) for fold in used]
         coef = linear.fit(groups, [choices] * len(used)).coef if used else []
+        # compared to a loose tolerance, so that products may round what they read
+        rough = rows if is_chunked(data) else rows.in_single()
         return [
             self._problem(
-                rows.rows(kept[fold]),
-                rows.rows(held_out[fold]),
+                rough.rows(kept[fold]),
+                rough.rows(held_out[fold]),
                 coef[place * data.n_labels : (place + 1) * data.n_labels],
                 data.cardinalities,
             )
