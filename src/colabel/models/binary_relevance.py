@@ -14,7 +14,6 @@ from colabel.core.schema import Part, stored
 from colabel.core.threads import map_threads
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
-from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
 from colabel.learn.linear import LinearModels
 from colabel.models._class_weights import check_class_weight, class_weights, one_label
@@ -153,11 +152,6 @@ class BinaryRelevance(JointClassifier):
 
         Returns models and choice (d,).
         """
-        if is_chunked(data):
-            raise ValueError(
-                "class_weight needs rows in memory, not in chunks: fit a sample of the rows, or"
-                " tune thresholds on one (ThresholdedClassifier)."
-            )
         weights = class_weights(self.class_weight, self.label_space_, data.value_counts)
 
         def fit_one(label: int) -> tuple[Any, Indices]:
