@@ -11,13 +11,21 @@ is estimated from draws for the score "probability" (for a mass the vectors list
 
 Usage: python -m benchmarks.conformal [emotions image yeast enron] [--models CTBN PCC JF]
     [--coverage 0.9] [--splits 10] [--first 0] [--nonconformity mass probability] [--cv 0.4]
-    [--most 4096]
+    [--most 4096] [--store .conformal.jsonl]
+
+Of data with more than 20 labels, whose sets are too large to list, CTBN and the score "probability"
+are measured and no more than 16 vectors listed, unless the options say otherwise. Every split is
+written down when it is done: a command that was stopped goes on there, and --store '' forgets them.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import time
 import warnings
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +40,8 @@ from colabel.decide import HeldOutScores, Nonconformity, conformal_sets, p_value
 from colabel.joint import Joint
 
 _DRAWS = 2000
+_MANY_LABELS = 20
+Lines = dict[str, list[float]]
 
 MODELS: dict[str, Any] = {
     "CTBN": CTBN(random_state=0),
@@ -81,38 +91,74 @@ def estimated_sizes(joint: Joint, most: float) -> Array:
     return found
 
 
-def measured(model: Any, data: Dataset, options: Any) -> dict[str, list[list[float]]]:
-    """Coverage, mean and median size, share that is cut, seconds; a line each split."""
-    found: dict[str, list[list[float]]] = {k: [] for k in [*options.nonconformity, "label-wise"]}
+def measured(model: Any, data: Dataset, seed: int, options: Any) -> Lines:
+    """Coverage, mean and median size, share that is cut, seconds, of one split; a line a kind."""
+    found: Lines = {}
     codes = np.asarray(data.Y, dtype=np.int32)
-    for seed in range(options.first, options.first + options.splits):
-        fit, known, new = split_rows(data.n_rows, options.cv, seed)
+    fit, known, new = split_rows(data.n_rows, options.cv, seed)
+    start = time.process_time()
+    fitted = clone(model).fit(data.X[fit], data.Y[fit])
+    joints = fitted.joint(data.X[known]), fitted.joint(data.X[new])
+    fit_seconds = time.process_time() - start
+    for kind in options.nonconformity:
         start = time.process_time()
-        fitted = clone(model).fit(data.X[fit], data.Y[fit])
-        joints = fitted.joint(data.X[known]), fitted.joint(data.X[new])
-        fit_seconds = time.process_time() - start
-        for kind in options.nonconformity:
-            start = time.process_time()
-            rule = Nonconformity(kind, options.most)
-            scores = rule.of(joints[0], codes[known])
-            held_out = [HeldOutScores.of(scores, np.ones(len(known)))]
-            sets = conformal_sets([joints[1]], held_out, options.coverage, rule)
-            inside = sets.contains_codes(codes[new])
-            cut = np.flatnonzero(sets.cut & ~inside)
-            if len(cut):
-                beyond = rule.of(joints[1].rows(cut), codes[new][cut])
-                inside[cut] = p_value(held_out, [beyond]) > 1 - options.coverage + 1e-12
-            seconds = fit_seconds + time.process_time() - start
-            size = sets.sizes.astype(np.float64)
-            if kind == "probability" and sets.cut.any():
-                rows = np.flatnonzero(sets.cut)
-                size[rows] = estimated_sizes(joints[1].rows(rows), largest(scores, options))
-            line = [inside.mean(), size.mean(), np.median(size), sets.cut.mean()]
-            found[kind].append([*map(float, line), seconds])
-        covered, size = label_wise(joints[0], codes[known], joints[1], codes[new], options.coverage)
-        line = [covered.mean(), size.mean(), np.median(size), 0.0]
-        found["label-wise"].append([*map(float, line), fit_seconds])
+        rule = Nonconformity(kind, options.most)
+        scores = rule.of(joints[0], codes[known])
+        held_out = [HeldOutScores.of(scores, np.ones(len(known)))]
+        sets = conformal_sets([joints[1]], held_out, options.coverage, rule)
+        inside = sets.contains_codes(codes[new])
+        cut = np.flatnonzero(sets.cut & ~inside)
+        if len(cut):
+            beyond = rule.of(joints[1].rows(cut), codes[new][cut])
+            inside[cut] = p_value(held_out, [beyond]) > 1 - options.coverage + 1e-12
+        seconds = fit_seconds + time.process_time() - start
+        size = sets.sizes.astype(np.float64)
+        if kind == "probability" and sets.cut.any():
+            rows = np.flatnonzero(sets.cut)
+            size[rows] = estimated_sizes(joints[1].rows(rows), largest(scores, options))
+        line = [inside.mean(), size.mean(), np.median(size), sets.cut.mean()]
+        found[kind] = [*map(float, line), seconds]
+    covered, size = label_wise(joints[0], codes[known], joints[1], codes[new], options.coverage)
+    line = [covered.mean(), size.mean(), np.median(size), 0.0]
+    found["label-wise"] = [*map(float, line), fit_seconds]
     return found
+
+
+def settled(options: Any, n_labels: int) -> Any:
+    """Return the options with what is measured of data with so many labels, if not said."""
+    many = n_labels > _MANY_LABELS
+    usual = {
+        "models": ["CTBN"] if many else list(MODELS),
+        "most": 16 if many else 4096,
+        "nonconformity": ["probability"] if many else ["mass", "probability"],
+    }
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    return argparse.Namespace(**{**usual, **given})
+
+
+class Store:
+    """Splits that were measured, by what they were measured with, one line of JSON each."""
+
+    def __init__(self, file: str) -> None:
+        self._file = Path(file) if file else None
+        self._found: dict[str, Lines] = {}
+        if self._file is not None and self._file.exists():
+            for line in self._file.read_text().splitlines():
+                key, found = json.loads(line)
+                self._found[json.dumps(key)] = found
+
+    def splits(self, name: str, short: str, data: Dataset, options: Any) -> Iterator[Lines]:
+        """Measure the splits that were not yet."""
+        for seed in range(options.first, options.first + options.splits):
+            kinds = options.nonconformity
+            key = [name, short, seed, options.coverage, options.cv, options.most, kinds]
+            if json.dumps(key) not in self._found:
+                found = measured(MODELS[short], data, seed, options)
+                self._found[json.dumps(key)] = found
+                if self._file is not None:
+                    with self._file.open("a") as stream:
+                        stream.write(json.dumps([key, found]) + "\n")
+            yield self._found[json.dumps(key)]
 
 
 def written(lines: list[list[float]]) -> list[str]:
@@ -134,23 +180,27 @@ def main() -> None:
     """Print a table."""
     options = parser(__doc__)
     options.add_argument("sets", nargs="*", default=("emotions", "image", "yeast", "enron"))
-    options.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS))
+    options.add_argument("--models", nargs="*", choices=MODELS)
     options.add_argument("--coverage", type=float, default=0.9)
     options.add_argument("--splits", type=int, default=10)
     options.add_argument("--first", type=int, default=0, help="seed of the first split")
     options.add_argument("--cv", type=float, default=0.4)
-    options.add_argument("--most", type=int, default=4096)
-    options.add_argument("--nonconformity", nargs="*", default=["mass", "probability"])
-    arguments = options.parse_args()
+    options.add_argument("--most", type=int)
+    options.add_argument("--nonconformity", nargs="*")
+    options.add_argument("--store", default=".conformal.jsonl", help="file of the splits done")
+    given = options.parse_args()
+    store = Store(given.store)
     warnings.simplefilter("ignore")
     print(machine() + "\n")
     header = ["data", "labels", "model", "sets", "coverage", "mean size", "median", "cut", "CPU s"]
     rows = []
-    for name in arguments.sets:
-        data = load(name, data_home=arguments.data)
+    for name in given.sets:
+        data = load(name, data_home=given.data)
+        arguments = settled(given, data.Y.shape[1])
         for short in arguments.models:
-            found = measured(MODELS[short], data, arguments)
-            for kind, lines in found.items():
+            found = list(store.splits(name, short, data, arguments))
+            for kind in found[0]:
+                lines = [split[kind] for split in found]
                 rows.append([name, str(data.Y.shape[1]), short, kind, *written(lines)])
                 print(rows[-1], flush=True)
     print()

@@ -216,6 +216,18 @@ def test_a_model_behind_features(folder):
     assert "KernelFeatures has no parameter 'C'" in " ".join(wrong.stderr.split())
 
 
+def test_class_weights_by_word_and_by_label(folder):
+    target, table = folder / "weighted.colabel", folder / "some.csv"
+    fit = ["fit", table, "-l", LABELS, "-m", "br", "--set", "C=0.01", "-o", target, "--set"]
+    run(*fit, "class_weight=balanced")
+    assert colabel.load(target).model.class_weight == "balanced"
+    weights = {"square": {1: 4, 0: 1.5}, "loop": "balanced"}
+    run(*fit, f"class_weight={weights}")
+    assert colabel.load(target).model.class_weight == weights
+    wrong = " ".join(run(*fit, "class_weight={'squre': {1: 4}}", code=2).stderr.split())
+    assert "class_weight: There is no label 'squre': did you mean 'square'?" in wrong
+
+
 def test_predict_to_a_file(folder):
     out = folder / "out.csv"
     result = run("predict", folder / "m.colabel", folder / "some.csv", "-o", out, "--top-k", 2)

@@ -161,6 +161,7 @@ def test_parts_that_cannot_be_answered(folder):
         (["--model", "mlknn"], "MLkNN learns from rows in memory only"),
         (["--model", "kernel+br"], "learns from rows in memory only"),
         (["--set", "calibrate=True"], "calibrate"),
+        (["--model", "br", "--set", "class_weight=balanced"], "leave class_weight out"),
     ],
 )
 def test_what_cannot_be_meant(folder, more, sentence):

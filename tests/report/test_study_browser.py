@@ -155,16 +155,33 @@ def test_answers_are_in_view_on_a_phone(browser, report):
     browser.show(390, 700)
     browser.open(report)
     figure = "#s0-graph3"
-    browser.click(f'{figure} .node[data-label="5"]')
+    browser.click(f'{figure} .narrow .node[data-label="5"]')
     box = f"document.querySelector('{figure} .panel').getBoundingClientRect()"
     assert 0 < browser.evaluate(f"{box}.top") < browser.evaluate(f"{box}.bottom") <= 700
     assert "label 5" in browser.evaluate(f"document.querySelector('{figure} .panel').innerText")
 
 
+@pytest.mark.parametrize("width", [320, 390, 1280])
+def test_label_graphs_never_scroll_sideways_on_a_phone(browser, report, width):
+    browser.show(width)
+    browser.open(report)
+    shown = (
+        "[...document.querySelectorAll('.graph svg')].filter(s => s.getBoundingClientRect().width)"
+    )
+    assert browser.evaluate(f"{shown}.length") == 4  # each graph once
+    if width <= 390:
+        assert browser.evaluate(f"{shown}.every(s => s.getBoundingClientRect().right <= {width})")
+        small = f"{shown}.map(s => s.getBoundingClientRect().width / s.viewBox.baseVal.width)"
+        assert browser.evaluate(f"Math.min(...{small})") > 0.8  # names can be read
+    else:
+        assert browser.evaluate(f"{shown}.every(s => !s.closest('.narrow'))")
+
+
 def test_labels_by_keyboard(browser, report):
+    browser.show(1280)
     browser.open(report)
     figure = "#s0-graph2"
-    stops = f"document.querySelectorAll('{figure} [tabindex=\"0\"].node').length"
+    stops = f"document.querySelectorAll('{figure} .wide [tabindex=\"0\"].node').length"
     assert browser.evaluate(stops) == 1  # one stop for all labels, arrows within
     chosen = f"document.querySelector('{figure} [aria-selected=true]')?.dataset.label"
     focused = "document.activeElement.dataset.label"

@@ -282,7 +282,9 @@ def test_graphs_are_drawn_listed_and_described(results):
         assert told["labels"] == graph["labels"]
         assert len(told["edges"]) == len(graph["edges"])
     edges = sum(len(graph["edges"]) for _, graph in results.graphs)
-    assert html.count('class="edge ') == edges
+    narrow = html.count('class="narrow"')  # of a wide graph there is a second drawing, for phones
+    assert 0 < narrow < len(results.graphs)
+    assert edges < html.count('class="edge ') < 2 * edges
     for _, graph in results.graphs:
         for label in graph["labels"]:
             assert f'aria-label="{label}, probability' in html
@@ -324,6 +326,28 @@ def test_wide_trees_become_outlines():
     assert lay_out(make_tree(names[:3], reach=1)).kind == "layers"
 
 
+@pytest.mark.parametrize("n_labels", [1, 2, 14, 53])
+@pytest.mark.parametrize("name", ["y{}", "a label with a rather long name, number {}"])
+@pytest.mark.parametrize("make", [make_graph, make_tree, lambda names: make_tree(names, reach=1)])
+def test_narrow_drawings_fit_a_phone(n_labels, name, make):
+    graph = make([name.format(i) for i in range(n_labels)])
+    layout = lay_out(graph, narrow=True)
+    assert layout.kind in ("outline", "arcs")
+    assert layout.width <= 356
+    lines = sorted(node.y for node in layout.nodes)
+    assert all(two - one >= 28 for one, two in itertools.pairwise(lines))
+    for node in layout.nodes:
+        assert 0 <= node.x - node.width / 2 < node.x + node.width / 2 <= layout.width
+    assert len(layout.paths) == len(graph["edges"])
+    assert sorted(layout.order) == list(range(n_labels))
+
+
+def test_a_tree_too_deep_to_be_indented_on_a_phone_has_arcs():
+    deep = make_tree([f"y{i}" for i in range(40)], reach=1)
+    assert lay_out(deep, narrow=True).kind == "arcs"
+    assert lay_out(make_tree(["a", "b", "c"]), narrow=True).kind == "outline"
+
+
 @pytest.mark.parametrize("n_labels", [1, 5, 12, 13, 53])
 def test_labels_on_a_circle_are_apart_and_inside(n_labels):
     layout = lay_out(make_graph([f"y{i}" for i in range(n_labels)]))
@@ -361,6 +385,6 @@ def test_of_very_many_edges_the_strongest_are_drawn_and_all_listed():
     graph = make_graph([f"y{i}" for i in range(60)], 0.5)
     plan = make_plan(1, 1)
     html = study_report_html([Results(plan, (), ((make_cell(plan, "x", "y"), graph),))])
-    assert html.count('class="edge ') == 200
+    assert html.count('class="edge ') == 2 * 200  # for desktops and for phones
     assert f"{len(graph['edges']) - 200:,} more are in the table" in html
     assert f"All {len(graph['edges']):,} edges as a table" in html

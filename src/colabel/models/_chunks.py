@@ -11,6 +11,8 @@ _FITTING = (
     "BinaryRelevance, StackedBinaryRelevance, ClassifierChain, ProbabilisticClassifierChain,"
     " EnsembleOfChains, CTBN, CDN, PairwiseCRF and CollectiveCRF (and JointForest of a sample)"
 )
+# Parameters by which a model needs its rows in memory.
+_IN_MEMORY = ("estimator", "calibrate", "class_weight")
 
 
 def refuse_chunks(model: Any) -> None:
@@ -21,16 +23,14 @@ def refuse_chunks(model: Any) -> None:
             f"{name} does not learn from Dask arrays; {_FITTING} do. Give {name} a sample of the"
             " rows as NumPy arrays, such as X[rows].compute()."
         )
-    if getattr(model, "estimator", None) is not None:
-        raise TypeError(
-            f"{name}(estimator=...) does not learn from Dask arrays: leave estimator out, for the"
-            " built-in regressions, or give a sample of the rows as NumPy arrays."
-        )
-    if getattr(model, "calibrate", False) and not model.samples_chunks:
-        raise TypeError(
-            f"{name}(calibrate=True) does not learn from Dask arrays: leave calibrate out, or give"
-            " a sample of the rows as NumPy arrays."
-        )
+    if model.samples_chunks:  # what it learns from is in memory
+        return
+    for given, value in model.get_params(deep=False).items():
+        if given in _IN_MEMORY and value is not None and value is not False:
+            raise TypeError(
+                f"{name}({given}=...) does not learn from Dask arrays: leave {given} out, or give a"
+                " sample of the rows as NumPy arrays."
+            )
 
 
 def is_short(data: ChunkedData) -> bool:

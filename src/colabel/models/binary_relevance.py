@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, Indices
+from colabel.core.progress import progress_bar
 from colabel.core.schema import Part, stored
+from colabel.core.threads import map_threads
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
-from colabel.learn.conditional import TrainingData
+from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
 from colabel.learn.linear import LinearModels
+from colabel.models._class_weights import check_class_weight, class_weights, one_label
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
@@ -44,6 +47,13 @@ class BinaryRelevance(JointClassifier):
         sequence the best value is chosen for each label by cross-validation.
     estimator : classifier, optional
         Any scikit-learn classifier with `predict_proba`, instead of the built-in regression.
+    class_weight : None, "balanced", {value: weight} or {label: {value: weight}}
+        How much rows count for a label by the value that they have of it, as in scikit-learn:
+        "balanced" lets all values of a label weigh the same. Rare labels are then announced more
+        often, and all probabilities are those of a world in which the values occur that often: they
+        say no longer how often a label is there. Thresholds leave the probabilities as they are
+        (`ThresholdedClassifier`). C is chosen by the weighted log-loss. Values and labels that are
+        not named have the weight one.
     cv : int, float, splitter or iterable
         How rows are held out to choose C: a number of folds, a fraction, a scikit-learn
         splitter, or pairs of index arrays (train, test).
@@ -92,6 +102,7 @@ class BinaryRelevance(JointClassifier):
         C: float | Sequence[float] = DEFAULT_GRID,
         *,
         estimator: BaseEstimator | None = None,
+        class_weight: str | Mapping[Any, Any] | None = None,
         cv: Any = 5,
         decision: str | Decision = "subset",
         calibrate: bool = False,
@@ -104,6 +115,7 @@ class BinaryRelevance(JointClassifier):
     ) -> None:
         self.C = C
         self.estimator = estimator
+        self.class_weight = class_weight
         self.cv = cv
         self.decision = decision
         self.calibrate = calibrate
@@ -114,15 +126,43 @@ class BinaryRelevance(JointClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_class_weight(self.class_weight)
+
     def _learn(self, data: TrainingData) -> None:
-        learner = make_learner(
-            self.estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose, self.device
-        )
         folds = make_folds(data, self.cv, self._seed())
-        learning = learner.on(data)
-        choice = choose(learning, folds)
-        self.models_ = learning.fit([everything(data)], [choice])
+        if self.class_weight is None:
+            learner = self._learner(self.n_jobs, self.verbose)
+            self.models_, choice = _fitted(learner, data, folds)
+        else:
+            learner = self._learner(1, 0)
+            self.models_, choice = self._fitted_by_label(learner, data, folds)
         self._record(self.models_.n_iter, learner.values(choice))
+
+    def _learner(self, n_jobs: int | None, verbose: int) -> ConditionalLearner:
+        return make_learner(
+            self.estimator, self.C, self.tol, self.max_iter, n_jobs, verbose, self.device
+        )
+
+    def _fitted_by_label(
+        self, learner: ConditionalLearner, data: TrainingData, folds: Folds
+    ) -> tuple[Any, Indices]:
+        """Fit labels one by one: their rows weigh differently, so that no design serves them all.
+
+        Returns models and choice (d,).
+        """
+        weights = class_weights(self.class_weight, self.label_space_, data.value_counts)
+
+        def fit_one(label: int) -> tuple[Any, Indices]:
+            return _fitted(learner, one_label(data, label, weights[label]), folds)
+
+        threads = self.n_jobs if self.estimator is None else self.n_jobs or 1
+        labels = range(data.n_labels)
+        with progress_bar("fitting labels", len(labels), shown=bool(self.verbose)) as advance:
+            found = map_threads(fit_one, labels, threads, advance)
+        models = [own for own, _ in found]
+        return models[0].joined(*models[1:]), np.concatenate([choice for _, choice in found])
 
     def _joint(self, X: Any) -> Joint:
         return Independent(self.label_space_, self.models_.log_prob(X))
@@ -136,3 +176,10 @@ class BinaryRelevance(JointClassifier):
 
     short_name = "br"
     fits_chunks = True
+
+
+def _fitted(learner: ConditionalLearner, data: TrainingData, folds: Folds) -> tuple[Any, Indices]:
+    """Choose what is to be chosen for each label, and fit it: models and choice (d,)."""
+    learning = learner.on(data)
+    choice = choose(learning, folds)
+    return learning.fit([everything(data)], [choice]), choice

@@ -1,4 +1,7 @@
-"""Where the labels of a graph go in a drawing: trees in layers, everything else on a circle."""
+"""Where the labels of a graph go in a drawing.
+
+Trees in layers, everything else on a circle; on a phone one label a line.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,12 @@ FONT = 13.0
 PAD = 8.0  # between a name and its box
 BOX = 24.0  # height of a box
 LONGEST = 26
+NARROW = 356.0  # what a phone shows without scrolling
 _WIDEST_LAYERS = 760.0
 _GAP = 54.0  # between layers, for the edges
 _INDENT = 34.0
+_SMALLEST_INDENT = 14.0
+_LINE = BOX + 4.0
 _FEW = 12  # labels on a circle whose names stay upright
 
 
@@ -43,7 +49,7 @@ class Node(NamedTuple):
 class Layout(NamedTuple):
     """A drawing: its kind, size, labels, order of reading and a path for each edge.
 
-    `kind` is "layers", "outline" or "circle".
+    `kind` is "layers", "outline", "circle" or "arcs".
     """
 
     kind: str
@@ -55,15 +61,22 @@ class Layout(NamedTuple):
     stems: Sequence[str] = ()  # lines that edges share, which say nothing of their own
 
 
-def lay_out(graph: Mapping[str, Any]) -> Layout:
-    """Place the labels of a graph as described in `colabel.experiments.graphs.label_graph`."""
+def lay_out(graph: Mapping[str, Any], *, narrow: bool = False) -> Layout:
+    """Place the labels of a graph as described in `colabel.experiments.graphs.label_graph`.
+
+    A `narrow` drawing goes downwards, one label a line, and fits a phone.
+    """
     names = [cut(str(name), LONGEST) for name in graph["labels"]]
     ends = [(int(edge["from"]), int(edge["to"])) for edge in graph["edges"]]
     parents = _parents(len(names), ends) if graph["directed"] else None
-    if parents is None:
+    if narrow and parents is not None:
+        indent = _fitting_indent(names, parents)
+        if indent >= _SMALLEST_INDENT:
+            return _outline(names, ends, parents, indent)
+    if narrow or parents is None:
         changes = [float(edge["given_on"] - edge["given_off"]) for edge in graph["edges"]]
         strengths = [abs(change) if math.isfinite(change) else 0.0 for change in changes]
-        return _circle(names, ends, strengths)
+        return (_arcs if narrow else _circle)(names, ends, strengths)
     layers = _layers(names, ends, parents)
     return layers if layers.width <= _WIDEST_LAYERS else _outline(names, ends, parents)
 
@@ -115,25 +128,69 @@ def _curve(one: Node, two: Node) -> str:
     )
 
 
-def _outline(names: Sequence[str], ends: Sequence[tuple[int, int]], parents: list[int]) -> Layout:
+def _outline(
+    names: Sequence[str],
+    ends: Sequence[tuple[int, int]],
+    parents: list[int],
+    indent: float = _INDENT,
+) -> Layout:
     """One label a line, indented by depth: a deep tree stays narrow."""
     widths = _box_widths(names)
     order = list(Forest.from_parents(parents).order)
-    depths: dict[int, int] = {-1: -1}
+    depths = _depths(order, parents)
     nodes = [Node(0.0, 0.0, 0.0)] * len(names)
     for line, i in enumerate(order):
-        depths[i] = depths[parents[i]] + 1
-        left = 2.0 + _INDENT * depths[i]
-        nodes[i] = Node(left + widths[i] / 2.0, (BOX + 4.0) * line + BOX / 2.0 + 2.0, widths[i])
+        nodes[i] = Node(2.0 + indent * depths[i] + widths[i] / 2.0, _on_line(line), widths[i])
     # Edges from one label share a stem; what is their own is the last, level piece.
     stems, paths = [], []
     for i, j in ends:
-        x, y = nodes[i].x - nodes[i].width / 2.0 + 11.0, nodes[j].y
+        x, y = nodes[i].x - nodes[i].width / 2.0 + min(11.0, 0.6 * indent), nodes[j].y
         stems.append(f"M{x:.1f} {nodes[i].y + BOX / 2.0:.1f}V{y:.1f}")
         paths.append(f"M{x:.1f} {y:.1f}H{nodes[j].x - nodes[j].width / 2.0:.1f}")
     width = max(node.x + node.width / 2.0 for node in nodes) + 2.0
-    height = (BOX + 4.0) * len(names) + 2.0
-    return Layout("outline", width, height, nodes, order, paths, stems)
+    return Layout("outline", width, _LINE * len(names) + 2.0, nodes, order, paths, stems)
+
+
+def _on_line(line: int) -> float:
+    return _LINE * line + BOX / 2.0 + 2.0
+
+
+def _depths(order: Sequence[int], parents: Sequence[int]) -> dict[int, int]:
+    depths = {-1: -1}
+    for i in order:
+        depths[i] = depths[parents[i]] + 1
+    return depths
+
+
+def _fitting_indent(names: Sequence[str], parents: list[int]) -> float:
+    """The indent with which an outline is no wider than a phone; it may be too small to be seen."""
+    depths = _depths(Forest.from_parents(parents).order, parents)
+    widths = _box_widths(names)
+    room = [(NARROW - 4.0 - w) / depths[i] for i, w in enumerate(widths) if depths[i]]
+    return min([_INDENT, *room])
+
+
+def _arcs(
+    names: Sequence[str], ends: Sequence[tuple[int, int]], strengths: Sequence[float]
+) -> Layout:
+    """One label a line, strongly connected ones beside each other; edges are arcs at the right."""
+    widths = _box_widths(names)
+    order = circle_order(len(names), ends, strengths)
+    line_of = {label: line for line, label in enumerate(order)}
+    right = max(widths) + 2.0
+    nodes = [Node(right - w / 2.0, _on_line(line_of[i]), w) for i, w in enumerate(widths)]
+    # a cubic reaches three quarters of the way to its handles
+    nearest, farthest = 36.0, (NARROW - right - 6.0) / 0.75
+    longest = max((abs(line_of[i] - line_of[j]) for i, j in ends), default=1)
+    paths = []
+    for i, j in ends:
+        share = (abs(line_of[i] - line_of[j]) - 1) / max(1, longest - 1)
+        x = right + nearest + (farthest - nearest) * math.sqrt(share)
+        one, two = nodes[i].y, nodes[j].y
+        paths.append(
+            f"M{right:.1f} {one:.1f}C{x:.1f} {one:.1f} {x:.1f} {two:.1f} {right:.1f} {two:.1f}"
+        )
+    return Layout("arcs", NARROW, _LINE * len(names) + 2.0, nodes, order, paths)
 
 
 def _circle(

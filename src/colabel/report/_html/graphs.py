@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from colabel.report._html.graph_layout import BOX, LONGEST, Layout, lay_out
+from colabel.report._html.graph_layout import BOX, LONGEST, NARROW, Layout, lay_out
 from colabel.report._html.markup import Html, counted, cut, details, paragraph, tag
 from colabel.report._html.numbers import fixed, signed
 from colabel.report._html.page import data_block
@@ -41,7 +41,6 @@ def graph_figure(graph: Mapping[str, Any], name: str, key: str) -> Html:
     if not graph["labels"]:
         return paragraph("There are no labels.")
     drawn = _strongest(graph)
-    layout = lay_out(drawn)
     hint = tag("p", "Choose a label (point, tap or arrow keys) to see its neighbours.", class_="q")
     panel = tag("div", hint, class_="panel", aria_live="polite", role="status")
     left_out = len(graph["edges"]) - len(drawn["edges"])
@@ -54,9 +53,9 @@ def graph_figure(graph: Mapping[str, Any], name: str, key: str) -> Html:
         "figure",
         tag(
             "div",
-            tag("div", _drawing(drawn, layout, name), class_="scroll"),
+            _drawings(drawn, name),
             panel,
-            class_=f"graph {layout.kind}",
+            class_="graph",
         ),
         tag("figcaption", " ".join(part for part in caption if part)),
         _data(graph),
@@ -92,6 +91,18 @@ def _lone(graph: Mapping[str, Any]) -> str:
     joined = {edge[end] for edge in graph["edges"] for end in ("from", "to")}
     lone = len(graph["labels"]) - len(joined)
     return f"{counted(lone, 'label has', 'labels have')} no edge." if lone else ""
+
+
+def _drawings(graph: Mapping[str, Any], name: str) -> Html:
+    """The drawing, and where it is too wide for a phone another one for phones."""
+    layout = lay_out(graph)
+    if layout.width <= NARROW:
+        return tag("div", _drawing(graph, layout, name), class_="scroll")
+    return tag(
+        "div",
+        tag("div", _drawing(graph, layout, name), class_="scroll wide"),
+        tag("div", _drawing(graph, lay_out(graph, narrow=True), name), class_="narrow"),
+    )
 
 
 def _drawing(graph: Mapping[str, Any], layout: Layout, name: str) -> Html:

@@ -82,10 +82,14 @@ function describe(panel, graph, label) {
 function prepareGraph(figure) {
   const graph = JSON.parse(figure.querySelector("script").textContent);
   const panel = figure.querySelector(".panel");
-  const drawing = figure.querySelector("svg");
-  const nodes = [...figure.querySelectorAll(".node")];
-  const edges = [...figure.querySelectorAll(".edge")];
   const hint = [...panel.childNodes];
+  // one drawing for wide windows, one for phones: never both are to be seen
+  for (const drawing of figure.querySelectorAll("svg")) prepareDrawing(drawing, graph, panel, hint);
+}
+
+function prepareDrawing(drawing, graph, panel, hint) {
+  const nodes = [...drawing.querySelectorAll(".node")];
+  const edges = [...drawing.querySelectorAll(".edge")];
   let kept = null; // the label that has the focus; pointing at others is for the moment
 
   function show(label) {
