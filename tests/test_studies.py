@@ -24,6 +24,7 @@ def test_there_are_plans():
         "protein",
         "cdn",
         "cdn_choices",
+        "mlcrf_tuning",
         "mmoc",
         "rcv1_repaired",
         "synthetic",
