@@ -72,7 +72,8 @@ class PairwiseCRF(FieldModel):
         Features that edges depend on: all of x, none (one table per edge), or these columns.
         "auto" takes all where that makes at most 2^21 parameters, none otherwise. Besides them
         every edge has a constant, scaled to the typical length of a row: without that the
-        penalty would shrink it like one feature among many.
+        penalty would shrink it like one feature among many. Dense features are centred first, so
+        that the penalty does not depend on where their zero is.
     max_candidates : int or None
         Most edges to consider; the pairs of labels whose residuals after independent regressions
         are most correlated. None: all up to 500, or 5 per label where that is more.
