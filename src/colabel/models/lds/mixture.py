@@ -152,10 +152,10 @@ class LDSMixture(JointClassifier):
 
     Notes
     -----
-    As in the paper: ``tol=0.05, inference="coordinate ascent"``; with ``m_step="printed"`` the M-step
-    is the formula on its page too, with which scene is far from the paper's own figures. Read to
-    the letter, its Figure 4 would learn the second network from labels that are all 0, before any
-    has been inferred; here they are inferred by the first model, from 0 on.
+    As in the paper: ``tol=0.05, inference="coordinate ascent"``; with ``m_step="printed"`` the
+    M-step is the formula on its page too, with which scene is far from the paper's own figures.
+    Read to the letter, its Figure 4 would learn the second network from labels that are all 0,
+    before any has been inferred; here they are inferred by the first model, from 0 on.
 
     References
     ----------
