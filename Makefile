@@ -74,6 +74,8 @@ peers: $(PEERS)/.ready $(BOOMER)/.ready ## all methods of the field and ours on 
 	$(PEERS)/bin/python -m benchmarks.peers table
 
 STUDIES := synthetic mlcrf ctbn lds_mixture cdn
+# beside the papers' tables: variants, and experiments that the papers describe without figures
+STUDIES += mlcrf_tuning mmoc rcv1_repaired lds_parents protein cdn_choices
 studies: $(READY) ## the tables of the papers: RESULTS.md and results.html (needs COLABEL_DATA)
 	for plan in $(STUDIES); do $(BIN)/colabel study run $$plan || exit 1; done
 	$(BIN)/colabel study report $(STUDIES) -o RESULTS.md

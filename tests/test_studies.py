@@ -20,7 +20,13 @@ def test_there_are_plans():
         "ctbn",
         "mlcrf",
         "lds_mixture",
+        "lds_parents",
+        "protein",
         "cdn",
+        "cdn_choices",
+        "mlcrf_tuning",
+        "mmoc",
+        "rcv1_repaired",
         "synthetic",
         "demo",
     }

@@ -137,6 +137,14 @@ class FieldProblem:
         self._tuned = _OnGraph(found, layout, kept, penalty.ridge, scores)
         return self._tuned
 
+    def untuned(self, found: Structure, ridge: float) -> _OnGraph:
+        """Return the parameters as structure learning left them, on the graph it found."""
+        kept = found.alpha > 0.0
+        layout, columns = self.layout.restrict(kept)
+        theta = Parameters(found.theta.node, np.ascontiguousarray(found.theta.edge[:, columns]))
+        reached = Tuned(theta, len(found.objective), found.converged)
+        return _OnGraph(reached, layout, kept, ridge, None)
+
 
 @dataclass(frozen=True)
 class _OnGraph:
