@@ -22,7 +22,7 @@ from colabel.core.schema import (
     refuse_unless,
 )
 
-PROTOCOLS = ("kfold", "stratified", "random", "draws", "whole")
+PROTOCOLS = ("kfold", "first_label", "stratified", "random", "draws", "whole")
 _MOST_SPLITS = 10_000
 _DEEPEST = 20
 

@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, KFold
 
 _OTHERS = {
+    "colabel.experiments.liblinear": ("LiblinearRegression",),
     "colabel.models.without_probabilities": ("HardDecisions",),
     "sklearn.ensemble": ("RandomForestClassifier",),
     "sklearn.linear_model": ("LogisticRegression", "LogisticRegressionCV", "SGDClassifier"),

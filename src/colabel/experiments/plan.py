@@ -28,9 +28,10 @@ class Protocol:
 
     Attributes
     ----------
-    kind : {"kfold", "stratified", "random", "draws", "whole"}
-        k-fold; k-fold by iterative stratification; random splits of given sizes; new draws of a
-        synthetic problem, learned whole; all rows for training and none for testing.
+    kind : {"kfold", "first_label", "stratified", "random", "draws", "whole"}
+        k-fold; k-fold stratified on the first label alone; k-fold by iterative stratification;
+        random splits of given sizes; new draws of a synthetic problem, learned whole; all rows for
+        training and none for testing.
     splits : int
         Number of folds, splits or draws.
     seed : int
@@ -77,7 +78,7 @@ class MethodPlan:
     steps : tuple
         Preprocessing, fitted on training rows: names, or tables like `model`.
     on : mapping {data set: parameters}
-        Parameters that differ on some data sets.
+        Parameters that differ on some data sets; under "steps", the preprocessing there.
     without : mapping {data set: reason}
         Data sets on which the method is not run.
     """
@@ -272,7 +273,7 @@ def _plan(name: str, table: Mapping[str, Any], figures: Sequence[Figure]) -> Pla
 def _protocol(table: Mapping[str, Any], default: Protocol, place: str) -> Protocol:
     _refuse_wrong(table, PROTOCOL, place)
     protocol = replace(default, **table)
-    if protocol.kind in ("kfold", "stratified") and protocol.splits < 2:
+    if protocol.kind in ("kfold", "first_label", "stratified") and protocol.splits < 2:
         raise PlanError(f"{place} asks for {protocol.splits} fold: give at least 2 splits.")
     if protocol.kind == "random" and (protocol.train is None or protocol.test is None):
         raise PlanError(f"{place} draws random splits: give the sizes train and test.")

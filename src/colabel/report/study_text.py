@@ -166,7 +166,8 @@ def _protocol(protocol: Protocol) -> str:
     if protocol.kind == "draws":
         return f"{protocol.splits} draws (seeds from {protocol.seed})"
     kind = "stratified " if protocol.kind == "stratified" else ""
-    return f"{kind}{protocol.splits}-fold cross-validation (seed {protocol.seed})"
+    how = ", stratified by the first label" if protocol.kind == "first_label" else ""
+    return f"{kind}{protocol.splits}-fold cross-validation{how} (seed {protocol.seed})"
 
 
 def _measure(results: Results, measure: str) -> list[str]:
