@@ -73,7 +73,7 @@ peers: $(PEERS)/.ready $(BOOMER)/.ready ## all methods of the field and ours on 
 	$(PEERS)/bin/python -m benchmarks.peers run --jobs $(PEERS_JOBS)
 	$(PEERS)/bin/python -m benchmarks.peers table
 
-STUDIES := synthetic mlcrf ctbn lds_mixture cdn
+STUDIES := synthetic mlcrf_authors mlcrf ctbn_authors ctbn lds_mixture cdn
 studies: $(READY) ## the tables of the papers: RESULTS.md and results.html (needs COLABEL_DATA)
 	for plan in $(STUDIES); do $(BIN)/colabel study run $$plan || exit 1; done
 	$(BIN)/colabel study report $(STUDIES) -o RESULTS.md

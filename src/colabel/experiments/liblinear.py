@@ -23,7 +23,8 @@ class LiblinearRegression(ClassifierMixin, BaseEstimator):
 
     The models of colabel have regressions of their own, which leave the bias free and choose C
     along a path; this one is for repeating what papers did, as `estimator=` of these models (with
-    ``stack=False`` where there is a choice).
+    ``stack=False`` where there is a choice). Its probabilities are taken as they are, however small
+    (`unsmoothed`).
 
     Parameters
     ----------
@@ -53,6 +54,8 @@ class LiblinearRegression(ClassifierMixin, BaseEstimator):
     >>> model.C_, model.predict(X).tolist()
     (1.0, [0, 0, 1, 1, 1, 1])
     """
+
+    unsmoothed = True
 
     def __init__(
         self,
@@ -107,5 +110,6 @@ class LiblinearRegression(ClassifierMixin, BaseEstimator):
             for place, C in enumerate(grid):
                 model = self._fitted(C, X[train], y[train])
                 code = np.searchsorted(model.classes_, y[test])
-                total[place] += model.predict_log_proba(X[test])[rows, code].sum()
+                with np.errstate(divide="ignore"):  # a C that is surely wrong once is never chosen
+                    total[place] += model.predict_log_proba(X[test])[rows, code].sum()
         return grid[int(total.argmax())]
