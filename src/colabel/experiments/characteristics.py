@@ -20,6 +20,17 @@ COLUMNS = {
 """The characteristics by the names that plans use, and as columns are headed."""
 
 
+def size_words(value: float) -> str:
+    """Write a characteristic.
+
+    Examples
+    --------
+    >>> size_words(6000), size_words(1.86847)
+    ('6000', '1.868')
+    """
+    return f"{round(value, 3):.9g}"
+
+
 class Characteristics(NamedTuple):
     """Sizes of a data set.
 

@@ -108,10 +108,13 @@ def counts(results: Results) -> Counts:
 def judging(studies: Sequence[Results]) -> dict[str, Results]:
     """Return the study of each paper that judges it: that as the authors ran it, or the first.
 
-    Studies that name no paper stand for themselves, under their title.
+    Studies that name no paper stand for themselves, under their title, if they have figures or
+    claims of one.
     """
     found: dict[str, Results] = {}
     for results in studies:
+        if not (results.plan.figures or results.plan.claims):
+            continue
         name = results.plan.paper or results.plan.title
         if name not in found or (results.plan.as_run and not found[name].plan.as_run):
             found[name] = results
@@ -155,13 +158,17 @@ def marks_alike(results: Results, measure: str) -> tuple[int, int]:
 
 
 def table_order(results: Results, measure: str) -> tuple[list[str], list[str]]:
-    """Return data sets and methods in the order in which a paper prints them, others after."""
+    """Return data sets and methods in the order in which a paper prints them, others after.
+
+    Methods that have neither a measured nor a printed figure are left out.
+    """
     figures = [f for f in results.plan.figures if f.measure == measure]
+    known = {method for _, method in results.table(measure)}
     datasets = dict.fromkeys([*(f.dataset for f in figures), *results.datasets])
     methods = dict.fromkeys([*(f.method for f in figures), *results.methods])
     return (
         [name for name in datasets if name in results.datasets],
-        [name for name in methods if name in results.methods],
+        [name for name in methods if name in known],
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from colabel.experiments import Results
-from colabel.experiments.record import table_title
+from colabel.experiments.record import judging, table_title
 from colabel.report._html.graphs import graph_figure
 from colabel.report._html.markup import Html, counted, join, paragraph, tag
 from colabel.report._html.page import page, section, write_page
@@ -100,12 +100,13 @@ def study_report_html(
     rest = [figure for figure in drawn if figure.study not in names]
     extra = [section("Figures", "figures", _figures(rest, 3), 2)] if rest else []
     # One study is its own overview.
-    papers = None if alone else overview_section(results)
+    papers = None if alone or not judging(results) else overview_section(results)
     return page(shown, "", _contents(results, drawn), join(papers, parts, extra))
 
 
 def _contents(results: Sequence[Results], figures: Sequence[StudyFigure]) -> Html:
-    items = [tag("li", tag("a", "The papers", href="#papers"))] if len(results) > 1 else []
+    shown = len(results) > 1 and bool(judging(results))
+    items = [tag("li", tag("a", "The papers", href="#papers"))] if shown else []
     for i, study in enumerate(results):
         parts = [tag("a", name, href=f"#s{i}-{key}") for key, name in _parts(study, figures)]
         links = join(*[join(" · " if place else "", link) for place, link in enumerate(parts)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from colabel.experiments import Plan, Results
-from colabel.experiments.characteristics import COLUMNS
+from colabel.experiments.characteristics import COLUMNS, size_words
 from colabel.experiments.measures import MEASURES
 from colabel.experiments.record import (
     Counts,
@@ -76,6 +76,8 @@ def results_markdown(studies: Sequence[Results]) -> str:
 def _papers(studies: Sequence[Results]) -> list[str]:
     """A sentence and a row for each paper, by the study that judges it."""
     judges = {name: counts(study) for name, study in judging(studies).items()}
+    if not judges:
+        return []
     lines = [f"- **{name}**: {paper_sentence(found)}." for name, found in judges.items()]
     header = ["paper", *HEADS]
     rows = []
@@ -174,8 +176,8 @@ def _characteristics(results: Results) -> list[str]:
     rows = []
     for dataset, own in printed.items():
         found = results.characteristics.get(dataset)
-        ours = ["-" if found is None else f"{getattr(found, name):.6g}" for name in names]
-        print_ = [f" ({own[name]:.6g})" if name in own else "" for name in names]
+        ours = ["-" if found is None else size_words(getattr(found, name)) for name in names]
+        print_ = [f" ({size_words(own[name])})" if name in own else "" for name in names]
         rows.append([dataset, *(a + b for a, b in zip(ours, print_, strict=True))])
     header = ["data set", *(COLUMNS[name] for name in names)]
     return ["### Data sets, the printed numbers in parentheses", "", *_table(header, rows), ""]
@@ -200,7 +202,7 @@ def _win_tie_loss(results: Results, measure: str, methods: Sequence[str]) -> lis
     others = [m for m in methods if m != plan.reference]
     ours = {m: results.win_tie_loss(measure, m) for m in others}
     print_ = {m: printed_win_tie_loss(plan, measure, m) for m in others}
-    for name, found in (("win/tie/loss", ours), ("the same in print", print_)):
+    for name, found in (("win/tie/loss", ours), ("win/tie/loss in print", print_)):
         known = {m: c for m, c in found.items() if c is not None and any(c)}
         if known:
             cells = ("/".join(map(str, known[m])) if m in known else "" for m in methods)

@@ -99,7 +99,10 @@ class CTBN(StacksEstimator):
         of a single hold-out set as in the paper, a scikit-learn splitter, or pairs of index
         arrays (train, test).
     min_rows : int
-        Fewest rows (by weight) from which a parent value gets classifiers of its own.
+        Fewest rows (by weight) from which a parent value gets classifiers of its own; a rarer one
+        has those without parent, in the search and in the end. (In the authors' program a value
+        with three rows or fewer has the classifiers of the parent's other value, in the search one
+        with none: ``min_rows=4`` comes nearest to it.)
     decision : str or Decision
         Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
         vector, "hamming" the most probable value of each label.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from colabel.experiments import Results
-from colabel.experiments.characteristics import COLUMNS
+from colabel.experiments.characteristics import COLUMNS, size_words
 from colabel.experiments.measures import MEASURES
 from colabel.experiments.record import Difference, counts, differences, other_remarks
 from colabel.experiments.remarks import KINDS
@@ -86,8 +86,8 @@ def characteristics_table(results: Results) -> Html | None:
         fields = []
         for name in names:
             ours = None if found is None else float(getattr(found, name))
-            shown = "–" if ours is None else f"{ours:,.6g}"
-            beside = tag("small", f"{own[name]:,.6g}", class_="print") if name in own else None
+            shown = "–" if ours is None else size_words(ours)
+            beside = tag("small", size_words(own[name]), class_="print") if name in own else None
             fields.append(Field(join(shown, beside), ours))
         rows.append([Field(dataset), *fields])
     columns = [Column("data set", is_text=True), *(Column(COLUMNS[name]) for name in names)]
