@@ -22,6 +22,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from colabel.metrics import f1_score
 
 _OTHERS = {
+    "colabel.experiments.liblinear": ("LiblinearRegression",),
     "colabel.models.without_probabilities": ("HardDecisions",),
     "sklearn.ensemble": ("RandomForestClassifier",),
     "sklearn.feature_selection": ("VarianceThreshold",),
