@@ -1,10 +1,10 @@
 """Tables that do not fit: `colabel fit` and `colabel predict` on Parquet parts.
 
 Usage: python -m benchmarks.rows [--rows 500000 2500000 10000000] [--predict 2500000]
-       [--peers 500000] [--rounds 200] [--workers 0] [--folder DIR]
+       [--peers 500000] [--rounds 200] [--model ctbn] [--workers 0] [--folder DIR]
 
 Draws 64 features in single precision and 7 labels that follow each other, in parts of 250,000
-rows. Fits CTBN with its default folds and one C to each number of rows, in a process of its own:
+rows. Fits a model with its default folds and one C to each number of rows, in a process of its own:
 seconds of processor, and the largest resident memory of any process. Predicts the parts from CSV
 and from Parquet: rows in a second of processor, in all and beyond what a table of one row takes
 (the median of three such starts). Then what one would take instead learns from some of the same
@@ -62,26 +62,30 @@ def main() -> None:
     options.add_argument("--predict", type=int, default=2_500_000, help="rows to predict")
     options.add_argument("--peers", type=int, default=500_000, help="rows for others")
     options.add_argument("--rounds", type=int, default=200, help="most rounds of XGBoost")
+    options.add_argument("--model", default="ctbn", help="of colabel fit")
     options.add_argument("--workers", type=int, default=0, help="of colabel fit; 0: threads")
     options.add_argument("--folder", type=Path, help="where the files go for a while")
     given = options.parse_args()
     print(machine())
     rows = [n_rows for n_rows in given.rows if n_rows]
+    how = ["--model", given.model, "--workers", str(given.workers)]
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         folder = Path(name)
         most = max([*rows, given.peers, given.predict])
         # two parts or more: one is small enough
         n_part = min(_PART_ROWS, min([*rows, given.peers or most]) // 2)
         draw(folder, most, n_part)
-        print(f"{LABELS} labels, {FEATURES} features, C = {C}, parts of {n_part:,} rows\n")
+        print(
+            f"{given.model}, {LABELS} labels, {FEATURES} features, C = {C}, parts of {n_part:,}\n"
+        )
         if rows:
-            _print_lines(_FITS, _fits(folder, rows, given.workers))
+            _print_lines(_FITS, _fits(folder, rows, how))
         if given.predict:
             if not rows:
-                _fit(folder, min(given.predict, _FEWEST), given.workers)
+                _fit(folder, min(given.predict, _FEWEST), how)
             _print_lines(_SPEEDS, _predictions(folder, given.predict))
         if given.peers:
-            _print_lines(_LOSSES, _peers(folder, given.peers, given.workers, given.rounds))
+            _print_lines(_LOSSES, _peers(folder, given.peers, how, given.rounds))
 
 
 def _print_lines(header: Sequence[str], lines: Iterator[Sequence[str]]) -> None:
@@ -96,16 +100,16 @@ def _print_lines(header: Sequence[str], lines: Iterator[Sequence[str]]) -> None:
 # ------------------------------------------------------------------------ fit and predict
 
 
-def _fit(folder: Path, n_rows: int, workers: int) -> Cost:
+def _fit(folder: Path, n_rows: int, how: Sequence[str]) -> Cost:
     parts = first_parts(folder, n_rows)
     command: list[str | Path] = [*_COLABEL, "fit", *parts, "-l", "y*", "-q"]
     command += ["--set", f"C={C}", "-o", folder / "model.colabel"]
-    return measured([*command, "--workers", str(workers)])
+    return measured([*command, *how])
 
 
-def _fits(folder: Path, rows: Sequence[int], workers: int) -> Iterator[list[str]]:
+def _fits(folder: Path, rows: Sequence[int], how: Sequence[str]) -> Iterator[list[str]]:
     for n_rows in rows:
-        cost = _fit(folder, n_rows, workers)
+        cost = _fit(folder, n_rows, how)
         times = [f"{cost.seconds:.0f}", f"{cost.processor:.0f}"]
         each = f"{1e6 * cost.processor / n_rows:.0f}"
         yield [f"{n_rows:,}", *times, each, f"{cost.peak_mb:.0f} MB"]
@@ -152,10 +156,10 @@ def _predict(folder: Path, parts: Sequence[Path], name: str) -> Cost:
 # ------------------------------------------------------------------------- what others do
 
 
-def _peers(folder: Path, n_rows: int, workers: int, n_rounds: int) -> Iterator[list[str]]:
-    cost = _fit(folder, n_rows, workers)
+def _peers(folder: Path, n_rows: int, how: Sequence[str], n_rounds: int) -> Iterator[list[str]]:
+    cost = _fit(folder, n_rows, how)
     alone, together = _own_losses(folder)
-    yield _line("colabel CTBN, rows in files", n_rows, cost, alone, together)
+    yield _line(f"colabel {how[1]}, rows in files", n_rows, cost, alone, together)
     for name in others.LEARNERS:
         if importlib.util.find_spec(others.PACKAGES[name]) is None:
             print(f"{name} is not installed: left out.")

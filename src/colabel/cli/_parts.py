@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colabel.cli._console import note
+from colabel.cli._rehearsal import rehearsed
 from colabel.core.progress import pass_counter, row_counter
 
 if TYPE_CHECKING:
@@ -89,8 +90,9 @@ class Workplace:
                 table = prepare_parts(request, files, Path(folder).absolute(), run)
                 seen(table.summary)
                 _say_if_sampled(estimator, table.n_rows)
+                rehearsal = rehearsed(estimator, table) if self.shown else None
                 with (
-                    pass_counter("learning", shown=self.shown) as count,
+                    pass_counter("learning", shown=self.shown, rehearsal=rehearsal) as count,
                     counting_passes(count),
                     self._checkpoint(estimator, request, parts),
                 ):
