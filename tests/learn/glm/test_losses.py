@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import log_expit, log_softmax
 
+from colabel.core.exponential import log_one_plus
 from colabel.learn.glm import Logistic, Softmax, loss_for
 from colabel.learn.glm._kernels import _move_and_decay
 
