@@ -255,6 +255,7 @@ class Selector:
             return _scores(problem.tune(tuned, none, self.tuner))
 
         scores = {np.inf: self._over_folds(nothing, folds)}
+        every = _weighted_means({0.0: full}, folds)[0.0]
         for strength in groups:
             if strength == 0.0:
                 continue
@@ -268,6 +269,9 @@ class Selector:
             self.advance()
             if all(problem.has_every_edge for problem in folds):
                 break  # weaker penalties keep them too, and tune the same parameters
+            means = list(_weighted_means(scores, folds).values())
+            if _is_past_best(means) and max(means) >= every:
+                break  # worse again, and so is the graph of all edges: the best lies between
         if 0.0 in groups:
             scores[0.0] = full
         return self._sparsest_good(scores, folds), _weighted_means(scores, folds)

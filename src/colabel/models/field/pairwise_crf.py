@@ -66,8 +66,9 @@ class PairwiseCRF(FieldModel):
         the sum of squares of the edges' features; the path stops early once scores fall.
     group : float, sequence of float or "auto"
         Strengths :math:`\gamma` to choose from; 0 keeps all candidate edges. "auto": 0 and ten
-        values below the smallest that leaves no edge. Having no edge is always considered, unless
-        a single number is given.
+        values below the smallest that leaves no edge; the path stops early once scores fall, if all
+        candidate edges score no better. Having no edge is always considered, unless a single number
+        is given.
     edge_features : {"auto", "all", "none"} or sequence of int
         Features that edges depend on: all of x, none (one table per edge), or these columns.
         "auto" takes all where that makes at most 2^21 parameters, none otherwise. Besides them
