@@ -17,8 +17,10 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.compiling import watch_compiling
 from colabel.core.extremes import refuse_extreme_weights, refuse_huge, refuse_texts
 from colabel.core.progress import row_counter
+from colabel.core.refitting import forget_fit
 from colabel.core.schema import (
     Anything,
     Estimator,
@@ -49,6 +51,8 @@ from colabel.models._labels_html import labels_html
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lazy import LazyJoint, lazy_rows
 from colabel.models.linear_log_odds import LinearLogOdds
+
+watch_compiling()
 
 # Rows whose joints are held at once while predicting.
 _ROWS_AT_ONCE = 1 << 14
@@ -136,6 +140,7 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         self
         """
         self._check_parameters()
+        forget_fit(self)
         if is_dask(X):
             return self._fit_chunks(X, y, sample_weight, label_names)
         X = self._checked(X, reset=True)
@@ -308,8 +313,6 @@ class JointClassifier(LabelClassifier):
         return Seen(self.seen_)
 
     def _finish(self, data: TrainingData) -> None:
-        for name in ("calibration_", "seen_"):
-            self.__dict__.pop(name, None)  # of another fit
         if self.decision == "seen":
             self.seen_ = data.total(seen_vectors, combine=joined_vectors)
         if self.calibrate:

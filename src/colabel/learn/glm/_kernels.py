@@ -113,9 +113,10 @@ def logistic_move(
     Returns the sums (T,) of loss, curvature and absolute residual.
     """
     n_tasks, n_rows = scores.shape
-    value, curvature, absolute = np.zeros(n_tasks), np.zeros(n_tasks), np.zeros(n_tasks)
+    value, curvature, absolute = np.empty(n_tasks), np.empty(n_tasks), np.empty(n_tasks)
     decay = np.empty(_FACTORS)
     for task in range(n_tasks):
+        value[task], curvature[task], absolute[task] = 0.0, 0.0, 0.0
         for start in range(0, n_rows, _FACTORS):
             rows = slice(start, min(start + _FACTORS, n_rows))
             e = decay[: rows.stop - start]
@@ -158,7 +159,7 @@ def logistic_along(residual: Array, change: Array, inverse_weight: Array) -> tup
     A row's curvature w p (1 - p) is rebuilt from its residual r = w (p - y): |r| (1 - |r| / w).
     """
     n_tasks, n_rows = change.shape
-    total, largest = np.zeros(n_tasks), np.zeros(n_tasks)
+    total, largest = np.empty(n_tasks), np.empty(n_tasks)
     for task in range(n_tasks):
         curved = 0.0
         for row in range(n_rows):
@@ -192,10 +193,11 @@ def softmax_move(
     residual (T, K).
     """
     n_tasks, size, n_rows = scores.shape
-    value, curvature = np.zeros(n_tasks), np.zeros((n_tasks, size))
-    absolute = np.zeros((n_tasks, size))
+    value, curvature = np.empty(n_tasks), np.empty((n_tasks, size))
+    absolute = np.empty((n_tasks, size))
     highest, total = np.empty(_FACTORS), np.empty(_FACTORS)
     for task in range(n_tasks):
+        value[task], curvature[task], absolute[task] = 0.0, 0.0, 0.0
         for start in range(0, n_rows, _FACTORS):
             stop = min(start + _FACTORS, n_rows)
             top, below = highest[: stop - start], total[: stop - start]
@@ -239,8 +241,9 @@ def softmax_along(
     sum_k w p_k (c_k - c)^2 with c = sum_k p_k c_k; w p is rebuilt from the residual w (p - [y]).
     """
     n_tasks, size, n_rows = change.shape
-    total, largest = np.zeros(n_tasks), np.zeros(n_tasks)
+    total, largest = np.empty(n_tasks), np.empty(n_tasks)
     for task in range(n_tasks):
+        total[task], largest[task] = 0.0, 0.0
         for row in range(n_rows):
             w = weight[row]
             y = targets[task, row]
@@ -252,8 +255,10 @@ def softmax_along(
             mean = mean / w + change[task, y, row]
             for k in range(size):
                 mass = residual[task, k, row] + (w if k == y else 0.0)
-                total[task] += mass * (change[task, k, row] - mean) ** 2
-        largest[task] = _sup_norm(change[task].ravel())
+                gap = change[task, k, row] - mean
+                total[task] += mass * (gap * gap)
+        for k in range(size):
+            largest[task] = max(largest[task], _sup_norm(change[task, k]))
     return total, largest
 
 
@@ -276,7 +281,7 @@ def quasi_newton_direction(
     """
     n_tasks, n_coordinates = gradient.shape
     n_pairs = steps.shape[1]
-    direction = np.empty_like(gradient)
+    direction = np.empty((n_tasks, n_coordinates))
     share = np.empty(n_pairs)
     for task in range(n_tasks):
         p = direction[task]

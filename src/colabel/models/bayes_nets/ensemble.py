@@ -87,7 +87,7 @@ def _check_tables(fields: Fields, dims: Dims) -> None:
     factors_=Many(Part("feature-factor")),
 )
 class BayesNetEnsemble(JointClassifier):
-    r"""As many Bayesian networks as labels, each with another label as root, pooled.
+    r"""Generative: one tree over the labels for each root, pooled.
 
     In member r all other labels are children of label r. Features are independent given the
     labels; each has the parents among the labels that score best, the same in all members. The

@@ -86,7 +86,7 @@ def _check_network(fields: Fields, dims: Dims) -> None:
     _usual=Positions("d", below=2**31),
 )
 class CDN(MayLackProbabilities, StacksEstimator):
-    r"""A classifier for every label given the features and all other labels.
+    r"""Each label given all others: Gibbs sampling, or fixed points without probabilities.
 
     .. math:: p(y_i \mid x, y_1, \dots, y_{i-1}, y_{i+1}, \dots, y_d), \quad i = 1, \dots, d
 

@@ -53,7 +53,7 @@ def _check_tree(fields: Fields, dims: Dims) -> None:
     models_=Part("linear-models", "estimator-models", q="s+1"),
 )
 class CTBN(StacksEstimator):
-    r"""A tree over the labels, learned to fit P(y | x), with exact inference.
+    r"""A tree over the labels, learned from the data; all answers are exact.
 
     .. math:: P(y_1, \dots, y_d \mid x) = \prod_i P(y_i \mid x, y_{\pi(i)})
 

@@ -34,7 +34,7 @@ from colabel.models.field._parameters import (
     eta_=Real(0.0, 1.0),
 )
 class PairwiseCRF(FieldModel):
-    r"""A field of potentials on labels and pairs of labels; the graph is learned.
+    r"""A random field over labels and pairs of labels; its graph is learned.
 
     .. math:: P(y \mid x) \propto \exp\Bigl(\sum_i x \cdot v_i^{y_i}
               + \sum_{(i, j) \in E} x_e \cdot w_{ij}^{y_i, y_j}\Bigr)

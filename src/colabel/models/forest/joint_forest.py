@@ -57,7 +57,7 @@ def _check_parts(fields: Fields, dims: Dims) -> None:
     oob_log_loss_=OrNone(Real(0.0)),
 )
 class JointForest(JointClassifier):
-    r"""A forest whose leaves hold the label vectors of their rows.
+    r"""A forest whose leaves hold label vectors, mixed with smoother views of them.
 
     A row x ends in one leaf of each of T trees. The label vectors of the training rows there are a
     distribution over vectors,

@@ -65,7 +65,7 @@ _MOST_WEIGHTS = 2**28
     rounds_=Many(Real()),
 )
 class LDSMixture(JointClassifier):
-    r"""Labels from a Bayesian network, each feature from a mixture over small sets of labels.
+    r"""Generative: features given small sets of labels that depend on each other, by EM.
 
     .. math:: P(y, x) = \prod_i P(y_i \mid y_{Pa(i)}) \prod_j \sum_k \theta^y_{jk}
               \phi_{jk}(x_j \mid y_{LS_k}), \qquad LS_k = \{k\} \cup Pa(k)

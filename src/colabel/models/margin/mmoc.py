@@ -63,11 +63,11 @@ def _check_precision(fields: Fields, dims: Dims) -> None:
     duality_gap_=Real(),
 )
 class MaxMarginOutputCoding(LabelClassifier):
-    r"""Label vectors coded so that they can be told apart and predicted (MMOC) [1]_.
+    r"""No probabilities: label vectors coded so that a large margin tells them apart.
 
     With :math:`\hat y(x)` the least-squares regression of the labels on x, a positive semidefinite
     metric M is learned under which the true vector of every row is closer to :math:`\hat y(x)`
-    than any other, by a margin that grows with their difference:
+    than any other, by a margin that grows with their difference (MMOC [1]_):
 
     .. math::
         \min_{M \succeq 0, \xi} \; \tfrac12 \operatorname{tr} M + \frac{C}{n} \sum_i \xi_i

@@ -41,7 +41,7 @@ def _check_inputs(fields: Fields, dims: Dims) -> None:
     models_=Part("linear-models", "estimator-models", sizes="sizes"),
 )
 class IBLR(NeighbourClassifier):
-    r"""A logistic regression per label on the shares of neighbours that have each label.
+    r"""Independent labels, each by a regression on the labels of the nearest rows.
 
     With w_j(x) the share of the k nearest neighbours of x that have label j,
 

@@ -42,7 +42,7 @@ from colabel.models.stack._members import checked_members, default_members
     held_out_log_loss_=Maybe(Anything()),
 )
 class JointStack(JointClassifier):
-    r"""Several models of P(y | x), joined so that rows held out are as probable as can be.
+    r"""Several models as one joint, pooled by weights learned from held-out answers.
 
     Every member is fitted to all folds but one and asked about the rows of that fold. From what
     they said of rows they had not seen are learned
