@@ -40,7 +40,6 @@ from colabel.learn.chunks.passes import counting_passes, is_dask
 from colabel.learn.chunks.reading import Blocks, chunked_data, same_chunks, seen_labels
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import joined_vectors, seen_vectors
-from colabel.metrics import exact_match
 from colabel.models._calibration import learn_calibration, uncalibrated
 from colabel.models._chunks import is_short, refuse_chunks
 from colabel.models._frames import PredictionFrames
@@ -198,6 +197,8 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Exact match: the share of rows whose labels are all predicted right."""
+        from colabel.metrics import exact_match  # takes a while to import, and few ask for it
+
         return exact_match(y, self.predict(X), sample_weight=sample_weight)
 
     def label_graph(self) -> LabelGraph:
