@@ -29,21 +29,21 @@ print(evidence)
 # The terms sum to the log-odds of the label, given that the others are as in the answer:
 
 place = names.index("loop")
-print("answer:", [name for name, on in zip(names, evidence.answer) if on])
+print("answer:", [name for name, on in zip(names, evidence.answer, strict=True) if on])
 print(f"an average row     {evidence.average[place]:+.2f}")
 print(f"its columns        {evidence.columns[place].sum():+.2f}")
 print(f"its other labels   {evidence.labels[place].sum():+.2f}")
 print(f"log-odds of loop   {evidence.log_odds[place]:+.2f}")
 
 # %%
-# The columns as a picture: purple pixels speak for the label, orange ones against it. Against *loop*
-# speaks the ink where an 8 has its two holes.
+# The columns as a picture: purple pixels speak for the label, orange ones against it. Against
+# *loop* speaks the ink where an 8 has its two holes.
 
 figure, axes = plt.subplots(1, 4, figsize=(9, 2.6), layout="constrained")
 axes[0].imshow(X[row].reshape(8, 8), cmap="gray_r")
 axes[0].set_title("the image")
 most = np.abs(evidence.columns).max()
-for ax, name in zip(axes[1:], ["loop", "even", "prime"]):
+for ax, name in zip(axes[1:], ["loop", "even", "prime"], strict=True):
     terms = evidence.columns[names.index(name)].reshape(8, 8)
     drawn = ax.imshow(terms, cmap="PuOr", vmin=-most, vmax=most)
     ax.set_title(name)
@@ -59,7 +59,7 @@ figure.colorbar(drawn, ax=axes, label="log-odds", shrink=0.8)
 figure, ax = plt.subplots(figsize=(5, 3.6), layout="constrained")
 most = np.abs(evidence.labels).max()
 drawn = ax.imshow(evidence.labels[:, :-1], cmap="PuOr", vmin=-most, vmax=most)
-ticks = [f"{name}{'' if on else ' (not)'}" for name, on in zip(names, evidence.answer)]
+ticks = [f"{name}{'' if on else ' (not)'}" for name, on in zip(names, evidence.answer, strict=True)]
 ax.set_xticks(range(len(names)), ticks, rotation=40, ha="right")
 ax.set_yticks(range(len(names)), names)
 ax.set(xlabel="what this label of the answer adds …", ylabel="… to the log-odds of this one")

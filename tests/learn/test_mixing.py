@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from colabel.joint.vectors.lists import row_log_sum
 from colabel.learn.mixing import mixture_weights
-from colabel.learn.pool.coefficients import list_log_sums, pool_coefficients
+from colabel.learn.pool.coefficients import pool_coefficients
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -76,5 +77,5 @@ def test_without_evidence_the_prior_stays():
 
 
 def test_log_sums_of_lists():
-    found = list_log_sums(np.array([0.0, 0.0, -1000.0, -1001.0]), np.array([0, 2, 4]))
+    found = row_log_sum(np.array([0.0, 0.0, -1000.0, -1001.0]), np.array([0, 2, 4]))
     np.testing.assert_allclose(found, [np.log(2), -1000 + np.log1p(np.exp(-1))])

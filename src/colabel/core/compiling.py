@@ -1,4 +1,7 @@
-"""Saying so when compiled functions are made for the first time, which takes seconds.
+"""Compiled functions: made when they are first called, and saying so where that takes seconds.
+
+Importing numba takes longer than importing all else that a model needs, so that it waits until
+there is something to compute.
 
 Kernels are compiled at their first use and kept in a cache. What one costs is in the main the
 number of operations that numba has to type: an assignment of an array to a slice
@@ -11,10 +14,14 @@ are sorted before or after them (`tests/core/test_compiling.py`).
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import cache, update_wrapper
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Less than this nobody wonders about.
 _NOTICED_SECONDS = 1.0
@@ -22,6 +29,47 @@ MESSAGE = (
     "Compiling numeric kernels, once on this machine: the first use takes some seconds more. They "
     "are kept, and later runs start at once."
 )
+_LOCK = threading.RLock()
+
+
+def njit(**options: Any) -> Callable[[Function], Function]:
+    """Return a decorator that does what numba's of this name does, at the first call."""
+
+    def kernel(function: Function) -> Function:
+        lazy: Any = _Kernel(function, options)
+        return lazy  # type: ignore[no-any-return]
+
+    return kernel
+
+
+class _Kernel:
+    """A function that numba compiles once it is needed, by Python or by another such function."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self._options = options
+        self._compiled: Any = None
+        update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._compiled or self._made())(*arguments)
+
+    def _made(self) -> Any:
+        with _LOCK:
+            if self._compiled is None:
+                import numba
+
+                _watch_compiling()
+                self._compiled = numba.njit(**self._options)(self.__wrapped__)
+            return self._compiled
+
+    def __getattr__(self, name: str) -> Any:
+        """Be numba's object to whoever looks closer, such as numba itself."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._made(), name)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # type: ignore[no-any-return]
 
 
 def _log(message: str) -> None:
@@ -57,8 +105,9 @@ class _Watch:
 _WATCH = _Watch()
 
 
-def watch_compiling() -> None:
-    """Begin to watch; modules with kernels behind them call this when they are imported."""
+@cache
+def _watch_compiling() -> None:
+    """Have numba say when it compiles, from now on."""
     from numba.core import event
 
     class Listener(event.Listener):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from colabel.core.compiling import njit
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 0.6931471803691238

@@ -9,10 +9,8 @@ from colabel.decide.conformal import (
 )
 from colabel.decide.decisions import (
     DECISIONS,
-    F1,
     Decision,
     Hamming,
-    Jaccard,
     RiskMinimiser,
     Seen,
     Subset,
@@ -22,6 +20,7 @@ from colabel.decide.decisions import (
 from colabel.decide.definite import RISKS, HeldOutErrors, RiskName, confident_codes, stated_words
 from colabel.decide.label_sets import LabelSets
 from colabel.decide.nonconformity import NONCONFORMITIES, Nonconformity, NonconformityName
+from colabel.decide.overlap import F1, Jaccard
 from colabel.decide.questions import Questions, next_question
 
 __all__ = [

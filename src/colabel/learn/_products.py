@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from colabel.core.arrays import Array, Codes
+from colabel.core.compiling import njit
 
 # Reassociation lets sums and products be vectorised; infinities keep their meaning.
 _SUMS = {"reassoc", "contract", "nsz", "arcp"}

@@ -6,9 +6,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.compiling import njit
 from colabel.core.schema import Dims, Fields, Numbers, Positions, Table, refuse_unless, stored
 
 # Whole numbers within such a range are looked up directly; others by a search.

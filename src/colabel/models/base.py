@@ -17,7 +17,6 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Array, Codes
-from colabel.core.compiling import watch_compiling
 from colabel.core.extremes import refuse_extreme_weights, refuse_huge, refuse_texts
 from colabel.core.progress import row_counter
 from colabel.core.refitting import forget_fit
@@ -43,7 +42,6 @@ from colabel.learn.chunks.passes import counting_passes, is_dask
 from colabel.learn.chunks.reading import Blocks, chunked_data, same_chunks, seen_labels
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import joined_vectors, seen_vectors
-from colabel.metrics import exact_match
 from colabel.models._calibration import learn_calibration, uncalibrated
 from colabel.models._chunks import is_short, refuse_chunks
 from colabel.models._frames import PredictionFrames
@@ -51,8 +49,6 @@ from colabel.models._labels_html import labels_html
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lazy import LazyJoint, lazy_rows
 from colabel.models.linear_log_odds import LinearLogOdds
-
-watch_compiling()
 
 # Rows whose joints are held at once while predicting.
 _ROWS_AT_ONCE = 1 << 14
@@ -209,6 +205,8 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Exact match: the share of rows whose labels are all predicted right."""
+        from colabel.metrics import exact_match  # takes a while to import, and few ask for it
+
         return exact_match(y, self.predict(X), sample_weight=sample_weight)
 
     def label_graph(self) -> LabelGraph:

@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.compiling import njit
 
 
 @dataclass(frozen=True, eq=False)

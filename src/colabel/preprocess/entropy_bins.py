@@ -6,10 +6,10 @@ import math
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from sklearn.utils import Tags
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.compiling import njit
 from colabel.core.schema import stored
 from colabel.preprocess._cut_points import CutPoints, between
 from colabel.preprocess._targets import Target, target_columns

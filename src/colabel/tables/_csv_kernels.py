@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.compiling import njit
 
 Bytes = NDArray[np.uint8]
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 from scipy.special import log_softmax
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.core.compiling import njit
 from colabel.core.label_features import label_columns
 from colabel.labels import MISSING
 

@@ -19,9 +19,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.compiling import njit
 from colabel.joint.field._flat import FlatField, Wires
 
 _TINY = 1e-280  # a sum below this has lost digits, and is taken again in logs

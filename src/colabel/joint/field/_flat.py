@@ -13,9 +13,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numba import njit
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.compiling import njit
 from colabel.core.threads import map_threads, n_threads
 from colabel.joint.field._tables import FieldTables
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, Keys
+from colabel.core.compiling import njit
 from colabel.joint.field._flat import FlatField, Wires, move_label, set_fields
 from colabel.joint.gibbs.kernels import uniform_at
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.compiling import njit
 from colabel.joint.field._flat import (
     FlatField,
     Wires,

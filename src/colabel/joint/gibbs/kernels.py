@@ -13,10 +13,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.compiling import njit
 from colabel.core.exponential import (
     EXPONENT_BIAS,
     LN2_HIGH,

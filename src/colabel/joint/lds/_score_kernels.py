@@ -11,9 +11,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from colabel.core.arrays import Array, Codes, Indices, Keys
+from colabel.core.compiling import njit
 
 # A product is turned into its logarithm before it can underflow.
 _SMALL = 1e-100

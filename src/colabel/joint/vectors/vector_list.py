@@ -19,7 +19,7 @@ from colabel.joint.base import Joint
 from colabel.joint.exactness import EXACT, Exactness
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import impossible_evidence
-from colabel.joint.vectors import _lists as lists
+from colabel.joint.vectors import lists
 from colabel.labels import MISSING, LabelSpace
 
 __all__ = ["VectorList"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.compiling import njit
 from colabel.core.exponential import ORDERED, exp_of_negative, log_one_plus
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.compiling import njit
 
 Singles = NDArray[np.float32]
 

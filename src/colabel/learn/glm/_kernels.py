@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Indices, Targets
+from colabel.core.compiling import njit
 from colabel.core.exponential import ORDERED, exp_of_negative
 
 # Reassociation lets sums and products be vectorised; infinities keep their meaning.

@@ -6,16 +6,9 @@ import numpy as np
 from scipy.optimize import minimize
 
 from colabel.core.arrays import Array, Indices
+from colabel.joint.vectors.lists import row_log_sum
 
 _LARGEST = 8.0  # of a coefficient: a list is not sharpened without end
-
-
-def list_log_sums(values: Array, indptr: Indices) -> Array:
-    """Log of the sum of exponentials (n,) of the entries of each list; no list is empty."""
-    largest = np.maximum.reduceat(values, indptr[:-1])
-    total = np.add.reduceat(np.exp(values - np.repeat(largest, np.diff(indptr))), indptr[:-1])
-    found: Array = np.log(total) + largest
-    return found
 
 
 def pool_coefficients(
@@ -61,7 +54,7 @@ def pool_coefficients(
 
     def negative(coef: Array) -> tuple[float, Array]:
         scores = features @ coef
-        log_sums = list_log_sums(scores, indptr)
+        log_sums = row_log_sum(scores, indptr)
         prob = np.exp(scores - np.repeat(log_sums, lengths))
         gradient = of_truth - (prob * entry_weight) @ features
         value = weight @ (scores[truth] - log_sums)

@@ -12,9 +12,10 @@ from colabel.core.arrays import Array, Flags, Indices
 from colabel.core.numeric import log_sum_exp
 from colabel.core.schema import Dims, Fields, Numbers, OrNone, Real, Whole, refuse_unless, stored
 from colabel.joint import Joint, Mixture, Reweighted, VectorList
+from colabel.joint.vectors.lists import row_log_sum
 from colabel.learn.mixing import mixture_weights
 from colabel.learn.pool._opinions import HeldOutOpinions, Opinions, opinions
-from colabel.learn.pool.coefficients import list_log_sums, pool_coefficients
+from colabel.learn.pool.coefficients import pool_coefficients
 from colabel.learn.pool.prior import LabelPrior
 
 _PENALTIES = (2.0, 10.0, 50.0, 200.0)  # rows of evidence that the mixture's weights are worth
@@ -85,7 +86,7 @@ class Pool:
         scores = features @ self.coef
         with np.errstate(divide="ignore"):
             total = np.log(said.listed_mass(self.weights)) - self.log_outside
-        weights: Array = scores + (total - list_log_sums(scores, said.indptr))[said.row]
+        weights: Array = scores + (total - row_log_sum(scores, said.indptr))[said.row]
         return weights
 
     def log_prob(self, held: HeldOutOpinions) -> Array:

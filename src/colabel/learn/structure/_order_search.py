@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from numba import njit
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.compiling import njit
 from colabel.learn.structure.parent_scores import Candidates
 
 N_STARTS = 10

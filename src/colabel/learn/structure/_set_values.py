@@ -18,9 +18,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.compiling import njit
 
 
 def binomials(n: int, k: int) -> Indices:

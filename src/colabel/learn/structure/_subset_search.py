@@ -11,9 +11,9 @@ first; after leaving out dominated sets there are few to try.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.compiling import njit
 from colabel.learn.structure.parent_scores import Candidates
 
 MOST_VARIABLES = 25  # 2^25 sets take 0.3 GB

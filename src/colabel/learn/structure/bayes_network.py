@@ -8,12 +8,12 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils import check_random_state
 
 from colabel.core.arrays import Indices
+from colabel.core.compiling import njit
 from colabel.learn.structure._order_search import best_by_orders
 from colabel.learn.structure._subset_search import (
     MOST_VARIABLES,

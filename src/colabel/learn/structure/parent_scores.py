@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.compiling import njit
 from colabel.learn.structure._set_values import (
     binomials,
     next_combination,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.compiling import njit
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

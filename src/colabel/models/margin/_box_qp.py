@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array
+from colabel.core.compiling import njit
 from colabel.core.threads import map_threads
 
 __all__ = ["box_minimise", "corner_search"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.compiling import njit
 
 # Passes over a row's pairs before the next row: more cost little, since the scores of the row
 # are in the cache, but a block need not be solved exactly while the others still move.
