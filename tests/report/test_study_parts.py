@@ -239,7 +239,7 @@ def test_differences_have_their_causes():
     rows = html.split("<tr>")
     said = {"IBLR": "open Of all. –", "CML": "other data Of CML. Seen.", "CTBN": "open Of all. –"}
     for method, cause in said.items():
-        (row,) = [row for row in rows if f">{method}<" in row]
+        (row,) = [row for row in rows if f"emotions, {method}, exact match" in row]
         assert Page("<tr>" + row.split("</tr>")[0] + "</tr>").text.strip().endswith(cause)
     assert "Other remarks: scene Of none." in text
     fine = replace(plan, figures=plan.figures[-1:], remarks={})

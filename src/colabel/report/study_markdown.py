@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,7 @@ from colabel.report.study_text import (
 if TYPE_CHECKING:
     from colabel.experiments.plan import Protocol
 
-VERDICTS: Mapping[str, str] = {
+_VERDICTS = {
     "yes": "hold",
     "better": "better, not significantly",
     "no": "do not hold",
@@ -51,9 +51,9 @@ HEADS = (
     *KINDS.values(),
     "not measured",
     "claims",
-    *VERDICTS.values(),
+    "hold",
 )
-"""Heads of a paper's row: its figures and the comparisons that its claims make."""
+"""Heads of a paper's row: its figures, and the comparisons that its claims make."""
 AGREE = (
     f"Figures agree that are within {BOTH:.1f} standard errors of ours, as two means with errors "
     f"like ours would be (print has an error of its own, which is not given); {LIMIT:g} standard "
@@ -89,8 +89,8 @@ def _papers(studies: Sequence[Results]) -> list[str]:
 def paper_numbers(found: Counts) -> list[int]:
     """Return the numbers of a paper's row, under `HEADS`."""
     kinds = [found.kinds.get(kind, 0) for kind in KINDS]
-    verdicts = [found.verdicts.get(key, 0) for key in VERDICTS]
-    return [found.printed, found.agree, *kinds, found.missing, sum(verdicts), *verdicts]
+    verdicts, hold = sum(found.verdicts.values()), found.verdicts.get("yes", 0)
+    return [found.printed, found.agree, *kinds, found.missing, verdicts, hold]
 
 
 def paper_sentence(found: Counts) -> str:
@@ -105,7 +105,7 @@ def paper_sentence(found: Counts) -> str:
         parts.append(f"none of {found.printed} printed figures has been measured")
     verdicts = sum(found.verdicts.values())
     if verdicts:
-        said = [f"{n} {VERDICTS[key]}" for key in VERDICTS if (n := found.verdicts.get(key, 0))]
+        said = [f"{n} {_VERDICTS[key]}" for key in _VERDICTS if (n := found.verdicts.get(key, 0))]
         parts.append(f"of {verdicts} comparisons that its claims make {', '.join(said)}")
     return "; ".join(parts) or "neither figures nor claims are known"
 

@@ -17,8 +17,9 @@ def differences_section(results: Results) -> Html:
     """Write one table of all figures that differ from print, and the remaining remarks."""
     found = differences(results)
     columns = [
-        *(Column(name, is_text=True) for name in ("data set", "method", "measure")),
-        *(Column(name) for name in ("ours", "print", "standard errors")),
+        Column("figure", is_text=True),
+        *(Column(name) for name in ("ours", "print")),
+        Column("errors", note="Standard errors by which ours is better (+) or worse (−)"),
         *(Column(name, is_text=True) for name in ("from", "cause", "evidence")),
     ]
     rows = [_row(difference) for difference in found]
@@ -48,9 +49,7 @@ def _row(difference: Difference) -> list[Field]:
     digits = digits_for([entry.mean, entry.published or 0.0])
     ours = f"{fixed(entry.mean, digits)} ± {fixed(entry.error, digits)}"
     return [
-        Field(dataset),
-        Field(method),
-        Field(MEASURES[measure].title),
+        Field(f"{dataset}, {method}, {MEASURES[measure].title}"),
         Field(ours, entry.mean),
         Field(fixed(entry.published or 0.0, digits), entry.published),
         Field(signed(entry.gap or 0.0, 1), entry.gap),
