@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import weakref
 from datetime import date, timedelta
 
 import numpy as np
@@ -19,6 +20,7 @@ from colabel.tables import (
     make_model,
     open_table,
     prepare_parts,
+    streaming,
     summarise,
 )
 
@@ -100,6 +102,25 @@ def test_prepared_as_in_memory(tmp_path, rows, cuts, ending, monkeypatch):
     assert found.choice == data.choice
     assert found.summary == summarise(data)
     assert len(found.blocks) > len(parts)
+
+
+def test_counts_of_parts_are_not_held_together(tmp_path, rows, monkeypatch):
+    """They are added as they come: memory does not grow with the number of parts."""
+    counted, n_alive = [], []
+    count = streaming._count
+
+    def watched(*arguments, **options):
+        n_alive.append(sum(own() is not None for own in counted))
+        found = count(*arguments, **options)
+        counted.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(streaming, "_count", watched)
+    parts = write(tmp_path, rows, [10, 30, 50, 70, 90])
+    (tmp_path / "scratch").mkdir()
+    prepare_parts(request(parts[0]), parts, tmp_path / "scratch")
+    assert len(counted) == len(parts) == 6
+    assert max(n_alive) <= 2
 
 
 @pytest.mark.parametrize("labels", [["colour", "a"], ["note"]])

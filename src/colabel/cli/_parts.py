@@ -131,8 +131,14 @@ class Workplace:
                 yield
 
     def _one_by_one(
-        self, what: str, function: Callable[..., Result], parts: Sequence[Path]
+        self,
+        what: str,
+        function: Callable[..., Result],
+        parts: Sequence[Path],
+        combine: Callable[[Result, Result], Result] | None = None,
     ) -> list[Result]:
+        from colabel.tables.streaming import one_by_one
+
         total = self._n_rows.get("counting")
         with row_counter(what, shown=self.shown, total=total) as count:
 
@@ -140,19 +146,25 @@ class Workplace:
                 self._n_rows[what] = self._n_rows.get(what, 0) + n_rows
                 count(n_rows)
 
-            return [function(part, count=counted) for part in parts]
+            return one_by_one(what, partial(function, count=counted), parts, combine)
 
     def _by_workers(
-        self, what: str, function: Callable[..., Result], parts: Sequence[Path]
+        self,
+        what: str,
+        function: Callable[..., Result],
+        parts: Sequence[Path],
+        combine: Callable[[Result, Result], Result] | None = None,
     ) -> list[Result]:
         from dask import delayed
 
-        from colabel.learn.chunks.passes import active_client, computed
+        from colabel.learn.chunks.passes import active_client, computed, reduced
 
         call = delayed(partial(function), pure=False, traverse=False)
         with pass_counter(f"{what} {len(parts)} parts", shown=self.shown) as count:
             count(0)
-            return list(computed(*map(call, parts), client=active_client()))
+            results = list(map(call, parts))
+            nodes = results if combine is None else [reduced(results, combine)]
+            return list(computed(*nodes, client=active_client()))
 
     @contextmanager
     def _client(self) -> Iterator[Any]:

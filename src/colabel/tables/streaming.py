@@ -37,21 +37,36 @@ from colabel.tables.table_labels import (
 
 Result = TypeVar("Result")
 Count = Callable[[int], None]
+Refined = tuple[MedianCounts | None, dict[str, WordStatistics]]
 
 
 class RunsParts(Protocol):
     """Calls a function of every part, somewhere."""
 
     def __call__(
-        self, what: str, function: Callable[..., Result], parts: Sequence[Path]
+        self,
+        what: str,
+        function: Callable[..., Result],
+        parts: Sequence[Path],
+        combine: Callable[[Result, Result], Result] | None = None,
     ) -> list[Result]:
-        """Return ``function(part)`` of all parts, in their order; `what` says what is done."""
+        """Return ``function(part)`` of all parts, in their order; `what` says what is done.
+
+        With `combine` the list holds one result: those of the parts combined as they come, so that
+        no more than a few are ever together.
+        """
         ...
 
 
-def one_by_one(what: str, function: Callable[..., Result], parts: Sequence[Path]) -> list[Result]:
+def one_by_one(
+    what: str,
+    function: Callable[..., Result],
+    parts: Sequence[Path],
+    combine: Callable[[Result, Result], Result] | None = None,
+) -> list[Result]:
     """Call a function of every part here, one after the other."""
-    return [function(part) for part in parts]
+    results = (function(part) for part in parts)
+    return list(results) if combine is None else [reduce(combine, results)]
 
 
 @dataclass(frozen=True)
@@ -174,7 +189,7 @@ def prepare_parts(
         Runs each pass; see `RunsParts`.
     """
     reader = look_at(request, parts, run)
-    counts = reduce(add, run("counting", partial(_count, reader), parts))
+    (counts,) = run("counting", partial(_count, reader), parts, add)
     labels = counts.labels.reader(reader.roles.labels, reader.separator)
     n_labelled = 0 if counts.columns is None else counts.columns.n_rows
     refuse_few(n_labelled, request.path)
@@ -187,10 +202,10 @@ def prepare_parts(
     words: dict[str, WordStatistics] = {}
     while not search.is_done or (choice.of_kind("text") and not words):
         refine = partial(_refine, used, numbers, search, None if words else preprocessor)
-        found = run("counting again", refine, parts)
-        if not search.is_done:
-            search = search.narrowed(reduce(add, (middle for middle, _ in found if middle)))
-        words = words or _added_words([own for _, own in found if own])
+        ((middle, found),) = run("counting again", refine, parts, _refined_further)
+        if middle is not None:
+            search = search.narrowed(middle)
+        words = words or found
     medians = np.zeros(len(numbers)) if counts.columns.is_sparse else search.medians()
     preprocessor.fit_statistics(counts.columns, medians, words)
     writer = BlockWriter(scratch, preprocessor, labels)
@@ -321,7 +336,7 @@ def _refine(
     preprocessor: Preprocessor | None,
     part: Path,
     count: Count = _ignore,
-) -> tuple[MedianCounts | None, dict[str, WordStatistics]]:
+) -> Refined:
     """Count what is still wanted: middle numbers, and (with a preprocessor) words."""
     middle, words = None, list[dict[str, WordStatistics]]()
     for frame in reader.labelled(part, count):
@@ -331,6 +346,11 @@ def _refine(
         if preprocessor is not None:
             words.append(preprocessor.count_words(frame))
     return middle, _added_words(words)
+
+
+def _refined_further(one: Refined, other: Refined) -> Refined:
+    words = [own for own in (one[1], other[1]) if own]
+    return _sum_of_some(one[0], other[0]), _added_words(words)
 
 
 def _added_words(words: Sequence[Mapping[str, WordStatistics]]) -> dict[str, WordStatistics]:
