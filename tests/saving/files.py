@@ -123,7 +123,22 @@ def models() -> dict[str, Callable[[], Any]]:
         "kernel-sparse": lambda: make_pipeline(
             colabel.KernelFeatures(1.0, 5, random_state=0), colabel.BinaryRelevance(C=1.0)
         ).fit(rows("sparse"), Y),
+        "calibrated": lambda: colabel.BinaryRelevance(
+            C=1.0, calibrate=True, decision="seen", random_state=0
+        ).fit(X, V),
+        "cdn-nb": lambda: colabel.CDN(
+            estimator=GaussianNB(), stack=False, n_sweeps=5, burn_in=2, n_best=2, random_state=0
+        ).fit(X, Y),
+        "pcc-nb": lambda: colabel.ProbabilisticClassifierChain(
+            estimator=GaussianNB(), stack=False, random_state=0
+        ).fit(X, V),
+        "stacked-nb": lambda: colabel.StackedBinaryRelevance(
+            estimator=GaussianNB(), random_state=0
+        ).fit(X, V),
         "table": lambda: table_model(colabel.CTBN(**quick)),
+        "table-conformal": lambda: table_model(
+            colabel.ConformalSets(colabel.BinaryRelevance(C=1.0), cv=0.5, random_state=0)
+        ),
         "table-kernel": lambda: table_model(
             make_pipeline(colabel.KernelFeatures(1.0, 5, random_state=0), colabel.CTBN(**quick))
         ),

@@ -387,6 +387,16 @@ def test_values_that_make_no_sense(model, tag, field, value, match, tmp_path):
     refused(file, match)
 
 
+@pytest.mark.parametrize("model", ["cdn-nb", "pcc-nb"])
+@pytest.mark.parametrize("flags", [lambda a: a.astype(float), lambda a: ~a, lambda a: a[:-1]])
+def test_label_columns_that_a_classifier_does_not_have(model, flags, tmp_path):
+    """They were handed to the classifier: an IndexError, or a ValueError of scikit-learn's."""
+    file = written(tmp_path, model)
+    name = field_array(file, "estimator-model", "allowed")
+    with_array(file, name, flags(arrays_of(file)[name]))
+    refused(file, "allowed|of a classifier|models_|coefficients")
+
+
 def test_features_that_the_next_step_does_not_take(tmp_path):
     file = written(tmp_path, "kernel")
     name = field_array(file, "kernel-features", "components_")

@@ -62,10 +62,21 @@ def _check_model(fields: Fields, dims: Dims) -> None:
     refuse_unless((np.diff(seen) > 0).all(), "the codes an estimator has seen do not ascend")
     if estimator is not None and "k" in estimator.dims:
         bind(estimator.dims, "k", len(seen), "the classes of an estimator")
+    allowed = fields.get("allowed")
+    n_left_out = 0
+    if allowed is not None:
+        refuse_unless(allowed.dtype == np.bool_, "allowed are no flags")
+        dims["extra"], n_left_out = len(allowed), int((~allowed).sum())
+    if estimator is not None and "p" in estimator.dims:
+        # as regressions have them: all features, used or not, and an intercept
+        dims["q"] = estimator.dims["p"] + n_left_out + 1
 
 
 def _check_models(fields: Fields, dims: Dims) -> None:
     dims["sizes"] = tuple(model.dims["c"] for model in fields["models"])
+    for model in fields["models"]:
+        for size in model.dims.keys() & {"q", "extra"}:
+            bind(dims, size, model.dims[size], f"{size} of a classifier")
 
 
 @stored(

@@ -21,6 +21,7 @@ from colabel.core.schema import (
     Part,
     Positions,
     Whole,
+    bind,
     refuse_unless,
     stored,
 )
@@ -65,6 +66,11 @@ def _check_network(fields: Fields, dims: Dims) -> None:
     refuse_unless(linear == ("_network" in fields), "_network does not fit models_")
     regressions = fields["estimator"] is None or "estimator_scores_" in fields
     refuse_unless(linear == regressions, "estimator does not fit models_")
+    n_columns, sizes = n_label_columns(dims["sizes"]), fields["models_"].dims
+    if not linear:
+        bind(dims, n_columns, sizes.get("extra", n_columns), "allowed")
+        width = dims["p"] + n_columns + 1
+        bind(dims, width, sizes.get("q", width), "models_")
     check_inputs(fields, dims)
 
 

@@ -48,6 +48,8 @@ Models = LinearModels | EstimatorModels
 def _check_chain(fields: Fields, dims: Dims) -> None:
     refuse_unless(sorted(fields["order"].tolist()) == list(range(dims["d"])), "order is no order")
     bind(dims, "sizes", tuple(fields["cardinalities"]), "cardinalities")
+    extra = fields["models"].dims.get("extra")
+    refuse_unless(extra in (None, n_label_columns(fields["cardinalities"])), "allowed are others")
     if "q" in dims:  # features, label columns, and the intercept
         n_columns = n_label_columns(fields["cardinalities"])
         refuse_unless(dims["q"] > n_columns, "the regressions have too few coefficients")
