@@ -1,6 +1,7 @@
-"""Is the choice of C honest? Tolerance, width of the grid, and strength borrowed from other labels.
+"""Is the choice of C honest? Tolerance, patience, width of the grid, strength of other labels.
 
     python -m benchmarks.penalties tolerance   # do choices change when the solver works harder?
+    python -m benchmarks.penalties patience    # or when every path is walked to its end?
     python -m benchmarks.penalties grids       # does a wider grid hurt?
     python -m benchmarks.penalties borrowing   # do rare labels gain from the others' curves?
 
@@ -24,7 +25,7 @@ from colabel.datasets import kfold, load
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.glm import LBFGS, Tasks, held_out_path
 from colabel.learn.glm.choice import best_points
-from colabel.learn.linear import LinearLearner
+from colabel.learn.linear import PATIENCE, LinearLearner
 from colabel.metrics import exact_match, joint_log_loss
 
 GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
@@ -53,6 +54,34 @@ def tolerance(sets: list[str], folder: Path, _: int) -> None:
         rows.append([name, data.n_labels, *changed, *seconds])
     header = ["data", "labels", "choices changed at 1e-3", "at 1e-5", "CPU s at 1e-2", "1e-3"]
     print_table([*header, "1e-5"], rows)
+
+
+def patience(sets: list[str], folder: Path, _: int) -> None:
+    """Choices on paths that are walked to their end against those that tasks may leave."""
+    rows = []
+    for name in sets:
+        data = load(name, data_home=folder)
+        X, _ = _scaled(data, slice(None), slice(0, 1))
+        given = TrainingData(X, data.Y.astype(np.int32), (2,) * data.n_labels)
+        learning = LinearLearner(np.array(GRID), 1e-2, 1000, 1, False).on(given)
+        folds = random_folds(given, 5, 0)
+        choices, seconds = [], []
+        for points in (None, PATIENCE):
+            start = time.process_time()
+            parts = []
+            for first in range(0, data.n_labels, 12):
+                own = np.arange(first, min(first + 12, data.n_labels))
+                targets = np.ascontiguousarray(given.codes[:, own].T, dtype=np.int16)
+                prior = np.stack([learning.frequencies[label] for label in own])
+                tasks, grid = Tasks(targets, 2, prior), np.array(GRID)
+                found = held_out_path(
+                    learning.design, tasks, grid, folds.of_row, 5, LBFGS(), patience=points
+                )
+                parts.append(best_points(found.total, grid, found.informed))
+            choices.append(np.concatenate(parts))
+            seconds.append(f"{time.process_time() - start:.1f}")
+        rows.append([name, data.n_labels, int((choices[0] != choices[1]).sum()), *seconds])
+    print_table(["data", "labels", "choices changed", "CPU s to the end", "CPU s"], rows)
 
 
 def grids(sets: list[str], folder: Path, n_folds: int) -> None:
@@ -143,6 +172,21 @@ def main() -> None:
     """Run one of them."""
     verbs = {
         "tolerance": (tolerance, ["enron", "medical", "bibtex", "tmc2007_500"], 0),
+        "patience": (
+            patience,
+            [
+                "emotions",
+                "yeast",
+                "scene",
+                "image",
+                "medical",
+                "enron",
+                "tmc2007_500",
+                "genbase",
+                "bibtex",
+            ],
+            0,
+        ),
         "grids": (grids, ["emotions", "scene", "enron"], 10),
         "borrowing": (borrowing, ["emotions", "yeast", "scene", "image", "medical", "enron"], 3),
     }

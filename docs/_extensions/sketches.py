@@ -1,6 +1,7 @@
 """Small pictures of the models, drawn into the page so that they follow its light or dark colours.
 
-In a page: a `sketch` directive with the name of a picture, its content being the caption.
+In a page: a `sketch` directive with the name of a picture and that of the model it is of; the
+caption is what the model's docstring says first.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+
+import colabel
+from colabel.tables.model_names import description
 
 Point = tuple[float, float]
 RADIUS = 13.0
@@ -372,15 +376,15 @@ def picture(name: str, caption: str) -> str:
 class Sketch(SphinxDirective):
     """Put a sketch into the page."""
 
-    required_arguments = 1
-    has_content = True
+    required_arguments = 2
 
     def run(self) -> list[nodes.Node]:
         """Return the figure, or an error that lists the pictures there are."""
-        name = self.arguments[0]
+        name, model = self.arguments
         if name not in SKETCHES:
             raise self.error(f"There is no sketch {name!r}: choose from {', '.join(SKETCHES)}.")
-        return [nodes.raw("", picture(name, " ".join(self.content)), format="html")]
+        caption = description(getattr(colabel, model))
+        return [nodes.raw("", picture(name, caption), format="html")]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

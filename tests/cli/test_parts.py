@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 import colabel
 from colabel.cli import app
+from colabel.core import progress
 from colabel.tables import read_frame
 
 pytest.importorskip("dask")
@@ -71,6 +73,31 @@ def test_a_large_file_is_read_in_passes(folder, monkeypatch):
     # a model that needs its rows in memory has them there, as long as they fit
     ask = ["fit", folder / "all.csv", "--labels", "tag_*", "-o", folder / "m.colabel"]
     assert "read in passes" not in run(*ask, "--model", "mlknn").stderr
+
+
+def test_a_forest_says_that_it_learns_from_a_sample(folder):
+    ask = ["fit", folder / "part-*.csv", "--labels", "tag_*", "-o", folder / "m.colabel"]
+    ask += ["--model", "forest", "--set", "n_estimators=5", "--set"]
+    assert "a sample of about 60 of the 120 rows" in run(*ask, "max_rows=60").stderr
+    assert "sample" not in run(*ask, "max_rows=120").stderr
+    found = colabel.load(folder / "m.colabel").predict_proba(read_frame(folder / "all.csv"))
+    assert found.shape == (N, 2)
+
+
+def test_passes_and_the_time_left_are_shown(folder, monkeypatch):
+    """A fit on a few rows has told about how many passes there will be."""
+    said, of_pass = [], progress._of_pass
+    monkeypatch.setattr(progress, "_of_pass", lambda *a: said.append(of_pass(*a)) or said[-1])
+    monkeypatch.setattr(sys.modules["colabel.cli.fit"], "stderr_is_terminal", lambda: True)
+    fit(folder)
+    assert re.fullmatch(r"12, [\d,]+ rows a second", said[11])  # so small a table: no rehearsal
+    said.clear()
+    monkeypatch.setattr("colabel.cli._rehearsal._ROWS", 40)
+    monkeypatch.setattr("colabel.cli._rehearsal._TIMES", 2)
+    fit(folder)
+    form = r"12 of about (\d+), [\d,]+ rows a second, about 0:\d\d:\d\d left"
+    found = re.fullmatch(form, said[11])
+    assert 0.5 < int(found[1]) / len(said) < 2.0
 
 
 def test_answers_of_each_part(folder):
@@ -173,7 +200,7 @@ def test_a_stopped_fit_goes_on(folder, monkeypatch):
     made = []
 
     @contextmanager
-    def stopping(description, shown):
+    def stopping(description, **options):
         passes = []
 
         def count(n_rows):
@@ -241,7 +268,7 @@ from distributed import LocalCluster
 from colabel.cli import _parts, app
 
 @contextmanager
-def closing(description, shown):
+def closing(description, **options):
     passes = []
 
     def count(n_rows):

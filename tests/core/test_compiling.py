@@ -1,8 +1,10 @@
-"""Compiling for the first time is told, once; what comes from a cache is not."""
+"""Compiling for the first time is told, once; kernels avoid what takes long to compile."""
 
 from __future__ import annotations
 
 import ast
+import logging
+import os
 import pickle
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numba
+import pytest
 
 import colabel
 from colabel.core import compiling
@@ -73,34 +76,166 @@ def test_no_module_imports_numba_when_it_is_imported():
             )
 
 
-def compile_something() -> None:
-    numba.njit(lambda x: x + 1)(1)
+SOURCE = Path(colabel.__file__).parent
 
 
-def test_it_is_told_once(monkeypatch):
+def ours() -> None:
+    """A function of this library, as far as its module says."""
+
+
+ours.__module__ = "colabel.somewhere"
+
+
+def theirs() -> None:
+    """A function of somebody else."""
+
+
+@pytest.fixture
+def watch(monkeypatch):
     monkeypatch.setattr(compiling, "_NOTICED_SECONDS", 0.0)
+    watch = compiling._Watch()
+    monkeypatch.setattr(compiling, "_WATCH", watch)
+    return watch
+
+
+def test_it_is_told_once(watch):
     told: list[str] = []
     with told_when_compiling(told.append):
-        compile_something()
-        compile_something()
+        for _ in range(2):
+            watch.start(ours)
+            watch.end()
     assert told == [compiling.MESSAGE]
-    compile_something()
-    assert len(told) == 1
 
 
-def test_short_work_is_not_told():
+def test_otherwise_it_is_in_the_log(watch, caplog):
+    with caplog.at_level(logging.WARNING, "colabel"):
+        watch.start(ours)
+        watch.end()
+    assert [record.message for record in caplog.records] == [compiling.MESSAGE]
+
+
+def test_functions_of_others_are_not_told(watch):
     told: list[str] = []
     with told_when_compiling(told.append):
-        compiled = numba.njit(lambda x: x + 1)
-        compiled(1)
+        watch.start(theirs)
+        watch.end()
+        assert not told
+        watch.start(ours)  # and what ours need of others is
+        watch.start(theirs)
+        watch.end()
+    assert told == [compiling.MESSAGE]
+
+
+def test_short_work_is_not_told(watch, monkeypatch):
+    monkeypatch.setattr(compiling, "_NOTICED_SECONDS", 60.0)
+    told: list[str] = []
+    with told_when_compiling(told.append):
+        watch.start(ours)
+        watch.end()
     assert not told
 
 
-def test_functions_that_are_compiled_already(monkeypatch):
-    compiled = numba.njit(lambda x: x + 2)
-    compiled(1)
-    monkeypatch.setattr(compiling, "_NOTICED_SECONDS", 0.0)
-    told: list[str] = []
-    with told_when_compiling(told.append):
-        compiled(1)
-    assert not told
+SCRIPT = """
+from colabel.core import compiling
+compiling._NOTICED_SECONDS = 0.0
+import sys
+if sys.argv[1] == "python":
+    import numpy as np
+    import colabel
+    X = np.arange(40.0).reshape(20, 2) % 7
+    colabel.BinaryRelevance(C=1.0).fit(X, X > 3)
+else:
+    sys.argv[1:] = sys.argv[2:]
+    from colabel.cli import main
+    main()
+"""
+
+
+def said(folder: Path, *words: str) -> str:
+    """What a process that begins with the compiled functions of `folder` writes on its stderr."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
+    command = [sys.executable, "-c", SCRIPT, *words]
+    done = subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, check=True
+    )
+    return " ".join(done.stderr.split())
+
+
+def test_a_cold_start_says_so_and_a_warm_one_does_not(tmp_path):
+    assert compiling.MESSAGE in said(tmp_path, "python")
+    assert compiling.MESSAGE not in said(tmp_path, "python")
+
+
+def test_the_command_line_says_so(tmp_path):
+    lines = [f"{i % 5},{i % 7},{int(i % 5 > 2)}" for i in range(20)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,tag_c", *lines]))
+    words = "fit", "t.csv", "--labels", "tag_c", "--model", "br", "--set", "C=1.0"
+    assert compiling.MESSAGE in said(tmp_path, "cli", *words)
+
+
+# Seconds that each of these adds to the first use of a kernel: see the module.
+SLOW_CALLS = {
+    "argsort",
+    "sort",
+    "searchsorted",
+    "argmin",
+    "argmax",
+    "flatnonzero",
+    "unique",
+    "clip",
+}
+SLOW_METHODS = {"max", "min", "sum", "mean", "any", "all"}
+
+
+def kernels() -> list[tuple[str, ast.FunctionDef]]:
+    """All compiled functions of the library."""
+    found = []
+    for file in sorted(SOURCE.rglob("*.py")):
+        text = file.read_text()
+        if "njit" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                compiled = any("njit" in ast.unparse(each) for each in node.decorator_list)
+                if compiled:
+                    found.append((file.relative_to(SOURCE).as_posix(), node))
+    return found
+
+
+def slow_places(function: ast.FunctionDef) -> list[str]:
+    """What takes long to compile in a kernel."""
+    found = []
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            slices = any(
+                isinstance(target, ast.Subscript)
+                and any(isinstance(part, ast.Slice) for part in ast.walk(target.slice))
+                for target in targets
+            )
+            number = isinstance(node.value, ast.Constant | ast.UnaryOp | ast.Attribute)
+            if slices and (isinstance(node, ast.AugAssign) or not (number or _numbers(node.value))):
+                found.append(ast.unparse(node))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of_math = isinstance(node.func.value, ast.Name) and node.func.value.id == "math"
+            if node.func.attr in SLOW_CALLS | SLOW_METHODS and not of_math:
+                found.append(ast.unparse(node))
+    return found
+
+
+def _numbers(value: ast.expr) -> bool:
+    return isinstance(value, ast.Tuple) and all(isinstance(e, ast.Constant) for e in value.elts)
+
+
+def test_kernels_loop():
+    assert len(kernels()) > 100
+    found = {f"{file}:{function.name}": slow_places(function) for file, function in kernels()}
+    assert not {name: places for name, places in found.items() if places}
+
+
+def test_what_is_slow_is_found():
+    lines = ["a[:] = b", "a[1:] /= 2", "a[:] = 0.0", "np.argsort(a)", "a.max()"]
+    text = "\n    ".join(["def f(a, b):", *lines])
+    (function,) = ast.parse(text).body
+    assert isinstance(function, ast.FunctionDef)
+    assert slow_places(function) == ["a[:] = b", "a[1:] /= 2", "np.argsort(a)", "a.max()"]

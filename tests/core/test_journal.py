@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import pickle
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from colabel.core import journal as module
 from colabel.core.journal import Journal, JournalError
+from colabel.core.plain_values import from_bytes, to_bytes
 from colabel.labels.space import SeenLabels
 
 
@@ -66,26 +69,79 @@ def test_other_files_are_refused(tmp_path):
     assert file.read_text() == "a table"
 
 
+def named(module: str, name: str, *fields: object) -> bytes:
+    """A payload that names what is to be made."""
+    tree = json.dumps({"tuple": [{"record": [module, name, list(fields)]}]}).encode()
+    return len(tree).to_bytes(8, "big") + tree
+
+
 class Harmful:
     def __reduce__(self):
         return os.mkdir, ("harm",)
 
 
-class Opens:
-    def __reduce__(self):
-        return Journal, ("harm", "key")
-
-
-class Indirect:
-    def __reduce__(self):
-        return module.Path, ("harm",)
-
-
-@pytest.mark.parametrize("harm", [Harmful(), Opens(), Indirect(), np.load, Journal.add])
-def test_nothing_is_run(tmp_path, monkeypatch, harm):
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pickle.dumps((Harmful(),)),
+        named("os", "mkdir", "harm"),
+        named("colabel.core.journal", "Journal", "harm", "key"),
+        named("colabel.learn.chunks.passes", "Journal", "harm", "key"),
+        named("colabel.learn.linear", "np", "harm"),
+        named("colabel.learn.nowhere", "Path", "harm"),
+        named("colabel.learn..", "Path", "harm"),
+        named("colabel.labels.space", "LabelSpace", 1, 2),
+        to_bytes([1, 2]),
+        b"",
+        bytes(8),
+        (2**63).to_bytes(8, "big") + b"{}",
+        to_bytes((np.ones(3),))[:-8],
+        b"[" * 100_000,
+    ],
+)
+def test_nothing_is_run(tmp_path, monkeypatch, payload):
     monkeypatch.chdir(tmp_path)
-    with Journal(tmp_path / "j", "key") as journal:
-        journal.add((harm,))
+    file = tmp_path / "j"
+    with Journal(file, "key"):
+        pass
+    digest = hashlib.blake2b(payload, digest_size=16).digest()
+    with file.open("ab") as out:
+        out.write(len(payload).to_bytes(8, "big") + digest + payload)
     with pytest.raises(JournalError, match="remove it"):
-        Journal(tmp_path / "j", "key")
+        Journal(file, "key")
     assert not (tmp_path / "harm").exists()
+
+
+def test_a_matrix_whose_indices_lie_outside(tmp_path):
+    """Compiled code would read there."""
+    rows = sparse.csr_array(np.eye(3))
+    rows.indices[0] = 1000
+    with pytest.raises(ValueError, match="no plain values"):
+        from_bytes(to_bytes(rows))
+
+
+@pytest.mark.parametrize("value", [object(), np.load, Harmful(), b"bytes", {1: object()}])
+def test_only_plain_values_are_written(value):
+    with pytest.raises(TypeError, match="no plain value"):
+        to_bytes((value,))
+
+
+@pytest.mark.parametrize(
+    "value", [1.5, float("inf"), 2**70, {"a": (1, [2])}, {1, 2}, np.int32(3), np.array("x")]
+)
+def test_values_of_every_kind(value):
+    found = from_bytes(to_bytes(value))
+    assert type(found) is type(value)
+    assert found == value
+
+
+@pytest.mark.parametrize("length", [2**64 - 1, 2**62, 2**40])
+def test_a_length_that_no_file_has(tmp_path, length):
+    """It was handed to `read`: an OverflowError or all of the memory."""
+    file = tmp_path / "j"
+    with Journal(file, "key") as journal:
+        journal.add((1,))
+    with file.open("ab") as out:
+        out.write(length.to_bytes(8, "big") + bytes(100))
+    with Journal(file, "key") as journal:
+        assert journal.n_recorded == 1

@@ -53,6 +53,22 @@ def test_repaired_rcv1(name, data_home):
     # Nothing is lost or made up: the ones that left X arrived in Y, less those pushed out.
     assert raw.X.shape == data.X.shape
     assert raw.X.nnz > data.X.nnz
+    named = load(f"{name}_repaired", data_home=data_home)
+    np.testing.assert_array_equal(named.Y, data.Y)
+    top = load(f"{name}_top10_repaired", data_home=data_home)
+    by_hand = load(f"{name}_top10", data_home=data_home, repaired=True)
+    np.testing.assert_array_equal(top.Y, by_hand.Y)
+    assert top.X.shape == by_hand.X.shape
+
+
+def test_proteins_keep_their_copies_and_their_empty_rows(data_home):
+    data = load("eukaryote_go", data_home=data_home)
+    assert data.label_names[:2] == ("Label1", "Label2")  # names are lost
+    assert set(np.unique(data.X.data)) == {1.0}
+    assert (np.diff(data.X.indptr) == 0).sum() == 14
+    ends = list(zip(data.X.indptr[:-1], data.X.indptr[1:], strict=True))
+    assert len({data.X.indices[a:b].tobytes() for a, b in ends}) == 6916
+    assert (data.Y.sum(axis=1) > 0).all()
 
 
 def test_yeast_columns_beat_the_order_of_the_xml(data_home):

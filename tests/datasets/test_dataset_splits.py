@@ -3,7 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from colabel.datasets import DatasetError, iterative_stratification, kfold, random_splits
+from colabel.datasets import (
+    DatasetError,
+    first_label_folds,
+    iterative_stratification,
+    kfold,
+    random_splits,
+)
 
 
 def _is_partition(folds, n_rows):
@@ -29,6 +35,24 @@ def test_too_few_or_many_folds(n_splits):
         kfold(10, n_splits)
     with pytest.raises(DatasetError, match=f"into {n_splits} folds"):
         iterative_stratification(np.zeros((10, 1)), n_splits)
+    with pytest.raises(DatasetError, match=f"into {n_splits} folds"):
+        first_label_folds(np.zeros((10, 1)), n_splits)
+
+
+@pytest.mark.parametrize("values", [(0, 1), ("a", "b", None)])
+def test_folds_stratified_on_the_first_label(values):
+    rng = np.random.default_rng(3)
+    Y = rng.choice(np.array(values, dtype=object), size=(83, 3))
+    folds = first_label_folds(Y, n_splits=5, seed=0)
+    _is_partition(folds, 83)
+    for value in values:
+        counts = [sum(v == value for v in Y[test, 0]) for _, test in folds]
+        assert max(counts) - min(counts) <= 1
+    sizes = [len(test) for _, test in folds]
+    assert max(sizes) - min(sizes) <= 1
+    again, other = first_label_folds(Y, 5, seed=0), first_label_folds(Y, 5, seed=1)
+    assert all(np.array_equal(a[1], b[1]) for a, b in zip(folds, again, strict=True))
+    assert not all(np.array_equal(a[1], b[1]) for a, b in zip(folds, other, strict=True))
 
 
 def test_random_splits():

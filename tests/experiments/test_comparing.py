@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -338,6 +341,34 @@ def test_a_stopped_comparison_goes_on(rare, tmp_path, monkeypatch):
             np.testing.assert_array_equal(
                 result.scores[measure], found.results[name].scores[measure]
             )
+
+
+@pytest.mark.parametrize("harm", [lambda c: c[:50], lambda c: b"", lambda c: _other_rows()])
+def test_damaged_answers_are_worked_out_again(rare, tmp_path, harm):
+    data, file = table_of(*rare), tmp_path / "compare.part"
+    request = ComparisonRequest(["br"], 2)
+
+    def stop(progress):
+        if progress.n_done == 1:
+            raise StopError
+
+    with pytest.raises(StopError):
+        run_comparison(data, request, stop, file)
+    with closing(sqlite3.connect(file)) as store, store:
+        for key, content in store.execute("SELECT key, content FROM answers").fetchall():
+            store.execute("UPDATE answers SET content = ? WHERE key = ?", (harm(content), key))
+    first = []
+    found = run_comparison(data, request, first.append, file)
+    assert first[0].n_done == 0
+    expected = run_comparison(data, request).results["br"].scores["exact_match"]
+    np.testing.assert_array_equal(found.results["br"].scores["exact_match"], expected)
+
+
+def _other_rows() -> bytes:
+    """An answer about three rows."""
+    written = io.BytesIO()
+    np.savez(written, seconds=np.zeros(3), n_train=1, codes=np.zeros((3, 2), dtype=np.int32))
+    return written.getvalue()
 
 
 def test_another_seed_does_not_take_the_answers(rare, tmp_path):

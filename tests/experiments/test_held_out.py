@@ -218,3 +218,28 @@ def test_graphs_of_searched_drawn_and_other_models(task):
             assert total == pytest.approx(other, abs=1e-9)  # the law of total probability
     for model in (BinaryRelevance(C=1.0), DecisionTreeClassifier(random_state=0)):
         assert averaged_graph(learn(Method(model), task, every).chosen, task.X) is None
+
+
+def test_a_greedy_chain_by_the_labels_it_predicts(task, data):
+    """Against a loop over the links: each label given x and the labels predicted before it."""
+    method = Method(ClassifierChain(C=0.1, random_state=0))
+    fitted = learn(method, task, TRAIN)
+    ask = Ask(marginals=False, confidence=False, path=True)
+    found = answer(fitted, task, TEST, ask)
+    links = fitted.model.joint(data.X[TEST]).links
+    expected = np.zeros(len(TEST))
+    for row, true in enumerate(data.Y[TEST]):
+        predicted = []
+        for label in range(data.Y.shape[1]):
+            table = links.log_prob(np.array([row]), np.array([predicted], dtype=np.int32))[0]
+            expected[row] += table[true[label]]
+            predicted.append(int(table[1] > table[0]))
+    np.testing.assert_allclose(found.path_log_prob, expected)
+    assert found.path_log_prob.sum() < found.log_prob.sum()
+    loss = MEASURES["path_log_loss_sum_per_fold"].take(found)
+    assert loss == pytest.approx(-expected.sum())
+    # others have but one log-probability, and none where nobody asks
+    tree = learn(Method(CTBN(C=0.1, random_state=0)), task, TRAIN)
+    same = answer(tree, task, TEST, ask)
+    np.testing.assert_array_equal(same.path_log_prob, same.log_prob)
+    assert answer(tree, task, TEST).path_log_prob is None

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from colabel.experiments import PlanError, expand, load_plan
+from colabel.experiments.remarks import Remark
 from tests.experiments.conftest import PLAN
 
 
@@ -128,10 +129,71 @@ def test_the_nearest_remark_is_taken(write_plan):
     ]
     plan = load_plan(write_plan(PLAN + "[remarks]\n" + "".join(f'"{k}" = "why"\n' for k in keys)))
     for position, key in enumerate(keys):
-        some = replace(plan, remarks=dict.fromkeys(keys[position:], "why"))
+        some = replace(plan, remarks=dict.fromkeys(keys[position:], Remark("why")))
         assert some.remark_key("exact_match", "digit_traits", "BR") == key
     assert plan.remark_key("micro_f1", "digit_traits", "BR") == "digit_traits/BR"
     assert replace(plan, remarks={}).remark_key("exact_match", "digit_traits", "BR") is None
+
+
+def test_a_remark_is_a_text_or_a_cause_with_its_kind_and_evidence(write_plan):
+    text = PLAN + '[remarks]\n"BR" = "why"\n"CTBN" = { kind = "data", cause = "a", evidence = "b" }'
+    assert load_plan(write_plan(text)).remarks == {
+        "BR": Remark("why", "open", ""),
+        "CTBN": Remark("a", "data", "b"),
+    }
+    with pytest.raises(PlanError, match="kind is 'odd', not one of"):
+        load_plan(write_plan(text.replace('"data"', '"odd"')))
+    with pytest.raises(PlanError, match="remark 'CTBN' has no cause"):
+        load_plan(write_plan(text.replace('cause = "a", ', "")))
+
+
+def test_claims_of_a_level_are_over_nobody(write_plan):
+    claim = '[[claims]]\ntext = "t"\nmethod = "CTBN"\nmeasures = ["exact_match"]\nabove = 0.5\n'
+    (found,) = load_plan(write_plan(PLAN + claim)).claims
+    assert (found.over, found.above) == ((), 0.5)
+    with pytest.raises(PlanError, match="both over and above"):
+        load_plan(write_plan(PLAN + claim + 'over = ["BR"]\n'))
+
+
+def test_print_may_be_named_and_compared_with_another_measure(write_plan, tmp_path):
+    named = 'figures = "print.csv"\nprinted_as = { macro_f1 = "exact_match" }\n' + PLAN
+    with pytest.raises(PlanError, match=r"figures names 'print\.csv', which is not beside"):
+        load_plan(write_plan(named))
+    (tmp_path / "print.csv").write_text(
+        "table,measure,dataset,method,value,mark\n5,macro_f1,digit_traits,BR,0.5,+\n"
+    )
+    (figure,) = load_plan(write_plan(named)).figures
+    assert (figure.measure, figure.mark) == ("exact_match", "+")
+    with pytest.raises(PlanError, match="printed_as names 'micro_f1', which is no measure"):
+        load_plan(write_plan(named.replace('"exact_match" }', '"micro_f1" }')))
+    (tmp_path / "print.csv").write_text(
+        "table,measure,dataset,method,value,mark\n5,macro_f1,digit_traits,BR,0.5,*\n"
+    )
+    with pytest.raises(PlanError, match="line 2 has the mark '\\*'"):
+        load_plan(write_plan(named))
+
+
+def test_printed_wins_are_three_counts_of_a_measure_and_a_method(write_plan):
+    text = PLAN + "[win_tie_loss.exact_match]\nBR = [9, 1, 0]\n"
+    assert load_plan(write_plan(text)).win_tie_loss == {("exact_match", "BR"): (9, 1, 0)}
+    for wrong in (("BR = [9, 1, 0]", "BR = [9, 1]"), ("BR =", "X ="), ("exact_match]", "x]")):
+        with pytest.raises(PlanError, match="win_tie_loss has"):
+            load_plan(write_plan(text.replace(*wrong)))
+
+
+def test_printed_sizes_have_known_names(write_plan):
+    text = PLAN.replace('"digit_traits"', '"digit_traits"\nprinted = { rows = 1797 }')
+    assert load_plan(write_plan(text)).datasets[0].printed == {"rows": 1797}
+    with pytest.raises(PlanError, match="printed has the unknown key 'raws'"):
+        load_plan(write_plan(text.replace("rows =", "raws =")))
+
+
+def test_steps_may_differ_by_data_set(write_plan):
+    text = PLAN.replace("cv = 3", 'cv = 3\non = { digit_traits = { steps = ["MinMaxScaler"] } }')
+    cells = expand(load_plan(write_plan(text)))
+    steps = {cell.method: cell.steps for cell in cells}
+    assert steps == {"BR": ("StandardScaler",), "CTBN": ("MinMaxScaler",)}
+    assert all("steps" not in cell.model for cell in cells)
 
 
 def test_claims_speak_of_known_measures(write_plan):

@@ -13,9 +13,10 @@ from contextlib import closing, suppress
 
 import numpy as np
 import pytest
+from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
-from colabel import CTBN
+from colabel import CTBN, BinaryRelevance
 from colabel.datasets import load_digit_traits, random_splits
 from colabel.experiments import (
     Outcome,
@@ -29,7 +30,8 @@ from colabel.experiments import (
     load_plan,
     runner,
 )
-from colabel.metrics import exact_match
+from colabel.experiments.build import build
+from colabel.metrics import exact_match, f1_score
 from tests.experiments.conftest import PLAN
 
 
@@ -135,6 +137,7 @@ def test_mistakes_show_before_work_begins(write_plan, tmp_path, monkeypatch):
         (("cv = 3", "cvv = 3"), "unexpected keyword argument 'cvv'"),
         (('["StandardScaler"]', '["Scaler"]'), "There is no model 'Scaler'"),
         (("cv = 3", "search = { D = [1] }"), "no parameter 'D' to search over"),
+        (("cv = 3", 'search = { cv = [3] }\nscoring = "f2"'), "scoring is 'f2'; leave it out"),
     ):
         with pytest.raises(PlanError, match=message):
             run(load_plan(write_plan(PLAN.replace(*change, 1))), tmp_path / "s.sqlite")
@@ -146,6 +149,21 @@ def test_a_search_chooses_on_training_rows(write_plan):
     )
     outcome = evaluate(expand(load_plan(write_plan(text)))[0])
     assert outcome.status == "done", outcome.error
+
+
+@pytest.mark.parametrize(("scoring", "average"), [("micro_f1", "micro"), ("macro_f1", "macro")])
+def test_a_search_by_f1(scoring, average):
+    data = load_digit_traits()
+    X, Y = data.X[:200], data.Y[:200]
+    grid = {"C": [1e-5, 1e-3, 10.0]}
+    found = build({"model": "BinaryRelevance", "search": grid, "scoring": scoring}).fit(X, Y)
+    folds = KFold(3, shuffle=True, random_state=0)
+    for C, score in zip(grid["C"], found.cv_results_["mean_test_score"], strict=True):
+        own = []
+        for train, test in folds.split(X):
+            predicted = BinaryRelevance(C=C).fit(X[train], Y[train]).predict(X[test])
+            own.append(f1_score(Y[test], predicted, average=average))
+        assert score == pytest.approx(np.mean(own))
 
 
 def test_a_file_that_is_no_store(tmp_path):

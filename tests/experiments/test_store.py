@@ -52,3 +52,16 @@ def test_the_command_ends_with_a_sentence_and_code_3(tmp_path, write_plan):
     assert done.returncode == 3, done.stderr
     assert "as a file of results" in " ".join(done.stderr.split())
     assert "fault of its own" not in done.stderr
+
+
+def test_a_database_of_something_else_is_left_alone(tmp_path):
+    """It was given tables of ours, and removed as a whole once these were empty."""
+    path = tmp_path / "addresses.sqlite"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE people (name TEXT)")
+        other.execute("INSERT INTO people VALUES ('Ada')")
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="a database of something else"):
+        Store(path)
+    assert path.read_bytes() == before

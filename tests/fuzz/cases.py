@@ -19,6 +19,7 @@ from colabel.experiments import PlanError, expand, load_plan
 from colabel.saving import ModelFileError
 from colabel.tables import TableModel, read_frame
 from tests.fuzz.mutations import change_archive, change_text, change_tree
+from tests.fuzz.other_cases import checkpoint_case, own_table_case, page_case, parts_case
 from tests.saving import files
 
 
@@ -176,4 +177,8 @@ CASES: dict[str, Callable[[np.random.Generator, Path], str]] = {
     "models": model_case,
     "tables": table_case,
     "plans": plan_case,
+    "own-tables": own_table_case,
+    "parts": parts_case,
+    "checkpoints": checkpoint_case,
+    "pages": page_case,
 }

@@ -8,7 +8,16 @@ import pytest
 from tests.fuzz.cases import CASES
 
 SEED = 20261115
-N_CASES = {"models": 1500, "tables": 1500, "plans": 1000}
+N_CASES = {
+    "models": 1500,
+    "tables": 1500,
+    "plans": 1000,
+    "own-tables": 600,
+    "parts": 300,
+    "checkpoints": 1000,
+    "pages": 100,
+}
+NEVER_REFUSED = {"pages"}
 
 
 @pytest.mark.parametrize("kind", CASES)
@@ -22,4 +31,5 @@ def test_changed_files_are_answered_or_refused(kind, tmp_path):
                 f"case {case}: python -m tests.fuzz {kind} --seed {SEED} --first {case} --cases 1"
             ) from error
     # changes that are all refused, or all without effect, test nothing
-    assert min(seen.values()) > N_CASES[kind] // 50, seen
+    judged = seen if kind not in NEVER_REFUSED else {"answered": seen["answered"]}
+    assert min(judged.values()) > N_CASES[kind] // 50, seen

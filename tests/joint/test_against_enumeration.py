@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from colabel.joint import Independent, Tree, VectorList
 from colabel.joint.tree import passes
+from colabel.joint.vectors import WrittenOut
 from tests.joint.oracle import Oracle, instances, make_space, random_evidence
 
 pytestmark = pytest.mark.filterwarnings("error")  # -inf must not warn anywhere
-FAMILIES = st.sampled_from([Tree, Independent, VectorList])
+FAMILIES = st.sampled_from([Tree, Independent, VectorList, WrittenOut])
 SETTINGS = settings(max_examples=120, deadline=None)
 
 
@@ -27,6 +28,9 @@ def build(family, instance):
     if family is VectorList:
         oracle = Oracle.of_tree(cardinalities, parents, tables)
         return lists_of(space, oracle, rng), oracle, rng
+    if family is WrittenOut:
+        oracle = Oracle.of_tree(cardinalities, parents, tables)
+        return written_out(space, oracle), oracle, rng
     singles = [table[:, 0, :] for table in tables]
     return Independent(space, singles), Oracle.of_independent(cardinalities, singles), rng
 
@@ -47,6 +51,13 @@ def lists_of(space, oracle, rng):
                 log_weights.append(math.log(p) + 7.0)
         indptr.append(len(indices))
     return VectorList.of_lists(space, pool, indptr, indices, log_weights)
+
+
+def written_out(space, oracle):
+    """Scores of all vectors, up to a constant."""
+    with np.errstate(divide="ignore"):
+        scores = np.log([[row[y] for y in sorted(row)] for row in oracle.rows]) + 7.0
+    return WrittenOut(space, lambda rows: scores[rows], len(scores))
 
 
 def assert_best(joint, oracle, k):

@@ -157,6 +157,28 @@ def test_products_are_those_with_the_rows(rng, store, make):
     assert design.pulled(residual).flags.c_contiguous
 
 
+@pytest.mark.parametrize("make", [tall, wide])
+def test_products_in_single_precision_round_what_they_read_not_what_they_add(rng, store, make):
+    design = Design.of(store(make(rng))).block()
+    rough = design.in_single()
+    coef = rng.normal(size=(3, design.n_coordinates))
+    residual = rng.normal(size=(3, design.n_rows))
+    for product, argument in (
+        ("scores", coef),
+        ("pulled", residual),
+        ("times", coef.T),
+        ("pullback", residual.T),
+    ):
+        read = argument if design.columns is None else _rounded(argument)
+        expected = getattr(design, product)(read)
+        found = getattr(rough, product)(argument)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def _rounded(values):
+    return values.astype(np.float32).astype(np.float64)
+
+
 def test_taken_rows_stay_in_their_coordinates(rng, store, weighted):
     X = tall(rng)
     weight = weights(rng, len(X), weighted)

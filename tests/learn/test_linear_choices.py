@@ -156,6 +156,21 @@ def test_cross_fitted_scores_are_by_models_that_have_not_seen_the_row(rng):
             np.testing.assert_allclose(score[:, held], own.T, atol=1e-9)
 
 
+def test_models_of_a_path_give_the_scores_that_new_ones_would(rng):
+    data = make_data(rng, weighted=True, missing=0.1)
+    data.codes[0, 1] = 2
+    data.codes[1:, 1] %= 2  # one fold's models have never seen a value
+    folds = random_folds(data, 3, seed=0)
+    learning = learner((0.2, 2.0)).on(data)
+    every = RowGroup(None, np.arange(5))
+    alone = learning.cross_validate([every], folds, keep, "", keep=True)[0]
+    found = learning.cross_fitted_scores(folds, alone.choice, alone.models)
+    expected = learning.cross_fitted_scores(folds, alone.choice)
+    for own, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(own, other, atol=1e-6)
+    assert learning.cross_validate([every], folds, keep, "")[0].models is None
+
+
 # ----------------------------------------------------------------- paths and deviations
 
 

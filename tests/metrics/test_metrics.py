@@ -101,6 +101,39 @@ def test_f1_of_means_at_its_limits():
     assert f1_of_means([["a", 1], ["b", 2]], [["a", 1], ["b", 2]]) == 1.0
 
 
+def f1_of_means_transcribed(true, pred, empty):
+    """Label by label; `empty` is what has no denominator, None for leaving it out."""
+    precisions, recalls = [], []
+    for t, p in zip(true.T.tolist(), pred.T.tolist(), strict=True):
+        both = sum(a and b for a, b in zip(t, p, strict=True))
+        for ratios, whole in ((precisions, sum(p)), (recalls, sum(t))):
+            if whole:
+                ratios.append(both / whole)
+            elif empty is not None:
+                ratios.append(empty)
+    if not true.any() and not pred.any():
+        return 1.0
+    P = sum(precisions) / len(precisions) if precisions else 0.0
+    R = sum(recalls) / len(recalls) if recalls else 0.0
+    return 2 * P * R / (P + R) if P + R else 0.0
+
+
+@pytest.mark.parametrize("empty", [None, 0.0, 1.0])
+def test_f1_of_means_of_labels_never_predicted_or_never_true(rng, empty):
+    option = {} if empty is None else {"zero_division": empty}
+    for _ in range(50):
+        true, pred = (rng.random((2, 6, 4)) < rng.random((2, 1, 4)) ** 3).astype(int)
+        expected = f1_of_means_transcribed(true, pred, empty)
+        assert f1_of_means(true, pred, **option) == pytest.approx(expected)
+
+
+def test_micro_f1_with_a_precision_of_one_where_nothing_is_predicted():
+    nothing, something = np.zeros((2, 2), dtype=int), np.array([[1, 0], [0, 0]])
+    # precision 1 and recall 0; precision and recall 1
+    assert f1_score(something, nothing, zero_division=1.0) == 0.0
+    assert f1_score(nothing, nothing, zero_division=1.0) == 1.0
+
+
 def test_class_variables_by_hand():
     assert exact_match(TRUE_VALUES, PRED_VALUES) == pytest.approx(1 / 3)
     assert hamming_accuracy(TRUE_VALUES, PRED_VALUES) == pytest.approx(4 / 6)

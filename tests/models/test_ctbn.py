@@ -114,6 +114,25 @@ def test_other_classifiers_equal_the_paper(rng, estimator):
     assert not hasattr(model, "n_iter_")
 
 
+def test_arcs_may_be_tried_with_another_classifier(rng):
+    X, codes = binary_data(rng, 400)
+    searched = CTBN(estimator=GaussianNB(), stack=False, cv=3, random_state=0).fit(X, codes)
+    model = CTBN(
+        estimator=DecisionTreeClassifier(max_depth=2, random_state=0),
+        search_estimator=GaussianNB(),
+        stack=False,
+        cv=3,
+        random_state=0,
+    ).fit(X, codes)
+    np.testing.assert_array_equal(model.tree_, searched.tree_)
+    np.testing.assert_allclose(model.edge_scores_, searched.edge_scores_)
+    used = {type(own.estimator).__name__ for own in model.models_.models}
+    assert used == {"DecisionTreeClassifier"}
+    for alone in (CTBN(search_estimator=GaussianNB()), model.set_params(stack=True)):
+        with pytest.raises(ValueError, match=r"search_estimator=.* takes the place of an"):
+            alone.fit(X, codes)
+
+
 def test_classifiers_that_take_missing_features(rng):
     X, codes = draw(rng, 80, (2, 2), {0: None, 1: 0})
     X[rng.random(X.shape) < 0.1] = np.nan

@@ -21,7 +21,8 @@ from colabel import (
     StackedBinaryRelevance,
 )
 from colabel.learn import row_chance
-from colabel.learn.chunks import counting_passes
+from colabel.learn.chunks import RowPart, counting_passes
+from colabel.learn.chunks.row_parts import RowSample
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -291,13 +292,31 @@ def test_a_part_that_rows_and_labels_share_is_read_once_in_a_pass(dense):
     assert len(reads) == 2 * (1 + len(passes))  # and once for the values of the labels
 
 
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_a_forest_of_few_rows_learns_from_all(dense, calibrate):
+    forest = JointForest(20, calibrate=calibrate, random_state=0)
+    same_fit(forest, *dense, UNEVEN, tolerance=1e-12)
+
+
+@pytest.mark.parametrize("lengths", [TWO, UNEVEN])
+def test_a_forest_of_many_rows_learns_from_a_sample(dense, lengths):
+    X, Y = dense
+    forest = JointForest(20, max_rows=60, random_state=0)
+    there = clone(forest).fit(in_chunks(X, lengths), in_chunks(Y, lengths))
+    every = RowPart(X, Y.astype(np.int32), (2,) * Y.shape[1], None)
+    drawn = RowSample(60 / N_ROWS, forest._seed())(every)
+    assert 40 < drawn.sum() < 80
+    here = clone(forest).fit(X[drawn], Y[drawn])
+    np.testing.assert_array_equal(proba(there, X), proba(here, X))
+
+
 X4, Y4 = da.zeros((4, 2), chunks=2), da.zeros((4, 2), chunks=2)
 
 
 @pytest.mark.parametrize(
     ("model", "X", "Y", "error", "match"),
     [
-        (JointForest(), X4, Y4, TypeError, "JointForest does not learn from Dask arrays; Binary"),
+        (MLkNN(), X4, Y4, TypeError, "MLkNN does not learn from Dask arrays; BinaryRelevance"),
         (MLkNN(), X4, Y4, TypeError, r"sample of the rows as NumPy arrays, such as X\[rows\]"),
         (
             BinaryRelevance(calibrate=True),

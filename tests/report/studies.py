@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from colabel.experiments import Cell, Figure, Plan, Results, Row
-from colabel.experiments.plan import Claim, DataPlan, MethodPlan, Protocol
+from colabel.experiments.claims import Claim
+from colabel.experiments.plan import DataPlan, MethodPlan, Protocol
+from colabel.experiments.remarks import Remark
 
 VERSIONS = json.dumps({"python": "3.11.7", "colabel": "0.1.0", "numpy": "2.0.0"})
 DATASETS = (
@@ -165,8 +167,8 @@ def make_results(n_datasets: int = 3, n_methods: int = 3, **parts: Any) -> Resul
             "figures": make_figures(plan, rows),
             "claims": (claim,),
             "remarks": {
-                names[0]: "The paper does not say how it scaled the features.",
-                f"{names[0]}/{METHODS[0]}": "The paper’s penalty is not printed.",
+                names[0]: Remark("The paper does not say how it scaled the features."),
+                f"{names[0]}/{METHODS[0]}": Remark("The penalty is not printed.", "convention"),
             },
             **parts,
         },

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from colabel.experiments import Figure, Results, edge_profiles
-from colabel.experiments.plan import Claim, DataPlan, MethodPlan, Protocol
+from colabel.experiments.claims import Claim
+from colabel.experiments.plan import DataPlan, MethodPlan, Protocol
+from colabel.experiments.remarks import Remark
 from colabel.report import (
     StudyFigure,
     alpha_profile_svg,
@@ -158,7 +160,7 @@ def test_hostile_names_stay_text():
         description=HOSTILE,
         figures=(Figure("1", "exact_match", HOSTILE, HOSTILE + "2", 0.99),),
         claims=(Claim(HOSTILE, "CTBN", (HOSTILE + "2",), ("exact_match",), (HOSTILE,)),),
-        remarks={HOSTILE: HOSTILE, "other": HOSTILE},
+        remarks={HOSTILE: Remark(HOSTILE, "data", HOSTILE), "other": Remark(HOSTILE)},
     )
     plan = replace(
         plan,

@@ -12,11 +12,17 @@ import numpy as np
 import pytest
 
 from colabel.experiments import Figure, Results
-from colabel.experiments.plan import Claim, DataPlan, Protocol
+from colabel.experiments.characteristics import Characteristics
+from colabel.experiments.claims import Claim
+from colabel.experiments.plan import DataPlan, Protocol
+from colabel.experiments.record import counts, table_order
+from colabel.experiments.remarks import Remark
 from colabel.report import study_report_html
 from colabel.report._html.graph_layout import circle_order, lay_out
-from colabel.report._study.claims import claims_section, disagreements_section
+from colabel.report._study.claims import claims_section
+from colabel.report._study.differences import characteristics_table, differences_section
 from colabel.report._study.measures import measure_table, measures_legend
+from colabel.report._study.overview import overview_section
 from colabel.report._study.protocol import protocol_section, state_section
 from colabel.report._study.ranks import TOO_FEW, diagram, ranks_section
 from colabel.report._study.speed import Point, panel, speed_section
@@ -53,8 +59,9 @@ def rows_of(results: Results, measure: str) -> dict[str, list[str]]:
 def test_entries_marks_and_published_figures_are_those_of_the_results(results):
     entries = results.table("exact_match")
     written = rows_of(results, "exact_match")
+    _, columns = table_order(results, "exact_match")
     for (dataset, method), entry in entries.items():
-        cell = written[dataset][results.methods.index(method)]
+        cell = written[dataset][columns.index(method)]
         assert f"{entry.mean:.3f}"[1:] in cell
         assert f"± {f'{entry.error:.3f}'[1:]}" in cell
         assert ("best" in cell) == entry.best
@@ -99,7 +106,8 @@ def test_means_over_fewer_splits_say_so(results):
         r for r in results.rows if (r.dataset, r.method) != ("scene", "CML") or r.split < 4
     )
     written = rows_of(replace(results, rows=rows), "exact_match")
-    assert "4 of 10 splits" in written["scene"][results.methods.index("CML")]
+    _, columns = table_order(results, "exact_match")
+    assert "4 of 10 splits" in written["scene"][columns.index("CML")]
     assert sum("splits" in cell for cells in written.values() for cell in cells) == 1
 
 
@@ -199,7 +207,7 @@ def test_claims_of_speed_say_how_many_times(results):
     found = Counter(verdict.holds for verdict in timed.verdicts(claim))
     page = Page(claims_section(timed, "h4"))
     assert page.text.count("times as fast") == sum(found.values()) + 1  # and in the legend
-    assert f"Holds in {found['yes']} of {sum(found.values())} comparisons" in page.text
+    assert f"Not comparable, in any of {sum(found.values())} comparisons." in page.text
 
 
 def test_claims_that_were_not_measured_say_so(results):
@@ -209,7 +217,7 @@ def test_claims_that_were_not_measured_say_so(results):
     assert "Not measured: 6." in claims_section(some, "h4")
 
 
-def test_disagreements_have_their_remarks():
+def test_differences_have_their_causes():
     results = make_results(1, 3)
     plan = replace(
         results.plan,
@@ -218,24 +226,64 @@ def test_disagreements_have_their_remarks():
             Figure("1", "exact_match", "emotions", "CML", 2.0),
             Figure("1", "exact_match", "emotions", "CTBN", 0.0),
         ),
-        remarks={"emotions": "Of all.", "emotions/CML": "Of CML.", "scene": "Of none."},
+        remarks={
+            "emotions": Remark("Of all."),
+            "emotions/CML": Remark("Of CML.", "data", "Seen."),
+            "scene": Remark("Of none."),
+        },
     )
-    html = disagreements_section(replace(results, plan=plan), "s0-remark")
+    html = differences_section(replace(results, plan=plan))
     text = Page(html).text
-    assert "Of 3 figures, 2 fall short of print by more than 2 standard errors" in text
-    assert "and 1 exceeds it by as much." in text
-    # Each remark is written once, and every figure points to its own.
-    assert text.count("Of all.") == text.count("Of CML.") == text.count("Of none.") == 1
+    assert "Of 3 figures, 2 fall short of print by more than 2 standard errors (2 by more" in text
+    assert "and 1 exceeds it by as much (1)." in text
     rows = html.split("<tr>")
-    for method, remark in (("IBLR", "Of all."), ("CML", "Of CML."), ("CTBN", "Of all.")):
-        (row,) = [row for row in rows if f">{method}<" in row]
-        (link,) = re.findall(r'href="#(s0-remark-\d)"', row)
-        assert f'<li id="{link}">{remark}</li>' in html
-    assert "Other remarks" in text
+    said = {"IBLR": "open Of all. –", "CML": "other data Of CML. Seen.", "CTBN": "open Of all. –"}
+    for method, cause in said.items():
+        (row,) = [row for row in rows if f"emotions, {method}, exact match" in row]
+        assert Page("<tr>" + row.split("</tr>")[0] + "</tr>").text.strip().endswith(cause)
+    assert "Other remarks: scene Of none." in text
     fine = replace(plan, figures=plan.figures[-1:], remarks={})
-    text = Page(disagreements_section(replace(results, plan=fine), "s0-remark")).text
+    text = Page(differences_section(replace(results, plan=fine))).text
     assert "Of 1 figure, none falls short" in text
-    assert "Remarks" not in text
+    assert "emarks" not in text
+
+
+def test_print_decides_the_order_and_its_marks_stand_beside():
+    plan = make_plan(3, 3, ("exact_match",))
+    first, second, third = (data.name for data in plan.datasets)
+    figures = (
+        Figure("2", "exact_match", second, "CML", 0.5, "+"),
+        Figure("2", "exact_match", second, "IBLR", 0.5, "-"),
+        Figure("2", "exact_match", first, "CML", 0.5, ""),
+    )
+    results = Results(replace(plan, figures=figures), make_rows(plan))
+    assert table_order(results, "exact_match") == ([second, first, third], ["CML", "IBLR", "CTBN"])
+    page = Page(measure_table(results, "exact_match"))
+    assert page.text.index(second) < page.text.index(first) < page.text.index(third)
+    assert "in print 1/1/0 0/0/1 –" in page.text
+    assert re.search(r"Of 3 marks of significance in print \d are measured too", page.text)
+
+
+def test_sizes_of_data_sets_beside_print():
+    plan = make_plan(2, 2)
+    data = replace(plan.datasets[0], printed={"rows": 594.0, "labels": 6.0})
+    plan = replace(plan, datasets=(data, plan.datasets[1]))
+    found = Results(plan, (), characteristics={data.name: Characteristics(593, 72, 6, 1.868, 27)})
+    assert "emotions 593 594 6 6" in Page(characteristics_table(found)).text
+    assert characteristics_table(Results(plan, ())) is None
+
+
+def test_papers_come_first_and_are_judged_as_their_authors_ran_them():
+    ours = make_results(2, 3, paper="A paper", title="Ours")
+    theirs = make_results(2, 3, paper="A paper", title="Theirs", as_run=True)
+    theirs = replace(theirs, rows=tuple(r for r in theirs.rows if r.dataset == "emotions"))
+    html = study_report_html([ours, theirs])
+    assert html.index('id="papers"') < html.index('id="s0"')
+    text = Page(overview_section([ours, theirs])).text
+    assert text.count("A paper") == 2  # a sentence and a row
+    assert f"of {counts(theirs).printed} printed figures" in text
+    assert f"{counts(theirs).missing} not measured" in text
+    assert 'id="papers"' not in study_report_html([ours])
 
 
 def test_failures_missing_splits_and_versions():

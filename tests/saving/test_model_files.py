@@ -133,6 +133,7 @@ def test_every_fitted_attribute_is_declared(rows, tmp_path):
         colabel.RankSVM(kernel="rbf", random_state=0),
         colabel.RankSVM(kernel="poly", random_state=0),
         colabel.IBLR(5, features=True, C=1.0, random_state=0),
+        colabel.IBLR(5, estimator=GaussianNB(), random_state=0),
         colabel.MLkNN(5, metric="manhattan", algorithm="ball_tree", random_state=0),
         colabel.ThresholdedClassifier(GaussianNBPerLabel, random_state=0),
         colabel.ConformalSets(colabel.BinaryRelevance(C=1.0), cv=2, random_state=0),

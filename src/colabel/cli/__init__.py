@@ -17,6 +17,7 @@ from colabel.cli.demo import demo
 from colabel.cli.explain import explain
 from colabel.cli.explore import explore
 from colabel.cli.fit import fit
+from colabel.cli.models import models
 from colabel.cli.predict import predict
 from colabel.cli.study import study
 
@@ -63,6 +64,7 @@ app.command(cls=Plain)(predict)
 app.command(cls=Plain)(ask)
 app.command(cls=Plain)(explain)
 app.command(cls=Plain)(explore)
+app.command(cls=Plain)(models)
 app.add_typer(datasets)
 app.add_typer(study)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colabel.cli._console import note
+from colabel.cli._rehearsal import rehearsed
 from colabel.core.progress import pass_counter, row_counter
 
 if TYPE_CHECKING:
@@ -88,8 +89,10 @@ class Workplace:
                 run = self._one_by_one if client is None else self._by_workers
                 table = prepare_parts(request, files, Path(folder).absolute(), run)
                 seen(table.summary)
+                _say_if_sampled(estimator, table.n_rows)
+                rehearsal = rehearsed(estimator, table) if self.shown else None
                 with (
-                    pass_counter("learning", shown=self.shown) as count,
+                    pass_counter("learning", shown=self.shown, rehearsal=rehearsal) as count,
                     counting_passes(count),
                     self._checkpoint(estimator, request, parts),
                 ):
@@ -194,6 +197,16 @@ def refuse_other_models(estimator: Any) -> None:
         raise TableError(
             f"{title_of(estimator)} learns from rows in memory only: fit one file of a sample of "
             "the rows, or another model, such as ctbn."
+        )
+
+
+def _say_if_sampled(estimator: Any, n_rows: int) -> None:
+    """Say how many rows are learned from, where these are a sample."""
+    if getattr(estimator, "samples_chunks", False) and n_rows > estimator.max_rows:
+        name = type(estimator).__name__
+        note(
+            f"{name} learns from a sample of about {estimator.max_rows:,} of the {n_rows:,} rows;"
+            f" --set max_rows={n_rows} takes all, in memory."
         )
 
 

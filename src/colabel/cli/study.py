@@ -177,12 +177,16 @@ def report(
 
       [cyan]colabel study report ctbn mlcrf -o RESULTS.md[/cyan]
     """
+    from dataclasses import replace
+
     from colabel.core.files import written_whole
     from colabel.experiments import edge_profiles, load_plan
+    from colabel.experiments.characteristics import measured
     from colabel.report import profile_figures, write_study_report
-    from colabel.report.study_text import results_markdown
+    from colabel.report.study_markdown import results_markdown
 
     results = [_results(load_plan(plan, quick=quick), store) for plan in plans]
+    results = [replace(found, characteristics=measured(found.plan)) for found in results]
     for found in results:
         if found.missing:
             note(f"{found.missing} cells of {found.plan.name} have no result yet.")

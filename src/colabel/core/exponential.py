@@ -1,4 +1,4 @@
-"""The exponential as compiled loops want it: inlined, and vectorised together with the rest."""
+"""Exponential and logarithm as compiled loops want them: inlined, and vectorised with the rest."""
 
 from __future__ import annotations
 
@@ -39,3 +39,26 @@ def exp_of_negative(x: float) -> float:
     p = p * r + 1.0
     power = np.int64((np.int64(k) + EXPONENT_BIAS) << MANTISSA_BITS)
     return p * np.int64(power).view(np.float64)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED, inline="always")
+def log_one_plus(e: float) -> float:
+    """log(1 + e) for 0 <= e <= 1, to about one unit in the last place.
+
+    log m = 2 atanh((m - 1) / (m + 1)), with m = 1 + e, or half of it beyond sqrt(2).
+    """
+    large = e > 0.41421356237309503
+    r = (e - 1.0) / (e + 3.0) if large else e / (e + 2.0)
+    q = r * r
+    p = 1.0 / 21
+    p = p * q + 1.0 / 19
+    p = p * q + 1.0 / 17
+    p = p * q + 1.0 / 15
+    p = p * q + 1.0 / 13
+    p = p * q + 1.0 / 11
+    p = p * q + 1.0 / 9
+    p = p * q + 1.0 / 7
+    p = p * q + 1.0 / 5
+    p = p * q + 1.0 / 3
+    small = 2.0 * (r + r * q * p)
+    return LN2_HIGH + (small + LN2_LOW) if large else small

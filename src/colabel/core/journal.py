@@ -7,26 +7,16 @@ is given the results that are there instead of computing them.
 from __future__ import annotations
 
 import hashlib
-import io
 import os
-import pickle
 from collections.abc import Iterator
-from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
-_MAGIC = b"colabel journal 1\n"
+from colabel.core.plain_values import from_bytes, to_bytes
+
+_MAGIC = b"colabel journal 2\n"
 _DIGEST = 16  # bytes
 _LENGTH = 8
-# What results are made of, beside records of colabel.
-_NUMPY = {
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "scalar"),
-    ("numpy._core.numeric", "_frombuffer"),
-}
-_SPARSE = {("scipy.sparse._csr", "csr_array"), ("scipy.sparse._csr", "csr_matrix")}
 
 
 class JournalError(ValueError):
@@ -90,7 +80,7 @@ class Journal:
 
     def add(self, result: tuple[Any, ...]) -> None:
         """Write the result of another step."""
-        payload = pickle.dumps(result, protocol=5)
+        payload = to_bytes(result)
         digest = hashlib.blake2b(payload, digest_size=_DIGEST).digest()
         self._file.write(len(payload).to_bytes(_LENGTH, "big") + digest + payload)
         self._file.flush()
@@ -108,29 +98,18 @@ def _framed(file: BinaryIO) -> bytes | None:
     head = file.read(_LENGTH + _DIGEST)
     if len(head) < _LENGTH + _DIGEST:
         return None
-    payload = file.read(int.from_bytes(head[:_LENGTH], "big"))
+    length = int.from_bytes(head[:_LENGTH], "big")
+    if length > os.fstat(file.fileno()).st_size:  # never written so: nothing is read of it
+        return None
+    payload = file.read(length)
     right = hashlib.blake2b(payload, digest_size=_DIGEST).digest() == head[_LENGTH:]
     return payload if right else None
 
 
-class _Unpickler(pickle.Unpickler):
-    """Makes arrays and records of colabel, and calls nothing else: a file may be of anybody."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _NUMPY | _SPARSE:
-            return super().find_class(module, name)
-        if module.startswith("colabel.") and "." not in name:
-            found = super().find_class(module, name)
-            # records: making one does nothing else
-            if isinstance(found, type) and (issubclass(found, tuple) or is_dataclass(found)):
-                return found
-        raise pickle.UnpicklingError(f"{module}.{name}")
-
-
 def _plain(payload: bytes, path: Path) -> tuple[Any, ...]:
     try:
-        result = _Unpickler(io.BytesIO(payload)).load()
-    except Exception as error:
+        result = from_bytes(payload)
+    except ValueError as error:
         raise JournalError(
             f"{path} holds what no fit has written ({' '.join(str(error).split())}): remove it."
         ) from error

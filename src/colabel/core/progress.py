@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from typing import NamedTuple
 
 Advance = Callable[[], None]
 
@@ -60,11 +62,33 @@ def row_counter(
         yield count
 
 
+class Rehearsal(NamedTuple):
+    """When each pass of a like computation began, and when all were done, in seconds."""
+
+    began: tuple[float, ...]
+    total: float
+
+    def left(self, n_passes: int, elapsed: float) -> float | None:
+        """Seconds that are left when pass `n_passes` begins; None where that cannot be said.
+
+        Examples
+        --------
+        >>> Rehearsal((0.0, 1.0, 2.0), 4.0).left(3, 100.0)
+        100.0
+        """
+        if n_passes > len(self.began) or self.began[n_passes - 1] <= 0.0:
+            return None
+        return elapsed * (self.total / self.began[n_passes - 1] - 1.0)
+
+
 @contextmanager
-def pass_counter(description: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
+def pass_counter(
+    description: str, *, shown: bool, rehearsal: Rehearsal | None = None
+) -> Iterator[Callable[[int], None]]:
     """Give a function to be called before every pass over the rows, with the number of its rows.
 
-    How many passes there will be is not known: they end when the solver has converged.
+    How many passes there will be is not known: they end when the solver has converged. A
+    rehearsal tells about how many, and so the time left.
 
     Examples
     --------
@@ -79,21 +103,33 @@ def pass_counter(description: str, *, shown: bool) -> Iterator[Callable[[int], N
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}: pass {task.fields[number]:,}{task.fields[speed]}"),
+        TextColumn("{task.description}: pass {task.fields[said]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(description, total=None, number=0, speed="")
+        task = progress.add_task(description, total=None, said="0")
         started, n_passes, n_done, n_pending = time.monotonic(), 0, 0, 0
 
         def count(n_rows: int) -> None:
             nonlocal n_passes, n_done, n_pending
             n_passes, n_done, n_pending = n_passes + 1, n_done + n_pending, n_rows
-            speed = n_done / max(time.monotonic() - started, 1e-9)
-            said = f", {speed:,.0f} rows a second" if n_done else ""
-            progress.update(task, number=n_passes, speed=said)
+            elapsed = time.monotonic() - started
+            progress.update(task, said=_of_pass(n_passes, n_done, elapsed, rehearsal))
 
         yield count
+
+
+def _of_pass(n_passes: int, n_done: int, elapsed: float, rehearsal: Rehearsal | None) -> str:
+    """Say which pass begins, how fast rows were done, and how long it will take."""
+    said = f"{n_passes:,}"
+    if rehearsal is not None and n_passes <= len(rehearsal.began):
+        said += f" of about {len(rehearsal.began):,}"
+    if n_done:
+        said += f", {n_done / max(elapsed, 1e-9):,.0f} rows a second"
+    left = None if rehearsal is None else rehearsal.left(n_passes, elapsed)
+    if left is not None:
+        said += f", about {timedelta(seconds=round(left))} left"
+    return said
 
 
 @contextmanager

@@ -5,7 +5,12 @@ from colabel.datasets.dataset import Dataset, DatasetError
 from colabel.datasets.digit_traits import load_digit_traits
 from colabel.datasets.loading import load
 from colabel.datasets.readers import read_arff, read_csv, read_meka, read_mulan, read_parquet
-from colabel.datasets.splits import iterative_stratification, kfold, random_splits
+from colabel.datasets.splits import (
+    first_label_folds,
+    iterative_stratification,
+    kfold,
+    random_splits,
+)
 from colabel.datasets.synthetic import SYNTHETIC_GRAPHS, make_synthetic
 
 __all__ = [
@@ -14,6 +19,7 @@ __all__ = [
     "Dataset",
     "DatasetError",
     "describe",
+    "first_label_folds",
     "iterative_stratification",
     "kfold",
     "list_datasets",

@@ -48,8 +48,8 @@ def load(
     source : {"auto", "local", "cache", "openml"}
         Where to look; "openml" fetches anew.
     repaired : bool, default=False
-        For the rcv1 sets: put the labels that slipped in one half of the rows back in place. The
-        published figures were measured without.
+        For the rcv1 sets: put the labels that slipped in one half of the rows back in place; the
+        names that end in "_repaired" do so too. The published figures were measured without.
     cache_home : str or path, optional
         Where fetched files are kept; by default ``COLABEL_CACHE`` or the user's cache folder.
     openml_url : str, optional
@@ -84,9 +84,9 @@ def load(
         )
     data = _load_stored(stored, source, data_home, cache_home, openml_url, progress)
     data = replace(data, name=stored.name)
-    if repaired:
+    if repaired or entry.repaired:
         data = repair_rcv1(data)
-    if entry.derived_from:
+    if entry.n_labels < stored.n_labels:
         data = most_common_labels(data, entry.n_labels)
     return replace(data, name=entry.name, description=entry.description)
 

@@ -45,6 +45,43 @@ def kfold(n_rows: int, n_splits: int = 10, seed: int | None = None) -> list[Spli
     return list(folds.split(np.empty((n_rows, 0))))
 
 
+def first_label_folds(Y: ArrayLike, n_splits: int = 10, seed: int | None = None) -> list[Split]:
+    """Shuffle the rows and cut them into folds in which the first label is equally common.
+
+    Parameters
+    ----------
+    Y : array-like of shape (n_rows, n_labels)
+        The first column alone is looked at.
+    n_splits : int, default=10
+        Number of folds, between 2 and n_rows.
+    seed : int or None
+        Seed of the shuffle.
+
+    Returns
+    -------
+    list of (train, test)
+        Row positions, two integer arrays for each fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel.datasets import first_label_folds
+    >>> Y = np.eye(8, 3, dtype=int)[[0, 0, 0, 0, 1, 1, 2, 2]]
+    >>> [int(Y[test, 0].sum()) for _, test in first_label_folds(Y, n_splits=4, seed=0)]
+    [1, 1, 1, 1]
+    """
+    first = np.asarray(Y)[:, 0]
+    _check_folds(len(first), n_splits)
+    values, codes = np.unique(first.astype(str), return_inverse=True)
+    # deal the shuffled rows of one value after the other to the folds in turn
+    order = np.random.default_rng(seed).permutation(len(first))
+    dealt = np.concatenate([order[codes[order] == code] for code in range(len(values))])
+    fold_of = np.empty(len(first), dtype=np.intp)
+    fold_of[dealt] = np.arange(len(first)) % n_splits
+    rows = np.arange(len(first))
+    return [(rows[fold_of != k], rows[fold_of == k]) for k in range(n_splits)]
+
+
 def random_splits(
     n_rows: int,
     train: int | float,

@@ -19,12 +19,17 @@ from colabel.core.schema import (
     Table,
     Text,
     Whole,
+    YesNo,
     refuse_unless,
 )
 
-PROTOCOLS = ("kfold", "stratified", "random", "draws", "whole")
+PROTOCOLS = ("kfold", "first_label", "stratified", "random", "draws", "whole")
 _MOST_SPLITS = 10_000
 _DEEPEST = 20
+
+
+class PlanError(ValueError):
+    """A plan cannot be used; the message says where and what to do."""
 
 
 class Either:
@@ -34,6 +39,19 @@ class Either:
         """See `Kind.check`."""
         if not isinstance(value, str):
             Table(Plain()).check(value, dims, where)
+
+
+class Mapped:
+    """A table of some known keys."""
+
+    def __init__(self, fields: Mapping[str, Kind]) -> None:
+        self.fields = fields
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        """See `Kind.check`."""
+        Table(Plain()).check(value, dims, where)
+        reason = wrong(value, self.fields, others=False)
+        refuse_unless(reason is None, f"{where} {reason}")
 
 
 class Plain:
@@ -64,7 +82,13 @@ PROTOCOL: Mapping[str, Kind] = {
     "train": Real(1e-9, 1e9),
     "test": Real(1e-9, 1e9),
 }
-DATASET: Mapping[str, Kind] = {"name": Text(), "steps": _STEPS, **PROTOCOL}
+_CHARACTERISTICS = ("rows", "features", "labels", "cardinality", "distinct")
+DATASET: Mapping[str, Kind] = {
+    "name": Text(),
+    "steps": _STEPS,
+    "printed": Mapped(dict.fromkeys(_CHARACTERISTICS, Real(0.0, 1e12))),
+    **PROTOCOL,
+}
 METHOD: Mapping[str, Kind] = {
     "model": Text(),
     "steps": _STEPS,
@@ -78,6 +102,12 @@ CLAIM: Mapping[str, Kind] = {
     "measures": Many(Text()),
     "datasets": Many(Text()),
     "faster": Real(0.0, 1e9),
+    "above": Real(-1e9, 1e9),
+}
+REMARK: Mapping[str, Kind] = {
+    "cause": Text(),
+    "kind": OneOf("convention", "data", "method", "print", "open"),
+    "evidence": Text(),
 }
 PLAN: Mapping[str, Kind] = {
     "title": Text(),
@@ -90,7 +120,13 @@ PLAN: Mapping[str, Kind] = {
     "methods": Table(Table(Plain())),
     "graphs": Many(Text()),
     "claims": Many(Table(Plain())),
-    "remarks": Table(Text()),
+    "remarks": Table(Either()),
+    "paper": Text(),
+    "as_run": YesNo(),
+    "figures": Text(),
+    "printed_as": Table(Text()),
+    "left_out": Table(Text()),
+    "win_tie_loss": Table(Table(Many(Whole(0, 10_000)))),
 }
 
 
@@ -105,3 +141,12 @@ def wrong(table: Mapping[str, Any], fields: Mapping[str, Kind], *, others: bool)
     except NotAsDeclaredError as error:
         return f"is wrong: {error}"
     return None
+
+
+def refuse_wrong(
+    table: Mapping[str, Any], fields: Mapping[str, Kind], place: str, *, others: bool = False
+) -> None:
+    """Raise a `PlanError` that names the place, if a table is wrong."""
+    reason = wrong(table, fields, others=others)
+    if reason is not None:
+        raise PlanError(f"{place} {reason}.")

@@ -2,9 +2,9 @@
 
 A table with the key "model" is an estimator; the other keys are its parameters, which may be such
 tables again. Under the key "search" stand values to choose parameters from, by three folds of the
-training rows and the estimator's own score (exact match); under "none" the parameters that are
-None, which TOML cannot say. Only classes listed here can be named: a plan never runs code of its
-choice.
+training rows and the estimator's own score (exact match), or by what "scoring" names; under "none"
+the parameters that are None, which TOML cannot say. Only classes listed here can be named: a plan
+never runs code of its choice.
 """
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ from inspect import isclass
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, KFold
 
+from colabel.metrics import f1_score
+
 _OTHERS = {
+    "colabel.experiments.liblinear": ("LiblinearRegression",),
     "colabel.models.without_probabilities": ("HardDecisions",),
     "sklearn.ensemble": ("RandomForestClassifier",),
+    "sklearn.feature_selection": ("VarianceThreshold",),
     "sklearn.linear_model": ("LogisticRegression", "LogisticRegressionCV", "SGDClassifier"),
     "sklearn.naive_bayes": ("BernoulliNB", "CategoricalNB", "GaussianNB", "MultinomialNB"),
     "sklearn.neighbors": ("KNeighborsClassifier",),
@@ -30,6 +35,7 @@ _OTHERS = {
 }
 _OWN = ("colabel", "colabel.models", "colabel.preprocess")
 _SEARCH_FOLDS = 3
+_SCORINGS = {"micro_f1": "micro", "macro_f1": "macro"}
 
 
 class BuildError(ValueError):
@@ -63,10 +69,10 @@ def build(description: Any) -> Any:
         parameters = {key: build(value) for key, value in description.items()}
         if "model" not in parameters:
             return parameters
-        grid = parameters.pop("search", None)
+        grid, scoring = parameters.pop("search", None), parameters.pop("scoring", None)
         parameters.update(dict.fromkeys(parameters.pop("none", ())))
         model = _make(parameters.pop("model"), parameters)
-        return model if grid is None else _searched(model, grid)
+        return model if grid is None else _searched(model, grid, scoring)
     if isinstance(description, list | tuple):
         return [build(entry) for entry in description]
     return description
@@ -77,12 +83,18 @@ def build_steps(steps: Sequence[Any]) -> list[Any]:
     return [build({"model": step} if isinstance(step, str) else step) for step in steps]
 
 
-def _searched(model: Any, grid: Mapping[str, Any]) -> GridSearchCV:
+def _searched(model: Any, grid: Mapping[str, Any], scoring: str | None) -> GridSearchCV:
     unknown = sorted(set(grid) - set(model.get_params()))
     if unknown:
         raise BuildError(f"{type(model).__name__} has no parameter {unknown[0]!r} to search over.")
+    if scoring is not None and scoring not in _SCORINGS:
+        known = ", ".join(_SCORINGS)
+        raise BuildError(f"scoring is {scoring!r}; leave it out for exact match, or give {known}.")
+    scorer = None
+    if scoring is not None:
+        scorer = make_scorer(f1_score, average=_SCORINGS[scoring])
     folds = KFold(_SEARCH_FOLDS, shuffle=True, random_state=0)
-    return GridSearchCV(model, dict(grid), cv=folds, error_score="raise")
+    return GridSearchCV(model, dict(grid), cv=folds, scoring=scorer, error_score="raise")
 
 
 def _make(name: str, parameters: Mapping[str, Any]) -> Any:

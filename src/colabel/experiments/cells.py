@@ -69,7 +69,8 @@ def expand(plan: Plan) -> list[Cell]:
 
 
 def _cell(plan: Plan, data: DataPlan, method: MethodPlan, protocol: Protocol, split: int) -> Cell:
-    steps = method.steps if data.steps is None else data.steps
+    own = dict(method.on.get(data.name, {}))
+    steps = tuple(own.pop("steps", method.steps if data.steps is None else data.steps))
     measures = () if protocol.kind == "whole" else plan.measures
-    model = {**method.model, **method.on.get(data.name, {})}
+    model = {**method.model, **own}
     return Cell(data.name, method.name, protocol, split, model, steps, measures)

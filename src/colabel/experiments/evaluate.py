@@ -13,6 +13,7 @@ import numpy as np
 from colabel.datasets import (
     SYNTHETIC_GRAPHS,
     Dataset,
+    first_label_folds,
     iterative_stratification,
     kfold,
     load,
@@ -25,7 +26,7 @@ from colabel.experiments.build import build, build_steps
 from colabel.experiments.cells import Cell
 from colabel.experiments.graphs import averaged_graph
 from colabel.experiments.held_out import Ask, Method, Task, answer, learn
-from colabel.experiments.measures import MEASURES
+from colabel.experiments.measures import MEASURES, PATH
 from colabel.experiments.plan import Protocol
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def _work_out(cell: Cell, data_home: str | None) -> dict[str, Any]:
         return {**found, "graph": averaged_graph(fitted.model, fitted.prepared(data.X))}
     measures = {name: MEASURES[name] for name in cell.measures}
     log_prob = any(measure.needs_log_prob for measure in measures.values())
-    held_out = answer(fitted, task, test, Ask(log_prob, marginals=False, confidence=False))
+    ask = Ask(log_prob, marginals=False, confidence=False, path=PATH in measures)
+    held_out = answer(fitted, task, test, ask)
     return {
         **found,
         "values": {name: measure.take(held_out) for name, measure in measures.items()},
@@ -124,6 +126,8 @@ def _splits(name: str, protocol: Protocol, data_home: str | None) -> list[Split]
     data = load_data(name, data_home)
     if protocol.kind == "kfold":
         return kfold(data.n_rows, protocol.splits, protocol.seed)
+    if protocol.kind == "first_label":
+        return first_label_folds(data.Y, protocol.splits, protocol.seed)
     if protocol.kind == "stratified":
         return iterative_stratification(data.Y, protocol.splits, protocol.seed)
     if protocol.kind == "random":

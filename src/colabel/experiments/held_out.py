@@ -18,7 +18,8 @@ from sklearn.model_selection import GridSearchCV
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.decide import Subset, decide
-from colabel.joint import Joint
+from colabel.joint import Chain, Joint
+from colabel.joint.chain import BeamSearch
 from colabel.labels import MISSING, LabelSpace
 from colabel.models import JointClassifier
 from colabel.models.label_graph import LabelGraph
@@ -130,6 +131,9 @@ class HeldOut:
         For the steps, for the model, for joint and decision.
     n_train : int
     dataset : str
+    path_log_prob : (m,) or None
+        Like `log_prob`; of a chain that answers greedily, the product of P(y_i | x and the labels
+        it predicts before) instead of the chain's distribution.
     """
 
     rows: Indices
@@ -146,6 +150,7 @@ class HeldOut:
     seconds: tuple[float, float, float] = (0.0, 0.0, 0.0)
     n_train: int = 0
     dataset: str = ""
+    path_log_prob: Array | None = None
 
     @cached_property
     def labels(self) -> tuple[NDArray[Any], Codes]:
@@ -172,7 +177,8 @@ class HeldOut:
             columns = [getattr(part, name) for part in parts]
             return None if any(c is None for c in columns) else np.concatenate(columns)[order]
 
-        names = ("rows", "true", "codes", "log_prob", "marginals", "confidence", "mode_right")
+        plain = ("rows", "true", "codes", "log_prob", "marginals", "confidence", "mode_right")
+        names = (*plain, "path_log_prob")
         decided = {
             loss: np.concatenate([part.decided[loss] for part in parts])[order]
             for loss in self.decided
@@ -194,6 +200,7 @@ class Ask:
     confidence: bool = True
     decisions: tuple[str, ...] = ()
     joint: bool = False
+    path: bool = False
 
 
 _EVERYTHING = Ask()
@@ -293,10 +300,13 @@ def _answers(model: Any, X: Any, rows: Indices, task: Task, ask: Ask) -> tuple[H
         joint = inner.joint(X)  # of a model that decides by something else
     if joint is None:
         return HeldOut(rows, task.space, true, codes), seconds
-    log_prob = marginals = confidence = mode_right = None
+    log_prob = marginals = confidence = mode_right = path = None
     if ask.log_prob:
         known, seen = own.to_own(true)
         log_prob = np.minimum(np.where(seen, joint.log_prob_codes(known), -np.inf), 0.0)
+        greedy = isinstance(joint, Chain) and joint.inference == BeamSearch(1)
+        if ask.path:
+            path = np.where(seen, _along_path(joint, known), -np.inf) if greedy else log_prob
     if ask.marginals:
         marginals = own.marginals(joint.marginal_tables(), decided)
     others = {}
@@ -314,7 +324,18 @@ def _answers(model: Any, X: Any, rows: Indices, task: Task, ask: Ask) -> tuple[H
         mode_right = ((own.to_all(best) == true) | (true == MISSING)).all(axis=1)
     kept = joint if ask.joint else None
     asked = (log_prob, marginals, confidence, mode_right, others, kept)
-    return HeldOut(rows, task.space, true, codes, *asked), seconds
+    return HeldOut(rows, task.space, true, codes, *asked, path_log_prob=path), seconds
+
+
+def _along_path(joint: Any, true: Codes) -> Array:
+    """Log-probability (m,) of true labels, each given x and the labels predicted before it."""
+    rows = np.arange(len(true))
+    found = [
+        np.where(codes == MISSING, 1.0, table[rows, codes])
+        for table, codes in zip(joint.path_tables(), true.T, strict=True)
+    ]
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(found).sum(axis=0))
 
 
 class OwnCodes:

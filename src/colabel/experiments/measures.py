@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,12 @@ def _log_loss_sum(held_out: HeldOut) -> float:
     return math.nan if held_out.log_prob is None else -float(np.sum(held_out.log_prob))
 
 
+def _path_log_loss_sum(held_out: HeldOut) -> float:
+    """Sum of -log P(y | x), for a greedy chain by the labels it predicts; see `HeldOut`."""
+    found = held_out.path_log_prob
+    return math.nan if found is None else -float(np.sum(found))
+
+
 def _seconds(held_out: HeldOut) -> float:
     return sum(held_out.seconds)
 
@@ -101,6 +108,9 @@ def _true_graph(held_out: HeldOut) -> float:
     allowed = {("y1", "y2")} if held_out.dataset == "SD3" else set()
     return float(truth <= edges <= truth | allowed)
 
+
+PATH = "path_log_loss_sum_per_fold"
+"""The measure that asks for `HeldOut.path_log_prob`."""
 
 MEASURES: dict[str, Measure] = {
     "exact_match": Measure(
@@ -126,9 +136,21 @@ MEASURES: dict[str, Measure] = {
         meaning="label by label, averaged",
     ),
     "f1_of_means": Measure("F1 of mean precision and recall", _of_vectors(metrics.f1_of_means)),
+    "f1_of_means_filled": Measure(
+        "F1 of mean precision and recall, 1 where empty",
+        _of_vectors(partial(metrics.f1_of_means, zero_division=1.0)),
+        meaning="precision 1 for a label never predicted, recall 1 for one never true",
+    ),
     "samples_f1": Measure("F1 of rows", _of_labels(metrics.f1_score, average="samples")),
     "f1_label": Measure("F1-label", _of_vectors(metrics.f1_label)),
     "log_loss_sum_per_fold": Measure("log-loss a fold", _log_loss_sum, False, needs_log_prob=True),
+    PATH: Measure(
+        "log-loss a fold, CC by its predicted labels",
+        _path_log_loss_sum,
+        False,
+        meaning="a greedy chain's by P(y_i given x and the predicted earlier labels)",
+        needs_log_prob=True,
+    ),
     "true_graph": Measure("true graph found", _true_graph),
 }
 """Measures by the names that plans use."""

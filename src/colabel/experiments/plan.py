@@ -8,18 +8,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from colabel.core.schema import Kind
-from colabel.experiments._plan_schema import CLAIM, DATASET, METHOD, PLAN, PROTOCOL, wrong
+from colabel.experiments._plan_schema import (
+    DATASET,
+    METHOD,
+    PLAN,
+    PROTOCOL,
+    PlanError,
+    refuse_wrong,
+)
+from colabel.experiments.claims import Claim, read_claim
 from colabel.experiments.measures import MEASURES
 from colabel.experiments.published import Figure, read_figures
+from colabel.experiments.remarks import Remark, nearest_key, read_remarks
+
+__all__ = ["DataPlan", "MethodPlan", "Plan", "PlanError", "Protocol", "load_plan"]
 
 QUICK = "-quick"
 """Ends the name of a plan's quick form."""
+# What a quick form lacks, whose figures are no results.
+_OF_PRINT = ("win_tie_loss", "printed_as", "left_out")
 _BUNDLED = Path(__file__).parent / "studies"
-
-
-class PlanError(ValueError):
-    """A plan cannot be used; the message says where and what to do."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +36,10 @@ class Protocol:
 
     Attributes
     ----------
-    kind : {"kfold", "stratified", "random", "draws", "whole"}
-        k-fold; k-fold by iterative stratification; random splits of given sizes; new draws of a
-        synthetic problem, learned whole; all rows for training and none for testing.
+    kind : {"kfold", "first_label", "stratified", "random", "draws", "whole"}
+        k-fold; k-fold stratified on the first label alone; k-fold by iterative stratification;
+        random splits of given sizes; new draws of a synthetic problem, learned whole; all rows for
+        training and none for testing.
     splits : int
         Number of folds, splits or draws.
     seed : int
@@ -57,11 +66,14 @@ class DataPlan:
     protocol : Protocol
     steps : tuple or None
         Preprocessing instead of the methods' own; None for those.
+    printed : mapping {characteristic: number}
+        Sizes that the paper prints, see `Characteristics`.
     """
 
     name: str
     protocol: Protocol
     steps: tuple[Any, ...] | None = None
+    printed: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,7 @@ class MethodPlan:
     steps : tuple
         Preprocessing, fitted on training rows: names, or tables like `model`.
     on : mapping {data set: parameters}
-        Parameters that differ on some data sets.
+        Parameters that differ on some data sets; under "steps", the preprocessing there.
     without : mapping {data set: reason}
         Data sets on which the method is not run.
     """
@@ -87,21 +99,6 @@ class MethodPlan:
     steps: tuple[Any, ...] = ()
     on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     without: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What a paper says: `method` beats each of `over` by `measures` on `datasets`.
-
-    With `faster`, that it learns so many times as fast; `measures` is then empty.
-    """
-
-    text: str
-    method: str
-    over: tuple[str, ...]
-    measures: tuple[str, ...]
-    datasets: tuple[str, ...]
-    faster: float | None = None
 
 
 @dataclass(frozen=True)
@@ -121,9 +118,17 @@ class Plan:
     graphs : tuple of str
         Methods that are also fitted to all rows of every data set, for their label graphs.
     claims : tuple of Claim
-    remarks : mapping {key: text}
+    remarks : mapping {key: Remark}
         Why measured and published figures differ; keys are one to three of "data set/method/
         measure", see `remark_key`.
+    paper : str
+        The paper that the plan belongs to; plans of one paper share a row of the overview.
+    as_run : bool
+        Whether the protocol is the authors' own: the paper is judged by this plan then.
+    win_tie_loss : mapping {(measure, method): (win, tie, loss)}
+        Printed counts of the reference against the method.
+    left_out : mapping {data set: reason}
+        Data sets of the paper that are not to be had: their figures count as other data.
     """
 
     name: str
@@ -136,7 +141,11 @@ class Plan:
     figures: tuple[Figure, ...] = ()
     graphs: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
-    remarks: Mapping[str, str] = field(default_factory=dict)
+    remarks: Mapping[str, Remark] = field(default_factory=dict)
+    paper: str = ""
+    as_run: bool = False
+    win_tie_loss: Mapping[tuple[str, str], tuple[int, int, int]] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_quick(self) -> bool:
@@ -145,16 +154,7 @@ class Plan:
 
     def remark_key(self, measure: str, dataset: str, method: str) -> str | None:
         """Return the key of the remark that says most closely why a figure differs."""
-        keys = (
-            f"{dataset}/{method}/{measure}",
-            f"{dataset}/{method}",
-            f"{dataset}/{measure}",
-            f"{method}/{measure}",
-            dataset,
-            method,
-            measure,
-        )
-        return next((key for key in keys if key in self.remarks), None)
+        return nearest_key(self.remarks, measure, dataset, method)
 
     def only(self, datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> Plan:
         """Return the plan with some of its data sets and methods; empty for all."""
@@ -180,7 +180,8 @@ class Plan:
 def load_plan(path: str | Path, *, quick: bool = False) -> Plan:
     """Read a plan, or its quick form: the tables under ``[quick]`` replace those of the same name.
 
-    Published figures are read from the CSV file of the same name beside the plan, if there is one.
+    Published figures are read from the CSV file beside the plan that `figures` names, or that has
+    the same name, if there is one.
 
     Parameters
     ----------
@@ -210,8 +211,8 @@ def load_plan(path: str | Path, *, quick: bool = False) -> Plan:
         if not isinstance(shortened, dict):
             raise PlanError(f"{file} has no [quick] table: run it without --quick.")
         # Figures and what is said of them belong to the whole study.
-        table = {**table, "remarks": {}, **shortened}
-    figures_file = file.with_suffix(".csv")
+        table = {**table, "remarks": {}, **{key: {} for key in _OF_PRINT}, **shortened}
+    figures_file = _figures_file(file, table)
     try:
         figures = read_figures(figures_file) if figures_file.exists() else ()
     except (OSError, ValueError) as error:
@@ -237,8 +238,18 @@ def _find(path: Path) -> Path:
     raise PlanError(f"There is no plan {path}. {there}")
 
 
+def _figures_file(plan: Path, table: Mapping[str, Any]) -> Path:
+    """Return the file of the published figures: one that the plan names must be there."""
+    if "figures" not in table:
+        return plan.with_suffix(".csv")
+    file = plan.with_name(str(table["figures"]))
+    if not file.is_file():
+        raise PlanError(f"{plan}: figures names {file.name!r}, which is not beside the plan.")
+    return file
+
+
 def _plan(name: str, table: Mapping[str, Any], figures: Sequence[Figure]) -> Plan:
-    _refuse_wrong(table, PLAN, "the plan")
+    refuse_wrong(table, PLAN, "the plan")
     measures = tuple(table.get("measures", ("exact_match",)))
     for measure in measures:
         if measure not in MEASURES:
@@ -262,17 +273,48 @@ def _plan(name: str, table: Mapping[str, Any], figures: Sequence[Figure]) -> Pla
         measures,
         datasets,
         methods,
-        tuple(figures),
+        _renamed(figures, table.get("printed_as", {}), measures),
         _graphs(table.get("graphs", ()), names),
-        tuple(_claim(claim, names, known) for claim in table.get("claims", ())),
-        _remarks(table.get("remarks", {}), known, names, measures),
+        tuple(read_claim(claim, names, known) for claim in table.get("claims", ())),
+        read_remarks(table.get("remarks", {}), known, names, measures),
+        table.get("paper", ""),
+        table.get("as_run", False),
+        _win_tie_loss(table.get("win_tie_loss", {}), names, measures),
+        table.get("left_out", {}),
     )
 
 
+def _win_tie_loss(
+    table: Mapping[str, Mapping[str, Sequence[int]]],
+    methods: Sequence[str],
+    measures: Sequence[str],
+) -> dict[tuple[str, str], tuple[int, int, int]]:
+    found = {}
+    for measure, counts in table.items():
+        for method, three in counts.items():
+            if measure not in measures or method not in methods or len(three) != 3:
+                raise PlanError(
+                    f"win_tie_loss has {measure}.{method} = {three}; give three counts for a"
+                    " measure and a method of the plan."
+                )
+            found[measure, method] = (three[0], three[1], three[2])
+    return found
+
+
+def _renamed(
+    figures: Sequence[Figure], printed_as: Mapping[str, str], measures: Sequence[str]
+) -> tuple[Figure, ...]:
+    """Return the figures under the measures that they are compared with."""
+    for measure in printed_as.values():
+        if measure not in measures:
+            raise PlanError(f"printed_as names {measure!r}, which is no measure of the plan.")
+    return tuple(f._replace(measure=printed_as.get(f.measure, f.measure)) for f in figures)
+
+
 def _protocol(table: Mapping[str, Any], default: Protocol, place: str) -> Protocol:
-    _refuse_wrong(table, PROTOCOL, place)
+    refuse_wrong(table, PROTOCOL, place)
     protocol = replace(default, **table)
-    if protocol.kind in ("kfold", "stratified") and protocol.splits < 2:
+    if protocol.kind in ("kfold", "first_label", "stratified") and protocol.splits < 2:
         raise PlanError(f"{place} asks for {protocol.splits} fold: give at least 2 splits.")
     if protocol.kind == "random" and (protocol.train is None or protocol.test is None):
         raise PlanError(f"{place} draws random splits: give the sizes train and test.")
@@ -282,20 +324,22 @@ def _protocol(table: Mapping[str, Any], default: Protocol, place: str) -> Protoc
 def _data_plan(entry: Any, protocol: Protocol) -> DataPlan:
     if isinstance(entry, str):
         entry = {"name": entry}
-    _refuse_wrong(entry, DATASET, f"data set {entry.get('name', '')!r}")
+    refuse_wrong(entry, DATASET, f"data set {entry.get('name', '')!r}")
     own = dict(entry)
     name, steps = own.pop("name", None), own.pop("steps", None)
+    printed = own.pop("printed", {})
     if name is None:
         raise PlanError(f"a data set has no name: {entry}.")
     return DataPlan(
         name,
         _protocol(own, protocol, f"data set {name!r}"),
         None if steps is None else tuple(steps),
+        printed,
     )
 
 
 def _method_plan(name: str, table: Mapping[str, Any], steps: tuple[Any, ...]) -> MethodPlan:
-    _refuse_wrong(table, METHOD, f"method {name!r}", others=True)
+    refuse_wrong(table, METHOD, f"method {name!r}", others=True)
     own = dict(table)
     if "model" not in own:
         raise PlanError(f'method {name!r} has no model: give one, as in model = "CTBN".')
@@ -308,61 +352,6 @@ def _graphs(wanted: Sequence[str], methods: Sequence[str]) -> tuple[str, ...]:
         if name not in methods:
             raise PlanError(f"graphs names {name!r}; choose from {', '.join(methods)}.")
     return tuple(wanted)
-
-
-def _claim(entry: Mapping[str, Any], methods: Sequence[str], datasets: Sequence[str]) -> Claim:
-    _refuse_wrong(entry, CLAIM, "a claim")
-    try:
-        claim = Claim(
-            entry["text"],
-            entry["method"],
-            tuple(entry["over"]),
-            tuple(entry["measures"] if "faster" not in entry else ()),
-            tuple(entry.get("datasets", datasets)),
-            entry.get("faster"),
-        )
-    except KeyError as error:
-        raise PlanError(f"a claim lacks {error}: {dict(entry)}.") from error
-    if claim.faster is not None and "measures" in entry:
-        raise PlanError(f"a claim has both measures and faster: make two of it: {claim.text!r}.")
-    for name in claim.datasets:
-        if name not in datasets:
-            raise PlanError(f"a claim speaks of the data set {name!r}, which the plan lacks.")
-    for method in (claim.method, *claim.over):
-        if method not in methods:
-            raise PlanError(f"a claim speaks of the method {method!r}, which the plan lacks.")
-    for measure in claim.measures:
-        if measure not in MEASURES:
-            raise PlanError(f"a claim speaks of the unknown measure {measure!r}.")
-    return claim
-
-
-def _remarks(
-    table: Mapping[str, str],
-    datasets: Sequence[str],
-    methods: Sequence[str],
-    measures: Sequence[str],
-) -> dict[str, str]:
-    """Refuse keys that no figure has: their remarks would never be read."""
-    for key in table:
-        places = [
-            next((i for i, names in enumerate((datasets, methods, measures)) if part in names), -1)
-            for part in key.split("/")
-        ]
-        if -1 in places or places != sorted(set(places)):
-            raise PlanError(
-                f"remarks has the key {key!r}; give a data set, a method and a measure of the plan,"
-                ' or some of them, as in "emotions/BR/exact_match".'
-            )
-    return dict(table)
-
-
-def _refuse_wrong(
-    table: Mapping[str, Any], fields: Mapping[str, Kind], place: str, *, others: bool = False
-) -> None:
-    reason = wrong(table, fields, others=others)
-    if reason is not None:
-        raise PlanError(f"{place} {reason}.")
 
 
 def _chosen(what: str, known: Sequence[str], wanted: Sequence[str]) -> set[str]:

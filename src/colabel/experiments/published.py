@@ -18,6 +18,9 @@ class Figure(NamedTuple):
     measure, dataset, method : str
         As named in the plan.
     value : float
+    mark : str or None
+        "+" where the paper marks its own method as significantly better, "-" as worse, "" as
+        neither; None where it prints no marks.
     """
 
     table: str
@@ -25,10 +28,11 @@ class Figure(NamedTuple):
     dataset: str
     method: str
     value: float
+    mark: str | None = None
 
 
 def read_figures(path: Path) -> tuple[Figure, ...]:
-    """Read the columns table, measure, dataset, method and value.
+    """Read the columns table, measure, dataset, method and value, and mark where there is one.
 
     Raises
     ------
@@ -39,15 +43,19 @@ def read_figures(path: Path) -> tuple[Figure, ...]:
     with path.open(encoding="utf-8", newline="") as lines:
         try:
             rows = csv.DictReader(lines)
-            lacking = [name for name in Figure._fields if name not in (rows.fieldnames or ())]
+            needed = Figure._fields[:-1]
+            lacking = [name for name in needed if name not in (rows.fieldnames or ())]
             if lacking:
                 raise ValueError(f"it has no column {lacking[0]!r}")
             for row in rows:
-                table, measure, dataset, method, value = (row[name] for name in Figure._fields)
+                table, measure, dataset, method, value = (row[name] for name in needed)
                 if value is None:
                     raise ValueError(f"line {rows.line_num} has too few entries")
                 number = _number(value, rows.line_num)
-                found.append(Figure(table, measure, dataset, method, number))
+                mark = row.get("mark")
+                if mark not in (None, "", "+", "-"):
+                    raise ValueError(f"line {rows.line_num} has the mark {mark!r}, not + or -")
+                found.append(Figure(table, measure, dataset, method, number, mark))
         except (csv.Error, UnicodeDecodeError) as error:
             raise ValueError(f"it is no CSV file ({error})") from error
     return tuple(found)

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from colabel.core.arrays import Array
 from colabel.experiments.cells import Cell, expand
+from colabel.experiments.claims import Claim
 from colabel.experiments.measures import MEASURES
-from colabel.experiments.plan import Claim, Plan
+from colabel.experiments.plan import Plan
 from colabel.experiments.statistics import Paired, Ranking, corrected_t, paired_t, rank_methods
 from colabel.experiments.store import Row, Store
+
+if TYPE_CHECKING:
+    from colabel.experiments.characteristics import Characteristics
 
 LEVEL = 0.05
 """Level of all tests."""
 FEWEST_SPLITS = 5
 """Splits below which no difference is called significant."""
 LIMIT = 2.0
-"""Standard errors beyond which a measured figure disagrees with the printed one."""
+"""Standard errors of ours beyond which a measured figure differs from the printed one."""
+BOTH = LIMIT * math.sqrt(2.0)
+"""The same, if print has an error as large as ours: beyond it, figures disagree."""
 SPEED = "seconds of learning"
 """Stands for a measure in verdicts on claims of speed."""
 # Means nearer than this are the same.
@@ -83,8 +90,10 @@ class Verdict(NamedTuple):
     """Whether a claim holds on one data set against one method by one measure.
 
     `holds` is "yes" (significantly better), "better" (by less than the test can tell), "no", or
-    "not measured". For claims on speed `measure` is `SPEED` and `difference` says how many times
-    as fast the method learns: "yes" is as claimed, "better" faster by less.
+    "not measured". For claims on speed `measure` is `SPEED`, `difference` says how many times as
+    fast the method learns, and `holds` is "not comparable": they are about other implementations on
+    other machines. For claims that measures lie above a value `over` is empty, `difference` is the
+    mean less the value, and "yes" means by more than `LIMIT` standard errors.
     """
 
     dataset: str
@@ -108,6 +117,8 @@ class Results:
     failures : tuple of (Cell, str)
     missing : int
         Cells that have no result yet.
+    characteristics : mapping {data set: Characteristics}
+        Of the data sets of which the paper prints some.
     """
 
     plan: Plan
@@ -115,6 +126,7 @@ class Results:
     graphs: tuple[tuple[Cell, dict[str, Any]], ...] = ()
     failures: tuple[tuple[Cell, str], ...] = ()
     missing: int = 0
+    characteristics: Mapping[str, Characteristics] = field(default_factory=dict)
 
     @classmethod
     def read(cls, plan: Plan, store: Store) -> Results:
@@ -266,7 +278,9 @@ class Results:
     def verdicts(self, claim: Claim) -> list[Verdict]:
         """Check a claim everywhere it is made."""
         if claim.faster is not None:
-            return self._speed_verdicts(claim, claim.faster)
+            return self._speed_verdicts(claim)
+        if claim.above is not None:
+            return self._level_verdicts(claim, claim.above)
         found = []
         for measure in claim.measures:
             for dataset in claim.datasets:
@@ -285,7 +299,22 @@ class Results:
                     )
         return found
 
-    def _speed_verdicts(self, claim: Claim, faster: float) -> list[Verdict]:
+    def _level_verdicts(self, claim: Claim, level: float) -> list[Verdict]:
+        found = []
+        for measure in claim.measures:
+            better = MEASURES[measure].sign
+            for dataset in claim.datasets:
+                values = self.values(measure, dataset, claim.method)
+                if not len(values):
+                    found.append(Verdict(dataset, "", measure, "not measured", *[np.nan] * 2))
+                    continue
+                ahead = better * (float(values.mean()) - level)
+                error = _standard_error(values) if len(values) >= FEWEST_SPLITS else np.inf
+                holds = "yes" if ahead > LIMIT * error else "better" if ahead > 0 else "no"
+                found.append(Verdict(dataset, "", measure, holds, ahead, np.nan))
+        return found
+
+    def _speed_verdicts(self, claim: Claim) -> list[Verdict]:
         seconds = self.seconds()
         found = []
         for dataset in claim.datasets:
@@ -295,8 +324,7 @@ class Results:
                     found.append(Verdict(dataset, over, SPEED, "not measured", *[np.nan] * 2))
                     continue
                 ratio = other / max(own, 1e-9)
-                holds = "yes" if ratio >= faster else "better" if ratio > 1.0 else "no"
-                found.append(Verdict(dataset, over, SPEED, holds, ratio, np.nan))
+                found.append(Verdict(dataset, over, SPEED, "not comparable", ratio, np.nan))
         return found
 
     @cached_property
@@ -316,12 +344,6 @@ class Results:
     def above_print(self, limit: float = LIMIT) -> list[tuple[str, str, str, Entry]]:
         """Return what of `compared` is better than print by more than `limit` standard errors."""
         return [found for found in self.compared if (found[3].gap or 0.0) > limit]
-
-    def other_remarks(self) -> dict[str, str]:
-        """Return the plan's remarks that no figure below or above print calls for."""
-        plan, differing = self.plan, (*self.below_print(), *self.above_print())
-        used = {plan.remark_key(*place) for *place, _ in differing}
-        return {key: text for key, text in plan.remarks.items() if key not in used}
 
 
 def _standard_error(values: Sequence[float] | Array) -> float:

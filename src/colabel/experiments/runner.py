@@ -34,8 +34,9 @@ def check(plan: Plan) -> None:
     for method in plan.methods:
         try:
             for extra in ({}, *method.on.values()):
-                build({**method.model, **extra})
-            build_steps(method.steps)
+                own = dict(extra)
+                build_steps(own.pop("steps", method.steps))
+                build({**method.model, **own})
         except BuildError as error:
             raise PlanError(f"Method {method.name!r}: {error}") from error
     for data in plan.datasets:

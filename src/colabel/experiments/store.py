@@ -47,6 +47,8 @@ CREATE TABLE IF NOT EXISTS answers (
 );
 """
 _VERSION = 1
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
+_OWN_TABLES = {"cells", "measures"}  # a store of before there were answers has these
 
 
 class StoreError(RuntimeError):
@@ -119,13 +121,16 @@ class Store:
             ) from error
 
     def _prepare(self) -> None:
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA foreign_keys = ON")
+        tables = {name for (name,) in self._connection.execute(_TABLES)}
+        if tables and not tables >= _OWN_TABLES:  # it would be added to, and removed when emptied
+            raise StoreError(f"{self.path} is a database of something else: name another file.")
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         if version > _VERSION:
             raise StoreError(
                 f"{self.path} was written by a newer colabel (format {version}): update colabel."
             )
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA foreign_keys = ON")
         with self._connection:
             self._connection.executescript(_SCHEMA)
             self._connection.execute(f"PRAGMA user_version = {_VERSION}")

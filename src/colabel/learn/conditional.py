@@ -192,12 +192,15 @@ class HeldOutScores(NamedTuple):
     path : tuple of m arrays (G, F, K_i, p + 1), or None
         Coefficients without each fold's rows along the grid, if they were asked for: where models
         of the same targets on other rows may start.
+    models : ConditionalModels or None
+        Those without each fold's rows at the choice, of a fold together, where the path is known.
     """
 
     log_prob: Any
     choice: Indices
     total: Array
     path: tuple[Array, ...] | None = None
+    models: Any = None
 
 
 class Folds(NamedTuple):
@@ -304,11 +307,13 @@ class Learning(Protocol):
         """Fit every target of every group with its chosen hyperparameter."""
         ...
 
-    def cross_fitted_scores(self, folds: Folds, choice: Indices) -> tuple[Array, ...]:
+    def cross_fitted_scores(
+        self, folds: Folds, choice: Indices, models: Any = None
+    ) -> tuple[Array, ...]:
         """Scores of all labels, d arrays (K_i, n), by models that have not seen the row.
 
         They are those of `scores_of`. The folds must cover all rows; `choice` (d,) is that of
-        every label alone.
+        every label alone, and `models` are those of `HeldOutScores` on the same folds, if known.
         """
         ...
 

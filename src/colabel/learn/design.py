@@ -142,6 +142,8 @@ class Design:
         Number of coordinates before the constant that are extra features as they are.
     shared : bool
         Whether all rows of the data share one row of features.
+    single : bool
+        Whether products with sparse rows may read their argument in single precision.
 
     Examples
     --------
@@ -158,6 +160,7 @@ class Design:
     level: float = 1.0
     n_extra: int = 0
     shared: bool = False
+    single: bool = False
 
     @classmethod
     def of(cls, X: Any, weight: Array | None = None, extra: Array | None = None) -> Design:
@@ -206,26 +209,34 @@ class Design:
     def times(self, coef: Array) -> Array:
         """(n, q) @ (q, c)."""
         if is_sparse(self.rows):
-            return _csr_product(self.rows, coef)
+            return _csr_product(self.rows, coef, self.single)
         return np.asarray(self.rows @ coef)
 
     def pullback(self, slope: Array) -> Array:
         """(q, n) @ (n, c), the transposed product."""
         if is_sparse(self.rows):
-            return _csr_product(self.columns, slope)
+            return _csr_product(self.columns, slope, self.single)
         return np.asarray(self.rows.T @ slope)
 
     def scores(self, coef: Array) -> Array:
         """Scores (c, n) of coefficients (c, q), one row of them for each task."""
         if is_sparse(self.rows):
-            return np.ascontiguousarray(_csr_product(self.rows, coef.T).T)
+            return np.ascontiguousarray(_csr_product(self.rows, coef.T, self.single).T)
         return np.asarray(coef @ self.rows.T)
 
     def pulled(self, residual: Array) -> Array:
         """Residuals (c, n) pulled back to coordinates (c, q), the transposed product."""
         if is_sparse(self.rows):
-            return np.ascontiguousarray(_csr_product(self.columns, residual.T).T)
+            return np.ascontiguousarray(_csr_product(self.columns, residual.T, self.single).T)
         return np.asarray(residual @ self.rows)
+
+    def in_single(self) -> Design:
+        """Return the same rows for a solver that may read steps and residuals rounded.
+
+        A product of sparse rows waits for memory: half the bytes take little more than half the
+        time. Sums are in double precision, so that rounding stays far below a tolerance of 1e-3.
+        """
+        return replace(self, single=True)
 
     def of_tasks(self, scores: Flags) -> Design:
         """Return the rows for some of the scores: they serve all alike."""
@@ -419,7 +430,8 @@ def _in_row_space(design: Design) -> Design:
     return Design(inner, None, design.weight, space)
 
 
-def _csr_product(matrix: Any, dense: Array) -> Array:
+def _csr_product(matrix: Any, dense: Array, single: bool = False) -> Array:
     out = np.empty((matrix.shape[0], dense.shape[1]))
-    csr_times(matrix.indptr, matrix.indices, matrix.data, np.ascontiguousarray(dense), out)
+    read: Any = np.ascontiguousarray(dense, dtype=np.float32 if single else np.float64)
+    csr_times(matrix.indptr, matrix.indices, matrix.data, read, out)
     return out

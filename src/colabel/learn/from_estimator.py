@@ -84,7 +84,8 @@ class EstimatorModel:
     A value the classifier has not seen keeps its smoothed frequency; `estimator` is None where
     fewer than two values were seen, and the frequencies are then all there is. No value is less
     probable than its frequency would make it in one row more than the classifier has seen: the
-    zeros of forests and neighbours say that no such row was there, not that there is none.
+    zeros of forests and neighbours say that no such row was there, not that there is none. An
+    estimator with the attribute `unsmoothed` is taken at its word.
     """
 
     estimator: Any | None
@@ -181,6 +182,11 @@ def carries_scores(estimator: Any) -> bool:
     return bool(getattr(estimator, "carries_scores", False))
 
 
+def _smoothed(estimator: Any) -> bool:
+    """Whether an estimator's probabilities have a floor; see `EstimatorModel`."""
+    return not (carries_scores(estimator) or getattr(estimator, "unsmoothed", False))
+
+
 def _fit_one(
     estimator: BaseEstimator,
     data: TrainingData,
@@ -214,7 +220,7 @@ def _fit_one(
     arguments = {} if weight is None else {"sample_weight": weight}
     extra = None if data.extra is None else data.extra[index]
     fitted.fit(_with_extra(data.X[index], extra, allowed), y, **arguments)
-    n_rows = None if carries_scores(estimator) else float(counts.sum())
+    n_rows = float(counts.sum()) if _smoothed(estimator) else None
     return EstimatorModel(fitted, seen, smoothed, allowed, n_rows)
 
 
@@ -342,7 +348,9 @@ class EstimatorLearning:
         """See `Learning.fit`; there is nothing to choose."""
         return EstimatorModels(tuple(self._fitted([(group, None) for group in groups])))
 
-    def cross_fitted_scores(self, folds: Folds, choice: Indices) -> tuple[Array, ...]:
+    def cross_fitted_scores(
+        self, folds: Folds, choice: Indices, models: Any = None
+    ) -> tuple[Array, ...]:
         """See `Learning.cross_fitted_scores`."""
         return self.cross_fitted(folds)[0]
 

@@ -290,6 +290,7 @@ class LinearLearning:
         choice = np.zeros(len(group.targets), dtype=np.intp)
         total = np.zeros(len(group.targets))
         path: list[Array] = [np.empty(0)] * len(group.targets)
+        models: list[tuple[Indices, int, FittedTasks]] = []
         if constant and group.rows is not None:
             design = self.design.constants(group.rows)
         else:
@@ -309,8 +310,7 @@ class LinearLearning:
                 self._solver(1.0 if group.rows is None else LOOSER),
                 start=None if start is None else np.stack([start[t] for t in targets], axis=2),
                 keep=keep,
-                # a path that others start from is walked to its end
-                patience=None if keep else PATIENCE,
+                patience=PATIENCE,
             )
             best = best_points(found.total, grid, found.informed)
             every = np.arange(len(best))
@@ -319,19 +319,32 @@ class LinearLearning:
             if found.coef is not None:
                 for at, position in enumerate(chunk.positions):
                     path[position] = found.coef[:, :, at]
+                for fold, floor in enumerate(found.floor):
+                    coef = found.coef[best, fold, every]
+                    fitted = FittedTasks(coef, floor, np.ones(len(best), dtype=bool), 1)
+                    places = fold * len(group.targets) + chunk.positions
+                    models.append((places, chunk.n_classes, fitted))
             return found.n_failed
 
         chunks = list(self._chunks([group], folds.n_folds))
         threads = self.learner.n_jobs if group.rows is None else 1
         failed = sum(map_threads(score_chunk, chunks, threads, lambda: None))
-        return HeldOutScores(log_prob, choice, total, tuple(path) if keep else None), failed
+        scores = HeldOutScores(log_prob, choice, total)
+        if keep:
+            models.sort(key=lambda part: int(part[0][0]))  # not as threads have come
+            without = LinearModels(tuple(models), folds.n_folds * len(group.targets))
+            scores = scores._replace(path=tuple(path), models=without)
+        return scores, failed
 
-    def cross_fitted_scores(self, folds: Folds, choice: Indices) -> tuple[Array, ...]:
+    def cross_fitted_scores(
+        self, folds: Folds, choice: Indices, models: Any = None
+    ) -> tuple[Array, ...]:
         """See `Learning.cross_fitted_scores`."""
         data = self.data
-        every = np.arange(data.n_labels)
-        groups = [RowGroup(folds.rows_outside(fold), every) for fold in range(folds.n_folds)]
-        models = self.fit(groups, [choice] * len(groups))
+        if models is None:
+            every = np.arange(data.n_labels)
+            groups = [RowGroup(folds.rows_outside(fold), every) for fold in range(folds.n_folds)]
+            models = self.fit(groups, [choice] * len(groups))
         shapes = [1 if size == 2 else size for size in data.cardinalities]
         scores = tuple(np.zeros((size, data.n_rows)) for size in shapes)
         for fold in range(folds.n_folds):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import metrics as sklearn_metrics
 
-from colabel.core.arrays import Flags
+from colabel.core.arrays import Array, Flags
 from colabel.labels import MISSING
 from colabel.metrics._pairs import aligned, at_least_two, checked_weights, indicators, label_means
 
@@ -161,7 +161,8 @@ def f1_score(
     zero_division : float, default=0.0
         F1 of a 0/1 label (or row) that is neither true nor predicted anywhere. 0.0 is what
         scikit-learn uses by default, with a warning, so that scores computed with it agree; 1.0
-        agrees with `multilabel_accuracy`, `f1_label` and Mulan; NaN leaves it out of the mean.
+        agrees with `multilabel_accuracy`, `f1_label` and Mulan, and, for "micro", with papers that
+        set a precision of 1 where nothing is predicted; NaN leaves it out of the mean.
 
     Returns
     -------
@@ -207,7 +208,13 @@ def f1_score(
     return float(np.mean(scores))
 
 
-def f1_of_means(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
+def f1_of_means(
+    Y_true: Any,
+    Y_pred: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+    zero_division: float = float("nan"),
+) -> float:
     r"""F1 of the mean precision and the mean recall over labels, the other macro-F1.
 
     .. math:: F = \frac{2 P R}{P + R}, \quad
@@ -216,7 +223,8 @@ def f1_of_means(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None = N
     Some papers print this under the name of macro-F1, which usually is the mean of the labels'
     own F1, as in `f1_score` (Opitz and Burst, Macro F1 and Macro F1, 2019). It is far larger
     where rare labels are never predicted: such a label has no precision and is left out of P, as
-    one that is never true is left out of R. For class variables the labels c are the pairs
+    one that is never true is left out of R. With ``zero_division=1`` they count as 1 instead, as in
+    the tables of the CTBN and MLCRF papers. For class variables the labels c are the pairs
     (variable, value) that occur in the truth or in the prediction.
 
     Parameters
@@ -224,6 +232,9 @@ def f1_of_means(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None = N
     Y_true, Y_pred : labels of n rows and d variables
         Without missing entries.
     sample_weight : array of shape (n,), optional
+    zero_division : float, default=NaN
+        Precision of a label that is never predicted and recall of one that is never true; NaN
+        leaves them out of the means.
 
     Returns
     -------
@@ -236,17 +247,27 @@ def f1_of_means(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None = N
     >>> Y_true, Y_pred = [[1, 0], [1, 1]], [[1, 0], [1, 0]]
     >>> f1_of_means(Y_true, Y_pred), f1_score(Y_true, Y_pred, average="macro")
     (0.666..., 0.5)
+
+    The second label is never predicted; a precision of 1 raises the mean:
+
+    >>> Y_true, Y_pred = [[0, 0], [1, 1]], [[1, 0], [1, 0]]
+    >>> f1_of_means(Y_true, Y_pred), f1_of_means(Y_true, Y_pred, zero_division=1.0)
+    (0.5, 0.6)
     """
     pair, weights = aligned(Y_true, Y_pred, sample_weight, "f1_of_means")
     true, pred = indicators(pair)
     right, said, held = (weights @ table for table in (true & pred, pred, true))
     if not said.any() and not held.any():
         return 1.0
-    if not said.any() or not held.any():
-        return 0.0
-    precision = float(np.mean(right[said > 0] / said[said > 0]))
-    recall = float(np.mean(right[held > 0] / held[held > 0]))
+    precision, recall = (_mean_ratio(right, total, zero_division) for total in (said, held))
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+def _mean_ratio(part: Array, whole: Array, empty: float) -> float:
+    """Mean over labels of part / whole; `empty` where the whole is 0, left out if that is NaN."""
+    ratios = np.divide(part, whole, out=np.full(len(whole), empty), where=whole > 0)
+    counted = ratios[~np.isnan(ratios)]
+    return float(counted.mean()) if counted.size else 0.0
 
 
 def f1_label(

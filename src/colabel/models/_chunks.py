@@ -9,7 +9,7 @@ from colabel.learn.design import LARGEST_ROTATION
 
 _FITTING = (
     "BinaryRelevance, StackedBinaryRelevance, ClassifierChain, ProbabilisticClassifierChain,"
-    " EnsembleOfChains, CTBN, CDN, PairwiseCRF and CollectiveCRF"
+    " EnsembleOfChains, CTBN, CDN, PairwiseCRF and CollectiveCRF (and JointForest of a sample)"
 )
 # Parameters by which a model needs its rows in memory.
 _IN_MEMORY = ("estimator", "calibrate", "class_weight")
@@ -23,6 +23,8 @@ def refuse_chunks(model: Any) -> None:
             f"{name} does not learn from Dask arrays; {_FITTING} do. Give {name} a sample of the"
             " rows as NumPy arrays, such as X[rows].compute()."
         )
+    if model.samples_chunks:  # what it learns from is in memory
+        return
     for given, value in model.get_params(deep=False).items():
         if given in _IN_MEMORY and value is not None and value is not False:
             raise TypeError(

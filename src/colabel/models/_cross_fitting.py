@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array, Indices
-from colabel.joint import Joint
+from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING, EncodedLabels, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData
 from colabel.learn.pool import HeldOutOpinions, LabelPrior, opinions
@@ -19,6 +19,8 @@ from colabel.models.wrapped import joint_of
 
 Members = list[tuple[str, BaseEstimator]]
 
+# What the frequencies of label vectors are worth beside a part that finds most of them impossible.
+_PRIOR_SHARE = 0.2
 _EXPECTED = (ValueError, NotImplementedError, MemoryError, FloatingPointError)
 
 
@@ -34,13 +36,16 @@ def asked_about(
     train: Indices,
     test: Indices,
     n_listed: int,
+    *,
+    with_parts: bool = False,
 ) -> tuple[HeldOutOpinions, dict[int, str]]:
     """Fit all members to some rows, and ask them about others.
 
     Returns
     -------
     held : HeldOutOpinions
-        A column each member, and the last for how often label vectors occur.
+        A column each member, or each of their `voices` if `with_parts`, and the last for how often
+        label vectors occur.
     failed : dict of int to str
         Members that could not be fitted, and why; their columns repeat the last.
     """
@@ -50,7 +55,13 @@ def asked_about(
     fitted, failed = fitted_members(members, some, space)
     joints, unasked = joints_of(fitted, data.X[test])
     failed |= unasked
-    said_by = [of_prior if m in failed else joints[m] for m in range(len(members))]
+    said_by: list[Joint] = []
+    for m, (_, model) in enumerate(members):
+        parts = _parts_heard(model) if with_parts else ()
+        if m in failed:
+            said_by += [of_prior] * (1 + len(parts))
+        else:
+            said_by += heard(fitted[m], joints[m], data.X[test], of_prior) if parts else [joints[m]]
     said_by.append(of_prior)
     codes = data.codes[test]
     said = opinions(said_by, n_listed)
@@ -63,6 +74,40 @@ def asked_about(
         data.row_weights[test],
     )
     return held, failed
+
+
+def voices(members: Members) -> list[tuple[int, str]]:
+    """Member and name of each opinion that a stack hears: the members', and parts of theirs."""
+    return [
+        (m, title)
+        for m, (name, model) in enumerate(members)
+        for title in (name, *(f"{name}, {part}" for part in _parts_heard(model)))
+    ]
+
+
+def heard(model: Any, joint: Joint, X: Any, of_prior: Joint) -> list[Joint]:
+    """What a fitted member says of rows: its joint, and the parts of it that are heard alone.
+
+    Such a part may find most vectors impossible, so that it is mixed with their frequencies.
+    """
+    weights = [1.0 - _PRIOR_SHARE, _PRIOR_SHARE]
+    if not _parts_heard(model):
+        return [joint]
+
+    def rows() -> Any:
+        return model[:-1].transform(X) if isinstance(model, Pipeline) and model[:-1] else X
+
+    parts = _last(model).heard_alone(joint, rows)
+    return [joint, *(Mixture([part, of_prior], weights) for part in parts)]
+
+
+def _parts_heard(model: Any) -> tuple[str, ...]:
+    parts: tuple[str, ...] = getattr(_last(model), "parts_heard", ())
+    return parts
+
+
+def _last(model: Any) -> Any:
+    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def fitted_members(
@@ -79,7 +124,7 @@ def fitted_members(
     for m, (_, model) in enumerate(members):
         try:
             steps, X = _prepared(model, data, labels, prepared)
-            last = clone(model[-1] if isinstance(model, Pipeline) else model)
+            last = clone(_last(model))
             last.fit(X, labels, **_weight_argument(last, data.weight))
         except _EXPECTED as error:
             failed[m] = str(error) or type(error).__name__

@@ -51,8 +51,6 @@ class StacksEstimator(JointClassifier):
 
     def _stacked(self, data: TrainingData, folds: Folds, seed: int) -> TrainingData:
         """Return what the regressions see: the data, or held-out scores in place of x."""
-        if hasattr(self, "estimator_scores_"):
-            del self.estimator_scores_  # of another fit
         estimator = seeded(self.estimator, seed)
         if estimator is None or not self._stacks():
             return data

@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 from colabel.core.arrays import Array, Codes
 from colabel.core.extremes import refuse_extreme_weights, refuse_huge, refuse_texts
 from colabel.core.progress import row_counter
+from colabel.core.refitting import forget_fit
 from colabel.core.schema import (
     Anything,
     Estimator,
@@ -36,6 +37,7 @@ from colabel.core.schema import (
 from colabel.decide import Decision, Seen, decide, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
+from colabel.learn.chunks import ChunkedData
 from colabel.learn.chunks.passes import counting_passes, is_dask
 from colabel.learn.chunks.reading import Blocks, chunked_data, same_chunks, seen_labels
 from colabel.learn.conditional import TrainingData
@@ -75,6 +77,9 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
 
     fits_chunks: ClassVar[bool] = False
     """Whether `_learn` takes rows in chunks (`ChunkedData`), which is what Dask arrays become."""
+
+    samples_chunks: ClassVar[bool] = False
+    """Whether a sample of such rows is taken, and learned from in memory."""
 
     # what every fitted model holds: d labels of some sizes, p features
     stored_fields: ClassVar[Mapping[str, Kind]] = {
@@ -131,6 +136,7 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         self
         """
         self._check_parameters()
+        forget_fit(self)
         if is_dask(X):
             return self._fit_chunks(X, y, sample_weight, label_names)
         X = self._checked(X, reset=True)
@@ -161,14 +167,16 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         chunked = chunked_data(X, y, space, weight, names=names, allow_nan=self._allows_nan())
         self._keep_labels(space)
-        data: Any = chunked
-        if is_short(chunked):
-            (data,) = chunked.gathered(None)
+        data = self._of_chunks(chunked)
         shown = bool(getattr(self, "verbose", 0))
         with row_counter("reading", shown=shown) as count, counting_passes(count):
             self._learn(data)
             self._finish(data)
         return self
+
+    def _of_chunks(self, data: ChunkedData) -> Any:
+        """Return the rows that `_learn` is given: in chunks, or in memory where they are few."""
+        return data.gathered(None)[0] if is_short(data) else data
 
     def _check_columns(self, X: Any, *, reset: bool) -> None:
         """Check number and names of the columns of a Dask collection."""
@@ -303,8 +311,6 @@ class JointClassifier(LabelClassifier):
         return Seen(self.seen_)
 
     def _finish(self, data: TrainingData) -> None:
-        for name in ("calibration_", "seen_"):
-            self.__dict__.pop(name, None)  # of another fit
         if self.decision == "seen":
             self.seen_ = data.total(seen_vectors, combine=joined_vectors)
         if self.calibrate:

@@ -33,7 +33,7 @@ from colabel.models.linear_log_odds import LinearLogOdds
     "binary-relevance", models_=Part("linear-models", "estimator-models", sizes="sizes", q="p+1")
 )
 class BinaryRelevance(JointClassifier):
-    r"""One independent classifier per label.
+    r"""One classifier per label, independent of each other.
 
     .. math:: P(y_1, \dots, y_d \mid x) = \prod_i P(y_i \mid x)
 

@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Array, Codes, is_sparse
+from colabel.core.refitting import forget_fit
 from colabel.core.schema import (
     Dims,
     Estimator,
@@ -170,6 +171,7 @@ class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixi
         self
         """
         _require_probabilities(self.estimator)
+        forget_fit(self)
         X = self._checked(X, reset=True)
         space, codes = LabelSpace.infer(y, label_names)
         if len(codes) != _num_samples(X):

@@ -52,7 +52,9 @@ def symmetrical_uncertainty(columns: Codes, sizes: Indices, other: Codes, other_
     count_log_count = np.zeros(n + 1)
     for count in range(1, n + 1):
         count_log_count[count] = count * math.log(count)
-    largest = int(sizes.max())
+    largest = 0
+    for size in sizes:
+        largest = max(largest, size)
     both = np.zeros((largest, other_size), dtype=np.int64)
     of_column, of_other = np.zeros(largest, dtype=np.int64), np.zeros(other_size, dtype=np.int64)
     for row in range(n):
@@ -77,5 +79,6 @@ def symmetrical_uncertainty(columns: Codes, sizes: Indices, other: Codes, other_
         entropies = 2 * whole - column_sum - other_sum
         if entropies > 1e-12 * (whole + 1.0):
             shared = whole + joint_sum - column_sum - other_sum
-            result[j] = 2.0 * shared / entropies
-    return np.clip(result, 0.0, 1.0)
+            share = float(2.0 * shared / entropies)
+            result[j] = min(max(share, 0.0), 1.0)
+    return result

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.utils import Tags
 
-from colabel.core.arrays import Array, Codes
+from colabel.core.arrays import Array, Indices
 from colabel.core.compiling import njit
 from colabel.core.schema import stored
 from colabel.preprocess._cut_points import CutPoints, between
@@ -85,7 +85,7 @@ class EntropyBins(CutPoints):
             for j, sorted_rows in enumerate(order):
                 usable = sorted_rows[class_of[sorted_rows] >= 0]
                 values = rows[usable, j]
-                places = _paying_cuts(values, class_of[usable], n_values)
+                places = np.sort(_paying_cuts(values, class_of[usable], n_values))
                 cuts[j].append(between(values[places - 1], values[places]))
         self._set_cuts([np.unique(np.concatenate(points)) for points in cuts])
         return self
@@ -121,7 +121,7 @@ class _Cut(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def _best_cut(values: Array, classes: Codes, start: int, stop: int, total: Array) -> _Cut:
+def _best_cut(values: Array, classes: Indices, start: int, stop: int, total: Array) -> _Cut:
     """Cut with the fewest bits on both sides; `total` (K,) counts the classes of the segment.
 
     Moving a row from the right to the left changes two counts, so one pass tries all places.
@@ -151,7 +151,7 @@ def _best_cut(values: Array, classes: Codes, start: int, stop: int, total: Array
 
 
 @njit(nogil=True, cache=True)
-def _segment(values: Array, classes: Codes, start: int, stop: int, n_classes: int) -> int:
+def _segment(values: Array, classes: Indices, start: int, stop: int, n_classes: int) -> int:
     """Place at which to cut a segment, -1 if no cut pays."""
     total = np.zeros(n_classes)
     for at in range(start, stop):
@@ -176,13 +176,13 @@ def _segment(values: Array, classes: Codes, start: int, stop: int, n_classes: in
 
 
 @njit(nogil=True, cache=True)
-def _paying_cuts(values: Array, classes: Codes, n_classes: int) -> Codes:
-    """Places (cuts,) in ascending values before which a cut pays."""
+def _paying_cuts(values: Array, classes: Indices, n_classes: int) -> Indices:
+    """Places (cuts,) in ascending values before which a cut pays, in no order."""
     # Segments still to be cut, at most one more than cuts made, lie between these bounds.
-    starts, stops = np.zeros(len(values) + 1, np.intp), np.zeros(len(values) + 1, np.intp)
+    starts, stops = np.empty(len(values) + 1, np.intp), np.empty(len(values) + 1, np.intp)
     found = np.empty(len(values), dtype=np.intp)
     n_waiting, n_found = 1, 0
-    stops[0] = len(values)
+    starts[0], stops[0] = 0, len(values)
     while n_waiting:
         n_waiting -= 1
         start, stop = starts[n_waiting], stops[n_waiting]
@@ -193,4 +193,4 @@ def _paying_cuts(values: Array, classes: Codes, n_classes: int) -> Codes:
             starts[n_waiting], stops[n_waiting] = start, place
             starts[n_waiting + 1], stops[n_waiting + 1] = place, stop
             n_waiting += 2
-    return np.sort(found[:n_found])
+    return found[:n_found]

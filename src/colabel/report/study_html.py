@@ -9,12 +9,14 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from colabel.experiments import Results
-from colabel.experiments.measures import MEASURES
+from colabel.experiments.record import judging, table_title
 from colabel.report._html.graphs import graph_figure
 from colabel.report._html.markup import Html, counted, join, paragraph, tag
 from colabel.report._html.page import page, section, write_page
-from colabel.report._study.claims import claims_section, disagreements_section
+from colabel.report._study.claims import claims_section
+from colabel.report._study.differences import characteristics_table, differences_section
 from colabel.report._study.measures import measure_table, measures_legend
+from colabel.report._study.overview import overview_section
 from colabel.report._study.protocol import protocol_section, state_section
 from colabel.report._study.ranks import TOO_FEW, ranks_section
 from colabel.report._study.speed import speed_section
@@ -97,11 +99,14 @@ def study_report_html(
     names = {study.plan.name for study in results}
     rest = [figure for figure in drawn if figure.study not in names]
     extra = [section("Figures", "figures", _figures(rest, 3), 2)] if rest else []
-    return page(shown, "", _contents(results, drawn), join(parts, extra))
+    # One study is its own overview.
+    papers = None if alone or not judging(results) else overview_section(results)
+    return page(shown, "", _contents(results, drawn), join(papers, parts, extra))
 
 
 def _contents(results: Sequence[Results], figures: Sequence[StudyFigure]) -> Html:
-    items = []
+    shown = len(results) > 1 and bool(judging(results))
+    items = [tag("li", tag("a", "The papers", href="#papers"))] if shown else []
     for i, study in enumerate(results):
         parts = [tag("a", name, href=f"#s{i}-{key}") for key, name in _parts(study, figures)]
         links = join(*[join(" · " if place else "", link) for place, link in enumerate(parts)])
@@ -141,7 +146,7 @@ def _study(results: Results, key: str, figures: Sequence[StudyFigure], level: in
     write = {
         "measures": lambda: _measures(results, key, below),
         "claims": lambda: claims_section(results, f"h{below}"),
-        "print": lambda: disagreements_section(results, f"{key}-remark"),
+        "print": lambda: differences_section(results),
         "speed": lambda: speed_section(results),
         "graphs": lambda: _graphs(results, key, below),
         "figures": lambda: _figures(own, below),
@@ -153,7 +158,9 @@ def _study(results: Results, key: str, figures: Sequence[StudyFigure], level: in
     ]
     about = paragraph(plan.description, class_="about") if plan.description else None
     banner = tag("div", tag("b", QUICK_FORM), class_="verdict") if plan.is_quick else None
-    content = join(banner, about, protocol_section(results), sections)
+    content = join(
+        banner, about, protocol_section(results), characteristics_table(results), sections
+    )
     return tag("section", content, id=key) if level == 1 else section(plan.title, key, content, 2)
 
 
@@ -163,11 +170,9 @@ def _measures(results: Results, key: str, level: int) -> Html:
     if not ranked and len(results.methods) > 1:
         parts.append(paragraph(TOO_FEW, class_="legend"))
     for measure in results.plan.measures:
-        title = MEASURES[measure].title
         ranks = ranks_section(results, measure) if ranked else None
         content = join(measure_table(results, measure), ranks)
-        name = f"{title[0].upper()}{title[1:]}"
-        parts.append(section(name, f"{key}-{measure}", content, level))
+        parts.append(section(table_title(results, measure), f"{key}-{measure}", content, level))
     return join(measures_legend(results), parts)
 
 

@@ -32,6 +32,7 @@ class BlockFile:
     ----------
     features, labels : Path
     n_rows : int
+        How many of the rows of the files these are, from the first on.
     """
 
     features: Path
@@ -42,13 +43,13 @@ class BlockFile:
         """Return the features (n, p), dense or CSR."""
         with _reachable(self.features) as file:
             if file.suffix == ".npz":
-                return sparse.csr_array(sparse.load_npz(file))
-            return np.load(file)
+                return sparse.csr_array(sparse.load_npz(file))[: self.n_rows]
+            return np.load(file)[: self.n_rows]
 
     def read_labels(self, reader: LabelReader) -> Any:
         """Return the labels (n, d)."""
         with _reachable(self.labels) as file:
-            return reader.decoded(np.load(file))
+            return reader.decoded(np.load(file)[: self.n_rows])
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,11 @@ class SlowMixture:
     alpha[i][parent values][value], theta[label vector][j][k], phi[j][k][values of the set][value].
     """
 
-    def __init__(self, parents, sizes, n_values, smoothing):
+    def __init__(self, parents, sizes, n_values, smoothing, printed=False):
         self.parents, self.sizes, self.n_values = parents, sizes, n_values
         self.members = [(*above, k) for k, above in enumerate(parents)]
         self.smoothing = smoothing
+        self.printed = printed  # the M-step of the paper: times Pr(F_j = v | l)
 
     def fit(self, labels, features, weight, n_iter):
         """Maximum likelihood for alpha, `n_iter` iterations of EM for theta and phi."""
@@ -72,6 +73,8 @@ class SlowMixture:
                 terms = self.terms(y, j, v)
                 for k in range(q):
                     expected = w * terms[k] / sum(terms)
+                    if self.printed:
+                        expected *= sum(terms)
                     new_theta[y][j][k] += expected
                     new_phi[j][k][values_of_set(y, self.members[k])][v] += expected
         self.theta = {

@@ -13,10 +13,11 @@ pytest.importorskip("dask")
 from colabel.labels import LabelSpace
 from colabel.labels.space import SeenLabels
 from colabel.learn import row_chance
-from colabel.learn.chunks import counting_passes
+from colabel.learn.chunks import RowPart, counting_passes
 from colabel.learn.chunks.chunked_block import ChunkBlock, ChunkTasks, Where
 from colabel.learn.chunks.chunked_design import ChunkedDesign
 from colabel.learn.chunks.reading import chunked_data, seen_labels
+from colabel.learn.chunks.row_parts import RowSample
 from colabel.learn.chunks.survey import Survey
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.design import Design
@@ -182,3 +183,15 @@ def test_labels_seen_in_parts_are_those_of_all_rows(Y, lengths):
         space = LabelSpace.of_seen(found)
         assert (space.names, space.kind) == (expected.names, expected.kind)
         assert [c.tolist() for c in space.classes] == [c.tolist() for c in expected.classes]
+
+
+def test_a_sample_draws_every_row_alike():
+    """By number, so that of equal rows some are drawn; each seed draws others."""
+    n_rows = 40_000
+    equal = RowPart(np.zeros((n_rows, 1)), np.zeros((n_rows, 1), dtype=np.int32), (2,), None)
+    drawn = np.stack([RowSample(0.3, seed)(equal) for seed in range(20)])
+    spread = np.sqrt(0.3 * 0.7)
+    np.testing.assert_allclose(drawn.mean(axis=1), 0.3, atol=5 * spread / np.sqrt(n_rows))
+    counts = drawn.sum(axis=0)  # binomial, of 20 draws
+    assert abs(counts.var() / (20 * 0.3 * 0.7) - 1.0) < 0.05
+    assert abs(np.corrcoef(drawn[0, 1:], drawn[0, :-1])[0, 1]) < 5 / np.sqrt(n_rows)

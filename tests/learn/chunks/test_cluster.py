@@ -13,12 +13,15 @@ from sklearn.naive_bayes import GaussianNB
 
 import colabel
 from colabel import BinaryRelevance
+from colabel.experiments import load_plan
 from colabel.learn.chunks import counting_passes
 
 pytest.importorskip("distributed")
 
 from distributed import Client, LocalCluster
 
+from tests.experiments.conftest import PLAN
+from tests.experiments.test_running import run, timeless
 from tests.learn.chunks.problems import in_chunks, labels_that_depend
 
 LENGTHS = (60, 50, 1, 49)
@@ -113,6 +116,18 @@ def test_small_fits_go_to_the_cluster_by_joblib(rows, client, model):
         there = clone(makes[model]).fit(*rows)
     assert client.run_on_scheduler(_n_finished) > before
     np.testing.assert_allclose(there.predict_proba(rows[0]), here.predict_proba(rows[0]))
+
+
+def test_a_study_goes_to_the_cluster_by_joblib(client, tmp_path):
+    (tmp_path / "small.toml").write_text(PLAN, encoding="utf-8")
+    plan = load_plan(tmp_path / "small.toml", quick=True)
+    run(plan, tmp_path / "here.db")
+    before = client.run_on_scheduler(_n_finished)
+    with joblib.parallel_config("dask"):
+        summary = run(plan, tmp_path / "there.db", n_jobs=2)
+    assert summary.run == summary.total > 0 == summary.failed
+    assert client.run_on_scheduler(_n_finished) > before
+    assert timeless(tmp_path / "there.db") == timeless(tmp_path / "here.db")
 
 
 def _n_finished(dask_scheduler):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -162,3 +164,50 @@ def test_penalties_whose_modes_are_often_wrong_are_left_out():
     kept = selection._as_right_as_any({1.0: modes, 0.1: noisy, 0.01: useless})
     assert kept == [1.0, 0.1]
     assert selection._as_right_as_any({1.0: np.empty(0), 0.1: np.empty(0)}) == [1.0, 0.1]
+
+
+class Scripted:
+    """A problem whose graphs gain an edge each time; scores by the number of edges are given."""
+
+    layout = SimpleNamespace(n_edges=9)
+    held_out = SimpleNamespace(total_weight=50.0)
+    has_every_edge = False
+
+    def __init__(self, means):
+        self.means, self.asked, self.edges = means, [], 0
+
+    def forget(self):
+        self.edges = 0
+
+    def find_structure(self, penalty, _):
+        self.asked.append(penalty.group)
+        self.edges += 1
+        return SimpleNamespace(alpha=np.arange(9) < self.edges)
+
+    def tune(self, _, kept, __):
+        return SimpleNamespace(scores=self.scores(int(kept.sum())))
+
+    def scores(self, n_edges):
+        rows = np.random.default_rng(n_edges).normal(scale=1e-3, size=50)
+        return selection.RowScores(self.means[n_edges] + rows - rows.mean(), np.ones(50))
+
+
+@pytest.mark.parametrize(
+    ("means", "walked", "chosen"),
+    [
+        # worse for two points, and so is the graph of all edges
+        ([-9.0, -8.0, -7.0, -7.5, -7.4, -5.0, -5.0, -8.0], 4, 36.0),
+        # as much worse, but all edges are better still: it is walked to the end
+        ([-9.0, -8.0, -7.0, -7.5, -7.4, -5.0, -5.0, -6.0], 6, 7.776),
+        # no edge is found at first
+        ([-9.0, -9.0, -9.0, -8.0, -7.0, -7.5, -7.5, -8.5], 6, 12.96),
+    ],
+)
+def test_the_path_of_graphs_ends_where_both_its_ends_are_worse(means, walked, chosen):
+    problem = Scripted(means)
+    selector = selection.Selector(np.ones(1), None, None, 1.0, 1, lambda: None)
+    groups = [100.0 * 0.6**k for k in range(1, 7)]
+    group, scores = selector._choose_group([problem], 0.1, groups, [problem.scores(7)])
+    np.testing.assert_allclose(problem.asked, groups[:walked])
+    np.testing.assert_allclose(group, chosen)
+    assert len(scores) == walked + 1

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import log_expit, log_softmax
 
+from colabel.core.exponential import log_one_plus
 from colabel.learn.glm import Logistic, Softmax, loss_for
 from colabel.learn.glm._kernels import _move_and_decay
 
@@ -199,6 +200,12 @@ def test_inlined_exponential_is_accurate(rng):
     exact = np.exp(-np.abs(scores))
     assert np.abs(decay / exact - 1.0).max() <= 1e-15
     assert decay.max() <= 1.0
+
+
+def test_inlined_logarithm_is_accurate(rng):
+    values = np.concatenate([[0.0, 1.0], rng.random(500), 10.0 ** -rng.uniform(0, 300, 500)])
+    found = np.array([log_one_plus(e) for e in values])
+    np.testing.assert_allclose(found, np.log1p(values), rtol=1e-15, atol=0)
 
 
 def test_inlined_exponential_ends_near_zero():

@@ -249,27 +249,35 @@ def test_a_fold_may_be_constant_beside_varied_ones(rng, constant):
 # ----------------------------------------------------------------------------- patience
 
 
-@pytest.mark.parametrize("patience", [1, 2])
-def test_a_task_leaves_after_so_many_points_without_improvement(rng, patience):
+@pytest.mark.parametrize("patience", [1, 2, 5])
+def test_a_task_leaves_after_so_many_points_without_improvement_or_a_clear_fall(rng, patience):
     X = rng.normal(size=(90, 8))
     targets = logistic_targets(rng, X, 6)
     targets[3:] = rng.integers(0, 2, size=(3, 90))  # noise: the strongest penalty is best
     grid = np.array([100.0, 1e-3, 1e-2, 10.0, 0.1, 1.0])
     folds = np.arange(90) % 3
     arguments = Design.of(X).block(), Tasks(targets, 2), grid, folds, 3, TIGHT
-    whole = held_out_path(*arguments)
-    found = held_out_path(*arguments, patience=patience)
+    whole = held_out_path(*arguments, keep=True)
+    found = held_out_path(*arguments, keep=True, patience=patience)
     order = np.argsort(grid)
-    left = 0
+    left = fallen = 0
     for task in range(6):
-        totals, best, idle = whole.total[order, task], -np.inf, 0
+        totals, best, idle, gone = whole.total[order, task], -np.inf, 0, False
+        last = np.zeros(0)
         for position, total in zip(order, totals, strict=True):
-            if idle >= patience:
+            if gone:
                 assert found.total[position, task] == -np.inf
                 assert not found.log_prob[position, task].any()
+                # where others may start is the last point that was looked at
+                np.testing.assert_array_equal(found.coef[position, :, task], last)
                 left += 1
                 continue
             np.testing.assert_allclose(found.total[position, task], total, atol=1e-5)
+            last = found.coef[position, :, task]
+            np.testing.assert_allclose(last, whole.coef[position, :, task], atol=1e-5)
             idle = 0 if total > best else idle + 1
             best = max(best, total)
+            fallen += idle < patience and total < best - 5.0
+            gone = idle >= patience or total < best - 5.0
     assert left > 3
+    assert patience == 1 or fallen

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from colabel.learn.design import Design
 from colabel.learn.glm import LBFGS, Logistic, loss_for
@@ -96,6 +97,19 @@ def test_a_line_search_needs_no_product(rng, store):
     assert loss.n_moves > most + 1  # some steps were too long at first
     design.scores_calls.pop()  # the oracle's own, of the solution
     assert len(design.scores_calls) == len(design.pulled_calls) == most + 1
+
+
+@pytest.mark.parametrize(("tol", "single"), [(1e-2, True), (1e-3, True), (1e-4, False)])
+def test_products_are_in_double_precision_where_the_tolerance_needs_it(rng, tol, single):
+    X = sp.csr_array(features(rng, 100, 5))
+    design = Design.of(X).block()
+    targets = logistic_targets(rng, X.toarray(), 2)
+    coef = rng.normal(size=(2, 1, design.n_coordinates))
+    start = design.scores(coef[:, 0])[:, None]
+    objective = LBFGS(tol=tol).objective(design, Logistic(), targets, start.copy())
+    exact = LBFGS(tol=1e-9).objective(design, Logistic(), targets, start.copy())
+    np.testing.assert_allclose(objective.gradient(), exact.gradient(), rtol=1e-5, atol=1e-5)
+    assert np.array_equal(objective.gradient(), exact.gradient()) != single
 
 
 def test_an_optimal_start_costs_one_pair_of_products(rng, store):

@@ -7,8 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from colabel import BayesNetEnsemble
+from colabel import BayesNetEnsemble, load, save
+from colabel.joint.vectors import WrittenOut
 from colabel.models.bayes_nets.tables import FeatureFactor
+from colabel.models.bayes_nets.vector_scores import vector_scores
 
 SIZES = (2, 3, 2)
 
@@ -141,8 +143,87 @@ def test_the_number_of_parents_can_be_limited(rows):
     for most in (0, 1):
         model = BayesNetEnsemble(None, max_parents=most, smoothing=1.0).fit(*rows)
         assert max(map(len, model.feature_parents_)) == most
-    with pytest.raises(ValueError, match="max_parents=3 must be an integer from 0 to 2"):
-        BayesNetEnsemble(max_parents=3).fit(*rows)
+    with pytest.raises(ValueError, match="max_parents=-1 must be an integer"):
+        BayesNetEnsemble(max_parents=-1).fit(*rows)
+
+
+@pytest.fixture
+def of_three(rng):
+    """Features that follow from three labels at once, besides those of one and of two."""
+    Y = np.stack([rng.integers(0, k, 900) for k in SIZES], axis=1)
+    parity = Y.sum(axis=1) % 2
+    X = np.stack(
+        [
+            np.where(rng.random(900) < 0.9, parity, rng.integers(0, 2, 900)),
+            np.where(rng.random(900) < 0.7, Y[:, 1], rng.integers(0, 3, 900)),
+            np.where(rng.random(900) < 0.8, Y[:, 0] ^ Y[:, 2], rng.integers(0, 2, 900)),
+            np.where(rng.random(900) < 0.8, 2 * parity + (Y[:, 1] == 2), 0),
+        ],
+        axis=1,
+    )
+    return X, Y
+
+
+def test_features_with_three_parents_against_the_formula(of_three):
+    X, Y = of_three
+    model = BayesNetEnsemble(None, max_parents=4, smoothing=0.7).fit(X, Y)
+    assert model.feature_parents_ == ((0, 1, 2), (1,), (0, 2), (0, 1, 2))
+    x = X[7]
+    members = [member(model, X, Y, root, x) for root in range(3)]
+    vectors = list(members[0])
+    for joint, expected in zip(model.member_joints(x[None]), members, strict=True):
+        total = sum(expected.values())
+        found = [joint.log_prob(np.array(y))[0] for y in vectors]
+        np.testing.assert_allclose(found, [np.log(expected[y] / total) for y in vectors])
+    pooled = np.prod([[m[y] for y in vectors] for m in members], axis=0) ** (1 / 3)
+    pooled /= pooled.sum()
+    joint = model.joint(x[None])
+    assert joint.exact.all
+    found = [joint.log_prob(np.array(y))[0] for y in vectors]
+    np.testing.assert_allclose(found, np.log(pooled), atol=1e-9)
+    marginals = [
+        [[sum(p for y, p in m.items() if y[i] == v) for v in range(k)] for i, k in enumerate(SIZES)]
+        for m in members
+    ]
+    for i, table in enumerate(model.pooled_marginals(x[None])):
+        mean = np.prod([np.array(m[i]) / sum(m[i]) for m in marginals], axis=0) ** (1 / 3)
+        np.testing.assert_allclose(table[0], mean / mean.sum())
+
+
+def test_features_with_three_parents_are_saved(of_three, tmp_path):
+    X, Y = of_three
+    model = BayesNetEnsemble(None, max_parents=3, smoothing=1.0).fit(X, Y)
+    save(model, tmp_path / "model.colabel")
+    again = load(tmp_path / "model.colabel")
+    np.testing.assert_array_equal(again.joint(X).log_prob(Y), model.joint(X).log_prob(Y))
+
+
+def test_more_parents_help_where_features_follow_from_three_labels(of_three):
+    X, Y = of_three
+    two, four = (
+        BayesNetEnsemble(None, max_parents=most, smoothing=1.0).fit(X[:600], Y[:600])
+        for most in (2, 4)
+    )
+    assert four.score(X[600:], Y[600:]) > two.score(X[600:], Y[600:]) + 0.03
+
+
+def test_factors_written_out_in_parts_are_those_of_the_field(rows, monkeypatch):
+    X, Y = rows
+    model = BayesNetEnsemble(None, smoothing=0.7).fit(X, Y)
+    field = model.joint(X)
+    for most in (1, 6, 1000):
+        monkeypatch.setattr("colabel.models.bayes_nets.vector_scores._MOST_STATES", most)
+        scores = vector_scores(model._fitted_tables(), model.features_.codes(X), SIZES)
+        listed = WrittenOut(model.label_space_, scores.__getitem__, len(X))
+        np.testing.assert_allclose(listed.log_prob(Y), field.log_prob(Y), atol=1e-9)
+        for mine, other in zip(listed.marginals(), field.marginals(), strict=True):
+            np.testing.assert_allclose(mine, other, atol=1e-9)
+
+
+def test_more_parents_than_two_need_few_label_vectors(rng):
+    Y = rng.integers(0, 2, size=(40, 15))
+    with pytest.raises(ValueError, match="15 labels have 32,768 of them, more than 16,384"):
+        BayesNetEnsemble(max_parents=3).fit(rng.normal(size=(40, 2)), Y)
 
 
 def test_the_smoothing_is_chosen(rows):

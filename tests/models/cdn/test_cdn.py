@@ -64,6 +64,37 @@ def test_conditionals_are_the_regressions_on_features_and_other_labels(coupled):
     assert model.label_weights_[2, 3] < -2
 
 
+def test_labels_as_minus_and_plus_one(coupled):
+    X, Y = coupled
+    model = CDN(C=0.02, label_coding="-1/+1", tol=1e-8, random_state=0).fit(X, Y)
+    conditionals = model.joint(X[:30]).conditionals
+    for i in range(4):
+        others = np.delete(np.arange(4), i)
+        alone = LogisticRegression(C=0.02, tol=1e-10, max_iter=1000)
+        alone.fit(np.hstack([X, 2 * Y[:, others] - 1]), Y[:, i])
+        # said of 0 and 1, the weights are twice as large
+        weights = 2 * alone.coef_[0, 5:]
+        np.testing.assert_allclose(model.label_weights_[others, i], weights, atol=1e-4)
+        expected = alone.predict_log_proba(np.hstack([X[:30], 2 * Y[:30, others] - 1]))
+        found = conditionals.log_prob(Y[None, :30].astype(np.int32), i)[0]
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+    # the penalty of the labels is a quarter
+    as_zeros = CDN(C=0.02, tol=1e-8, random_state=0).fit(X, Y)
+    assert np.abs(as_zeros.label_weights_).sum() < np.abs(model.label_weights_).sum()
+
+
+@pytest.mark.parametrize("fixture", ["coupled", "several"])
+def test_the_coding_of_labels_for_any_classifier(fixture, request):
+    X, Y = request.getfixturevalue(fixture)
+    ours = CDN(C=0.1, tol=1e-9, label_coding="-1/+1", random_state=0).fit(X, Y)
+    base = Unsmoothed(C=0.1, tol=1e-10, max_iter=2000)
+    theirs = CDN(estimator=base, stack=False, label_coding="-1/+1", random_state=0).fit(X, Y)
+    codes = np.ascontiguousarray(Y[None], dtype=np.int32)
+    mine, other = ours.joint(X).conditionals, theirs.joint(X).conditionals
+    for i in range(Y.shape[1]):
+        np.testing.assert_allclose(mine.log_prob(codes, i), other.log_prob(codes, i), atol=1e-3)
+
+
 def test_the_penalty_is_chosen_for_every_conditional(coupled):
     X, Y = coupled
     grid = (0.001, 0.1, 10.0)
@@ -297,6 +328,7 @@ def test_svm_weights(coupled):
     [
         ({"n_sweeps": 0}, "n_sweeps=0 must be"),
         ({"marginals": "all"}, "marginals='all'"),
+        ({"label_coding": "1/2"}, "label_coding='1/2' must be '0/1'"),
         ({"C": -1.0}, "C=-1.0"),
         ({"decision": "zero"}, "no decision"),
     ],

@@ -125,6 +125,28 @@ def test_tuned_parameters_minimise_the_penalised_objective(problem):
         assert objective(field.node + step[0], field.edge + step[1]) > best
 
 
+def test_parameters_that_are_not_tuned_minimise_the_objective_with_the_group_term(problem):
+    X, Y = problem
+    params = {"edge_features": "none", "C": 0.5, "ridge": 1.0, "group": 9.0} | TIGHT
+    model, tuned = (PairwiseCRF(tune=tune, **params).fit(X, Y) for tune in (False, True))
+    np.testing.assert_array_equal(model.graph_, tuned.graph_)
+    assert 0 < len(model.graph_) < 3
+    assert (model.edge_strengths_ < tuned.edge_strengths_).all()
+    field = model.field_
+    nodes, edges = np.column_stack([X, np.ones(200)]), np.ones((200, 1))
+
+    def objective(node, edge):
+        oracle = PaperField.from_matrices(field.layout, node, edge)
+        return oracle.nlpl(nodes, edges, Y, np.ones(200)) + oracle.penalty(np.ones(3), 10.0, 0.9)
+
+    best = objective(field.node, field.edge)
+    assert best < objective(tuned.field_.node, tuned.field_.edge)
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        step = 1e-2 * rng.normal(size=field.node.shape), 1e-2 * rng.normal(size=field.edge.shape)
+        assert objective(field.node + step[0], field.edge + step[1]) > best
+
+
 def test_one_label_is_logistic_regression(rng):
     X = rng.normal(size=(80, 3))
     y = (X[:, 0] + rng.logistic(size=80) > 0).astype(int)
@@ -212,6 +234,7 @@ def test_edge_features_follow_the_width_of_the_data(rng):
     ("params", "message"),
     [
         ({"form": "other"}, 'must be "proximal" or "constrained"'),
+        ({"tune": "no"}, "tune='no' must be True or False"),
         ({"ridge": 0.0}, "ridge=0.0 must be"),
         ({"ridge": "much"}, "ridge='much' must be"),
         ({"group": [-1.0]}, "group=.* must be"),

@@ -55,6 +55,21 @@ def test_iterations_are_those_of_the_formulas(rows, n_iter, smoothing):
     np.testing.assert_allclose(final, slow.objective(*rows), rtol=1e-12)
 
 
+@pytest.mark.parametrize("n_iter", [1, 5])
+def test_the_printed_m_step_is_that_of_the_paper(rows, n_iter):
+    options = {"smoothing": 0.2, "tol": 1e-300, "max_iter": n_iter, "printed": True}
+    network, trace = fitted(*rows, **options)
+    slow = SlowMixture(PARENTS, SIZES, N_VALUES, 0.2, printed=True).fit(*rows, n_iter)
+    assert_same_parameters(network, slow)
+    final = sum(each[-1] for each in trace.objective)
+    np.testing.assert_allclose(final, slow.objective(*rows), rtol=1e-12)
+
+
+def test_the_printed_m_step_lowers_the_likelihood(rows):
+    _, trace = fitted(*rows, smoothing=1e-3, tol=1e-9, max_iter=50, printed=True)
+    assert any((np.diff(each) < -1e-3).any() for each in trace.objective)
+
+
 @pytest.mark.parametrize("smoothing", [1.0, 0.1, 1e-3])
 def test_no_iteration_lowers_the_objective(rng, rows, smoothing):
     _, trace = fitted(*rows, smoothing=smoothing, tol=1e-9, max_iter=200)

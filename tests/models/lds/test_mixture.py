@@ -45,13 +45,15 @@ def test_rows_of_a_known_model_are_predicted_almost_as_well_as_by_the_model_itse
     assert model.score(features[3000:], labels[3000:]) > right - 0.03
 
 
-def test_parameters_are_those_of_the_learning_rooms(drawn):
+@pytest.mark.parametrize("m_step", ["em", "printed"])
+def test_parameters_are_those_of_the_learning_rooms(drawn, m_step):
     _, features, labels = drawn
-    model = LDSMixture(None, smoothing=0.5, tol=0.01, random_state=0).fit(features, labels)
+    model = LDSMixture(None, smoothing=0.5, tol=0.01, m_step=m_step, random_state=0)
+    model.fit(features, labels)
     expected = learn_network(
         model._rows(model_data(features, labels)),
         lambda codes, weight: model.network_ if len(codes) else (),
-        EMOptions(smoothing=0.5, tol=0.01, max_iter=1000),
+        EMOptions(smoothing=0.5, tol=0.01, max_iter=1000, printed=m_step == "printed"),
         max_rounds=0,
     )
     np.testing.assert_allclose(model.parameters_.phi, expected.network.phi)
@@ -285,6 +287,7 @@ def test_information_is_mutual_information(rng, drawn):
         ("max_parents", -1),
         ("max_rounds", -1),
         ("criterion", "accuracy"),
+        ("m_step", "gem"),
         ("inference", "greedy"),
         ("equivalent_sample_size", np.inf),
         ("network_score", "aic"),

@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from colabel import BinaryRelevance, MaxMarginOutputCoding
 from colabel.datasets import kfold, load
 from colabel.metrics import exact_match
+from colabel.models.margin._mean_field import mean_field
 
 FAST = {"alphas": 1.0, "logistic_C": 1.0, "random_state": 0}
 
@@ -73,6 +74,18 @@ def test_prediction_minimises_the_documented_objective(rng):
     assert np.mean(value(model.predict(X)) <= best + 1e-8) > 0.97
 
 
+def test_decoding_by_mean_field(rng):
+    X, Y = exclusive_labels(rng)
+    search = MaxMarginOutputCoding(weight=0.7, **FAST).fit(X, Y)
+    model = MaxMarginOutputCoding(weight=0.7, decoding="mean field", **FAST).fit(X, Y)
+    np.testing.assert_allclose(model.precision_, search.precision_)
+    odds = np.column_stack([t[:, 1] - t[:, 0] for t in model.models_.log_prob(X)])
+    fitted = X @ model.coef_.T + model.intercept_
+    expected = mean_field(model.precision_, fitted, 0.7 * odds) > 0.5
+    np.testing.assert_array_equal(model.predict(X), expected)
+    assert 0 < (model.predict(X) != search.predict(X)).any(axis=1).mean() < 0.3
+
+
 def test_covariances_of_the_code(rng):
     X = rng.normal(size=(300, 3))
     shared = rng.normal(size=(300, 1))  # correlates the errors
@@ -86,6 +99,12 @@ def test_covariances_of_the_code(rng):
     expected = full.code_ @ np.linalg.inv(np.cov(errors.T)) @ full.code_.T
     np.testing.assert_allclose(full.precision_, expected, rtol=0.05, atol=0.05)
     assert not np.allclose(full.precision_, diagonal.precision_, rtol=0.05)
+    # M leaves the rotation of the code open: in one of them variances alone are the covariance
+    _, rotation = np.linalg.eigh(np.cov(errors.T))
+    turned = full.code_ @ rotation
+    np.testing.assert_allclose(turned @ turned.T, full.code_ @ full.code_.T)
+    expected = (turned / (errors @ rotation).var(axis=0)) @ turned.T
+    np.testing.assert_allclose(full.precision_, expected, rtol=0.05, atol=0.05)
 
 
 def test_weight_zero_and_a_great_weight(rng):
@@ -148,6 +167,7 @@ def test_a_fit_that_does_not_converge_says_so(rng):
         ({"weight": -0.5}, "weight=-0.5 must be a number that is not negative"),
         ({"alphas": [1.0, 0.0]}, "alphas=0.0 must be a positive number"),
         ({"alphas": []}, "alphas is empty"),
+        ({"decoding": "greedy"}, "decoding='greedy' must be one of search, mean field"),
         ({"code_covariance": "none"}, "code_covariance='none' must be one of full, diagonal"),
         ({"tol": 0.0}, "tol=0.0 must be a positive number"),
         ({"max_iter": 1.5}, "max_iter=1.5 must be an integer of at least 1"),

@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from colabel import IBLR, MLkNN
+from colabel.experiments.liblinear import LiblinearRegression
 from colabel.learn.conditional import TrainingData
 from colabel.models.neighbours.neighbours import Neighbours, NeighbourSettings
 
@@ -94,6 +95,18 @@ def test_iblr_is_a_regression_on_shares(rng, features, storage):
         expected = regression.fit(inputs, Y[:, j]).predict_proba(new)[:, 1]
         np.testing.assert_allclose(found[:, j], expected, atol=1e-6)
     assert model.C_.tolist() == [2.0] * 4
+
+
+def test_iblr_by_another_classifier(rng):
+    X, Y = make_data(rng)
+    inputs = np.hstack([X, shares(X, Y, X, 5, own=True)])
+    model = IBLR(5, features=True, estimator=LiblinearRegression(C=2.0)).fit(X, Y)
+    asked = rng.normal(size=(25, 3))
+    new = np.hstack([asked, shares(X, Y, asked, 5)])
+    for j in range(Y.shape[1]):
+        expected = LiblinearRegression(C=2.0).fit(inputs, Y[:, j]).predict_proba(new)[:, 1]
+        np.testing.assert_allclose(model.predict_proba(asked)[:, j], expected)
+    assert not hasattr(model, "C_")
 
 
 def test_iblr_chooses_c_for_each_label(rng):

@@ -56,11 +56,14 @@ class KeptAnswers:
             return {}
         with Store(self.path) as store:
             found = store.answers(keys.values())
-        return {
-            part: self._read(found[key], self.folds[part.fold][1])
-            for part, key in keys.items()
-            if key in found
-        }
+        answers = {}
+        for part, key in keys.items():
+            if key in found:
+                try:
+                    answers[part] = self._read(found[key], self.folds[part.fold][1])
+                except Exception:  # damaged, in any of many ways: it is worked out again
+                    continue
+        return answers
 
     def save(self, key: str, found: HeldOut) -> None:
         """Keep an answer."""
@@ -89,6 +92,10 @@ class KeptAnswers:
     def _read(self, content: bytes, rows: Any) -> HeldOut:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = dict(file)
+        shapes = [arrays[name].shape[: 1 + (name == "codes")] for name in arrays.keys() & _ARRAYS]
+        wanted = self.task.codes[rows].shape
+        if "codes" not in arrays or any(shape != wanted[: len(shape)] for shape in shapes):
+            raise ValueError("an answer about other rows")
         seconds = tuple(arrays.pop("seconds").tolist())
         n_train = int(arrays.pop("n_train"))
         decided = {

@@ -174,7 +174,9 @@ def sweep(
 @njit(nogil=True, cache=True, error_model="numpy")
 def normalised(scores: Array, found: Array) -> float:
     """Set found to softmax(scores), or to zeros if all are -inf; return log sum exp."""
-    top = scores.max()
+    top = -np.inf
+    for score in scores:
+        top = max(top, score)
     if top == -np.inf:
         found[:] = 0.0
         return -np.inf

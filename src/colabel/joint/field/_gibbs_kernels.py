@@ -137,12 +137,16 @@ def sample_rows(
                 score = score_of(wires, unary, labels, fields)
                 if score > top:
                     top = score
-                    best[r] = labels
+                    for i in range(n_labels):
+                        best[r, i] = labels[i]
                 if t > burn_in:
-                    single[r] += prob
+                    for c in range(prob.size):
+                        single[r, c] += prob[c]
                     if len(samples):
-                        samples[r, chain, t - burn_in - 1] = labels
-        single[r] /= n_chains * n_sweeps
+                        for i in range(n_labels):
+                            samples[r, chain, t - burn_in - 1, i] = labels[i]
+        for c in range(prob.size):
+            single[r, c] /= n_chains * n_sweeps
 
 
 @njit(nogil=True, cache=True)

@@ -12,6 +12,9 @@ from colabel.core.arrays import Array, Codes, Rows
 from colabel.core.label_features import column_owner, label_columns
 from colabel.joint.gibbs.kernels import Network
 
+# Share of weights that are not zero up to which going through them one by one pays.
+_SPARSE = 0.25
+
 
 @dataclass(frozen=True, eq=False)
 class LinearConditionals:
@@ -86,7 +89,13 @@ class LinearConditionals:
         owner = column_owner(self.cardinalities)
         first = np.searchsorted(owner, np.arange(len(self.cardinalities)))
         size = np.array(self.cardinalities, dtype=np.intp)
-        return Network(self.weights, first.astype(np.intp), size, self.floor)
+        column, reached = np.nonzero(self.weights)
+        start = np.searchsorted(column, np.arange(len(owner) + 1))
+        if len(reached) > _SPARSE * self.weights.size:
+            start, reached = start[:0], reached[:0]
+        return Network(
+            self.weights, first.astype(np.intp), size, self.floor, start.astype(np.intp), reached
+        )
 
     def log_prob(self, labels: Codes, i: int) -> Array:
         """Return ``log p(y_i = v | x, y_-i)``, (m, n, K_i), for label vectors (m, n, d)."""

@@ -1,13 +1,16 @@
 """Compiled Gibbs sampling for linear conditionals. Arrays are C-contiguous; no checks here.
 
+Arrays are copied and searched by loops: see `core.compiling` for what the short forms cost.
+
 A row keeps the running scores of all its labels. When a label changes, one row of the weights is
-added to them: O(d) a flip, and a label that stays costs nothing but its own draw.
+added to them: O(d) a flip, or the number of its edges where they are few, and a label that stays
+costs nothing but its own draw.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,12 +55,17 @@ class Network(NamedTuple):
         Number of values of each label; two values have one column, K have K.
     floor : (e,)
         Probability kept for values never seen; zero for most.
+    start : (e + 1,), or empty where most weights are not zero
+        The scores that column c adds to are ``reached[start[c] : start[c + 1]]``.
+    reached : (number of weights that are not zero,), or empty
     """
 
     weights: Array
     first: NDArray[np.intp]
     size: NDArray[np.intp]
     floor: Array
+    start: NDArray[np.intp]
+    reached: NDArray[np.intp]
 
 
 @njit(nogil=True, cache=True)
@@ -112,30 +120,38 @@ def logistics(scores: Array, prob: Array, decay: Array) -> None:
 
 
 @njit(nogil=True, cache=True)
-def move_scores(scores: Array, net: Network, i: int, old: int, new: int) -> None:
-    """Change label i from `old` to `new`: s += W[column of new] - W[column of old], in O(e)."""
-    first = net.first[i]
-    if net.size[i] == 2:
-        added = net.weights[first]
-        sign = float(new - old)
+def add_column(scores: Array, net: Network, column: int, sign: float) -> None:
+    """Set s += sign W[column], in O(e), or in the number of scores that the column reaches."""
+    added = net.weights[column]
+    if net.start.size:
+        for at in range(net.start[column], net.start[column + 1]):
+            scores[net.reached[at]] += sign * added[net.reached[at]]
+    else:
         for c in range(scores.size):
             scores[c] += sign * added[c]
+
+
+@njit(nogil=True, cache=True)
+def move_scores(scores: Array, net: Network, i: int, old: int, new: int) -> None:
+    """Change label i from `old` to `new`: s += W[column of new] - W[column of old]."""
+    first = net.first[i]
+    if net.size[i] == 2:
+        add_column(scores, net, first, float(new - old))
     else:
-        gone = net.weights[first + old]
-        come = net.weights[first + new]
-        for c in range(scores.size):
-            scores[c] += come[c] - gone[c]
+        add_column(scores, net, first + old, -1.0)
+        add_column(scores, net, first + new, 1.0)
 
 
 @njit(nogil=True, cache=True)
 def start_scores(base: Array, labels: Codes, net: Network, scores: Array) -> None:
-    """Set the scores from scratch: base plus the columns that are 1, O(d e)."""
-    scores[:] = base
+    """Set the scores from scratch: base plus the columns that are 1."""
+    for c in range(scores.size):
+        scores[c] = base[c]
     for i in range(labels.size):
         if net.size[i] != 2:
-            scores += net.weights[net.first[i] + labels[i]]
+            add_column(scores, net, net.first[i] + labels[i], 1.0)
         elif labels[i] == 1:
-            scores += net.weights[net.first[i]]
+            add_column(scores, net, net.first[i], 1.0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -146,7 +162,9 @@ def softmax(scores: Array, net: Network, i: int, prob: Array) -> None:
     """
     first = net.first[i]
     last = first + net.size[i]
-    top = scores[first:last].max()
+    top = scores[first]
+    for c in range(first + 1, last):
+        top = max(top, scores[c])
     total = 0.0
     kept = 1.0
     for c in range(first, last):
@@ -194,7 +212,8 @@ def sweep(
             uniform = uniform_at(key, number * n_labels + place)
             new = drawn_value(scores, net, i, uniform, scratch[1])
         if new != labels[i]:
-            move_scores(scores, net, i, labels[i], new)
+            old = int(labels[i])  # of one type with `new`: one version is compiled
+            move_scores(scores, net, i, old, new)
             labels[i] = new
 
 
@@ -233,7 +252,8 @@ def tally(
                 smooth[first + value] += 1.0
                 continue
             softmax(scores, net, i, prob)
-            smooth[first : first + net.size[i]] += prob[first : first + net.size[i]]
+            for c in range(first, first + net.size[i]):
+                smooth[c] += prob[c]
             log_product += math.log(prob[first + value])
     return log_product - math.log(product)
 
@@ -253,10 +273,15 @@ def keep_best(
     if filled == best_scores.size and not best_scores[at] < score:
         return
     best_scores[at] = score
-    best_labels[at] = labels
+    for i in range(labels.size):
+        best_labels[at, i] = labels[i]
     place[0] = min(filled + 1, best_scores.size)
     if place[0] == best_scores.size:
-        place[1] = best_scores.argmin()
+        lowest = 0
+        for sample in range(1, best_scores.size):
+            if best_scores[sample] < best_scores[lowest]:
+                lowest = sample
+        place[1] = lowest
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -278,7 +303,8 @@ def log_transition(
         if known[i] >= 0 and query[i] >= 0 and query[i] != known[i]:
             return -np.inf
     moved, prob = scratch[0], scratch[1]
-    moved[:] = scores
+    for c in range(scores.size):
+        moved[c] = scores[c]
     total = 0.0
     product = 1.0
     for place in range(labels.size):
@@ -298,7 +324,7 @@ def log_transition(
             softmax(moved, net, i, prob)
             total += math.log(prob[first + value])
         if value != labels[i]:
-            move_scores(moved, net, i, labels[i], value)
+            move_scores(moved, net, i, int(labels[i]), int(value))
     return total - math.log(product)
 
 
@@ -312,11 +338,26 @@ def column_shares(labels: Codes, net: Network, shares: Array) -> None:
                 shares[net.first[i]] += labels[sample, i]
             else:
                 shares[net.first[i] + labels[sample, i]] += 1.0
-    shares /= labels.shape[0]
+    for c in range(shares.size):
+        shares[c] /= labels.shape[0]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def log_mean_exp(values: Array) -> float:
+    """Log of the mean of exp(values) (m,), of which some may be -inf."""
+    top = -np.inf
+    for value in values:
+        top = max(top, value)
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for value in values:
+        total += math.exp(value - top)
+    return top + math.log(total / values.size)
 
 
 @njit(nogil=True, cache=True)
-def run_row(
+def run_rows(
     base: Array,
     labels: Codes,
     order: NDArray[np.intp],
@@ -329,72 +370,44 @@ def run_row(
     queries: Codes,
     reached: Array,
 ) -> None:
-    """Run the chains of one row: Algorithm 1 and what else is asked for.
+    """Run the chains of all rows: Algorithm 1 and what else is asked for.
 
-    `counts` are burn-in, sweeps and n of the n best; `shares` (3, e) receives the column means
-    of the best samples, of all samples and of the conditionals; `samples` (chains, sweeps, d) or
-    (0, ...) receives the samples; `reached` (q,) the log-mean probability of the queries (q, d).
+    Arrays have a leading axis of n rows. `counts` are burn-in, sweeps and n of the n best;
+    `shares` (n, 3, e) receives the column means of the best samples, of all samples and of the
+    conditionals; `samples` (n, chains, sweeps, d) or (n, 0, ...) receives the samples; `reached`
+    (n, q) the log-mean probability of the queries (n, q, d).
     """
     burn_in, n_sweeps, n_best = counts
-    n_chains, n_labels = labels.shape
-    n_columns = base.size
+    n_rows, n_chains, n_labels = labels.shape
+    n_columns, n_queries = base.shape[1], queries.shape[1]
     scores, scratch = np.empty(n_columns), np.empty((2, n_columns))
     best_scores, best_labels = np.empty(n_best), np.empty((n_best, n_labels), np.int32)
-    each = np.empty((queries.shape[0], n_chains * n_sweeps))
-    place = np.zeros(2, np.intp)
-    shares[:] = 0.0
-    for chain in range(n_chains):
-        state = labels[chain]
-        start_scores(base, state, net, scores)
-        for number in range(burn_in + n_sweeps):
-            sweep(state, scores, order[chain], known, keys[chain], number, net, scratch)
-            if number < burn_in:
-                continue
-            score = tally(state, scores, known, net, scratch, shares[1], shares[2])
-            keep_best(score, state, place, best_scores, best_labels)
-            if samples.shape[0] > 0:
-                samples[chain, number - burn_in] = state
-            for q in range(queries.shape[0]):
-                at = chain * n_sweeps + number - burn_in
-                each[q, at] = log_transition(
-                    state, scores, order[chain], known, queries[q], net, scratch
-                )
-    shares[1:] /= n_chains * n_sweeps
-    column_shares(best_labels[: place[0]], net, shares[0])
-    for q in range(queries.shape[0]):
-        top = each[q].max()
-        if top > -np.inf:
-            reached[q] = top + math.log(np.exp(each[q] - top).mean())
-        else:
-            reached[q] = -np.inf
-
-
-@njit(nogil=True, cache=True)
-def run_rows(
-    base: Array,
-    labels: Codes,
-    order: NDArray[np.intp],
-    known: Codes,
-    keys: NDArray[np.uint64],
-    net: Any,
-    counts: tuple[int, int, int],
-    shares: Array,
-    samples: NDArray[np.int16],
-    queries: Codes,
-    reached: Array,
-) -> None:
-    """Run all rows; arrays have a leading axis of n rows, see `run_row`."""
-    for row in range(base.shape[0]):
-        run_row(
-            base[row],
-            labels[row],
-            order[row],
-            known[row],
-            keys[row],
-            net,
-            counts,
-            shares[row],
-            samples[row],
-            queries[row],
-            reached[row],
-        )
+    each = np.empty((n_queries, n_chains * n_sweeps))
+    place = np.empty(2, np.intp)
+    for row in range(n_rows):
+        asked, share = known[row], shares[row]
+        place[:] = 0
+        share[:] = 0.0
+        for chain in range(n_chains):
+            state, way, key = labels[row, chain], order[row, chain], keys[row, chain]
+            start_scores(base[row], state, net, scores)
+            for number in range(burn_in + n_sweeps):
+                sweep(state, scores, way, asked, key, number, net, scratch)
+                at = number - burn_in
+                if at < 0:
+                    continue
+                score = tally(state, scores, asked, net, scratch, share[1], share[2])
+                keep_best(score, state, place, best_scores, best_labels)
+                if samples.shape[1] > 0:
+                    for i in range(n_labels):
+                        samples[row, chain, at, i] = state[i]
+                for q in range(n_queries):
+                    each[q, chain * n_sweeps + at] = log_transition(
+                        state, scores, way, asked, queries[row, q], net, scratch
+                    )
+        for c in range(n_columns):
+            share[1, c] /= n_chains * n_sweeps
+            share[2, c] /= n_chains * n_sweeps
+        column_shares(best_labels[: place[0]], net, share[0])
+        for q in range(n_queries):
+            reached[row, q] = log_mean_exp(each[q])

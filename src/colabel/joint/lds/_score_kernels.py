@@ -79,7 +79,13 @@ def key_of(words: Keys, vector: Codes) -> np.uint64:
 def find(seen: Seen, vector: Codes) -> int:
     """Position of a vector (d,) among those seen, or -1."""
     key = key_of(seen.words, vector)
-    place = np.searchsorted(seen.keys, key)
+    place, end = 0, seen.keys.size
+    while place < end:
+        middle = (place + end) // 2
+        if seen.keys[middle] < key:
+            place = middle + 1
+        else:
+            end = middle
     while place < seen.keys.size and seen.keys[place] == key:
         position = seen.order[place]
         same = True
@@ -175,8 +181,9 @@ def score_block(
     n_labels = vector.size
     labels = blocks.labels[blocks.first[k] : blocks.first[k + 1]]
     touched = blocks.touched[blocks.touched_first[k] : blocks.touched_first[k + 1]]
-    states = np.zeros(n_labels, dtype=np.intp)
+    states = np.empty(n_labels, dtype=np.intp)
     for s in range(n_labels):
+        states[s] = 0
         for i in range(n_labels):
             states[s] += blocks.strides[s, i] * vector[i]
     mixed, changed = np.empty(columns.size), np.empty(columns.size)
@@ -184,7 +191,9 @@ def score_block(
     prior = 0.0
     for s in range(n_labels):
         prior += log_alpha[s, states[s]]
-    before = vector[labels].copy()
+    before = np.empty(labels.size, dtype=np.int32)
+    for place in range(labels.size):
+        before[place] = vector[labels[place]]
     for state in range(blocks.n_states[k]):
         allowed = True
         for place in range(labels.size):
@@ -198,7 +207,8 @@ def score_block(
         if position >= 0:
             scores[state] = seen_scores[position]
             continue
-        changed[:] = mixed
+        for j in range(columns.size):
+            changed[j] = mixed[j]
         score = prior
         for s in touched:
             new = states[s]
@@ -210,7 +220,8 @@ def score_block(
                 for j in range(columns.size):
                     changed[j] += common[s, new, columns[j]] - common[s, states[s], columns[j]]
         scores[state] = score + _log_product(changed)
-    vector[labels] = before
+    for place in range(labels.size):
+        vector[labels[place]] = before[place]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -231,7 +242,7 @@ def ascend(
     Each set takes the values of its labels that are best given all the others, for at most
     `max_sweeps` sweeps or until nothing changes. In a tie the values stay as they are.
     """
-    scores = np.empty(blocks.n_states.max())
+    scores = np.empty(log_alpha.shape[1])
     for row in range(len(vectors)):
         vector = vectors[row]
         for _ in range(max_sweeps):
@@ -275,15 +286,15 @@ def neighbours(
     log_alpha: Array,
     common: Array,
     codes: Codes,
+    keys: Keys,
     scores: Array,
 ) -> None:
-    """Write out the unseen vectors that differ from vectors (n, d) within one set only.
+    """Write out the vectors that differ from vectors (n, d) within one set only.
 
-    codes (n, N, d) and scores (n, N), with N the number of states of all sets together; a score
-    of -inf marks places that stay empty: vectors seen in training, repetitions, contradictions.
+    codes (n, N, d), their keys and scores (n, N), with N the number of states of all sets
+    together; a score of -inf marks vectors seen in training and contradictions.
     """
-    within = np.empty(blocks.n_states.max())
-    keys = np.empty(scores.shape[1], dtype=np.uint64)
+    within = np.empty(log_alpha.shape[1])
     for row in range(len(vectors)):
         vector = vectors[row]
         place = 0
@@ -301,16 +312,12 @@ def neighbours(
                 within,
             )
             for state in range(blocks.n_states[k]):
-                codes[row, place] = vector
+                for i in range(vector.size):
+                    codes[row, place, i] = vector[i]
                 for i in blocks.labels[blocks.first[k] : blocks.first[k + 1]]:
                     codes[row, place, i] = state // blocks.strides[k, i] % blocks.sizes[i]
-                keys[place] = key_of(seen.words, codes[row, place])
+                keys[row, place] = key_of(seen.words, codes[row, place])
                 scores[row, place] = within[state]
                 if find(seen, codes[row, place]) >= 0:
                     scores[row, place] = -np.inf
                 place += 1
-        # equal keys side by side: all but the first are repetitions
-        order = np.argsort(keys)
-        for step in range(1, order.size):
-            if keys[order[step]] == keys[order[step - 1]]:
-                scores[row, order[step]] = -np.inf

@@ -278,7 +278,13 @@ class LDSNetwork:
         scores = np.empty((len(codes), n_places))
         own = np.array(codes, dtype=np.int32, order="C")
         arguments = self._arguments(features, own, known, self.seen_scores(features))
-        kernels.neighbours(*arguments, found, scores)
+        keys = np.empty((len(codes), n_places), dtype=np.uint64)
+        kernels.neighbours(*arguments, found, keys, scores)
+        # equal keys side by side: all but the first are repetitions
+        order = np.argsort(keys, axis=1, kind="stable")
+        keys = np.take_along_axis(keys, order, axis=1)
+        row, step = np.nonzero(keys[:, 1:] == keys[:, :-1])
+        scores[row, order[row, step + 1]] = -np.inf
         return found, scores
 
     def _arguments(

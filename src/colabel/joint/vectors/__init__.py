@@ -1,5 +1,6 @@
 """Joints that write their label vectors out, with a weight each."""
 
 from colabel.joint.vectors.vector_list import VectorList
+from colabel.joint.vectors.written_out import Scores, WrittenOut
 
-__all__ = ["VectorList"]
+__all__ = ["Scores", "VectorList", "WrittenOut"]

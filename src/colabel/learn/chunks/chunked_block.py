@@ -8,7 +8,8 @@ groups of rows are solved together, so that one pass serves them all.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,10 @@ from colabel.learn.glm import LBFGS, Line, Objective, Tasks
 from colabel.learn.glm.degenerate import ClassSupport, support_of_counts
 from colabel.learn.glm.losses import Sums, loss_for
 from colabel.learn.glm.objective import RowsObjective, mean_curvature
-from colabel.learn.glm.path import Block, picked
+from colabel.learn.glm.path import Block, Point, picked
+
+# Rows whose folds are scored together: each fold's own are few of them.
+_HELD_OUT_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ class Where:
     folds : ChunkedFolds or None
     offsets : AtRows or None
         Scores from which the tasks deviate, d arrays (K_i, m) for each part.
+    slopes : dict
+        Slopes and intercepts of these offsets that were found before, see `ChunkBlock.calibrated`.
     """
 
     data: ChunkedData
@@ -95,6 +101,7 @@ class Where:
     survey: Survey
     folds: ChunkedFolds | None
     offsets: Any
+    slopes: dict[Any, tuple[Array, Array, bool]] = field(default_factory=dict)
 
     def arguments(self) -> tuple[Any, ...]:
         """What `Problem.blocks` needs of a part."""
@@ -144,6 +151,21 @@ class ChunkBlock(Block):
         shaped = scale.reshape(*self.slope.shape, 2)
         return ChunksObjective(self.where, problem, shaped, coef), scale
 
+    def calibrated(self, solver: LBFGS) -> tuple[Block, Point]:
+        """See `Block.calibrated`; what was found before of the same rows is not sought again."""
+        known, tasks = self.where.slopes, self.problem.tasks
+        numbers = zip(tasks.group, tasks.label, tasks.fold, strict=True)
+        keys = [(solver, self.where.groups[g].rows, int(i), int(f)) for g, i, f in numbers]
+        if not all(key in known for key in keys):
+            block, point = super().calibrated(solver)
+            found = zip(keys, block.slope, point.coef[..., -1], point.converged, strict=True)
+            known.update((key, (slope, level, bool(c))) for key, slope, level, c in found)
+            return block, point
+        slope, level, converged = zip(*(known[key] for key in keys), strict=True)
+        point = Point.at(self.start())._replace(converged=np.array(converged))
+        point.coef[..., -1] = np.stack(level)
+        return replace(self, slope=np.stack(slope)), point
+
     def _free(self) -> Array | None:
         free = super()._free()
         design: Any = self.design
@@ -192,30 +214,71 @@ class Problem:
         """Tasks of each group, their rows of the part, and the block of both in memory."""
         whole = self.design.rows(part)
         codes = np.ascontiguousarray(part.codes.T, dtype=np.int16)
-        for group, marks in enumerate(selected):
-            tasks = np.flatnonzero(self.tasks.group == group)
-            rows = slice(None) if marks is None else np.flatnonzero(marks)
-            if not len(tasks) or (marks is not None and not marks.any()):
+        for group in self._groups:
+            marks = selected[group.number]
+            if marks is not None and not marks.any():
                 continue
-            labels, base = np.unique(self.tasks.label[tasks], return_inverse=True)
-            targets = codes[labels][:, rows][base]
-            if fold is not None:
-                for held in np.unique(self.tasks.fold[tasks]):
-                    own = np.flatnonzero(self.tasks.fold[tasks] == held)
-                    targets[np.ix_(own, np.flatnonzero(fold[rows] == held))] = -1
-            offset = None if offsets is None else np.stack([offsets[i][:, rows] for i in labels])
-            local = Tasks(targets, self.tasks.n_classes, offset=offset, base=base)
+            rows = slice(None) if marks is None else np.flatnonzero(marks)
+            targets = codes[:, rows][group.labels][group.base]
+            if fold is not None and group.skips:
+                targets = np.where(fold[rows] == group.fold[:, None], np.int16(-1), targets)
+            offset = None
+            if offsets is not None:
+                offset = np.stack([offsets[i][:, rows] for i in group.labels])
+            local = Tasks(targets, self.tasks.n_classes, offset=offset, base=group.base)
             design = whole if marks is None else whole.take(rows)
-            yield tasks, rows, Block(design, local, self.support.take(tasks), self.slope[tasks])
+            yield group.tasks, rows, Block(design, local, group.support, group.slope)
+
+    @cached_property
+    def _groups(self) -> tuple[_TasksOfGroup, ...]:
+        """The tasks of every group that has some; found once for all parts of a chunk."""
+        return tuple(
+            _TasksOfGroup.of(self, int(number), np.flatnonzero(self.tasks.group == number))
+            for number in np.unique(self.tasks.group)
+        )
 
     def objective(self, block: Block, coef: Array) -> RowsObjective:
         """The losses of a block's tasks at coefficients (T, K, q) of its rows."""
-        found: Any
-        if self.by_slope:
-            found, _ = block.slope_objective(coef)
-        else:
-            found = block.objective(LBFGS(), coef)
+        found: Any = block.slopes(coef) if self.by_slope else block.objective(LBFGS(), coef)
         return found  # type: ignore[no-any-return]
+
+
+class _TasksOfGroup(NamedTuple):
+    """Tasks of a group of rows, as far as they are the same for all its rows.
+
+    Attributes
+    ----------
+    number : int
+        Of the group.
+    tasks : (t,)
+        Positions of its tasks.
+    labels, base : (b,), (t,)
+        The different targets, and which of them each task has.
+    fold : (t,)
+        The fold that a task skips, as narrow as the folds of rows; none is -2, which no row has.
+    skips : bool
+        Whether any task skips a fold.
+    support, slope
+        See `Block`.
+    """
+
+    number: int
+    tasks: Indices
+    labels: Indices
+    base: Indices
+    fold: Indices
+    skips: bool
+    support: ClassSupport
+    slope: Array
+
+    @classmethod
+    def of(cls, problem: Problem, number: int, tasks: Indices) -> _TasksOfGroup:
+        labels, base = np.unique(problem.tasks.label[tasks], return_inverse=True)
+        fold = problem.tasks.fold[tasks]
+        skips = fold >= 0
+        narrow: Any = np.where(skips, fold, -2).astype(np.int8 if fold.max() < 128 else np.int32)
+        support, slope = problem.support.take(tasks), problem.slope[tasks]
+        return cls(number, tasks, labels, base, narrow, bool(skips.any()), support, slope)
 
 
 def _slope_scale(part: RowPart, problem: Problem, *known: Any) -> Array:
@@ -342,9 +405,8 @@ class HeldOutSums(NamedTuple):
 def held_out_sums(block: ChunkBlock, coef: Array, over: Any) -> HeldOutSums:
     """Score F T tasks, those of a fold together, on the rows of their folds; `over` is AtRows."""
     where, problem = block.where, block.problem
-    return where.data.total(
-        _held_out, problem, problem.design.of_rows(coef), over, *where.arguments()
-    )
+    arguments = (problem, problem.design.of_rows(coef), over, *where.arguments())
+    return where.data.total(_held_out, *arguments, rows_at_once=_HELD_OUT_AT_ONCE)
 
 
 def _held_out(part: RowPart, problem: Problem, coef: Array, over: Any, *known: Any) -> HeldOutSums:
@@ -359,7 +421,9 @@ def _held_out(part: RowPart, problem: Problem, coef: Array, over: Any, *known: A
     n_tasks = problem.tasks.n_tasks // n_folds
     sums = HeldOutSums(*(np.zeros(n_tasks) for _ in range(3)))
     for tasks, rows, block in problem.blocks(part, *known):
-        weight, own_fold, codes = part.row_weights[rows], fold[rows], part.codes[rows]
+        weight, own_fold = part.row_weights[rows], fold[rows]
+        truth = np.ascontiguousarray(part.codes[rows].T, dtype=np.int16)
+        others = None if over is None else over[:, rows]
         for held in range(n_folds):
             at = slice(*np.searchsorted(own_fold, [held, held + 1]).tolist())
             own = problem.tasks.fold[tasks] == held
@@ -367,10 +431,10 @@ def _held_out(part: RowPart, problem: Problem, coef: Array, over: Any, *known: A
                 continue
             places, labels = tasks[own], problem.tasks.label[tasks[own]]
             prob = block.take(np.flatnonzero(own)).log_prob(block.design.take(at), at, coef[places])
-            log_prob = picked(prob, codes[at][:, labels].T.astype(np.int16))
+            log_prob = picked(prob, truth[:, at][labels])
             sums.total[places % n_tasks] += log_prob @ weight[at]
-            if over is not None:
-                more = log_prob - over[labels][:, rows][:, at]
+            if others is not None:
+                more = log_prob - others[:, at][labels]
                 sums.gain[places % n_tasks] += more @ weight[at]
                 sums.noise[places % n_tasks] += more**2 @ weight[at] ** 2
     return sums

@@ -15,6 +15,7 @@ from colabel.learn.chunks.row_parts import (
     ChunkedFolds,
     FirstLook,
     RowPart,
+    RowSample,
     RowsWith,
     SentAtRows,
     folds_of,
@@ -187,6 +188,12 @@ class ChunkedData:
     def gathered(self, *selected: Any) -> list[RowPart]:
         """Bring rows here, for each selection (None: all) those that it marks. They must be few."""
         return self.total(_selected, *selected, combine=_joined_parts)
+
+    def sampled(self, n_rows: int, seed: int) -> RowPart:
+        """Bring about so many rows here, drawn at random; all, where they are no more."""
+        every = self.n_rows <= n_rows
+        (rows,) = self.gathered(None if every else RowSample(n_rows / self.n_rows, seed))
+        return rows
 
 
 def is_chunked(data: object) -> TypeGuard[ChunkedData]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -62,7 +62,14 @@ class ChunkedLearning(LinearLearning):
     All groups, folds and targets of a call are solved together, as far as they have the same number
     of values: a pass over the rows is what costs. A group of very few rows, which in memory is
     solved in the span of its rows, is brought here and solved so.
+
+    Attributes
+    ----------
+    slopes : list of (offsets, dict)
+        See `Where.slopes`, for each offsets.
     """
+
+    slopes: list[tuple[Any, dict[Any, Any]]] = field(default_factory=list)
 
     @classmethod
     def of(cls, learner: LinearLearner, data: ChunkedData) -> ChunkedLearning:
@@ -119,9 +126,14 @@ class ChunkedLearning(LinearLearning):
             if over is not None:
                 results[index] = Gains(own.gain, own.noise, own.choice)
             else:
-                log_prob = own.by_fold(folds, self.data.n_labels) if keep else None
-                path = tuple(own.path) if keep else None
-                results[index] = reduce(group, HeldOutScores(log_prob, own.choice, own.total, path))
+                scores = HeldOutScores(None, own.choice, own.total)
+                if keep:
+                    without = own.without(folds.n_folds, self.data.n_labels)
+                    log_prob = ByFold(held_out_log_prob, without, folds)
+                    scores = scores._replace(
+                        log_prob=log_prob, path=tuple(own.path), models=without
+                    )
+                results[index] = reduce(group, scores)
         return [results[index] for index in range(len(groups))]
 
     def _score(
@@ -156,7 +168,7 @@ class ChunkedLearning(LinearLearning):
             score,
             None if start is None else np.stack([start[i] for i in batch.label], axis=2),
             keep,
-            None if keep else PATIENCE,
+            PATIENCE,
         )
         counts = where.survey.counts[batch.group, :, batch.label, : batch.n_classes] > 0
         held_out = counts[:, 1:].transpose(1, 0, 2)
@@ -207,9 +219,10 @@ class ChunkedLearning(LinearLearning):
         warn_of_failures(n_failed)
         return LinearModels(tuple(parts), int(first[-1]))
 
-    def cross_fitted_scores(self, folds: Any, choice: Indices) -> Any:
+    def cross_fitted_scores(self, folds: Any, choice: Indices, models: Any = None) -> Any:
         """See `Learning.cross_fitted_scores`; known for each part of the rows."""
-        return ByFold(held_out_scores, self._without_each(folds, choice), folds)
+        without = self._without_each(folds, choice) if models is None else models
+        return ByFold(held_out_scores, without, folds)
 
     def _without_each(self, folds: Any, choice: Indices) -> FoldModels:
         n_labels, every = self.data.n_labels, np.arange(self.data.n_labels)
@@ -227,7 +240,15 @@ class ChunkedLearning(LinearLearning):
         if constant:
             design = design.constants()
         survey = Survey.of(rows, design, groups, folds)
-        return Where(rows, tuple(groups), survey, folds, offsets), design
+        return Where(rows, tuple(groups), survey, folds, offsets, self._slopes(offsets)), design
+
+    def _slopes(self, offsets: Any) -> dict[Any, Any]:
+        """What is known of the slopes of some offsets."""
+        for known, slopes in self.slopes:
+            if known is offsets:
+                return slopes
+        self.slopes.append((offsets, {}))
+        return self.slopes[-1][1]
 
     @property
     def _design(self) -> ChunkedDesign:
@@ -316,15 +337,14 @@ class _Found:
         choice = np.zeros(m, dtype=np.intp)
         return cls(choice, total, gain, noise, [empty] * m, [(empty, empty)] * m)
 
-    def by_fold(self, folds: ChunkedFolds, n_labels: int) -> ByFold:
-        """The log-probability of each row by the models that have not seen it."""
+    def without(self, n_folds: int, n_labels: int) -> FoldModels:
+        """The models at the choice that have not seen each fold's rows."""
         parts = []
         for label, (coef, floor) in enumerate(self.models):  # (F, K, p + 1), (F, c)
             fitted = FittedTasks(coef, floor, np.ones(len(coef), dtype=bool), 1)
-            places = np.arange(folds.n_folds) * n_labels + label
+            places = np.arange(n_folds) * n_labels + label
             parts.append((places, floor.shape[1], fitted))
-        models = LinearModels(tuple(parts), folds.n_folds * n_labels)
-        return ByFold(held_out_log_prob, FoldModels(models, n_labels), folds)
+        return FoldModels(LinearModels(tuple(parts), n_folds * n_labels), n_labels)
 
 
 class _Local(NamedTuple):

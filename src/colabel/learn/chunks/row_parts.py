@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
+from colabel.core.hashing import mix
 from colabel.learn.conditional import TrainingData
 from colabel.learn.label_summary import LabelSummary
 from colabel.learn.row_chance import column_range, wider_range
@@ -174,6 +175,30 @@ class RowsWith:
 
 
 @dataclass(frozen=True)
+class RowSample:
+    """Rows drawn by their numbers, whatever the chunks; none else is looked at.
+
+    Not by their content, as folds are: of many equal rows all would be drawn, or none.
+
+    Attributes
+    ----------
+    share : float
+        How many of all are drawn, about.
+    seed : int
+    """
+
+    share: float
+    seed: int
+
+    def __call__(self, part: RowPart) -> Flags:
+        numbers = np.arange(part.first, part.first + part.n_rows, dtype=np.uint64)
+        start = mix(np.array([self.seed], dtype=np.uint64) + np.uint64(1))
+        # the upper 53 bits, as a number from 0 to 1
+        chance = (mix(mix(numbers) ^ start) >> np.uint64(11)) * 2.0**-53
+        return np.asarray(chance < self.share)
+
+
+@dataclass(frozen=True)
 class SentAtRows:
     """An argument that is computed for every part."""
 
@@ -194,4 +219,4 @@ def sent(argument: Any, folds: list[ChunkedFolds]) -> Any:
     own = folds_of(argument)
     if own is not None:
         return SentAtRows(argument.sent([id(one) for one in folds].index(id(own))))
-    return SentAtRows(argument) if isinstance(argument, RowsWith) else argument
+    return SentAtRows(argument) if isinstance(argument, RowsWith | RowSample) else argument

@@ -8,6 +8,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.compiling import njit
+from colabel.core.exponential import ORDERED, exp_of_negative, log_one_plus
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -89,6 +90,23 @@ def pseudo_terms(
                     edge_slope[edge_row, start + cell] += score[first[j] + b]
 
 
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED)
+def _settle(score: Array, off: Array, weight: float, log_prob: Array) -> None:
+    """Turn scores s of y = 0 against y = 1 (d,) into residuals, and find log-probabilities (d,).
+
+    With e = exp(-|s|), which never overflows: P(y = 0) = 1 / (1 + e) or e / (1 + e), the log of the
+    true value's is min(own, 0) - log(1 + e), with own = s or -s, and the residual is
+    weight (P(y = 0) - off).
+    """
+    for i in range(score.size):
+        s = score[i]
+        e = exp_of_negative(max(-abs(s), -708.0))
+        own = s if off[i] == 1.0 else -s
+        log_prob[i] = min(own, 0.0) - log_one_plus(e)
+        zero = (1.0 if s >= 0.0 else e) / (1.0 + e)
+        score[i] = weight * (zero - off[i])
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def binary_terms(
     node: Array,
@@ -120,14 +138,8 @@ def binary_terms(
             w00, w01, w10 = table[3 * e], table[3 * e + 1], table[3 * e + 2]
             score[i] += off[j] * (w00 - w10) + (1.0 - off[j]) * w01
             score[j] += off[i] * (w00 - w01) + (1.0 - off[i]) * w10
-        for i in range(n_labels):
-            # The smaller of the two exponentials never overflows.
-            small = math.exp(-abs(score[i]))
-            own = score[i] if off[i] == 1.0 else -score[i]
-            log_prob[row, i] = min(own, 0.0) - math.log1p(small)
-            zero = 1.0 / (1.0 + small) if score[i] >= 0.0 else small / (1.0 + small)
-            score[i] = weight[row] * (zero - off[i])
-            node_slope[row, i] = score[i]
+        _settle(score, off, weight[row], log_prob[row])
+        node_slope[row] = score
         slope = edge_slope[0 if shared else row]
         for e in range(edges.shape[0]):
             i, j = edges[e, 0], edges[e, 1]

@@ -124,6 +124,8 @@ class FieldLearner:
     verbose : bool
     objective, score
         See `FieldProblem`.
+    tuned : bool
+        Whether the parameters of the final graph are tuned without the group term.
     """
 
     ridges: Sequence[float] | None
@@ -138,6 +140,7 @@ class FieldLearner:
     verbose: bool
     objective: MakeObjective = PseudoLikelihood
     score: Score = held_out_score
+    tuned: bool = True
 
     def learn(
         self,
@@ -217,10 +220,12 @@ class FieldLearner:
         targets = np.arange(data.n_labels)
         groups = [RowGroup(kept[fold], targets) for fold in used]
         coef = linear.fit(groups, [choices] * len(used)).coef if used else []
+        # compared to a loose tolerance, so that products may round what they read
+        rough = rows if is_chunked(data) else rows.in_single()
         return [
             self._problem(
-                rows.rows(kept[fold]),
-                rows.rows(held_out[fold]),
+                rough.rows(kept[fold]),
+                rough.rows(held_out[fold]),
                 coef[place * data.n_labels : (place + 1) * data.n_labels],
                 data.cardinalities,
             )
@@ -252,8 +257,7 @@ class FieldLearner:
             return selector.choose(folds, ridges, groups)
 
     def _final(self, whole: FieldProblem, node: Array, choice: Choice) -> LearnedField:
-        tuned = Penalty(node, choice.ridge, 0.0)
-        n_edges = whole.layout.n_edges
+        n_edges, found = whole.layout.n_edges, None
         if choice.group == 0.0 or not np.isfinite(choice.group):
             kept = np.full(n_edges, choice.group == 0.0)
             profile = np.zeros((1, n_edges))
@@ -266,7 +270,11 @@ class FieldLearner:
             alpha = np.asarray(spread, np.float64) if self.form == "constrained" else None
             found = whole.find_structure(penalty, solver, alpha)
             kept, profile = found.alpha > 0.0, found.profile
-        result = whole.tune(tuned, kept, Tuner(self.tol, self.max_iter))
+        if self.tuned or found is None:
+            without_group = Penalty(node, choice.ridge, 0.0)
+            result = whole.tune(without_group, kept, Tuner(self.tol, self.max_iter))
+        else:
+            result = whole.untuned(found, choice.ridge)
         theta, train = result.tuned.theta, whole.train
         field = FittedField(
             result.layout,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -83,6 +83,10 @@ class FieldData:
     def dependence(self, node: Array, layout: FieldLayout) -> Array:
         """Score tests (d, d) of pairs, by node parameters (q_v, node columns) alone."""
         return score_statistics(pair_sums(self, node, layout), layout.cardinalities)
+
+    def in_single(self) -> FieldData:
+        """Return the same rows, whose products may round; see `Design.in_single`."""
+        return replace(self, nodes=self.nodes.in_single(), edges=self.edges.in_single())
 
     def rows(self, index: Indices) -> FieldData:
         """Return some of the rows."""

@@ -137,6 +137,14 @@ class FieldProblem:
         self._tuned = _OnGraph(found, layout, kept, penalty.ridge, scores)
         return self._tuned
 
+    def untuned(self, found: Structure, ridge: float) -> _OnGraph:
+        """Return the parameters as structure learning left them, on the graph it found."""
+        kept = found.alpha > 0.0
+        layout, columns = self.layout.restrict(kept)
+        theta = Parameters(found.theta.node, np.ascontiguousarray(found.theta.edge[:, columns]))
+        reached = Tuned(theta, len(found.objective), found.converged)
+        return _OnGraph(reached, layout, kept, ridge, None)
+
 
 @dataclass(frozen=True)
 class _OnGraph:
@@ -247,6 +255,7 @@ class Selector:
             return _scores(problem.tune(tuned, none, self.tuner))
 
         scores = {np.inf: self._over_folds(nothing, folds)}
+        every = _weighted_means({0.0: full}, folds)[0.0]
         for strength in groups:
             if strength == 0.0:
                 continue
@@ -260,6 +269,9 @@ class Selector:
             self.advance()
             if all(problem.has_every_edge for problem in folds):
                 break  # weaker penalties keep them too, and tune the same parameters
+            means = list(_weighted_means(scores, folds).values())
+            if _is_past_best(means) and max(means) >= every:
+                break  # worse again, and so is the graph of all edges: the best lies between
         if 0.0 in groups:
             scores[0.0] = full
         return self._sparsest_good(scores, folds), _weighted_means(scores, folds)

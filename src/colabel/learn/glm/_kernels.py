@@ -23,6 +23,40 @@ _MAXIMA = {"nnan", "nsz", "contract"}
 _FACTORS = 512
 
 
+@njit(nogil=True, cache=True)
+def add_offsets(scores: Array, slope: Array, offset: Array, base: Indices) -> None:
+    """Set scores[t, k] += slope[t, k] * offset[base[t], k]; rows are last."""
+    for task in range(scores.shape[0]):
+        for k in range(scores.shape[1]):
+            own = offset[base[task], k]
+            for row in range(scores.shape[2]):
+                scores[task, k, row] += slope[task, k] * own[row]
+
+
+@njit(nogil=True, cache=True)
+def sloped(feature: Array, coef: Array) -> Array:
+    """Return a f + b (c, n) of features f (c, n), slopes and intercepts (a, b) = coef (c, 2)."""
+    found = np.empty_like(feature)
+    for score in range(feature.shape[0]):
+        slope, level = coef[score, 0], coef[score, 1]
+        for row in range(feature.shape[1]):
+            found[score, row] = slope * feature[score, row] + level
+    return found
+
+
+@njit(nogil=True, cache=True, fastmath=_SUMS)
+def pulled_slopes(feature: Array, residual: Array) -> Array:
+    """Return sum_i r_i f_i and sum_i r_i (c, 2): the transposed product of `sloped`."""
+    found = np.empty((feature.shape[0], 2))
+    for score in range(feature.shape[0]):
+        slope, level = 0.0, 0.0
+        for row in range(feature.shape[1]):
+            slope += residual[score, row] * feature[score, row]
+            level += residual[score, row]
+        found[score, 0], found[score, 1] = slope, level
+    return found
+
+
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED)
 def _move_and_decay(scores: Array, change: Array, step: float, decay: Array) -> None:
     """Set scores += step * change and decay = exp(-|scores|)."""
@@ -79,9 +113,10 @@ def logistic_move(
     Returns the sums (T,) of loss, curvature and absolute residual.
     """
     n_tasks, n_rows = scores.shape
-    value, curvature, absolute = np.zeros(n_tasks), np.zeros(n_tasks), np.zeros(n_tasks)
+    value, curvature, absolute = np.empty(n_tasks), np.empty(n_tasks), np.empty(n_tasks)
     decay = np.empty(_FACTORS)
     for task in range(n_tasks):
+        value[task], curvature[task], absolute[task] = 0.0, 0.0, 0.0
         for start in range(0, n_rows, _FACTORS):
             rows = slice(start, min(start + _FACTORS, n_rows))
             e = decay[: rows.stop - start]
@@ -124,7 +159,7 @@ def logistic_along(residual: Array, change: Array, inverse_weight: Array) -> tup
     A row's curvature w p (1 - p) is rebuilt from its residual r = w (p - y): |r| (1 - |r| / w).
     """
     n_tasks, n_rows = change.shape
-    total, largest = np.zeros(n_tasks), np.zeros(n_tasks)
+    total, largest = np.empty(n_tasks), np.empty(n_tasks)
     for task in range(n_tasks):
         curved = 0.0
         for row in range(n_rows):
@@ -158,10 +193,11 @@ def softmax_move(
     residual (T, K).
     """
     n_tasks, size, n_rows = scores.shape
-    value, curvature = np.zeros(n_tasks), np.zeros((n_tasks, size))
-    absolute = np.zeros((n_tasks, size))
+    value, curvature = np.empty(n_tasks), np.empty((n_tasks, size))
+    absolute = np.empty((n_tasks, size))
     highest, total = np.empty(_FACTORS), np.empty(_FACTORS)
     for task in range(n_tasks):
+        value[task], curvature[task], absolute[task] = 0.0, 0.0, 0.0
         for start in range(0, n_rows, _FACTORS):
             stop = min(start + _FACTORS, n_rows)
             top, below = highest[: stop - start], total[: stop - start]
@@ -205,8 +241,9 @@ def softmax_along(
     sum_k w p_k (c_k - c)^2 with c = sum_k p_k c_k; w p is rebuilt from the residual w (p - [y]).
     """
     n_tasks, size, n_rows = change.shape
-    total, largest = np.zeros(n_tasks), np.zeros(n_tasks)
+    total, largest = np.empty(n_tasks), np.empty(n_tasks)
     for task in range(n_tasks):
+        total[task], largest[task] = 0.0, 0.0
         for row in range(n_rows):
             w = weight[row]
             y = targets[task, row]
@@ -218,8 +255,10 @@ def softmax_along(
             mean = mean / w + change[task, y, row]
             for k in range(size):
                 mass = residual[task, k, row] + (w if k == y else 0.0)
-                total[task] += mass * (change[task, k, row] - mean) ** 2
-        largest[task] = _sup_norm(change[task].ravel())
+                gap = change[task, k, row] - mean
+                total[task] += mass * (gap * gap)
+        for k in range(size):
+            largest[task] = max(largest[task], _sup_norm(change[task, k]))
     return total, largest
 
 
@@ -242,7 +281,7 @@ def quasi_newton_direction(
     """
     n_tasks, n_coordinates = gradient.shape
     n_pairs = steps.shape[1]
-    direction = np.empty_like(gradient)
+    direction = np.empty((n_tasks, n_coordinates))
     share = np.empty(n_pairs)
     for task in range(n_tasks):
         p = direction[task]

@@ -19,6 +19,8 @@ _MOST_HALVINGS = 40
 _VALUE_NOISE = 1e-13
 # Tasks that have converged leave once they are this share of the batch: leaving copies the rest.
 _SHARE_TO_LEAVE = 0.1
+# From this tolerance on, steps and residuals may be rounded to single precision in products.
+_SINGLE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,8 @@ class LBFGS:
 
     def objective(self, design: Products, loss: Loss, targets: Targets, scores: Array) -> Objective:
         """Return the losses of tasks, where `solve` wants them; see `RowsObjective`."""
-        return RowsObjective(design, loss, targets, scores)
+        rows = design.in_single() if self.tol >= _SINGLE else design
+        return RowsObjective(rows, loss, targets, scores)
 
     def solve(
         self,

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Targets
+from colabel.learn.glm._kernels import pulled_slopes, sloped
 from colabel.learn.glm.losses import Loss, Sums
 
 # Where all rows are saturated the curvature says nothing; this share of the residual bounds it.
@@ -119,6 +120,10 @@ class Products(Protocol):
         """Curvature (q,) or (c, q) of every coordinate if each row had curvature one, roughly."""
         ...
 
+    def in_single(self) -> Products:
+        """Return the same rows, whose products may read their argument in single precision."""
+        ...
+
     def of_tasks(self, scores: Flags) -> Products:
         """Return what is left when only some scores (c,) remain."""
         ...
@@ -143,17 +148,18 @@ class OwnScores:
         return int(self.feature.shape[1])
 
     def scores(self, coef: Array) -> Array:
-        return np.asarray(coef[:, :1] * self.feature + coef[:, 1:])
+        return sloped(self.feature, coef)
 
     def pulled(self, residual: Array) -> Array:
-        return np.stack(
-            [np.einsum("cn,cn->c", residual, self.feature), residual.sum(axis=1)], axis=1
-        )
+        return pulled_slopes(self.feature, residual)
 
     def scale(self) -> Array:
         weight = np.ones(self.n_rows) if self.weight is None else self.weight
         energy = np.einsum("cn,n,cn->c", self.feature, weight, self.feature)
         return np.stack([energy, np.full(len(energy), weight.sum())], axis=1)
+
+    def in_single(self) -> OwnScores:
+        return self
 
     def of_tasks(self, scores: Flags) -> OwnScores:
         return OwnScores(self.feature[scores], self.weight)

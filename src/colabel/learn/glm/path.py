@@ -16,6 +16,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices, Targets
 from colabel.learn.design import Design
+from colabel.learn.glm._kernels import add_offsets
 from colabel.learn.glm.choice import informed_tasks
 from colabel.learn.glm.degenerate import ClassSupport, class_support, shut_scores
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge
@@ -26,6 +27,9 @@ from colabel.learn.glm.tasks import FittedTasks, Tasks, log_probabilities
 # A deviation of the log-odds by 2.5 costs half a nat: about the weakly informative prior of Gelman,
 # Jakulin, Pittau & Su (2008).
 _WEAK = 1.0 / 2.5**2
+# Where tasks are let go early, a held-out curve that has fallen by so many nats at one point of the
+# path, from its best, has turned for good.
+_CLEAR_FALL = 5.0
 
 
 class Point(NamedTuple):
@@ -198,9 +202,17 @@ class Block:
         Second come the scales (T K, 2) of their coordinates.
         """
         own = self.own_scores()
-        added = own.scores(coef.reshape(-1, 2))
-        scores = (own.feature + added).reshape(*self.slope.shape, -1)
-        return RowsObjective(own, self.loss, self.tasks.targets, scores), own.scale()
+        return self._of_slopes(own, coef), own.scale()
+
+    def slopes(self, coef: Array) -> Objective:
+        """Return the first of `slope_objective`."""
+        return self._of_slopes(self.own_scores(), coef)
+
+    def _of_slopes(self, own: OwnScores, coef: Array) -> Objective:
+        scores = own.scores(coef.reshape(-1, 2))
+        scores += own.feature
+        shaped = scores.reshape(*self.slope.shape, -1)
+        return RowsObjective(own, self.loss, self.tasks.targets, shaped)
 
     def own_scores(self) -> OwnScores:
         """The offset of each score as its only feature."""
@@ -218,9 +230,8 @@ class Block:
         """Add the offsets of rows to their scores (T, K, n), in place."""
         if self.tasks.offset is not None:
             assert self.tasks.base is not None
-            part = self.tasks.offset[:, :, rows]
-            for task, base in enumerate(self.tasks.base):
-                scores[task] += self.slope[task][:, None] * part[base]
+            part = np.ascontiguousarray(self.tasks.offset[:, :, rows])
+            add_offsets(scores, self.slope, part, self.tasks.base)
         return scores
 
     def _absent(self) -> Flags | None:
@@ -312,7 +323,10 @@ class HeldOut:
     total : (G, T)
         Its weighted sum over the rows; -inf for points that were not looked at.
     coef : (G, F, T, K, p + 1) or None
-        Coefficients without each fold's rows, if they were asked for.
+        Coefficients without each fold's rows, if they were asked for; those of the last point
+        looked at where a task has left the path.
+    floor : (F, T, n_classes)
+        Probability that these models keep for classes absent from their rows.
     n_failed : int
         Number of regressions that did not converge.
     informed : (T,) of bool
@@ -322,6 +336,7 @@ class HeldOut:
     log_prob: Array
     total: Array
     coef: Array | None
+    floor: Array
     n_failed: int
     informed: Flags
 
@@ -353,7 +368,8 @@ def held_out_path(
     keep : bool
         Whether to return the coefficients.
     patience : int or None
-        Number of points in a row without improvement after which a task leaves the path.
+        Number of points in a row without improvement after which a task leaves the path; a clear
+        fall counts for all of them. None: every task is walked to the end.
     """
     n_tasks, n_rows = tasks.targets.shape
     weight = np.ones(n_rows) if design.weight is None else design.weight
@@ -369,7 +385,8 @@ def held_out_path(
         return np.asarray(log_prob[position, alive] @ weight)
 
     found = walk_path(block, grid, n_folds, solver, score, start, keep, patience)
-    return HeldOut(log_prob, found.total, found.coef, found.n_failed, informed)
+    floor = block.floor.reshape(n_folds, n_tasks, -1)
+    return HeldOut(log_prob, found.total, found.coef, floor, found.n_failed, informed)
 
 
 class Walked(NamedTuple):
@@ -403,9 +420,10 @@ def walk_path(
         n_failed += int((~point.converged).sum())
     total = np.full((len(grid), n_tasks), -np.inf)
     kept = None
+    order = np.argsort(grid, kind="stable")
     like: Array | None = None
     alive, idle, best = np.arange(n_tasks), np.zeros(n_tasks, dtype=np.intp), total[0].copy()
-    for position in np.argsort(grid, kind="stable"):
+    for place, position in enumerate(order):
         if start is not None:
             last, like = like, block.entered(start[position][:, alive])
             point = point._replace(coef=like if last is None else point.coef + (like - last))
@@ -417,11 +435,14 @@ def walk_path(
             found = block.features(point)
             if kept is None:
                 kept = np.zeros((len(grid), n_folds, n_tasks, *found.shape[1:]))
-            kept[position][:, alive] = found.reshape(n_folds, len(alive), *found.shape[1:])
+            reshaped = found.reshape(n_folds, len(alive), *found.shape[1:])
+            for later in order[place:]:  # where tasks that leave now are left
+                kept[later][:, alive] = reshaped
         idle = np.where(total[position] > best, 0, idle + 1)
         best = np.maximum(best, total[position])
         if patience is not None:
-            stay = np.flatnonzero((idle < patience)[alive])
+            fallen = total[position] < best - _CLEAR_FALL
+            stay = np.flatnonzero(((idle < patience) & ~fallen)[alive])
             if not len(stay):
                 break
             if len(stay) < len(alive):

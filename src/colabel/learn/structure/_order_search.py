@@ -51,7 +51,8 @@ def best_by_orders(candidates: Candidates, rng: np.random.Generator, deadline: f
 def sets_of_order(candidates: Candidates, order: Indices) -> Indices:
     """Place of the best set of each variable among those before it, (d,)."""
     position = np.empty(len(order), dtype=np.intp)
-    position[order] = np.arange(len(order))
+    for place in range(len(order)):
+        position[order[place]] = place
     chosen = np.empty(len(order), dtype=np.intp)
     for i in range(len(order)):
         chosen[i] = _first_allowed(candidates, i, position, position[i], -1, -1)
@@ -114,8 +115,11 @@ def _climb(candidates: Candidates, order: Indices) -> float:
     """Move variables, in the order of their numbers, until no move gains; return the score."""
     d = len(order)
     position = np.empty(d, dtype=np.intp)
-    position[order] = np.arange(d)
-    scores = candidates.scores[sets_of_order(candidates, order)]
+    scores = np.empty(d)
+    sets = sets_of_order(candidates, order)
+    for place in range(d):
+        position[order[place]] = place
+        scores[place] = candidates.scores[sets[place]]
     unchanged, v = 0, 0
     while unchanged < d:
         _, target = _best_move(candidates, order, position, scores, v)
@@ -135,4 +139,7 @@ def _climb(candidates: Candidates, order: Indices) -> float:
                 ]
             unchanged = 0
         v = (v + 1) % d
-    return scores.sum()  # type: ignore[no-any-return]
+    total = 0.0
+    for score in scores:
+        total += score
+    return total

@@ -78,14 +78,18 @@ def set_values(
     n_variables, n_rows = columns.shape
     max_size = len(offsets) - 2
     # A total weight below one row would turn the penalty into a reward.
-    total = weight.sum()
+    total = 0.0
+    for each in weight:
+        total += each
     penalty = 0.5 * math.log(max(total, 1.0))
     values = np.empty(offsets[-1])
-    table = np.zeros(largest_table)
+    table = np.empty(largest_table)
+    table[:] = 0.0
     touched = np.empty(n_rows + 1, dtype=np.intp)
-    upper = np.zeros(n_rows, dtype=np.intp)  # cell by all members but the lowest
+    upper = np.empty(n_rows, dtype=np.intp)  # cell by all members but the lowest
     chosen = np.empty(max_size + 1, dtype=np.intp)
-    nonzero = [np.flatnonzero(column) for column in columns]
+    first, nonzero = _nonzero_rows(columns)
+    in_upper, n_upper = np.empty(n_rows, dtype=np.intp), 0
     table[0], touched[0] = total, 0
     values[0] = _value(table, touched, 1, 1.0, equivalent_sample_size, penalty)
     for size in range(1, max_size + 1):
@@ -94,13 +98,13 @@ def set_values(
         for at in range(offsets[size], offsets[size + 1]):
             if chosen[0] == 0:  # the lowest member changes fastest: the others are new
                 _cells_of(columns, sizes, chosen[1:size], upper)
-                in_upper = np.flatnonzero(upper)
+                n_upper = _list_nonzero(upper, in_upper)
             lowest = chosen[0]
             n_touched = _tally(
                 upper,
-                in_upper,
+                in_upper[:n_upper],
                 columns[lowest],
-                nonzero[lowest],
+                nonzero[first[lowest] : first[lowest + 1]],
                 sizes[lowest],
                 weight,
                 total,
@@ -113,6 +117,32 @@ def set_values(
             values[at] = _value(table, touched, n_touched, n_cells, equivalent_sample_size, penalty)
             next_combination(chosen, size, n_variables)
     return values
+
+
+@njit(nogil=True, cache=True)
+def _list_nonzero(codes: Indices, rows: Indices) -> int:
+    """Write down the rows whose code is not 0; return their number."""
+    count = 0
+    for row in range(codes.size):
+        if codes[row] != 0:
+            rows[count] = row
+            count += 1
+    return count
+
+
+@njit(nogil=True, cache=True)
+def _nonzero_rows(columns: Indices) -> tuple[Indices, Indices]:
+    """Rows that are not 0 in each column (d, n), end to end, and where those of each begin."""
+    first = np.empty(len(columns) + 1, dtype=np.intp)
+    first[0] = 0
+    for i in range(len(columns)):
+        first[i + 1] = first[i]
+        for code in columns[i]:
+            first[i + 1] += code != 0
+    rows = np.empty(first[-1], dtype=np.intp)
+    for i in range(len(columns)):
+        _list_nonzero(columns[i], rows[first[i] :])
+    return first, rows
 
 
 @njit(nogil=True, cache=True)

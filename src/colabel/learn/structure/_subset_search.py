@@ -44,8 +44,9 @@ def _first_within(masks: Indices, start: int, allowed: int) -> int:
 @njit(nogil=True, cache=True)
 def _search(first: Indices, scores: Array, masks: Indices) -> Indices:
     d = len(first) - 1
-    best = np.zeros(1 << d)
-    sink = np.zeros(1 << d, dtype=np.int8)
+    best = np.empty(1 << d)
+    sink = np.empty(1 << d, dtype=np.int8)
+    best[0], sink[:] = 0.0, 0
     for members in range(1, 1 << d):
         highest = -np.inf
         for i in range(d):

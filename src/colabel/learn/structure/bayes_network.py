@@ -259,7 +259,10 @@ def _first_of_each(parents: Indices) -> Indices:
         for earlier in kept[:n_kept]:
             inside = True
             for j in parents[earlier]:
-                if j >= 0 and not (parents[place] == j).any():
+                has = j < 0
+                for other in parents[place]:
+                    has = has or other == j
+                if not has:
                     inside = False
                     break
             if inside:

@@ -143,7 +143,7 @@ def score_parent_sets(
     choose = binomials(d, most + 1)
     prior = float(equivalent_sample_size) if score == "bdeu" else 0.0
     values = set_values(*table, offsets, largest, prior)
-    kept = [_undominated(values, i, d, most, offsets, choose) for i in range(d)]
+    kept = [_best_first(*_undominated(values, i, d, most, offsets, choose)) for i in range(d)]
     first = np.concatenate([[0], np.cumsum([len(scores) for scores, _ in kept])]).astype(np.intp)
     candidates = Candidates(
         first,
@@ -281,6 +281,11 @@ def _largest_table(sizes: Indices, max_parents: int, n_sets: int) -> int:
     return cells
 
 
+def _best_first(scores: Array, parents: Indices) -> tuple[Array, Indices]:
+    order = np.argsort(-scores, kind="stable")
+    return scores[order], parents[order]
+
+
 @njit(nogil=True, cache=True)
 def _undominated(
     values: Array, child: int, d: int, most: int, offsets: Indices, choose: Indices
@@ -290,12 +295,14 @@ def _undominated(
     `best` holds, for each set, the best score among it and its subsets; sets are told by their
     colexical place among the other variables.
     """
-    start = np.zeros(most + 2, dtype=np.intp)
+    start = np.empty(most + 2, dtype=np.intp)
+    start[0] = 0
     for size in range(most + 1):
         start[size + 1] = start[size] + choose[d - 1, size]
     n_sets = start[most + 1]
     best, found = np.empty(n_sets), np.empty(n_sets)
-    sets = np.full((n_sets, max(most, 1)), -1, dtype=np.intp)
+    sets = np.empty((n_sets, max(most, 1)), dtype=np.intp)
+    sets[:] = -1
     n_kept = 0
     chosen = np.empty(most + 1, dtype=np.intp)
     for size in range(most + 1):
@@ -312,8 +319,7 @@ def _undominated(
                 n_kept += 1
             best[at] = max(score, below)
             next_combination(chosen, size, d - 1)
-    order = np.argsort(-found[:n_kept], kind="mergesort")
-    return found[order], sets[order]
+    return found[:n_kept], sets[:n_kept]
 
 
 @njit(nogil=True, cache=True)
@@ -346,6 +352,7 @@ def _family_score(
         family[at] = parents[at]
         at += 1
     family[at] = child
-    family[at + 1 :] = parents[at:size]
+    for place in range(at, size):
+        family[place + 1] = parents[place]
     with_child = values[set_position(family, size + 1, offsets, choose)]
     return with_child - values[set_position(parents, size, offsets, choose)]  # type: ignore[no-any-return]

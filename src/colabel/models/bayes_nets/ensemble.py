@@ -29,6 +29,7 @@ from colabel.core.schema import (
 from colabel.decide import Decision, resolve_decision
 from colabel.joint import Joint, PairwiseField
 from colabel.joint.field import Engine
+from colabel.joint.vectors import WrittenOut
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
 from colabel.models._parameters import (
@@ -40,6 +41,7 @@ from colabel.models._parameters import (
 from colabel.models.base import JointClassifier
 from colabel.models.bayes_nets.feature_arcs import ArcScore, choose_label_parents
 from colabel.models.bayes_nets.tables import EnsembleTables, ensemble_tables
+from colabel.models.bayes_nets.vector_scores import MOST_VECTORS, needs_vectors, vector_scores
 from colabel.models.discrete_features import (
     check_bins,
     complete_rows,
@@ -60,8 +62,9 @@ def _check_tables(fields: Fields, dims: Dims) -> None:
     told: list[int] = []
     for factor in fields["factors_"]:
         parents, features = factor.fields["parents"], factor.fields["features"].tolist()
-        few = list(parents) == sorted(set(parents)) and len(parents) <= 2
-        refuse_unless(few and all(i < dims["d"] for i in parents), "a factor's labels are damaged")
+        ascend = list(parents) == sorted(set(parents)) and all(i < dims["d"] for i in parents)
+        few = len(parents) <= 2 or math.prod(sizes) <= MOST_VECTORS
+        refuse_unless(ascend and few, "a factor's labels are damaged")
         n_states = math.prod(sizes[i] for i in parents)
         refuse_unless(all(j < dims["p"] for j in features), "a factor names no feature")
         tables = zip(features, factor.fields["log_tables"], strict=True)
@@ -84,7 +87,7 @@ def _check_tables(fields: Fields, dims: Dims) -> None:
     factors_=Many(Part("feature-factor")),
 )
 class BayesNetEnsemble(JointClassifier):
-    r"""As many Bayesian networks as labels, each with another label as root, pooled.
+    r"""Generative: one tree over the labels for each root, pooled.
 
     In member r all other labels are children of label r. Features are independent given the
     labels; each has the parents among the labels that score best, the same in all members. The
@@ -93,7 +96,8 @@ class BayesNetEnsemble(JointClassifier):
     .. math:: P(y \mid x) \propto \Big(\prod_{r=1}^d P(y_r)
               \prod_{i \ne r} P(y_i \mid y_r)\Big)^{1/d} \prod_j P(x_j \mid y_{Pa(j)})
 
-    This is a pairwise field, as features have at most two parents. ``decision="subset"`` announces
+    This is a pairwise field, as long as features have at most two parents; where one has more, all
+    label vectors are written out. ``decision="subset"`` announces
     its mode: the EBN-J of the paper. ``decision="hamming"`` goes by its marginals. The EBN-M of the
     paper instead pools the marginals of the members, which are not the marginals of any one
     distribution: `pooled_marginals` gives them, and ``decision="pooled"`` goes by them.
@@ -108,7 +112,8 @@ class BayesNetEnsemble(JointClassifier):
         Number of bins of about equal frequency for each feature. None takes the features as they
         are: every distinct value is a category.
     max_parents : int
-        Most parents of a feature, 0 to 2.
+        Most parents of a feature. More than two only for labels that have at most 16,384 vectors in
+        all: such as 14 labels of 0 and 1.
     smoothing : float or sequence of float
         Pseudo-count added to every count, positive. From a sequence the value that makes the
         labels of rows held out most probable is chosen.
@@ -120,7 +125,8 @@ class BayesNetEnsemble(JointClassifier):
     equivalent_sample_size : float
         Weight of the prior in the BDeu score.
     engine : {"auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"}
-        How the pooled field is answered, see `PairwiseField`.
+        How the pooled field is answered, see `PairwiseField`. Where a feature has more than two
+        parents there is no such field, and all label vectors answer.
     decision : str or Decision
         Loss that `predict` minimises, see `decide`; or "pooled": the most probable value of each
         label by `pooled_marginals`.
@@ -229,12 +235,13 @@ class BayesNetEnsemble(JointClassifier):
         checked_grid("smoothing", self.smoothing)
         check_integer("n_folds", self.n_folds, 2)
         check_positive("equivalent_sample_size", self.equivalent_sample_size)
-        check_integer("max_parents", self.max_parents, 0, 2)
+        check_integer("max_parents", self.max_parents, 0)
         if self.arc_score not in ("bdeu", "bic"):
             raise ValueError(f"arc_score={self.arc_score!r} must be 'bdeu' or 'bic'.")
 
     def _learn(self, data: TrainingData) -> None:
         require_complete_rows(data)
+        self._refuse_many_vectors(data)
         self.features_ = fit_features(data.X, self.bins, data.weight)
         self._field_seed = self._seed()
         self.smoothing_ = self._choose_smoothing(data)
@@ -244,6 +251,15 @@ class BayesNetEnsemble(JointClassifier):
         labels = range(data.n_labels)
         self.arc_log_prob_ = [[tables.arcs.get((r, i)) for i in labels] for r in labels]
         self.factors_ = tables.factors
+
+    def _refuse_many_vectors(self, data: TrainingData) -> None:
+        n_vectors = math.prod(data.cardinalities)
+        if self.max_parents > 2 and n_vectors > MOST_VECTORS:
+            raise ValueError(
+                f"max_parents={self.max_parents} makes BayesNetEnsemble write out all label "
+                f"vectors, and {data.n_labels} labels have {n_vectors:,} of them, more than "
+                f"{MOST_VECTORS:,}: use max_parents=2, or fewer labels."
+            )
 
     def _choose_smoothing(self, data: TrainingData) -> float:
         grid = checked_grid("smoothing", self.smoothing)
@@ -307,10 +323,15 @@ class BayesNetEnsemble(JointClassifier):
         }
         return EnsembleTables(self.feature_parents_, self.label_log_prob_, arcs, self.factors_)
 
-    def _field(
-        self, tables: EnsembleTables, codes: Codes, root: int | None = None
-    ) -> PairwiseField:
-        """The field of the member with this root, or of all members pooled."""
+    def _field(self, tables: EnsembleTables, codes: Codes, root: int | None = None) -> Joint:
+        """The joint of the member with this root, or of all members pooled."""
+        if needs_vectors(tables.factors):
+            sizes = self.label_space_.cardinalities
+            return WrittenOut(
+                self.label_space_,
+                lambda rows: vector_scores(tables, codes[rows], sizes, root),
+                len(codes),
+            )
         unary, edges, pairs = tables.potentials(codes, root)
         return PairwiseField(
             self.label_space_,

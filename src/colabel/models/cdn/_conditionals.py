@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,14 @@ from colabel.joint import LinearConditionals
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 
+LabelCoding = Literal["0/1", "-1/+1"]
 _NEVER = -1e6  # a score far below any other
+
+
+def coded_columns(codes: Codes, cardinalities: Sequence[int], coding: LabelCoding) -> Array:
+    """Write label codes (n, d) as columns (n, e) of 0 and 1, or of -1 and +1."""
+    columns = label_columns(codes, cardinalities)
+    return columns if coding == "0/1" else 2.0 * columns - 1.0
 
 
 def _check_network(fields: Fields, dims: Dims) -> None:
@@ -57,8 +64,10 @@ class LinearNetwork:
     cardinalities: tuple[int, ...]
 
     @classmethod
-    def of(cls, models: LinearModels, cardinalities: tuple[int, ...]) -> LinearNetwork:
-        """Gather the coefficients of one model a label; the extra features are label columns."""
+    def of(
+        cls, models: LinearModels, cardinalities: tuple[int, ...], coding: LabelCoding = "0/1"
+    ) -> LinearNetwork:
+        """Gather the coefficients of one model a label; the extra features are coded columns."""
         coef: Array = np.concatenate(models.coef).astype(
             np.float64
         )  # (e, p + e + 1): scores are laid out like columns
@@ -72,6 +81,9 @@ class LinearNetwork:
         intercept = np.where(floor > 0, _NEVER, coef[:, -1])
         n_features = coef.shape[1] - n_columns - 1
         weights = np.ascontiguousarray(coef[:, n_features:-1].T)
+        if coding == "-1/+1":
+            # w (2c - 1) = 2w c - w
+            intercept, weights = intercept - weights.sum(axis=0), 2.0 * weights
         return cls(coef[:, :n_features], intercept, weights, floor, cardinalities)
 
     def at(self, X: Any) -> LinearConditionals:
@@ -87,6 +99,7 @@ class EstimatorConditionals:
     models: EstimatorModels
     X: Any  # (n, p) array or CSR
     cardinalities: tuple[int, ...]
+    coding: LabelCoding = "0/1"
 
     @property
     def n_rows(self) -> int:
@@ -96,13 +109,13 @@ class EstimatorConditionals:
     def log_prob(self, labels: Codes, i: int) -> Array:
         """Return log p(y_i = v | x, y_-i), (m, n, K_i), for label vectors (m, n, d)."""
         n_vectors, n_rows, n_labels = labels.shape
-        columns = label_columns(labels.reshape(-1, n_labels), self.cardinalities)
+        columns = coded_columns(labels.reshape(-1, n_labels), self.cardinalities, self.coding)
         log_prob = self.models.models[i].log_prob(_repeated(self.X, n_vectors), columns)
         return np.asarray(log_prob, dtype=np.float64).reshape(n_vectors, n_rows, -1)
 
     def rows(self, index: Rows) -> EstimatorConditionals:
         """Return the conditionals of some of the rows."""
-        return EstimatorConditionals(self.models, self.X[index], self.cardinalities)
+        return EstimatorConditionals(self.models, self.X[index], self.cardinalities, self.coding)
 
 
 def _repeated(X: Any, times: int) -> Any:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from colabel.core.arrays import Array, Flags
 from colabel.core.hashing import row_keys
-from colabel.core.label_features import column_owner
+from colabel.core.label_features import column_owner, n_label_columns
 from colabel.core.schema import (
     Dims,
     Estimator,
@@ -39,14 +39,15 @@ from colabel.models._learning import (
     dependence,
     make_folds,
     make_learner,
-    with_label_columns,
 )
 from colabel.models._parameters import check_integer, refuse_missing
 from colabel.models._stacks import StacksEstimator, check_inputs
 from colabel.models.cdn._conditionals import (
     EstimatorConditionals,
+    LabelCoding,
     LinearNetwork,
     allowed_columns,
+    coded_columns,
 )
 from colabel.models.label_graph import LabelGraph
 from colabel.models.linear_log_odds import LinearLogOdds
@@ -76,6 +77,7 @@ def _check_network(fields: Fields, dims: Dims) -> None:
     n_chains=Whole(1, 10**4),
     max_iterations=Whole(1, 10**6),
     marginals=OneOf("best", "plain"),
+    label_coding=OneOf(*get_args(LabelCoding)),
     estimator=Maybe(Estimator(fitted=False)),
     seed_=Whole(),
     models_=Part("linear-models", "estimator-models", sizes="sizes"),
@@ -84,7 +86,7 @@ def _check_network(fields: Fields, dims: Dims) -> None:
     _usual=Positions("d", below=2**31),
 )
 class CDN(MayLackProbabilities, StacksEstimator):
-    r"""A classifier for every label given the features and all other labels.
+    r"""Each label given all others: Gibbs sampling, or fixed points without probabilities.
 
     .. math:: p(y_i \mid x, y_1, \dots, y_{i-1}, y_{i+1}, \dots, y_d), \quad i = 1, \dots, d
 
@@ -115,8 +117,12 @@ class CDN(MayLackProbabilities, StacksEstimator):
         regressions learn from its held-out scores and the other labels (see `stack`).
     stack : bool
         Of `estimator`. False, as published, and always without `predict_proba`: the conditionals
-        are the estimator itself; it sees the features and then the other labels, 0/1 (one-hot for
-        more than two values).
+        are the estimator itself; it sees the features and then the other labels as `label_coding`
+        says (one-hot for more than two values).
+    label_coding : {"0/1", "-1/+1"}
+        How the other labels are written as features; the paper writes -1 and +1. The same
+        conditionals can be said in both, but not at the same price: with -1 and +1 half the
+        coefficient has the same effect, so that the penalty of labels is a quarter.
     max_parents : int or None
         Most other labels a conditional may use: those that its label depends on most beyond x, by
         a score test on held-out residuals. None: all of them.
@@ -160,8 +166,8 @@ class CDN(MayLackProbabilities, StacksEstimator):
     models_ : ConditionalModels
         The fitted conditionals; the labels' columns are their last features.
     label_weights_ : (e, e) array
-        Entry [c, s]: weight of label column c in the score of column s (one column for a label
-        of two values, K for one of K); of regressions only.
+        Entry [c, s]: weight of label column c, written as 0 and 1, in the score of column s (one
+        column for a label of two values, K for one of K); of regressions only.
     C_ : (d,) array
         Chosen C of every label; of regressions only.
     n_iter_ : int
@@ -205,6 +211,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
         *,
         estimator: BaseEstimator | None = None,
         stack: bool = True,
+        label_coding: LabelCoding = "0/1",
         max_parents: int | None = None,
         burn_in: int = 100,
         n_sweeps: int = 500,
@@ -225,6 +232,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
         self.C = C
         self.estimator = estimator
         self.stack = stack
+        self.label_coding = label_coding
         self.max_parents = max_parents
         self.burn_in = burn_in
         self.n_sweeps = n_sweeps
@@ -249,13 +257,14 @@ class CDN(MayLackProbabilities, StacksEstimator):
         folds = make_folds(data, self.cv, self.seed_)
         data = self._stacked(data, folds, self.seed_)
         group = RowGroup(None, np.arange(data.n_labels), self._allowed(learner, data, folds))
-        learning = learner.on(with_label_columns(data))
+        n_extra = n_label_columns(data.cardinalities)
+        learning = learner.on(data.with_extra(_own_columns, self.label_coding, n_extra=n_extra))
         choice = choose(learning, folds, group)
         models: Any = learning.fit([group], [choice])
         self.models_: LinearModels | EstimatorModels = models
         self._record(self.models_.n_iter, learner.values(choice))
         if isinstance(self.models_, LinearModels):
-            self._network = LinearNetwork.of(self.models_, data.cardinalities)
+            self._network = LinearNetwork.of(self.models_, data.cardinalities, self.label_coding)
             self.label_weights_ = self._network.weights
         frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
         self._usual = np.array([values.argmax() for values in frequencies])
@@ -279,6 +288,8 @@ class CDN(MayLackProbabilities, StacksEstimator):
         if self.max_parents is not None:
             check_integer("max_parents", self.max_parents, 1)
         GibbsOptions(self.burn_in, self.n_sweeps, self.n_best, self.n_chains)
+        if self.label_coding not in get_args(LabelCoding):
+            raise ValueError(f"label_coding={self.label_coding!r} must be '0/1' or '-1/+1'.")
         if self.marginals not in ("best", "plain"):
             raise ValueError(f"marginals={self.marginals!r} must be 'best' or 'plain'.")
 
@@ -295,7 +306,9 @@ class CDN(MayLackProbabilities, StacksEstimator):
         if isinstance(self.models_, LinearModels):
             conditionals: Any = self._network.at(self._inputs(X))
         else:
-            conditionals = EstimatorConditionals(self.models_, X, space.cardinalities)
+            conditionals = EstimatorConditionals(
+                self.models_, X, space.cardinalities, self.label_coding
+            )
         if not has_probabilities(self.estimator):
             return DiscreteDependencyNetwork(
                 space,
@@ -340,3 +353,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
         return LabelGraph(
             self.label_names_, ends, meaning, strengths=np.abs(values), signs=np.sign(values)
         )
+
+
+def _own_columns(data: TrainingData, coding: LabelCoding) -> Array:
+    return coded_columns(data.codes, data.cardinalities, coding)

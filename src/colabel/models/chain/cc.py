@@ -17,7 +17,7 @@ from colabel.models.chain._model import ChainModel
 
 @stored("classifier-chain", check=check_inputs)
 class ClassifierChain(ChainModel):
-    r"""A chain of classifiers, each with the labels before it as further features.
+    r"""Each label given the features and the labels before it; greedy answers.
 
     .. math:: P(y \mid x) = \prod_k P(y_{o(k)} \mid x, y_{o(0)}, \dots, y_{o(k-1)})
 

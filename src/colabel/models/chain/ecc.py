@@ -43,7 +43,7 @@ from colabel.models.label_graph import LabelGraph
     orders_=Positions("members d", below="d"),
 )
 class EnsembleOfChains(StacksEstimator):
-    r"""Chains in random orders, each taught with some of the rows, and averaged.
+    r"""A mixture of classifier chains in random orders.
 
     .. math:: P(y \mid x) = \frac{1}{M} \sum_m P_m(y \mid x)
 

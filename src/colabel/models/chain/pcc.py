@@ -28,7 +28,7 @@ from colabel.models.chain._model import ChainModel
     epsilon=Real(0.0, 1.0),
 )
 class ProbabilisticClassifierChain(ChainModel):
-    r"""A classifier chain that is asked for what it knows: modes, marginals, probabilities.
+    r"""A classifier chain with exact, ε-approximate, beam or Monte-Carlo search.
 
     .. math:: P(y \mid x) = \prod_k P(y_{o(k)} \mid x, y_{o(0)}, \dots, y_{o(k-1)})
 

@@ -126,7 +126,8 @@ def search_arcs(
     gain = GainOver.on(data, alone)
     candidates = ~np.eye(data.n_labels, dtype=bool)
     if shared is not None or most < data.n_labels - 1:
-        offsets = learning.cross_fitted_scores(covering(folds, data), alone.choice)
+        without = alone.models if folds.covers else None
+        offsets = learning.cross_fitted_scores(covering(folds, data), alone.choice, without)
         search.offsets = None if shared is None else offsets
     if most < data.n_labels - 1:
         candidates = best_candidates(pair_tests(data, offsets), most)

@@ -22,7 +22,8 @@ from colabel.core.schema import (
 from colabel.decide import Decision
 from colabel.joint import Joint
 from colabel.joint.tree.wiring import ROOT
-from colabel.learn.conditional import TrainingData
+from colabel.learn.conditional import Learning, TrainingData
+from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearning
 from colabel.models._learning import (
     DEFAULT_GRID,
@@ -52,7 +53,7 @@ def _check_tree(fields: Fields, dims: Dims) -> None:
     models_=Part("linear-models", "estimator-models", q="s+1"),
 )
 class CTBN(StacksEstimator):
-    r"""A tree over the labels, learned to fit P(y | x), with exact inference.
+    r"""A tree over the labels, learned from the data; all answers are exact.
 
     .. math:: P(y_1, \dots, y_d \mid x) = \prod_i P(y_i \mid x, y_{\pi(i)})
 
@@ -77,6 +78,9 @@ class CTBN(StacksEstimator):
     stack : bool
         Of `estimator`. False, as published: the estimator itself is fitted for every arc tried,
         on the rows of each value of the parent.
+    search_estimator : classifier, optional
+        What the arcs are tried with in place of `estimator`, without `stack`: a quicker classifier
+        for the many that are thrown away, such as one whose C is not chosen.
     pairs : {"shared", "separate"}
         How a label is learned from its parent. "shared": every value of the parent has an
         intercept and a penalised deviation from the label's regression without parent; how strong
@@ -95,7 +99,10 @@ class CTBN(StacksEstimator):
         of a single hold-out set as in the paper, a scikit-learn splitter, or pairs of index
         arrays (train, test).
     min_rows : int
-        Fewest rows (by weight) from which a parent value gets classifiers of its own.
+        Fewest rows (by weight) from which a parent value gets classifiers of its own; a rarer one
+        has those without parent, in the search and in the end. (In the authors' program a value
+        with three rows or fewer has the classifiers of the parent's other value, in the search one
+        with none: ``min_rows=4`` comes nearest to it.)
     decision : str or Decision
         Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
         vector, "hamming" the most probable value of each label.
@@ -160,6 +167,7 @@ class CTBN(StacksEstimator):
         *,
         estimator: BaseEstimator | None = None,
         stack: bool = True,
+        search_estimator: BaseEstimator | None = None,
         pairs: str = "shared",
         max_parents: int | str | None = "auto",
         cv: Any = 5,
@@ -176,6 +184,7 @@ class CTBN(StacksEstimator):
         self.C = C
         self.estimator = estimator
         self.stack = stack
+        self.search_estimator = search_estimator
         self.pairs = pairs
         self.max_parents = max_parents
         self.cv = cv
@@ -200,7 +209,12 @@ class CTBN(StacksEstimator):
         linear = learning if isinstance(learning, LinearLearning) else None
         shared = linear if self.pairs == "shared" else None
         most = most_parents(self.max_parents, learning)
-        search = search_arcs(learning, folds, self.min_rows, shared, most)
+        trial: Learning = learning
+        if estimator is not None and self.search_estimator is not None:
+            trial = EstimatorLearner(self.search_estimator, self.n_jobs, bool(self.verbose)).on(
+                data
+            )
+        search = search_arcs(trial, folds, self.min_rows, shared, most)
         self.tree_ = search.best_tree(0.0 if shared is None else 1.0)
         self.edge_scores_ = search.gains + search.alone
         np.fill_diagonal(self.edge_scores_, search.alone)
@@ -213,6 +227,11 @@ class CTBN(StacksEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         _check_min_rows(self.min_rows)
+        if self.search_estimator is not None and self._conditional_estimator() is None:
+            raise ValueError(
+                f"search_estimator={self.search_estimator!r} takes the place of an estimator: give"
+                " estimator too, with stack=False."
+            )
         if self.pairs not in ("shared", "separate"):
             raise ValueError(f'pairs={self.pairs!r} must be "shared" or "separate".')
         if self.max_parents is not None and self.max_parents != "auto":

@@ -51,7 +51,7 @@ def _check_field(fields: Fields, dims: Dims) -> None:
     vectors_=Maybe(Positions("_ d", below=2**31)),
 )
 class CollectiveCRF(FieldModel):
-    r"""One table of weights for each pair of labels, beside each label's own regression.
+    r"""A random field whose weights of label pairs do not depend on x.
 
     .. math:: P(y \mid x) \propto \exp\Bigl(\sum_i x \cdot v_i^{y_i}
               + \sum_{i < j} w_{ij}^{y_i, y_j}\Bigr)

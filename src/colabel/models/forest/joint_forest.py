@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from colabel.core.arrays import Codes
@@ -22,14 +23,15 @@ from colabel.core.schema import (
 from colabel.decide import Decision
 from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING
+from colabel.learn.chunks import ChunkedData
 from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.learn.forest import grow, label_targets
 from colabel.learn.forest.growing import KINDS, ForestKind
 from colabel.models._parameters import check_integer
 from colabel.models.base import JointClassifier
 from colabel.models.forest._evidence import Evidence
-from colabel.models.forest._learning import Learned, available, learn
-from colabel.models.forest._parts import members
+from colabel.models.forest._learning import LEAVES, Learned, available, learn
+from colabel.models.forest._parts import leaf_lists, members
 from colabel.models.forest._row_vectors import RowVectors
 from colabel.models.label_graph import LabelGraph
 
@@ -55,7 +57,7 @@ def _check_parts(fields: Fields, dims: Dims) -> None:
     oob_log_loss_=OrNone(Real(0.0)),
 )
 class JointForest(JointClassifier):
-    r"""A forest whose leaves hold the label vectors of their rows.
+    r"""A forest whose leaves hold label vectors, mixed with smoother views of them.
 
     A row x ends in one leaf of each of T trees. The label vectors of the training rows there are a
     distribution over vectors,
@@ -83,8 +85,9 @@ class JointForest(JointClassifier):
     trees that have not seen it find them; a row without any is left out. Equal rows are one row of
     more weight, and a row of weight 2 is two rows.
 
-    Rows in chunks (Dask arrays) are refused: trees grow on rows that are together, and gain little
-    from more of them than memory holds. Give a sample, such as ``X[rows].compute()``.
+    Of rows in chunks (Dask arrays) a sample is learned from, in memory: trees grow on rows that are
+    together, and gain little from more of them. About `max_rows` are drawn, each alike, by the
+    seed and their numbers: the same ones whatever the chunks. Rows in memory are all used.
 
     Parameters
     ----------
@@ -104,6 +107,8 @@ class JointForest(JointClassifier):
         Fewest drawn rows in a leaf, or their share of all.
     max_depth : int or None, default=None
         Most questions between the root of a tree and a leaf.
+    max_rows : int, default=200_000
+        Rows of Dask arrays that are learned from; where they have more, a sample of about so many.
     decision : str or Decision, default="subset"
         Loss that `predict` minimises, see `decide`.
     calibrate : bool
@@ -157,6 +162,7 @@ class JointForest(JointClassifier):
     """
 
     short_name = "forest"
+    parts_heard = ("leaves",)
 
     def __init__(
         self,
@@ -167,6 +173,7 @@ class JointForest(JointClassifier):
         max_features: Any = "sqrt",
         min_samples_leaf: int | float = 4,
         max_depth: int | None = None,
+        max_rows: int = 200_000,
         decision: str | Decision = "subset",
         calibrate: bool = False,
         n_jobs: int | None = None,
@@ -179,11 +186,19 @@ class JointForest(JointClassifier):
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
         self.max_depth = max_depth
+        self.max_rows = max_rows
         self.decision = decision
         self.calibrate = calibrate
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    fits_chunks = True
+    samples_chunks = True
+
+    def _of_chunks(self, data: ChunkedData) -> TrainingData:
+        few = data.n_rows <= self.max_rows  # no chance is needed
+        return data.sampled(self.max_rows, 0 if few else self._seed())
 
     def _learn(self, data: TrainingData) -> None:
         seed = self._seed()
@@ -219,6 +234,7 @@ class JointForest(JointClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_integer("n_estimators", self.n_estimators, 1)
+        check_integer("max_rows", self.max_rows, 1)
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r} is not known: choose one of {KINDS}.")
         if self.target not in (*TARGETS, "auto"):
@@ -234,12 +250,24 @@ class JointForest(JointClassifier):
         return self.forest_.vectors
 
     def _joint(self, X: Any) -> Joint:
+        used = self.weights_ > 0
+        parts = members(self._evidence(X), self.label_space_, self.tree_, self.exponents_, used)
+        return Mixture(list(parts), self.weights_[used])
+
+    def _evidence(self, X: Any) -> Evidence:
         forest = self.forest_
         lists = forest.lists(X, self.n_jobs)
-        evidence = Evidence(lists, forest.vectors, forest.counts, forest.cardinalities)
-        used = self.weights_ > 0
-        parts = members(evidence, self.label_space_, self.tree_, self.exponents_, used)
-        return Mixture(list(parts), self.weights_[used])
+        return Evidence(lists, forest.vectors, forest.counts, forest.cardinalities)
+
+    def heard_alone(self, joint: Joint, rows: Callable[[], Any]) -> tuple[Joint, ...]:
+        """Return the lists of the leaves for the rows of a joint of this model.
+
+        They are its first part; where that has no weight, the rows go down the trees again.
+        """
+        if isinstance(joint, Mixture) and self.weights_[LEAVES] > 0 and not self.calibrate:
+            return joint.members[:1]
+        evidence = self._evidence(self._checked(rows(), reset=False))
+        return (leaf_lists(evidence, self.label_space_),)
 
     def label_graph(self) -> LabelGraph:
         """Return the tree, and what each pair gains by being taken together, out of bag."""

@@ -18,10 +18,13 @@ def expect(
     phi: Array,
     theta_counts: Array,
     phi_counts: Array,
+    printed: bool,
 ) -> float:
     """E-step: fill the expected counts, and return the log-likelihood of the feature.
 
     Pr(lambda = k | v, l) = theta[l, k] phi[k, s_k(l), v] / sum of the same over k.
+
+    A row counts once; with `printed` Pr(v | l) times, which is that sum over k.
 
     counts (U, V) tells how often value v occurs with label vector l; states (U, d), theta (U, d),
     phi (d, S, V).
@@ -41,7 +44,7 @@ def expect(
             scale[v] = 0.0
             if counts[u, v] > 0.0:
                 log_likelihood += counts[u, v] * math.log(total[v])
-                scale[v] = counts[u, v] / total[v]
+                scale[v] = counts[u, v] if printed else counts[u, v] / total[v]
         for k in range(n_sets):
             weight, table, tally = theta[u, k], phi[k, states[u, k]], phi_counts[k, states[u, k]]
             expected_of_set = 0.0
@@ -90,19 +93,21 @@ def fit_feature(
     phi: Array,
     pseudo: float,
     tol: float,
+    printed: bool,
     trace: Array,
 ) -> int:
     """Run EM until no entry of theta changes by `tol` or more, or the trace is full.
 
     theta (U, d) and phi (d, S, V) are changed in place. trace (max_iter + 1,) receives the
     objective before each iteration and after the last one: the log-likelihood plus `pseudo` times
-    the sum of log theta and log phi, which smoothed counts maximise. Returns the iterations.
+    the sum of log theta and log phi, which smoothed counts maximise (those of `printed` may lower
+    it). Returns the iterations.
     """
     n_sets = theta.shape[1]
     theta_counts, phi_counts = np.empty_like(theta), np.empty_like(phi)
     n_iter, change = 0, np.inf
     while True:
-        trace[n_iter] = expect(counts, states, theta, phi, theta_counts, phi_counts)
+        trace[n_iter] = expect(counts, states, theta, phi, theta_counts, phi_counts, printed)
         if pseudo > 0.0:
             trace[n_iter] += pseudo * log_sum(theta)
             for k in range(n_sets):

@@ -31,6 +31,8 @@ class EMOptions(NamedTuple):
         A feature is done when none of its mixture weights changes by as much.
     max_iter : int
         A feature is done after as many iterations.
+    printed : bool
+        Whether the M-step is the one that the paper prints, see `fit_parameters`.
     n_jobs : int or None
         Threads.
     verbose : bool
@@ -40,6 +42,7 @@ class EMOptions(NamedTuple):
     smoothing: float = 1.0
     tol: float = 0.05
     max_iter: int = 100
+    printed: bool = False
     n_jobs: int | None = None
     verbose: bool = False
 
@@ -123,6 +126,11 @@ def fit_parameters(
 
     where n counts rows and s is the smoothing. No iteration lowers the log-likelihood plus
     :math:`s \sum \log \theta + s \sum \log \phi`.
+
+    The M-step that the paper prints weighs every row by :math:`P(v \mid l) = \sum_h \theta^l_h
+    \phi_h(v \mid l_{LS_h})` besides, so that r becomes :math:`\theta^l_k \phi_k(v \mid l_{LS_k})`:
+    values that are probable anyway count more. It may lower the likelihood, and smoothing has more
+    weight beside such smaller counts. `EMOptions.printed` asks for it.
     """
     _refuse_large_tables(sets, columns)
     n_labels, most = sets.n_labels, int(sets.n_states.max())
@@ -144,6 +152,7 @@ def fit_parameters(
             phi_j,
             float(options.smoothing),
             float(options.tol),
+            options.printed,
             trace,
         )
         theta[:, :, j] = theta_j

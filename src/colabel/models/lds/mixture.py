@@ -46,6 +46,7 @@ from colabel.models.lds.rounds import (
     smoothing_scorer,
 )
 
+MStep = Literal["em", "printed"]
 # Up to this many labels the best network is found by dynamic programming, beyond by a search.
 _MOST_PROVEN = 20
 # Two gigabytes.
@@ -64,7 +65,7 @@ _MOST_WEIGHTS = 2**28
     rounds_=Many(Real()),
 )
 class LDSMixture(JointClassifier):
-    r"""Labels from a Bayesian network, each feature from a mixture over small sets of labels.
+    r"""Generative: features given small sets of labels that depend on each other, by EM.
 
     .. math:: P(y, x) = \prod_i P(y_i \mid y_{Pa(i)}) \prod_j \sum_k \theta^y_{jk}
               \phi_{jk}(x_j \mid y_{LS_k}), \qquad LS_k = \{k\} \cup Pa(k)
@@ -119,6 +120,9 @@ class LDSMixture(JointClassifier):
         fewer label vectors come out right then, but their probabilities are less extreme.
     max_iter : int
         Most iterations of EM for a feature.
+    m_step : {"em", "printed"}
+        Whether the M-step is that of EM, which never lowers the likelihood, or the formula that the
+        paper prints, in which a row counts the more, the more probable its value of the feature is.
     n_jobs : int or None
         Threads (None: all cores); they do not change the answers.
     random_state : int, RandomState or None
@@ -145,6 +149,13 @@ class LDSMixture(JointClassifier):
         Training performance in each round.
     n_iter_ : int
         Most iterations of EM that a feature took.
+
+    Notes
+    -----
+    As in the paper: ``tol=0.05, inference="coordinate ascent"``; with ``m_step="printed"`` the
+    M-step is the formula on its page too, with which scene is far from the paper's own figures.
+    Read to the letter, its Figure 4 would learn the second network from labels that are all 0,
+    before any has been inferred; here they are inferred by the first model, from 0 on.
 
     References
     ----------
@@ -184,6 +195,7 @@ class LDSMixture(JointClassifier):
         calibrate: bool = False,
         tol: float = 0.005,
         max_iter: int = 1000,
+        m_step: MStep = "em",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -201,6 +213,7 @@ class LDSMixture(JointClassifier):
         self.calibrate = calibrate
         self.tol = tol
         self.max_iter = max_iter
+        self.m_step = m_step
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -268,6 +281,8 @@ class LDSMixture(JointClassifier):
         if self.criterion not in CRITERIA:
             known = ", ".join(map(repr, CRITERIA))
             raise ValueError(f"criterion={self.criterion!r} must be one of {known}.")
+        if self.m_step not in get_args(MStep):
+            raise ValueError(f"m_step={self.m_step!r} must be 'em' or 'printed'.")
 
     def _learn(self, data: TrainingData) -> None:
         chosen_inference(self.inference, data.cardinalities)
@@ -278,6 +293,7 @@ class LDSMixture(JointClassifier):
         options = EMOptions(
             tol=float(self.tol),
             max_iter=int(self.max_iter),
+            printed=self.m_step == "printed",
             n_jobs=self.n_jobs,
             verbose=bool(self.verbose),
         )

@@ -153,11 +153,13 @@ def kernel_sweep(
     change = np.empty(scores.shape[1])
     own = np.empty(scores.shape[1])
     for i in rows:
-        own[:] = scores[i]
+        for k in range(own.size):
+            own[k] = scores[i, k]
         block = alpha[first[i] : first[i + 1]]
         if not _improve_row(own, order[i], n_relevant[i], block, cost[i], kernel[i, i], change):
             continue
-        dual_coef[i] += change
+        for k in range(change.size):
+            dual_coef[i, k] += change[k]
         for j in range(scores.shape[0]):
             for k in range(change.size):
                 scores[j, k] += kernel[i, j] * change[k]

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 
 from colabel.core.arrays import Array, Codes
 from colabel.core.progress import progress_bar
-from colabel.core.schema import Dims, Fields, Numbers, Part, Real, refuse_unless, stored
+from colabel.core.schema import Dims, Fields, Numbers, OneOf, Part, Real, refuse_unless, stored
 from colabel.learn.conditional import Folds, TrainingData
 from colabel.models._learning import (
     DEFAULT_GRID,
@@ -25,6 +25,7 @@ from colabel.models._learning import (
 )
 from colabel.models._parameters import check_integer, check_positive
 from colabel.models.base import LabelClassifier
+from colabel.models.margin._mean_field import mean_field
 from colabel.models.margin._output_coding import code_of_metric, decode, learn_metric
 from colabel.models.margin._ridge import RidgePath, best_penalty
 from colabel.models.margin._two_values import two_valued
@@ -32,6 +33,7 @@ from colabel.models.margin._two_values import two_valued
 DEFAULT_ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 
 _COVARIANCES = ("full", "diagonal")
+_DECODINGS = ("search", "mean field")
 # Labels that are constant or copies of others leave no error to scale by.
 _LEAST_RELATIVE_VARIANCE = 1e-3
 
@@ -49,6 +51,7 @@ def _check_precision(fields: Fields, dims: Dims) -> None:
     "max-margin-output-coding",
     check=_check_precision,
     weight=Real(0.0),
+    decoding=OneOf(*_DECODINGS),
     models_=Part("linear-models", sizes="sizes", q="p+1"),
     coef_=Numbers("d p"),
     intercept_=Numbers("d"),
@@ -60,11 +63,11 @@ def _check_precision(fields: Fields, dims: Dims) -> None:
     duality_gap_=Real(),
 )
 class MaxMarginOutputCoding(LabelClassifier):
-    r"""Label vectors coded so that they can be told apart and predicted (MMOC) [1]_.
+    r"""No probabilities: label vectors coded so that a large margin tells them apart.
 
     With :math:`\hat y(x)` the least-squares regression of the labels on x, a positive semidefinite
     metric M is learned under which the true vector of every row is closer to :math:`\hat y(x)`
-    than any other, by a margin that grows with their difference:
+    than any other, by a margin that grows with their difference (MMOC [1]_):
 
     .. math::
         \min_{M \succeq 0, \xi} \; \tfrac12 \operatorname{tr} M + \frac{C}{n} \sum_i \xi_i
@@ -79,8 +82,9 @@ class MaxMarginOutputCoding(LabelClassifier):
         \min_{y \in \{0, 1\}^d} \; \tfrac12 (V^\top y - \hat z(x))^\top \Sigma^{-1}
         (V^\top y - \hat z(x)) - \lambda \sum_j o_j(x) \, y_j
 
-    relaxed to the box, rounded, and improved by flips of one or two labels. Not probabilistic:
-    there is no `joint` and no `predict_proba`.
+    relaxed to the box, rounded, and improved by flips of one or two labels; or, in the way of the
+    output codes of [2]_, by a mean field (`decoding`). Not probabilistic: there is no `joint` and
+    no `predict_proba`.
 
     Parameters
     ----------
@@ -97,7 +101,12 @@ class MaxMarginOutputCoding(LabelClassifier):
     code_covariance : {"full", "diagonal"}
         Whether :math:`\Sigma` has the correlations between the components of the code. With
         "diagonal" each component counts as evidence of its own, as is usual in output coding; but
-        where labels go together their errors do too, and the same evidence counts twice.
+        where labels go together their errors do too, and the same evidence counts twice. (See the
+        notes.)
+    decoding : {"search", "mean field"}
+        How the label vector is looked for: the minimum above by search; or the independent labels
+        that are nearest to the distribution it is the mode of, found from the classifiers'
+        probabilities by sweeps over the labels, each announced where it is more probable than not.
     cv : int, float, splitter or iterable
         How rows are held out to choose `alphas` and `logistic_C`: a number of folds, a fraction, a
         scikit-learn splitter, or pairs of index arrays (train, test).
@@ -137,9 +146,15 @@ class MaxMarginOutputCoding(LabelClassifier):
     A full code (r = d) with a "full" covariance decodes by the covariance of the labels' own
     errors, whatever the metric is: the code matters through the directions that it leaves out.
 
+    The metric determines the code only up to a rotation, :math:`M = V R (V R)^\top`, and what
+    "diagonal" says depends on it; here the axes of V are those of M. In the rotation in which the
+    errors of the components are uncorrelated, variances alone are the "full" covariance.
+
     References
     ----------
     .. [1] Y. Zhang and J. Schneider, Maximum margin output coding, ICML 2012.
+    .. [2] Y. Zhang and J. Schneider, Multi-label output codes using canonical correlation
+       analysis, AISTATS 2011.
 
     Examples
     --------
@@ -161,6 +176,7 @@ class MaxMarginOutputCoding(LabelClassifier):
         alphas: float | Sequence[float] = DEFAULT_ALPHAS,
         logistic_C: float | Sequence[float] = DEFAULT_GRID,
         code_covariance: str = "full",
+        decoding: str = "search",
         cv: Any = 5,
         tol: float = 0.01,
         max_iter: int = 500,
@@ -173,6 +189,7 @@ class MaxMarginOutputCoding(LabelClassifier):
         self.alphas = alphas
         self.logistic_C = logistic_C
         self.code_covariance = code_covariance
+        self.decoding = decoding
         self.cv = cv
         self.tol = tol
         self.max_iter = max_iter
@@ -195,6 +212,9 @@ class MaxMarginOutputCoding(LabelClassifier):
                 f"code_covariance={self.code_covariance!r} must be one of "
                 f"{', '.join(_COVARIANCES)}."
             )
+
+        if self.decoding not in _DECODINGS:
+            raise ValueError(f"decoding={self.decoding!r} must be one of {', '.join(_DECODINGS)}.")
 
     def _learn(self, data: TrainingData) -> None:
         labels = two_valued(data, self.label_space_, "MaxMarginOutputCoding")
@@ -251,7 +271,10 @@ class MaxMarginOutputCoding(LabelClassifier):
     def _codes(self, X: Any) -> Codes:
         tables = self.models_.log_prob(X)
         log_odds = np.column_stack([table[:, 1] - table[:, 0] for table in tables])
-        return decode(self.precision_, self._fitted(X), self.weight * log_odds, self.n_jobs)
+        evidence = self.precision_, self._fitted(X), self.weight * log_odds
+        if self.decoding == "mean field":
+            return (mean_field(*evidence) > 0.5).astype(np.int32)
+        return decode(*evidence, self.n_jobs)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -74,10 +74,10 @@ def _check_scores(fields: Fields, dims: Dims) -> None:
     duality_gap_=Real(),
 )
 class RankSVM(LabelClassifier):
-    r"""Support vector machine that ranks the labels of a row, with a learned cut [1]_.
+    r"""No probabilities: scores that rank a row's labels above the others, and a learned cut.
 
     One score :math:`s_k(x) = \langle w_k, \phi(x) \rangle + b_k` per label, learned so that every
-    relevant label of a row outscores every irrelevant one by a margin:
+    relevant label of a row outscores every irrelevant one by a margin [1]_:
 
     .. math::
         \min_{W, b} \; \tfrac12 \sum_k (\|w_k\|^2 + b_k^2) + C \sum_i

@@ -53,7 +53,7 @@ _DEFAULT_GATE_GRID = (0.001, 0.01, 0.1)
     _sampling_seed=Whole(),
 )
 class MixtureOfTrees(JointClassifier):
-    r"""A mixture of label trees, or of chains, whose weights may depend on x.
+    r"""A mixture of label trees, or of chains, by EM; its weights may depend on x.
 
     .. math:: P(y \mid x) = \sum_k \pi_k(x) \, T_k(y \mid x)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
+from sklearn.base import BaseEstimator
 
 from colabel.core.arrays import Array
 from colabel.core.label_features import n_label_columns
@@ -19,8 +19,8 @@ from colabel.models._learning import (
     DEFAULT_TOLERANCE,
     choose,
     everything,
-    linear_learner,
     make_folds,
+    make_learner,
 )
 from colabel.models.neighbours.neighbours import NeighbourClassifier
 
@@ -28,7 +28,8 @@ from colabel.models.neighbours.neighbours import NeighbourClassifier
 def _check_inputs(fields: Fields, dims: Dims) -> None:
     bind(dims, "e", n_label_columns(dims["sizes"]), "_neighbours")
     width = dims["e"] + (dims["p"] if fields["features"] else 0) + 1
-    bind(dims, width, fields["models_"].dims["q"], "models_")
+    if "q" in fields["models_"].dims:  # of regressions
+        bind(dims, width, fields["models_"].dims["q"], "models_")
 
 
 @stored(
@@ -37,10 +38,10 @@ def _check_inputs(fields: Fields, dims: Dims) -> None:
     features=YesNo(),
     k_=Whole(0, 2**31, size="k"),
     _neighbours=Part("neighbours", p="p", e="e", k="k"),
-    models_=Part("linear-models", sizes="sizes"),
+    models_=Part("linear-models", "estimator-models", sizes="sizes"),
 )
 class IBLR(NeighbourClassifier):
-    r"""A logistic regression per label on the shares of neighbours that have each label.
+    r"""Independent labels, each by a regression on the labels of the nearest rows.
 
     With w_j(x) the share of the k nearest neighbours of x that have label j,
 
@@ -65,6 +66,8 @@ class IBLR(NeighbourClassifier):
         Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`. From a
         sequence the best value is chosen for each label by cross-validation; there the shares of
         a row stay those among all training rows.
+    estimator : classifier, optional
+        Any scikit-learn classifier with `predict_proba`, instead of the built-in regression.
     cv : int, float, splitter or iterable
         How rows are held out to choose C: a number of folds, a fraction, a scikit-learn
         splitter, or pairs of index arrays (train, test).
@@ -86,7 +89,8 @@ class IBLR(NeighbourClassifier):
     max_iter : int
         Bound on the iterations of the solver.
     n_jobs : int or None
-        Workers of the search, and threads of the regressions (None: all cores).
+        Workers of the search, and threads of the regressions (None: all cores) or joblib workers
+        for `estimator`.
     random_state : int, RandomState or None
         Seed of the folds, and of the random ranking of training rows by which ties are broken:
         of rows at exactly the same distance, those that rank first become neighbours.
@@ -101,9 +105,9 @@ class IBLR(NeighbourClassifier):
         The fitted regressions; `models_.coef` has the features (if asked for), then the shares,
         then the intercept.
     C_ : (d,) array
-        Chosen C of every label.
+        Chosen C of every label; absent with `estimator`.
     n_iter_ : int
-        Most iterations any regression of the final fit took.
+        Most iterations any regression of the final fit took; absent with `estimator`.
 
     References
     ----------
@@ -126,6 +130,7 @@ class IBLR(NeighbourClassifier):
         *,
         features: bool = False,
         C: float | Sequence[float] = DEFAULT_GRID,
+        estimator: BaseEstimator | None = None,
         cv: Any = 5,
         metric: str | Callable[..., float] = "euclidean",
         metric_params: dict[str, Any] | None = None,
@@ -141,6 +146,7 @@ class IBLR(NeighbourClassifier):
         self.k = k
         self.features = features
         self.C = C
+        self.estimator = estimator
         self.cv = cv
         self.metric = metric
         self.metric_params = metric_params
@@ -154,7 +160,9 @@ class IBLR(NeighbourClassifier):
         self.verbose = verbose
 
     def _learn(self, data: TrainingData) -> None:
-        learner = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose)
+        learner = make_learner(
+            self.estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose
+        )
         folds = make_folds(data, self.cv, self._seed())
         self._neighbours = self._find_neighbours(data)
         self.k_ = self._neighbours.k
@@ -163,8 +171,7 @@ class IBLR(NeighbourClassifier):
         learning = learner.on(with_shares)
         choice = choose(learning, folds)
         self.models_ = learning.fit([everything(data)], [choice])
-        self.n_iter_ = self.models_.n_iter
-        self.C_ = np.atleast_1d(np.asarray(self.C, dtype=np.float64))[choice]
+        self._record(self.models_.n_iter, learner.values(choice))
 
     def _joint(self, X: Any) -> Joint:
         inputs = self._inputs(X, self._neighbours.counts(X))

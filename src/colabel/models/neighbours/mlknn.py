@@ -43,7 +43,7 @@ def _check_counts(fields: Fields, dims: Dims) -> None:
     likelihoods_=Distributions("2 e k+1"),
 )
 class MLkNN(NeighbourClassifier):
-    r"""How many of the k nearest neighbours have a label, and what that number usually means.
+    r"""Independent labels, each by the number of nearest rows that have it.
 
     With c the number of neighbours of x that have label i, N training rows and n_i of them with
     the label,

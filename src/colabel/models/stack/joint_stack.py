@@ -19,8 +19,10 @@ from colabel.models._cross_fitting import (
     Members,
     asked_about,
     fitted_members,
+    heard,
     held_out_folds,
     joints_of,
+    voices,
 )
 from colabel.models._learning import can_hold_out, make_folds, seeded
 from colabel.models._parameters import check_integer
@@ -34,12 +36,13 @@ from colabel.models.stack._members import checked_members, default_members
     members=Anything(),
     members_=Many(Estimator(), "m"),
     member_names_=Many(Text(), "m"),
+    voices_=Many(Text(), "v"),
     prior_=Part("label-prior", d="d", sizes="sizes"),
-    pool_=Part("pool", m="m+1"),
+    pool_=Part("pool", m="v"),
     held_out_log_loss_=Maybe(Anything()),
 )
 class JointStack(JointClassifier):
-    r"""Several models of P(y | x), joined so that rows held out are as probable as can be.
+    r"""Several models as one joint, pooled by weights learned from held-out answers.
 
     Every member is fitted to all folds but one and asked about the rows of that fold. From what
     they said of rows they had not seen are learned
@@ -54,7 +57,9 @@ class JointStack(JointClassifier):
     mixture on rows held out once more, the mixture stays. At last the members are fitted to all
     rows.
 
-    One more member costs nothing and is always there: how often label vectors occur.
+    One more member costs nothing and is always there: how often label vectors occur. Of a
+    `JointForest` the leaves are heard on their own, too: what they hold is the sharpest view of the
+    rows nearby, which the smooth parts of its joint blur.
 
     Parameters
     ----------
@@ -85,17 +90,20 @@ class JointStack(JointClassifier):
     ----------
     members_ : list of fitted models
     member_names_ : list of str
+    voices_ : list of str
+        Whose opinions are joined: the members', such parts of theirs as are heard on their own
+        ("forest, leaves"), and the "frequencies" of label vectors.
     prior_ : LabelPrior
         How often label vectors occur.
     pool_ : Pool
         Weights and exponents as arrays, and how a joint follows from them.
     weights_ : dict of str to float
-        Weight of each member in the mixture; "frequencies" are those of the label vectors.
+        Weight of each of the voices in the mixture.
     exponents_ : dict of str to float, or None
-        Exponent of each member in the pool, and "new" for b; None where the mixture stayed.
+        Exponent of each of the voices in the pool, and "new" for b; None where the mixture stayed.
     held_out_log_loss_ : dict of str to float
-        Nats per row held out, of each member and of the "stack" itself (which has seen them only
-        to learn these few numbers).
+        Nats per row held out, of each of the voices and of the "stack" itself (which has seen them
+        only to learn these few numbers).
 
     Notes
     -----
@@ -167,6 +175,7 @@ class JointStack(JointClassifier):
                     np.flatnonzero(folds.of_row != f),
                     np.flatnonzero(folds.of_row == f),
                     self.n_listed,
+                    with_parts=True,
                 )
                 for f in numbers
             )
@@ -177,7 +186,10 @@ class JointStack(JointClassifier):
             done()
         failures |= {left[i]: why for i, why in failed.items()}
         self._keep(members, {left[i]: model for i, model in fitted.items()}, failures)
-        self._learn_pool([held for held, _ in answers], sorted(set(left) - set(failures)))
+        said = voices(members)
+        used = [v for v, (m, _) in enumerate(said) if m not in failures]
+        self.voices_ = [*(said[v][1] for v in used), "frequencies"]
+        self._learn_pool([held for held, _ in answers], used)
 
     def _keep(self, members: Members, fitted: dict[int, Any], failures: dict[int, str]) -> None:
         """Keep the members that could be fitted, and say which could not."""
@@ -194,10 +206,9 @@ class JointStack(JointClassifier):
         self.member_names_ = [members[m][0] for m in used]
 
     def _learn_pool(self, answers: list[HeldOutOpinions], used: list[int]) -> None:
-        """Learn how to join the members, the last column of opinions being the prior's."""
-        names = [*self.member_names_, "frequencies"]
+        """Learn how to join some of the voices, the last of all being the prior's."""
         if not answers:
-            # too few rows to hold any out: all members alike
+            # too few rows to hold any out: all alike
             weights = np.append(np.full(len(used), 1.0 / len(used)), 0.0)
             self.pool_ = Pool(weights, None, 0.0, self.n_listed)
         else:
@@ -208,21 +219,21 @@ class JointStack(JointClassifier):
             self.pool_ = learn_pool(held, fold, self.n_listed)
             share = held.weight / held.weight.sum()
             losses = [*(share @ -held.truth), share @ -self.pool_.log_prob(held)]
-            self.held_out_log_loss_ = dict(zip([*names, "stack"], map(float, losses), strict=True))
+            self.held_out_log_loss_ = dict(
+                zip([*self.voices_, "stack"], map(float, losses), strict=True)
+            )
 
     @property
     def weights_(self) -> dict[str, float]:
-        """Weight of each member in the mixture."""
-        names = [*self.member_names_, "frequencies"]
-        return dict(zip(names, self.pool_.weights.tolist(), strict=True))
+        """Weight of each of the voices in the mixture."""
+        return dict(zip(self.voices_, self.pool_.weights.tolist(), strict=True))
 
     @property
     def exponents_(self) -> dict[str, float] | None:
-        """Exponent of each member in the pool, if there is one."""
+        """Exponent of each of the voices in the pool, if there is one."""
         if self.pool_.coef is None:
             return None
-        names = [*self.member_names_, "frequencies", "new"]
-        return dict(zip(names, self.pool_.coef.tolist(), strict=True))
+        return dict(zip([*self.voices_, "new"], self.pool_.coef.tolist(), strict=True))
 
     def _joint(self, X: Any) -> Joint:
         found, failed = joints_of(dict(enumerate(self.members_)), X)
@@ -230,7 +241,12 @@ class JointStack(JointClassifier):
             m, why = next(iter(failed.items()))
             raise ValueError(f"The member {self.member_names_[m]!r} has no answer: {why}")
         frequencies = self.prior_.joint(self.label_space_, X.shape[0])
-        return self.pool_.joint([*found.values(), frequencies], self.prior_)
+        said = [
+            joint
+            for m, of_member in found.items()
+            for joint in heard(self.members_[m], of_member, X, frequencies)
+        ]
+        return self.pool_.joint([*said, frequencies], self.prior_)
 
     short_name = "stack"
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from colabel.experiments import Results
 from colabel.experiments.measures import MEASURES
+from colabel.experiments.record import (
+    marks_alike,
+    printed_mark,
+    printed_win_tie_loss,
+    table_order,
+)
 from colabel.experiments.results import LEVEL, Comparison, Entry
-from colabel.report._html.markup import Html, details, hidden, join, paragraph, tag
+from colabel.report._html.markup import Html, counted, details, hidden, join, paragraph, tag
 from colabel.report._html.numbers import digits_for, fixed, p_value, signed
 from colabel.report._html.tables import EMPTY, Column, Field, table
 from colabel.report.study_text import TOO_FEW_SPLITS
@@ -36,22 +43,26 @@ def measure_table(results: Results, measure: str) -> Html:
         comparison = results.comparison(measure, dataset, method)
         content = join(
             _measured(entry, comparison, digits),
-            _published(entry, digits),
+            _published(entry, printed_mark(results.plan, measure, dataset, method), digits),
             _incomplete(entry, splits[dataset]),
         )
         return Field(content, entry.mean, "best" if entry.best else None)
 
-    rows = [[Field(d), *(field(d, m) for m in results.methods)] for d in results.datasets]
-    columns = [Column("data set", is_text=True), *(Column(name) for name in results.methods)]
+    datasets, methods = table_order(results, measure)
+    rows = [[Field(d), *(field(d, m) for m in methods)] for d in datasets]
+    columns = [Column("data set", is_text=True), *(Column(name) for name in methods)]
     better = "more" if MEASURES[measure].higher_is_better else "less"
+    alike, total = marks_alike(results, measure)
+    said = f"Of {counted(total, 'mark')} of significance in print {alike} are measured too."
     return join(
         table(
             f"Mean ± standard error of {MEASURES[measure].title}; {better} is better",
             columns,
             rows,
-            _foot(results, measure),
+            _foot(results, measure, methods),
             kind="measures",
         ),
+        paragraph(said, class_="legend") if total else None,
         _tests(results, measure),
     )
 
@@ -73,12 +84,13 @@ def _measured(entry: Entry, comparison: Comparison | None, digits: int) -> Html:
     )
 
 
-def _published(entry: Entry, digits: int) -> Html | None:
+def _published(entry: Entry, mark: str | None, digits: int) -> Html | None:
     if entry.published is None:
         return None
     gap = "" if entry.gap is None else f" ({signed(entry.gap, 1)})"
     words = hidden(", published ")
-    return tag("small", words, f"{fixed(entry.published, digits)}{gap}", class_="print")
+    sign = f" {mark.replace('-', '−')}" if mark else ""
+    return tag("small", words, f"{fixed(entry.published, digits)}{sign}{gap}", class_="print")
 
 
 def _incomplete(entry: Entry, splits: int) -> Html | None:
@@ -88,21 +100,21 @@ def _incomplete(entry: Entry, splits: int) -> Html | None:
     return tag("small", hidden(", "), f"{entry.splits} of {splits} splits", class_="print")
 
 
-def _foot(results: Results, measure: str) -> list[list[Field]]:
-    reference = results.plan.reference
-    lines = []
-    counts = {m: results.win_tie_loss(measure, m) for m in results.methods if m != reference}
-    if any(sum(count) for count in counts.values()):
-        fields = [
-            Field("/".join(map(str, counts[m]))) if m != reference else EMPTY
-            for m in results.methods
-        ]
-        lines.append([Field(f"{reference} wins/ties/losses"), *fields])
+def _foot(results: Results, measure: str, methods: Sequence[str]) -> list[list[Field]]:
+    plan, lines = results.plan, []
+    others = [m for m in methods if m != plan.reference]
+    ours = {m: results.win_tie_loss(measure, m) for m in others}
+    print_ = {m: printed_win_tie_loss(plan, measure, m) for m in others}
+    for name, counts in ((f"{plan.reference} wins/ties/losses", ours), ("in print", print_)):
+        known = {m: "/".join(map(str, c)) for m, c in counts.items() if c is not None and any(c)}
+        if known:
+            fields = [Field(known[m]) if m in known else EMPTY for m in methods]
+            lines.append([Field(name), *fields])
     ranking = results.ranking(measure)
     if ranking is not None:
         ranks = dict(zip(ranking.methods, ranking.ranks.tolist(), strict=True))
-        known = [Field(fixed(ranks[m], 2)) if m in ranks else EMPTY for m in results.methods]
-        lines.append([Field("average rank"), *known])
+        fields = [Field(fixed(ranks[m], 2)) if m in ranks else EMPTY for m in methods]
+        lines.append([Field("average rank"), *fields])
     return lines
 
 
@@ -127,8 +139,9 @@ def measures_legend(results: Results) -> Html | None:
         ]
     if any(entry.published is not None for entry in entries.values()):
         parts.append(
-            "Small, below: the published figure, and in brackets by how many standard errors the "
-            "measured one is better (+) or worse (−)."
+            "Small, below: the published figure, with its own mark where the paper prints marks, "
+            "and in brackets by how many standard errors the measured one is better (+) or worse "
+            "(−)."
         )
     if len(entries) < len(results.plan.measures) * len(results.datasets) * len(results.methods):
         parts.append("–: not measured, or not defined for the method.")

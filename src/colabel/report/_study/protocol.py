@@ -46,6 +46,8 @@ def protocol_words(protocol: Protocol) -> str:
     n, seed = protocol.splits, f", seed {protocol.seed}"
     if protocol.kind == "kfold":
         return f"{n}-fold cross-validation{seed}"
+    if protocol.kind == "first_label":
+        return f"{n}-fold cross-validation, folds stratified by the first label{seed}"
     if protocol.kind == "stratified":
         return f"{n}-fold cross-validation, folds stratified by label{seed}"
     if protocol.kind == "random":

@@ -1,0 +1,145 @@
+"""WrittenOut: all label vectors of few labels, their scores computed a few rows at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+from numpy.random import Generator
+
+from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.joint.base import Joint
+from colabel.joint.exactness import EXACT, Exactness
+from colabel.joint.user_terms import impossible_evidence
+from colabel.joint.vectors.vector_list import VectorList
+from colabel.labels import MISSING, LabelSpace
+
+__all__ = ["Scores", "WrittenOut"]
+
+Answer = TypeVar("Answer")
+Scores = Callable[[Indices], Array]
+
+_SCORES_AT_ONCE = 2**21
+
+
+class WrittenOut(Joint):
+    r"""Any distribution over the label vectors of few labels, by the score of every vector.
+
+    .. math:: P(y \mid x) = \frac{e^{s(x, y)}}{\sum_{y'} e^{s(x, y')}}
+
+    A `VectorList` of all vectors that is made when a question is asked, some rows at a time: of n
+    rows with N vectors each it would take 12 n N bytes.
+
+    Parameters
+    ----------
+    space : LabelSpace
+        Names and values of the d labels.
+    scores : callable
+        From positions of rows (m,) to s, (m, N): one column for each label vector, the last label
+        changing fastest.
+    n_rows : int
+        Number of rows n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel.joint.vectors import WrittenOut
+    >>> from colabel.labels import LabelSpace
+    >>> space = LabelSpace(("a", "b"), (np.array([0, 1]), np.array([0, 1])), "matrix")
+    >>> joint = WrittenOut(space, lambda rows: np.log([[0.1, 0.2, 0.3, 0.4]])[rows], 1)
+    >>> joint.mode(), joint.marginals().round(2)
+    (array([[1, 1]]), array([[0.7, 0.6]]))
+    >>> joint.given({"b": 0}).marginals()
+    array([[0.75, 0.  ]])
+    """
+
+    exact: Exactness = EXACT
+
+    def __init__(self, space: LabelSpace, scores: Scores, n_rows: int) -> None:
+        evidence = np.full((n_rows, space.n_labels), MISSING, dtype=np.int32)
+        self._set(space, scores, np.arange(n_rows), evidence)
+
+    def _set(self, space: LabelSpace, scores: Scores, positions: Indices, evidence: Codes) -> None:
+        super().__init__(space, len(positions))
+        self.how = f"Exact: all {math.prod(space.cardinalities)} label vectors are written out."
+        self._scores, self._positions, self._evidence = scores, positions, evidence
+
+    def _with(self, positions: Indices, evidence: Codes) -> WrittenOut:
+        joint = WrittenOut.__new__(WrittenOut)
+        joint._set(self.space, self._scores, positions, evidence)
+        return joint
+
+    def mode_codes(self) -> Codes:
+        """Return the codes (n, d) of the most probable vectors."""
+        return np.concatenate(self._by_chunks(lambda listed, _: listed.mode_codes()))
+
+    def marginal_tables(self) -> list[Array]:
+        """Return P(y_i) for each label as an array (n, K_i)."""
+        parts = self._by_chunks(lambda listed, _: listed.marginal_tables())
+        return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+    def pair_table(self, i: int, j: int) -> Array:
+        """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
+        return np.concatenate(self._by_chunks(lambda listed, _: listed.pair_table(i, j)))
+
+    def entropy(self) -> Array:
+        """Return the entropy of each row's distribution in nats, shape (n,)."""
+        return np.concatenate(self._by_chunks(lambda listed, _: listed.entropy()))
+
+    def log_prob_codes(self, codes: Codes) -> Array:
+        """Return the log-probability (n,) of the observed entries of codes (n, d)."""
+        return np.concatenate(
+            self._by_chunks(lambda listed, chunk: listed.log_prob_codes(codes[chunk]))
+        )
+
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
+        """Return codes (n, k, d) and log-probabilities (n, k), best first."""
+        k = self._at_most_all(k)
+        parts = self._by_chunks(lambda listed, _: listed.top_k_codes(k))
+        codes, log_prob = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return codes, log_prob
+
+    def sample_codes(self, size: int, rng: Generator) -> Codes:
+        """Return draws (size, n, d)."""
+        uniform = rng.random((self.n_rows, size))
+        parts = self._by_chunks(lambda listed, chunk: listed.inverted(uniform[chunk]))
+        return np.concatenate(parts, axis=1)
+
+    def given_codes(self, evidence: Codes) -> WrittenOut:
+        """Return the joint given the known entries of evidence (n, d)."""
+        both = (evidence != MISSING) & (self._evidence != MISSING)
+        clash = np.flatnonzero((both & (evidence != self._evidence)).any(axis=1))
+        if clash.size:
+            raise impossible_evidence(self.space, evidence, clash)
+        known = np.where(evidence == MISSING, self._evidence, evidence).astype(np.int32)
+        found = self._with(self._positions, known)
+        totals = found._by_chunks(lambda listed, _: listed.log_total)
+        impossible = np.flatnonzero(np.isneginf(np.concatenate(totals)))
+        if impossible.size:
+            raise impossible_evidence(self.space, evidence, impossible)
+        return found
+
+    def rows(self, index: Rows) -> WrittenOut:
+        """Return the joint of some of the rows."""
+        return self._with(self._positions[index], self._evidence[index])
+
+    @cached_property
+    def _vectors(self) -> Codes:
+        sizes = self.space.cardinalities
+        return np.ascontiguousarray(np.indices(sizes).reshape(len(sizes), -1).T, dtype=np.int32)
+
+    def _by_chunks(self, work: Callable[[VectorList, slice], Answer]) -> list[Answer]:
+        step = max(1, _SCORES_AT_ONCE // len(self._vectors))
+        found = []
+        for start in range(0, max(1, self.n_rows), step):
+            chunk = slice(start, start + step)
+            scores = self._scores(self._positions[chunk])
+            own = np.empty((len(scores), 0, self.space.n_labels), dtype=np.int32)
+            listed = VectorList.of_shared_and_own(self.space, self._vectors, own, scores)
+            evidence = self._evidence[chunk]
+            known = (evidence != MISSING).any()
+            found.append(work(listed.agreeing(evidence) if known else listed, chunk))
+        return found

@@ -1,0 +1,54 @@
+"""What a model is in one line is said by its docstring, and the same everywhere else."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import colabel
+from colabel.cli import app
+from colabel.tables.model_names import MODEL_NAMES, description
+
+ROOT = Path(__file__).parents[2]
+MODELS = [
+    name
+    for name in colabel.__all__
+    if inspect.isclass(getattr(colabel, name)) and hasattr(getattr(colabel, name), "predict")
+]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_it_is_a_short_sentence(name):
+    said = description(getattr(colabel, name))
+    assert said.endswith(".")
+    assert 20 < len(said) < 95
+    assert said.count(". ") == 0
+    assert not re.search(r"\[\d\]_|[`|]", said), "it stands in tables and on the command line"
+
+
+def test_the_table_of_the_readme():
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Models")[1]
+    table = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", section.split("\n## ")[0], re.MULTILINE))
+    around = {"ThresholdedClassifier", "ConformalSets"}
+    assert set(table) == set(MODELS) - around
+    told = {name: description(getattr(colabel, name)).rstrip(".") for name in table}
+    assert table == told, "write into the table what the docstrings say first"
+
+
+def test_the_command_line():
+    shown = CliRunner().invoke(app, ["models"], env={"COLUMNS": "160"})
+    assert shown.exit_code == 0, shown.output
+    lines = [line.split() for line in shown.output.splitlines()]
+    for name, kind in MODEL_NAMES.items():
+        assert [name, kind.__name__, *description(kind).split()] in lines
+
+
+def test_captions_of_sketches_are_not_written_by_hand():
+    guide = (ROOT / "docs" / "guide" / "models.md").read_text(encoding="utf-8")
+    sketches = re.findall(r"^```\{sketch\} (\S+) (\w+)\n(.*?)```", guide, re.MULTILINE | re.DOTALL)
+    assert {model for _, model, _ in sketches} == set(MODELS) - {"ProbabilisticClassifierChain"}
+    assert [content for *_, content in sketches] == [""] * len(sketches)

@@ -1,0 +1,85 @@
+"""Parts of a member that a stack hears on their own: the leaves of a forest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import colabel
+from colabel import BinaryRelevance, JointForest, JointStack
+from colabel.learn.pool import LabelPrior
+from colabel.models._cross_fitting import heard
+
+FOREST = JointForest(15, min_samples_leaf=1, target="vectors", random_state=0)
+ALONE = BinaryRelevance(C=0.1, random_state=0)
+VOICES = ["forest", "forest, leaves", "alone", "frequencies"]
+
+
+def rows(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    first = X[:, 0] + 0.5 * rng.normal(size=n) > 0
+    return X, np.column_stack([first, first ^ (rng.random(n) < 0.2), X[:, 1] > 0.3]).astype(int)
+
+
+def leaf_shares(forest, X, X_train, Y_train, y):
+    """Mean over trees of the share of training rows with label vector y (n, d), leaf by leaf."""
+    leaves, of_train = forest.forest_.forest.leaves(X), forest.forest_.forest.leaves(X_train)
+    found = np.zeros(len(X))
+    for r in range(len(X)):
+        for t in range(leaves.shape[1]):
+            near = Y_train[of_train[:, t] == leaves[r, t]]
+            found[r] += (near == y[r]).all(axis=1).mean() / leaves.shape[1]
+    return found
+
+
+def test_held_out_loss_of_the_leaves_against_a_loop():
+    X, Y = rows()
+    folds = [(np.arange(30, 90), np.arange(30)), (np.arange(60), np.arange(60, 90))]
+    model = JointStack([("forest", FOREST), ("alone", ALONE)], cv=folds).fit(X, Y)
+    loss = 0.0
+    for train, test in folds:
+        forest = JointForest(15, min_samples_leaf=1, target="vectors", random_state=0)
+        forest.fit(X[train], Y[train])
+        frequent = JointStack([("alone", ALONE)], random_state=0).fit(X[train], Y[train]).prior_
+        seen = np.exp(frequent.joint(forest.label_space_, len(test)).log_prob(Y[test]))
+        share = leaf_shares(forest, X[test], X[train], Y[train], Y[test])
+        loss -= np.log(0.8 * share + 0.2 * seen).sum() / 60
+    assert list(model.weights_) == model.voices_ == VOICES
+    assert list(model.exponents_ or dict.fromkeys([*VOICES, "new"])) == [*VOICES, "new"]
+    assert model.held_out_log_loss_["forest, leaves"] == pytest.approx(loss, rel=1e-9)
+
+
+@pytest.mark.parametrize("weight", ["learned", "none", "calibrated"])
+def test_leaves_are_heard_whatever_weight_the_forest_gives_them(weight):
+    X, Y = rows()
+    forest = JointForest(**FOREST.get_params()).set_params(calibrate=weight == "calibrated")
+    forest.fit(X, Y)
+    share = leaf_shares(forest, X[:9], X, Y, Y[:9])
+    if weight == "none":
+        forest.weights_ = np.array([0.0, 1.0, 0.0, 0.0])
+    model = make_pipeline(StandardScaler(with_mean=False, with_std=False).fit(X), forest)
+    prior: LabelPrior = JointStack([ALONE], random_state=0).fit(X, Y).prior_
+    frequencies = prior.joint(forest.label_space_, 9)
+    _, leaves = heard(model, forest.joint(X[:9]), X[:9], frequencies)
+    expected = 0.8 * share + 0.2 * np.exp(frequencies.log_prob(Y[:9]))
+    np.testing.assert_allclose(np.exp(leaves.log_prob(Y[:9])), expected, rtol=1e-9)
+
+
+def test_a_forest_that_fails_is_not_heard_at_all():
+    X, Y = rows()
+    members = [("forest", JointForest(5, max_features="most", random_state=0)), ("alone", ALONE)]
+    with pytest.warns(UserWarning, match="'forest' is left out"):
+        model = JointStack(members, random_state=0).fit(X, Y)
+    assert model.voices_ == ["alone", "frequencies"]
+
+
+def test_voices_travel_with_the_file(tmp_path):
+    X, Y = rows()
+    model = JointStack([("forest", FOREST), ("alone", ALONE)], random_state=0).fit(X, Y)
+    colabel.save(model, tmp_path / "stack.colabel")
+    again = colabel.load(tmp_path / "stack.colabel")
+    assert again.weights_ == model.weights_
+    np.testing.assert_array_equal(again.joint(X).log_prob(Y), model.joint(X).log_prob(Y))
