@@ -10,7 +10,7 @@ import typer
 
 from colabel.cli import _options as given
 from colabel.cli._answering import answer_file, say, write_answers
-from colabel.cli._console import stderr_is_terminal
+from colabel.cli._console import note, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
 from colabel.core.progress import row_counter
@@ -75,3 +75,8 @@ def ask(
         where = f" to {target}" if target else ""
         seconds = time.perf_counter() - started
         say(f"{n_rows:,} rows asked about{where} in {seconds:.1f} s.", target)
+        if n_rows and not asker.n_open:
+            note(
+                f"{table} knows every label of every row, so there was nothing to ask: leave cells "
+                "empty whose label is not known, or the label columns out."
+            )
