@@ -313,6 +313,10 @@ def test_ask(folder):
     assert "choose from subset, hamming, f1, jaccard, log" in " ".join(wrong.stderr.split())
     wrong = run("ask", folder / "m.colabel", folder / "new.csv", "-o", folder / "x.txt", code=2)
     assert "is neither .csv nor .csv.gz nor .parquet" in " ".join(wrong.stderr.split())
+    assert "nothing to ask" not in result.stderr
+    known = run("ask", folder / "m.colabel", folder / "some.csv", "-o", "-")
+    assert len(known.stdout.splitlines()) == 241  # "-" is the screen
+    assert "knows every label of every row" in " ".join(known.stderr.split())
 
 
 def test_an_output_is_kept_when_the_next_fails(folder):

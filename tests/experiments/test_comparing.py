@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from colabel import CTBN, BinaryRelevance, ThresholdedClassifier, compare, decide, metrics
+from colabel.decide.thresholds import tuned_threshold
 from colabel.experiments.comparing import (
     BASELINE,
     DEFAULT_MODELS,
@@ -28,7 +29,6 @@ from colabel.experiments.comparing import (
 from colabel.experiments.held_out import HeldOut
 from colabel.experiments.measures import COMPARED
 from colabel.labels import LabelSpace
-from colabel.models.thresholds import tuned_threshold
 from colabel.report import comparison_html
 from colabel.tables import MODEL_NAMES, TableError, TableRequest, load_table, table_of
 

@@ -18,7 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from colabel import CTBN, BinaryRelevance, MLkNN, ThresholdedClassifier, joint_of
-from colabel.models.thresholds import best_threshold, thresholded
+from colabel.decide.thresholds import best_threshold
+from colabel.models.thresholds import thresholded
 
 BY_DESIGN = {
     "check_classifier_multioutput": "labels are announced above their thresholds, not above 1/2",

@@ -32,6 +32,15 @@ Keep = Annotated[
     list[str],
     typer.Option(metavar="COLUMNS", help="Columns to copy to the output.", show_default=False),
 ]
+Known = Annotated[
+    list[str],
+    typer.Option(
+        "--given",
+        metavar="COLUMNS",
+        help="Columns of labels already known: named like the labels, 'known_*', or of tags.",
+        show_default=False,
+    ),
+]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by colabel fit.")]
 
 

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from colabel.cli import _options as given
-from colabel.cli._console import messages, output, stderr_is_terminal
+from colabel.cli._answering import answer_file, say, write_answers
+from colabel.cli._console import note, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
 from colabel.core.progress import row_counter
@@ -37,15 +38,7 @@ def ask(
         ),
     ] = None,
     top: Annotated[int, typer.Option(min=1, metavar="N", help="How many labels to name.")] = 1,
-    known: Annotated[
-        list[str],
-        typer.Option(
-            "--given",
-            metavar="COLUMNS",
-            help="More columns of labels already known, beside the label columns of the model.",
-            show_default=False,
-        ),
-    ] = [],
+    known: given.Known = [],
     keep: given.Keep = [],
     trust: given.Trust = False,
     missing: given.Missing = [],
@@ -67,27 +60,23 @@ def ask(
 
       [cyan]colabel ask model.colabel new.csv --loss f1 --top 3 --keep id[/cyan]
     """
-    from colabel.tables import Asker, answers_written, open_table
+    from colabel.tables import Asker, open_table
     from colabel.tables.answer_files import check_ending
 
-    if output_file is not None:
-        check_ending(output_file)
+    target = answer_file(output_file)
+    if target is not None:
+        check_ending(target)
     source = open_table(table, given.reading_options(delimiter, encoding, missing, decimal))
     asker = Asker(load_table_model(model, trust=trust), source, loss, top, known, keep)
-    n_rows, started = 0, time.perf_counter()
-    with (
-        row_counter("asking", shown=stderr_is_terminal() and not quiet) as count,
-        answers_written(output_file) as write,
-    ):
-        for answers in asker.answers():
-            write(answers)
-            n_rows += answers.n_rows
-            count(answers.n_rows)
+    started = time.perf_counter()
+    with row_counter("asking", shown=stderr_is_terminal() and not quiet) as count:
+        n_rows = write_answers(asker.answers(), target, count)
     if not quiet:
-        # beside the answers if these go to a file, away from them if to standard output
-        console = messages() if output_file is None else output()
-        where = f" to {output_file}" if output_file else ""
+        where = f" to {target}" if target else ""
         seconds = time.perf_counter() - started
-        console.print(
-            f"{n_rows:,} rows asked about{where} in {seconds:.1f} s.", soft_wrap=True, markup=False
-        )
+        say(f"{n_rows:,} rows asked about{where} in {seconds:.1f} s.", target)
+        if n_rows and not asker.n_open:
+            note(
+                f"{table} knows every label of every row, so there was nothing to ask: leave cells "
+                "empty whose label is not known, or the label columns out."
+            )

@@ -33,12 +33,7 @@ def explain(
         typer.Argument(metavar="TABLE", help="A table, to explain a row of it."),
     ] = None,
     row: Annotated[int, typer.Option(min=1, metavar="N", help="Its row, from 1.")] = 1,
-    known: Annotated[
-        list[str],
-        typer.Option(
-            "--given", metavar="COLUMNS", help="Columns of known labels.", show_default=False
-        ),
-    ] = [],
+    known: given.Known = [],
     top_k: Annotated[
         int, typer.Option("--top-k", min=1, metavar="K", help="Runner-up label sets to list.")
     ] = 3,

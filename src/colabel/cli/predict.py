@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colabel.cli import _options as given
-from colabel.cli._console import messages, output, stderr_is_terminal
+from colabel.cli._answering import answer_file, say, write_answers
+from colabel.cli._console import output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
 from colabel.core.progress import row_counter
@@ -40,15 +41,7 @@ def predict(
             "--top-k", min=0, metavar="K", help="Also the K most probable label sets of each row."
         ),
     ] = 0,
-    known: Annotated[
-        list[str],
-        typer.Option(
-            "--given",
-            metavar="COLUMNS",
-            help="Columns of labels already known: named like the labels, 'known_*', or of tags.",
-            show_default=False,
-        ),
-    ] = [],
+    known: given.Known = [],
     decision: Annotated[
         str | None,
         typer.Option(
@@ -99,16 +92,16 @@ def predict(
     """
     from colabel.tables import PredictionRequest, TableError, find_parts
 
-    if as_json and output_file is None:
+    if as_json and answer_file(output_file) is None:
         raise TableError("--json prints a summary: say with -o where the predictions go.")
     parts = find_parts(table)
     request = PredictionRequest(decision, probabilities, top_k, known, keep, coverage)
     options = given.reading_options(delimiter, encoding, missing, decimal)
     job = _Job(load_table_model(model, trust=trust), request, options)
+    target = answer_file(output_file)
     started = time.perf_counter()
     with row_counter("predicting", shown=stderr_is_terminal() and not quiet) as count:
         if len(parts) == 1 and not _is_folder(output_file):
-            target = None if output_file is None or str(output_file) == "-" else output_file
             n_rows, n_finished = job.answer(parts[0], target, count), 0
         else:
             n_rows, n_finished = job.answer_all(parts, output_file, model, count)
@@ -117,16 +110,10 @@ def predict(
         found = {"rows": n_rows, "seconds": seconds, "file": str(output_file)}
         output().print_json(json.dumps({**found, "columns": job.header}))
     elif not quiet:
-        # beside the predictions if these go to a file, away from them if to standard output
-        console = messages() if output_file is None else output()
-        where = f" to {output_file}" if output_file else ""
+        where = f" to {target}" if target else ""
         before = f" {n_finished} of {len(parts)} parts were finished before." * bool(n_finished)
-        console.print(
-            f"{n_rows:,} rows predicted{where} in {seconds:.1f} s "
-            f"({n_rows / max(seconds, 1e-9):,.0f} rows a second).{before}",
-            soft_wrap=True,
-            markup=False,
-        )
+        speed = f"{n_rows / max(seconds, 1e-9):,.0f} rows a second"
+        say(f"{n_rows:,} rows predicted{where} in {seconds:.1f} s ({speed}).{before}", target)
 
 
 @dataclass
@@ -140,20 +127,14 @@ class _Job:
 
     def answer(self, part: Path, target: Path | None, count: Callable[[int], None]) -> int:
         """Predict one table; return how many rows it has."""
-        from colabel.tables import Predictor, answers_written, open_table
+        from colabel.tables import Predictor, open_table
         from colabel.tables.answer_files import check_ending
 
         if target is not None:
             check_ending(target)
         predictor = Predictor(self.model, open_table(part, self.options), self.request)
         self.header = predictor.header
-        n_rows = 0
-        with answers_written(target) as write:
-            for answers in predictor.answers():
-                write(answers)
-                n_rows += answers.n_rows
-                count(answers.n_rows)
-        return n_rows
+        return write_answers(predictor.answers(), target, count)
 
     def answer_all(
         self, parts: list[Path], folder: Path | None, model: Path, count: Callable[[int], None]

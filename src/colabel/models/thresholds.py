@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_sample_weight,
     _num_samples,
     check_is_fitted,
-    has_fit_parameter,
     validate_data,
 )
 
@@ -33,18 +30,22 @@ from colabel.core.schema import (
     refuse_unless,
     stored,
 )
+from colabel.decide.thresholds import Above, tuned_threshold
 from colabel.joint import Joint
-from colabel.labels import MISSING, LabelSpace
+from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, TrainingData
 from colabel.metrics import exact_match
+from colabel.models._any_classifier import (
+    fitted_to,
+    held_out_prob,
+    plain_labels,
+    prob_of_one,
+)
 from colabel.models._frames import PredictionFrames
 from colabel.models._learning import make_folds
 from colabel.models.base import JointClassifier, class_values
 from colabel.models.label_graph import LabelGraph
 from colabel.models.wrapped import model_inside, with_model_inside
-
-_FEWEST_TRUE = 5.0  # rows held out that carry a label, from which on its threshold is tuned
-_DEVIATIONS = 2.0
 
 
 def _has_joint(model: ThresholdedClassifier) -> bool:
@@ -186,7 +187,7 @@ class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixi
         self.classes_ = class_values(space)
         self._tune(X, codes, weight)
         target, names = self._own_labels(y, codes, label_names)
-        self.estimator_ = _fitted(self.estimator, X, target, weight, names)
+        self.estimator_ = fitted_to(self.estimator, X, target, weight, names)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -198,13 +199,13 @@ class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixi
             In the container the training labels had.
         """
         check_is_fitted(self)
-        prob = _positive(self.estimator_, self._checked(X, reset=False), self._n_labels)
+        prob = prob_of_one(self.estimator_, self._checked(X, reset=False), self._n_labels)
         return self._labels_out((prob > self.thresholds_).astype(np.int32), X)
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of each label alone: (n, d), or (n, 2) for one-dimensional y."""
         check_is_fitted(self)
-        prob = _positive(self.estimator_, self._checked(X, reset=False), self._n_labels)
+        prob = prob_of_one(self.estimator_, self._checked(X, reset=False), self._n_labels)
         vector = self.label_space_.kind == "vector"
         return self._probabilities_out(np.hstack([1.0 - prob, prob]) if vector else prob, X)
 
@@ -247,7 +248,7 @@ class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixi
         folds = self._folds(X, codes, weight)
         tests = [np.flatnonzero(folds.of_row == fold) for fold in range(folds.n_folds)]
         held_out = Parallel(n_jobs=self.n_jobs)(
-            delayed(_held_out)(self.estimator, X, codes, weight, folds.of_row != fold, test)
+            delayed(held_out_prob)(self.estimator, X, codes, weight, folds.of_row != fold, test)
             for fold, test in enumerate(tests)
         )
         rows, prob = np.concatenate(tests), np.concatenate(held_out)
@@ -270,7 +271,7 @@ class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixi
         """Labels in a form the estimator takes: as given, for a model of colabel."""
         if isinstance(self.estimator, JointClassifier):
             return y, label_names
-        return _plain_labels(self.estimator, codes), None
+        return plain_labels(self.estimator, codes), None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -295,170 +296,6 @@ def thresholded(model: Any, seed: int | None) -> Any:
     ThresholdedClassifier(estimator=BinaryRelevance(), random_state=0)
     """
     return with_model_inside(model, ThresholdedClassifier(model_inside(model), random_state=seed))
-
-
-@dataclass(frozen=True)
-class Above:
-    """The decision for every label whose probability exceeds its threshold (d,)."""
-
-    thresholds: Array
-
-    def __call__(self, joint: Joint) -> Codes:
-        """Return codes (n, d)."""
-        prob = np.stack([table[:, 1] for table in joint.marginal_tables()], axis=1)
-        return (prob > self.thresholds).astype(np.int32)
-
-
-def best_threshold(
-    prob: Array, truth: NDArray[Any], weight: Array | None = None
-) -> tuple[float, float]:
-    """Return the threshold of one label with the largest F1, and that F1.
-
-    Parameters
-    ----------
-    prob : (n,)
-        Probabilities of the label.
-    truth : (n,)
-        1 where the label is true, 0 where it is not; other entries do not count.
-    weight : (n,), optional
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> threshold, f1 = best_threshold(np.array([0.1, 0.2, 0.4]), np.array([0, 1, 1]))
-    >>> round(threshold, 2), f1
-    (0.15, 1.0)
-    """
-    seen = truth != MISSING
-    weight = np.ones(len(prob)) if weight is None else weight
-    prob, truth, weight = prob[seen], truth[seen], weight[seen]
-    order = np.argsort(-prob, kind="stable")
-    prob, weight, positive = prob[order], weight[order], (truth * weight)[order]
-    # cutting behind the j-th largest probability announces j labels
-    announced = weight.cumsum() + positive.sum()
-    f1 = 2 * positive.cumsum() / np.where(announced > 0, announced, 1.0)
-    below = np.append(prob[1:], 0.0)
-    cuts = (prob + below) / 2
-    f1[prob <= below] = 0.0  # equal probabilities stay on one side, and zero below
-    if not f1.any():
-        return 0.5, 0.0
-    # midway may round onto the upper of two neighbours, and then would leave it out
-    cuts = np.where(cuts < prob, cuts, below)
-    best = np.flatnonzero(f1 >= f1.max() * (1 - 1e-12))
-    chosen = best[np.abs(cuts[best] - 0.5).argmin()]
-    return float(cuts[chosen]), float(f1[chosen])
-
-
-def tuned_threshold(prob: Array, truth: NDArray[Any], weight: Array) -> tuple[float, float]:
-    r"""Return the best threshold of one label and its F1; 1/2 where there is no evidence for it.
-
-    Of N rows (by weight) M carry the label, and the cut announces it in A rows, of which H carry
-    it. Were the rows announced drawn by chance, H would be hypergeometric, with
-
-    .. math:: \mathrm E H = A M / N, \qquad
-        \mathrm{Var}\, H = \frac{A M (N - M) (N - A)}{N^2 (N - 1)}.
-
-    A label that at most half of the rows carry needs H to exceed its mean by two deviations.
-
-    Parameters
-    ----------
-    prob, truth, weight : (n,)
-        See `best_threshold`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> truth = np.arange(200) == 7
-    >>> tuned_threshold(np.full(200, 0.005), truth.astype(int), np.ones(200))
-    (0.5, 0.0)
-    """
-    threshold, f1 = best_threshold(prob, truth, weight)
-    seen = truth != MISSING
-    prob, weight = prob[seen], weight[seen]
-    positive = weight * (truth[seen] == 1)
-    n_rows, n_true = float(weight.sum()), float(positive.sum())
-    announced = prob > threshold
-    n_announced, n_hit = float(weight[announced].sum()), float(positive[announced].sum())
-    by_chance = n_announced * n_true / max(n_rows, 1e-300)
-    spread = by_chance * (n_rows - n_true) * (n_rows - n_announced) / max(n_rows, 1e-300)
-    deviation = np.sqrt(max(spread, 0.0) / max(n_rows - 1.0, 1.0))
-    informed = n_hit > by_chance + _DEVIATIONS * deviation
-    if n_true >= _FEWEST_TRUE and (informed or 2 * n_true > n_rows):
-        return threshold, f1
-    half = prob > 0.5
-    total = float(weight[half].sum()) + n_true
-    return 0.5, 2 * float(positive[half].sum()) / total if total > 0 else 0.0
-
-
-def _held_out(
-    estimator: BaseEstimator,
-    X: Any,
-    codes: Codes,
-    weight: Array | None,
-    is_train: NDArray[np.bool_],
-    test: NDArray[np.intp],
-) -> Array:
-    """Probabilities (n_test, d) of the rows held out."""
-    if not len(test):
-        return np.empty((0, codes.shape[1]))
-    train = np.flatnonzero(is_train)
-    part = None if weight is None else weight[train]
-    labels = _plain_labels(estimator, codes[train])
-    model = _fitted(estimator, _safe_indexing(X, train), labels, part, None)
-    return _positive(model, _safe_indexing(X, test), codes.shape[1])
-
-
-def _plain_labels(estimator: BaseEstimator, codes: Codes) -> Any:
-    """0/1 labels as a matrix, NaN where missing; a single label of scikit-learn's as a vector.
-
-    Models of colabel get a matrix, in which a constant label keeps both its values.
-    """
-    labels = np.where(codes == MISSING, np.nan, codes) if (codes == MISSING).any() else codes
-    alone = labels.shape[1] == 1 and not isinstance(estimator, JointClassifier)
-    return labels[:, 0] if alone else labels
-
-
-def _fitted(
-    estimator: BaseEstimator,
-    X: Any,
-    labels: Any,
-    weight: Array | None,
-    names: Sequence[str] | None,
-) -> Any:
-    arguments: dict[str, Any] = {} if names is None else {"label_names": names}
-    if weight is not None:
-        if not has_fit_parameter(estimator, "sample_weight"):
-            raise ValueError(
-                f"estimator={estimator!r} does not accept sample_weight. Fit without weights or"
-                " choose an estimator that takes them."
-            )
-        arguments["sample_weight"] = weight
-    return clone(estimator).fit(X, labels, **arguments)
-
-
-def _positive(model: Any, X: Any, n_labels: int) -> Array:
-    """P(y = 1) of each label (n, d), from whichever form `predict_proba` has.
-
-    scikit-learn's forests and nearest neighbours return a list of (n, 2) tables; a classifier
-    of a single label returns one. A label that was constant among the training rows has a table
-    of one column.
-    """
-    found = model.predict_proba(X)
-    if isinstance(found, list):
-        tables = zip(found, model.classes_, strict=True)
-        return np.stack([_of_one(table, classes) for table, classes in tables], axis=1)
-    prob: Array = np.asarray(found, dtype=np.float64)
-    if isinstance(model, JointClassifier):
-        return prob[:, 1:] if model.label_space_.kind == "vector" else prob
-    return prob if n_labels > 1 else _of_one(prob, model.classes_)[:, None]
-
-
-def _of_one(table: Any, classes: Any) -> Array:
-    """P(y = 1) from a table (n, K), K of 1 or 2."""
-    if table.shape[1] == 1:
-        return np.full(len(table), float(np.ravel(classes)[0] == 1))
-    positive: Array = np.asarray(table[:, 1], dtype=np.float64)
-    return positive
 
 
 def _are_texts(X: Any) -> bool:

@@ -38,6 +38,8 @@ class Asker:
         Names of the columns of the answer: the row's number (from 1), the columns that are kept,
         the expected loss as things are, and ask_1, gain_1, ask_2, ...: the labels, and what of the
         loss each would remove if its value were known. No label is named where all are known.
+    n_open : int
+        Of how many rows so far some label is unknown.
 
     Examples
     --------
@@ -76,6 +78,7 @@ class Asker:
         known = [name for name in model.label_source.columns if name in source.names]
         request = PredictionRequest(given=[*known, *given], keep=keep)
         self.predictor = Predictor(model, source, request)
+        self.n_open = 0
         self.n_questions = min(n_questions, model.space.n_labels)
         places = range(1, self.n_questions + 1)
         self.header = [
@@ -91,6 +94,7 @@ class Asker:
         for frame in self.predictor.frames(n_rows):
             found = next_question(self.predictor.joint(frame, start), self.loss)
             rows = np.arange(frame.n_rows)
+            self.n_open += int(found.is_open.any(axis=1).sum())
             columns: list[AnswerColumn | list[str]] = [start + rows]
             columns += self.predictor.kept_texts(frame)
             columns.append(found.risk)

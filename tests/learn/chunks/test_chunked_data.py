@@ -22,7 +22,7 @@ from colabel.learn.chunks.survey import Survey
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.design import Design
 from colabel.learn.glm import LBFGS, Tasks
-from colabel.learn.glm.path import Block
+from colabel.learn.glm.block import Block
 from tests.learn.chunks.problems import in_chunks, labels_that_depend
 
 LENGTHS = (30, 1, 49)

@@ -9,10 +9,10 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from colabel.core.arrays import Array, Codes
+from colabel.decide.thresholds import tuned_threshold
 from colabel.experiments.held_out import HeldOut
 from colabel.experiments.measures import COMPARED, DECIDED_MEASURES
 from colabel.labels import MISSING
-from colabel.models.thresholds import tuned_threshold
 
 THRESHOLDS = "thresholds"
 """The decision by a threshold of each label's own, beside those of `colabel.decide`."""

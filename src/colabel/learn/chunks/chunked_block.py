@@ -22,10 +22,11 @@ from colabel.learn.chunks.row_parts import ChunkedFolds, RowPart
 from colabel.learn.chunks.survey import Survey
 from colabel.learn.conditional import RowGroup
 from colabel.learn.glm import LBFGS, Line, Objective, Tasks
+from colabel.learn.glm.block import Block, Point
 from colabel.learn.glm.degenerate import ClassSupport, support_of_counts
 from colabel.learn.glm.losses import Sums, loss_for
 from colabel.learn.glm.objective import RowsObjective, mean_curvature
-from colabel.learn.glm.path import Block, Point, picked
+from colabel.learn.glm.path import picked
 
 # Rows whose folds are scored together: each fold's own are few of them.
 _HELD_OUT_AT_ONCE = 1 << 14

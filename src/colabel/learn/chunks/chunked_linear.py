@@ -29,8 +29,9 @@ from colabel.learn.conditional import Folds, HeldOutScores, RowGroup
 from colabel.learn.design import prefers_row_space
 from colabel.learn.gains import GainOver, Gains
 from colabel.learn.glm import FittedTasks
+from colabel.learn.glm.block import Point
 from colabel.learn.glm.choice import best_points, informed_by
-from colabel.learn.glm.path import Point, fit_block, walk_path
+from colabel.learn.glm.path import fit_block, walk_path
 from colabel.learn.linear import (
     LOOSER,
     PATIENCE,

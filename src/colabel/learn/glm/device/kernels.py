@@ -116,11 +116,11 @@ def direction(
 
 @functools.cache
 def _kernels() -> Any:
-    kernels: tuple[Callable[..., Any], ...] = (*_loss_kernels(), _direction_kernel())
+    kernels: tuple[Callable[..., Any], ...] = (_move_kernel(), _along_kernel(), _direction_kernel())
     return SimpleNamespace(**dict(zip(("move", "along", "direction"), kernels, strict=True)))
 
 
-def _loss_kernels() -> tuple[Any, Any]:
+def _move_kernel() -> Any:
     import triton
     import triton.language as tl
 
@@ -165,6 +165,13 @@ def _loss_kernels() -> tuple[Any, Any]:
         tl.store(curvature + task, tl.sum(curved))
         tl.store(absolute + task, tl.sum(wrong))
 
+    return move
+
+
+def _along_kernel() -> Any:
+    import triton
+    import triton.language as tl
+
     @triton.jit
     def along(  # type: ignore[no-untyped-def]
         residual, change, targets, weight, curvature, largest, n_rows, n_tasks, BLOCK: tl.constexpr
@@ -186,7 +193,7 @@ def _loss_kernels() -> tuple[Any, Any]:
         tl.store(curvature + task, tl.sum(curved))
         tl.store(largest + task, tl.max(highest))
 
-    return move, along
+    return along
 
 
 def _direction_kernel() -> Any:
