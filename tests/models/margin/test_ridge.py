@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
-from colabel.models.margin._ridge import RidgePath, best_penalty
+from colabel.models.margin._ridge import ConjugateRidge, RidgePath, best_penalty, ridge_path
 
 
 @pytest.mark.parametrize("n_features", [4, 40])
@@ -24,6 +24,33 @@ def test_path_equals_scikit_learn(rng, n_features, storage, weighted):
         expected = Ridge(alpha=alpha).fit(X, Y, sample_weight=weight)
         np.testing.assert_allclose(coef.T, expected.coef_, atol=1e-8)
         np.testing.assert_allclose(intercept, expected.intercept_, atol=1e-8)
+
+
+@pytest.mark.parametrize("n_features", [4, 40])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_conjugate_gradients_equal_scikit_learn(rng, n_features, weighted, monkeypatch):
+    monkeypatch.setattr("colabel.models.margin._ridge._RESIDUAL", 1e-10)
+    X = rng.normal(1.0, 1.0, size=(20, n_features))
+    X[np.abs(X) < 0.5] = 0.0
+    Y = rng.normal(2.0, 1.0, size=(20, 3))
+    Y[:, 2] = 1.0  # solved from the start
+    weight = rng.uniform(size=20) if weighted else None
+    path = ConjugateRidge(sp.csr_array(X), Y, weight)
+    for alpha in (10.0, 0.1, 1.0):
+        coef, intercept = path.at(alpha)
+        expected = Ridge(alpha=alpha).fit(X, Y, sample_weight=weight)
+        np.testing.assert_allclose(coef.T, expected.coef_, atol=1e-7)
+        np.testing.assert_allclose(intercept, expected.intercept_, atol=1e-7)
+
+
+def test_large_sparse_rows_are_not_decomposed(rng, monkeypatch):
+    X, Y = sp.random_array((60, 40), density=0.2, format="csr", rng=rng), rng.normal(size=(60, 2))
+    folds, alphas = np.arange(60) % 3, np.array([0.01, 1.0, 30.0])
+    decomposed = best_penalty(X, Y, alphas, folds, 3)
+    monkeypatch.setattr("colabel.models.margin._ridge._MOST_DECOMPOSED", 10)
+    monkeypatch.setattr("numpy.linalg.eigh", None)
+    assert best_penalty(X, Y, alphas, folds, 3) == decomposed
+    assert isinstance(ridge_path(X, Y), ConjugateRidge)
 
 
 @pytest.mark.parametrize("n_features", [4, 40])

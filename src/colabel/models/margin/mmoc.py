@@ -27,7 +27,7 @@ from colabel.models._parameters import check_integer, check_positive
 from colabel.models.base import LabelClassifier
 from colabel.models.margin._mean_field import mean_field
 from colabel.models.margin._output_coding import code_of_metric, decode, learn_metric
-from colabel.models.margin._ridge import RidgePath, best_penalty
+from colabel.models.margin._ridge import best_penalty, ridge_path
 from colabel.models.margin._two_values import two_valued
 
 DEFAULT_ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
@@ -236,7 +236,7 @@ class MaxMarginOutputCoding(LabelClassifier):
         self.alpha_ = float(grid[len(grid) // 2])
         if len(grid) > 1 and can_hold_out(folds):
             self.alpha_ = best_penalty(X, targets, grid, *folds, weight, self.n_jobs)
-        coef, self.intercept_ = RidgePath(X, targets, weight).at(self.alpha_)
+        coef, self.intercept_ = ridge_path(X, targets, weight).at(self.alpha_)
         self.coef_ = coef.T
         return self._fitted(X)
 
