@@ -108,7 +108,7 @@ def test_a_paper_is_judged_as_its_authors_ran_it(write_plan):
             "alone": "alone",
         }
     text = results_markdown([ours, theirs, alone, silent])
-    assert text.count("\n- **P**: ") == text.count("\n| P |") == 1
+    assert text.count("\n- **P**, as its authors ran it: ") == text.count("\n| P |") == 1
     assert text.index("- **P**") < text.index("## ours")
     assert "\n- " not in results_markdown([silent]).split("## ")[0]
 
