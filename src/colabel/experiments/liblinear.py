@@ -12,14 +12,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, is_sparse
 
 
 class LiblinearRegression(ClassifierMixin, BaseEstimator):
-    r"""L2-penalised logistic regression by LIBLINEAR, the bias penalised like any weight.
+    r"""LIBLINEAR's L2-penalised logistic regression: the bias is penalised like any weight.
 
     .. math:: \min_{w, b} \; \tfrac12 (\|w\|^2 + b^2)
               + C \sum_i \log (1 + e^{-t_i (w^\top x_i + b)}), \quad t_i = \pm 1
+
+    Sparse rows are solved by LIBLINEAR itself. Dense ones have the same optimum by Newton's method,
+    which is up to forty times as fast where features are not scaled, and gets there: at its own
+    tolerance of .01 LIBLINEAR stops far from it.
 
     The models of colabel have regressions of their own, which leave the bias free and choose C
     along a path; this one is for repeating what papers did, as `estimator=` of these models (with
@@ -35,7 +39,7 @@ class LiblinearRegression(ClassifierMixin, BaseEstimator):
     cv : int
         Number of folds.
     tol : float
-        LIBLINEAR's tolerance; .01 is its own default.
+        Tolerance of the solver.
     random_state : int
         Seed of the folds.
 
@@ -62,7 +66,7 @@ class LiblinearRegression(ClassifierMixin, BaseEstimator):
         C: float | Sequence[float] = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0),
         *,
         cv: int = 3,
-        tol: float = 0.01,
+        tol: float = 1e-4,
         random_state: int = 0,
     ) -> None:
         self.C = C
@@ -73,7 +77,7 @@ class LiblinearRegression(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Choose C, and fit all rows."""
         grid = sorted(np.atleast_1d(np.asarray(self.C, dtype=np.float64)).tolist())
-        y = np.asarray(y)
+        X, y = _rows(X), np.asarray(y)
         self.C_ = grid[0] if len(grid) == 1 else self._best(grid, X, y)
         self._model = self._fitted(self.C_, X, y)
         self.classes_ = self._model.classes_
@@ -81,17 +85,18 @@ class LiblinearRegression(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities (n, K) of the classes."""
-        return np.asarray(self._model.predict_proba(X))
+        return np.asarray(self._model.predict_proba(_rows(X)))
 
     def predict(self, X: Any) -> Any:
         """Return the most probable class of each row."""
-        return self._model.predict(X)
+        return self._model.predict(_rows(X))
 
     def _fitted(self, C: float, X: Any, y: Any) -> LogisticRegression:
-        # the constant feature is 1, and its weight the bias
-        model = LogisticRegression(
-            C=C, solver="liblinear", intercept_scaling=1.0, tol=self.tol, max_iter=1000
-        )
+        if is_sparse(X):
+            own = {"solver": "liblinear", "intercept_scaling": 1.0}
+        else:
+            own = {"solver": "newton-cholesky", "fit_intercept": False}
+        model = LogisticRegression(C=C, tol=self.tol, max_iter=1000, **own)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             return model.fit(X, y)
@@ -113,3 +118,8 @@ class LiblinearRegression(ClassifierMixin, BaseEstimator):
                 with np.errstate(divide="ignore"):  # a C that is surely wrong once is never chosen
                     total[place] += model.predict_log_proba(X[test])[rows, code].sum()
         return grid[int(total.argmax())]
+
+
+def _rows(X: Any) -> Any:
+    """Return sparse rows as they are, dense ones with the constant whose weight is the bias."""
+    return X if is_sparse(X) else np.hstack([X, np.ones((len(X), 1))])

@@ -78,12 +78,20 @@ def _papers(studies: Sequence[Results]) -> list[str]:
     judges = {name: counts(study) for name, study in judging(studies).items()}
     if not judges:
         return []
-    lines = [f"- **{name}**: {paper_sentence(found)}." for name, found in judges.items()]
+    lines = [
+        f"- **{name}**{how_judged(study)}: {paper_sentence(judges[name])}."
+        for name, study in judging(studies).items()
+    ]
     header = ["paper", *HEADS]
     rows = []
     for name, found in judges.items():
         rows.append([name, *map(str, paper_numbers(found))])
     return [*lines, "", *_table(header, rows), "", AGREE, ""]
+
+
+def how_judged(study: Results) -> str:
+    """Say whether a paper is judged by its authors' own protocol."""
+    return ", as its authors ran it" if study.plan.as_run else ""
 
 
 def paper_numbers(found: Counts) -> list[int]:
