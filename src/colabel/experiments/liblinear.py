@@ -91,12 +91,16 @@ class LiblinearRegression(ClassifierMixin, BaseEstimator):
         """Return the most probable class of each row."""
         return self._model.predict(_rows(X))
 
-    def _fitted(self, C: float, X: Any, y: Any) -> LogisticRegression:
+    def _fitted(
+        self, C: float, X: Any, y: Any, last: LogisticRegression | None = None
+    ) -> LogisticRegression:
+        """Fit rows, from where the last model ended if there is one."""
         if is_sparse(X):
             own = {"solver": "liblinear", "intercept_scaling": 1.0}
         else:
             own = {"solver": "newton-cholesky", "fit_intercept": False}
-        model = LogisticRegression(C=C, tol=self.tol, max_iter=1000, **own)
+        model = last or LogisticRegression(tol=self.tol, max_iter=1000, warm_start=True, **own)
+        model.C = C
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             return model.fit(X, y)
@@ -111,12 +115,13 @@ class LiblinearRegression(ClassifierMixin, BaseEstimator):
         for train, test in splits:
             if len(np.unique(y[train])) < everything:
                 continue
-            rows = np.arange(len(test))
-            for place, C in enumerate(grid):
-                model = self._fitted(C, X[train], y[train])
+            seen, held, rows = X[train], X[test], np.arange(len(test))
+            model = None
+            for place, C in enumerate(grid):  # from the solution at the last, stronger penalty
+                model = self._fitted(C, seen, y[train], model)
                 code = np.searchsorted(model.classes_, y[test])
                 with np.errstate(divide="ignore"):  # a C that is surely wrong once is never chosen
-                    total[place] += model.predict_log_proba(X[test])[rows, code].sum()
+                    total[place] += model.predict_log_proba(held)[rows, code].sum()
         return grid[int(total.argmax())]
 
 
