@@ -42,6 +42,7 @@ LABELS = (25, 50, 100, 200, 400, 800, 1600)
 ROWS = (1000, 4000, 16000)
 N_PREDICTED = 500
 N_REAL_PREDICTED = 2500
+LIMIT, ON_REAL_LIMIT = 60, 600
 
 
 class Cell(NamedTuple):
@@ -188,25 +189,26 @@ def main() -> None:
     options.add_argument("--models", nargs="+", choices=ON_REAL_SETS)
     options.add_argument("--usual-rows", type=int, default=2000, help="where labels grow")
     options.add_argument("--usual-labels", type=int, default=100, help="where rows grow")
-    options.add_argument("--limit", type=int, default=60, help="CPU seconds of a cell")
+    options.add_argument("--limit", type=int, help="CPU seconds of a cell: 60, of a real set 600")
     options.add_argument("--plot", type=Path, help="an SVG or PNG file to draw")
     given = options.parse_args()
+    limit = given.limit or (ON_REAL_LIMIT if given.on else LIMIT)
     print(machine() + "\n", flush=True)
     if given.on:
         models = given.models or ON_REAL_SETS
         cells = [Cell(model, name=given.on, folder=given.data) for model in models]
-        print_costs(grown(cells, given.limit), N_REAL_PREDICTED)
+        print_costs(grown(cells, limit), N_REAL_PREDICTED)
         return
     models = given.models or MODELS
     sizes = {
         "labels": [Cell(m, given.usual_rows, d) for d in sorted(given.labels) for m in models],
         "rows": [Cell(m, n, given.usual_labels) for n in sorted(given.rows) for m in models],
     }
-    columns = {size: grown(cells, given.limit) for size, cells in sizes.items()}
+    columns = {size: grown(cells, limit) for size, cells in sizes.items()}
     for found in columns.values():
         print_costs(found, N_PREDICTED)
     if given.plot:
-        plot(columns, given.limit, given.plot)
+        plot(columns, limit, given.plot)
 
 
 if __name__ == "__main__":
