@@ -12,6 +12,7 @@ from colabel.cli import _options as given
 from colabel.cli._console import messages, output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
+from colabel.core.files import refuse_input
 from colabel.core.progress import row_counter
 
 
@@ -72,6 +73,7 @@ def ask(
 
     if output_file is not None:
         check_ending(output_file)
+        refuse_input(output_file, table, model)
     source = open_table(table, given.reading_options(delimiter, encoding, missing, decimal))
     asker = Asker(load_table_model(model, trust=trust), source, loss, top, known, keep)
     n_rows, started = 0, time.perf_counter()

@@ -15,6 +15,7 @@ from colabel.cli import _options as given
 from colabel.cli._console import messages, output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
+from colabel.core.files import refuse_input
 from colabel.core.progress import row_counter
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ def predict(
     with row_counter("predicting", shown=stderr_is_terminal() and not quiet) as count:
         if len(parts) == 1 and not _is_folder(output_file):
             target = None if output_file is None or str(output_file) == "-" else output_file
+            refuse_input(target, *parts, model)
             n_rows, n_finished = job.answer(parts[0], target, count), 0
         else:
             n_rows, n_finished = job.answer_all(parts, output_file, model, count)
