@@ -312,3 +312,27 @@ def test_worker_processes(folder):
     frame = read_frame(folder / "all.csv")
     found = colabel.load(folder / "w.colabel")
     np.testing.assert_allclose(found.predict_proba(frame), expected.predict_proba(frame), atol=1e-6)
+
+
+def test_tables_are_never_overwritten_by_what_is_made_of_them(folder):
+    """Answers took the place of the parts, a model or a page that of its table."""
+    table, model = folder / "all.csv", folder / "m.colabel"
+    fit(folder, table="all.csv")
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    link = folder / "link.csv"
+    link.symlink_to(table)
+    for words in [
+        ("predict", model, folder / "part-*.csv", "-o", folder),
+        ("predict", model, table, "-o", table),
+        ("predict", model, table, "-o", link),
+        ("ask", model, table, "-o", table),
+        ("explore", model, table, "-o", table),
+        ("explain", model, table, "--html", model),
+        ("compare", table, "--labels", "tag_*", "--report", table),
+        ("fit", table, "--labels", "tag_*", "-o", table),
+        ("fit", folder / "part-*.csv", "--labels", "tag_*", "--checkpoint", folder / "part-0.csv"),
+    ]:
+        said = run(*words, code=2).stderr
+        assert "would be overwritten: name another file" in " ".join(said.split()), words
+    link.unlink()
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before

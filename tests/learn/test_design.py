@@ -158,8 +158,12 @@ def test_products_are_those_with_the_rows(rng, store, make):
 
 
 @pytest.mark.parametrize("make", [tall, wide])
-def test_products_in_single_precision_round_what_they_read_not_what_they_add(rng, store, make):
+def test_products_in_single_precision_round_what_they_read_not_what_they_add(
+    rng, store, make, monkeypatch
+):
     design = Design.of(store(make(rng))).block()
+    assert design.in_single() is design  # so few numbers are read at once
+    monkeypatch.setattr(design_module, "_SOON_READ", 0)
     rough = design.in_single()
     coef = rng.normal(size=(3, design.n_coordinates))
     residual = rng.normal(size=(3, design.n_rows))

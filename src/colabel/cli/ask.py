@@ -13,6 +13,7 @@ from colabel.cli._answering import answer_file, say, write_answers
 from colabel.cli._console import note, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
+from colabel.core.files import refuse_input
 from colabel.core.progress import row_counter
 
 
@@ -66,6 +67,7 @@ def ask(
     target = answer_file(output_file)
     if target is not None:
         check_ending(target)
+        refuse_input(target, table, model)
     source = open_table(table, given.reading_options(delimiter, encoding, missing, decimal))
     asker = Asker(load_table_model(model, trust=trust), source, loss, top, known, keep)
     started = time.perf_counter()

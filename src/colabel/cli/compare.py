@@ -19,6 +19,7 @@ from colabel.cli._compare_progress import watch_comparison
 from colabel.cli._console import INTERRUPTED, fail, output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._summary import show_summary
+from colabel.core.files import refuse_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,6 +143,7 @@ def compare(
         jobs,
         graph=not no_report,
     )
+    refuse_input(None if no_report else report_file, table)
     options = given.reading_options(delimiter, encoding, missing, decimal)
     request = TableRequest(table, labels, separator, drop, category, text, options)
     data = load_table(request)

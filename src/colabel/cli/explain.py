@@ -17,6 +17,7 @@ from colabel.cli._console import output, working
 from colabel.cli._evidence import NOTHING_TO_COMPARE, row_evidence, show_evidence
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
+from colabel.core.files import refuse_input
 
 if TYPE_CHECKING:
     from colabel.report import RowExplanation
@@ -83,6 +84,7 @@ def explain(
     from colabel.report import explain_row, write_explanation_html
     from colabel.tables import PredictionRequest, Predictor, open_table
 
+    refuse_input(page, table, model, against)
     fitted = load_table_model(model, trust=trust)
     console = output()
     if table is None:

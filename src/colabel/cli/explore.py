@@ -13,6 +13,7 @@ from colabel.cli import _options as given
 from colabel.cli._console import output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
+from colabel.core.files import refuse_input
 from colabel.core.progress import row_counter
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def explore(
     from colabel.report import write_exploration_html
     from colabel.tables import PredictionRequest, Predictor, open_table
 
+    refuse_input(page, table, model)
     fitted = load_table_model(model, trust=trust)
     options = given.reading_options(delimiter, encoding, missing, decimal)
     predictor = Predictor(fitted, open_table(table, options), PredictionRequest(keep=keep))

@@ -17,6 +17,7 @@ from colabel.cli._console import note, output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._parts import Workplace, fits_parts
 from colabel.cli._summary import show_summary
+from colabel.core.files import refuse_input
 
 if TYPE_CHECKING:
     from colabel.tables import TableModel, TableRequest, TableSummary
@@ -153,6 +154,8 @@ def fit(
     if thresholds:
         estimator = thresholded(estimator, seed)
     parts = find_parts(table)
+    refuse_input(output_file, *parts)
+    refuse_input(checkpoint, *parts)
     more = f" and {len(table) - 1} more" * (len(table) > 1)
     path = parts[0] if len(parts) == 1 else Path(f"{table[0]}{more}")
     request = TableRequest(path, labels, separator, drop, category, text, options)

@@ -16,6 +16,7 @@ from colabel.cli._answering import answer_file, say, write_answers
 from colabel.cli._console import output, stderr_is_terminal
 from colabel.cli._guard import guarded
 from colabel.cli._model import load_table_model
+from colabel.core.files import refuse_input
 from colabel.core.progress import row_counter
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def predict(
     started = time.perf_counter()
     with row_counter("predicting", shown=stderr_is_terminal() and not quiet) as count:
         if len(parts) == 1 and not _is_folder(output_file):
+            refuse_input(target, *parts, model)
             n_rows, n_finished = job.answer(parts[0], target, count), 0
         else:
             n_rows, n_finished = job.answer_all(parts, output_file, model, count)

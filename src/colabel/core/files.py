@@ -14,6 +14,22 @@ from pathlib import Path
 from typing import Any
 
 
+def refuse_input(output: Path | None, *inputs: Path | None) -> None:
+    """Raise ValueError if what is to be written would take the place of what is read.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from colabel.core.files import refuse_input
+    >>> refuse_input(Path("answers.csv"), Path("table.csv"))
+    """
+    if output is None or not output.exists():
+        return
+    for each in inputs:
+        if each is not None and each.exists() and output.samefile(each):
+            raise ValueError(f"{output} is read, and would be overwritten: name another file.")
+
+
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
     """Give a temporary file beside `path`, renamed to it at the end and removed after an error.

@@ -33,6 +33,7 @@ _RANK_TOLERANCE = 1e-12
 # A sparse column's curvature is never taken for more than this many times its own.
 _STEEPEST = 10.0
 _ROWS_AT_ONCE = 1 << 13
+_SOON_READ = 1 << 17  # stored numbers of sparse rows, which a cache holds
 
 
 class Coordinates(Protocol):
@@ -235,8 +236,10 @@ class Design:
 
         A product of sparse rows waits for memory: half the bytes take little more than half the
         time. Sums are in double precision, so that rounding stays far below a tolerance of 1e-3.
+        What is small is quick anyway, and stays as it is.
         """
-        return replace(self, single=True)
+        large = is_sparse(self.rows) and self.rows.nnz > _SOON_READ
+        return replace(self, single=True) if large else self
 
     def of_tasks(self, scores: Flags) -> Design:
         """Return the rows for some of the scores: they serve all alike."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colabel.core.files import written_whole
+from colabel.core.files import refuse_input, written_whole
 from colabel.core.optional import require
 from colabel.datasets.frame import TableError
 from colabel.tables.answers import Answers, CodedTexts, csv_cell
@@ -127,6 +127,8 @@ class AnswerFolder:
                     f"{other} and {part} would both be answered to {self.folder / name}: rename "
                     "one, or give them folders of their own."
                 )
+        for target in targets:
+            refuse_input(target, *parts)
         return list(targets)
 
     def is_finished(self, part: Path, target: Path) -> bool:
