@@ -42,13 +42,8 @@ def exp_of_negative(x: float) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED, inline="always")
-def log_one_plus(e: float) -> float:
-    """log(1 + e) for 0 <= e <= 1, to about one unit in the last place.
-
-    log m = 2 atanh((m - 1) / (m + 1)), with m = 1 + e, or half of it beyond sqrt(2).
-    """
-    large = e > 0.41421356237309503
-    r = (e - 1.0) / (e + 3.0) if large else e / (e + 2.0)
+def twice_atanh(r: float) -> float:
+    """2 atanh(r), which is log((1 + r) / (1 - r)), for a number no larger than .172."""
     q = r * r
     p = 1.0 / 21
     p = p * q + 1.0 / 19
@@ -60,5 +55,16 @@ def log_one_plus(e: float) -> float:
     p = p * q + 1.0 / 7
     p = p * q + 1.0 / 5
     p = p * q + 1.0 / 3
-    small = 2.0 * (r + r * q * p)
+    return 2.0 * (r + r * q * p)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED, inline="always")
+def log_one_plus(e: float) -> float:
+    """log(1 + e) for 0 <= e <= 1, to about one unit in the last place.
+
+    log m = 2 atanh((m - 1) / (m + 1)), with m = 1 + e, or half of it beyond sqrt(2).
+    """
+    large = e > 0.41421356237309503
+    r = (e - 1.0) / (e + 3.0) if large else e / (e + 2.0)
+    small = twice_atanh(r)
     return LN2_HIGH + (small + LN2_LOW) if large else small

@@ -24,6 +24,7 @@ from colabel.core.exponential import (
     MANTISSA_BITS,
     ORDERED,
     exp_of_negative,
+    twice_atanh,
 )
 from colabel.core.hashing import FIRST_FACTOR, SECOND_FACTOR
 from colabel.joint.gibbs.random import GAMMA
@@ -94,19 +95,8 @@ def thresholds(key: np.uint64, start: int, levels: Array) -> None:
         large = m > _SQRT_2
         m = 0.5 * m if large else m
         k = k + 1.0 if large else k
-        r = (m - 1.0) / (m + 1.0)
-        q = r * r
-        p = 1.0 / 21
-        p = p * q + 1.0 / 19
-        p = p * q + 1.0 / 17
-        p = p * q + 1.0 / 15
-        p = p * q + 1.0 / 13
-        p = p * q + 1.0 / 11
-        p = p * q + 1.0 / 9
-        p = p * q + 1.0 / 7
-        p = p * q + 1.0 / 5
-        p = p * q + 1.0 / 3
-        levels[t] = k * LN2_HIGH + (2.0 * (r + r * q * p) + k * LN2_LOW)
+        log_m = twice_atanh((m - 1.0) / (m + 1.0))
+        levels[t] = k * LN2_HIGH + (log_m + k * LN2_LOW)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED)
