@@ -39,6 +39,18 @@ ONE_THREAD = {"LOKY_MAX_CPU_COUNT": "1", **{f"{pool}_NUM_THREADS": "1" for pool 
 BOOMER_PYTHON = ROOT / ".venv-boomer" / "bin" / "python"
 
 
+@dataclass(frozen=True)
+class Limits:
+    """CPU seconds that a cell may take: one of a library of others, and one of colabel."""
+
+    peers: float
+    ours: float
+
+    def of(self, kind: Kind) -> float:
+        """The limit of a method's cells."""
+        return self.ours if METHODS[kind[1]].ours else self.peers
+
+
 def write_data(store: Store, dataset: str, data_home: Path) -> None:
     """Put rows, codes and folds of a set into the store, if they are not there."""
     path = store.data_path(dataset)
@@ -110,19 +122,19 @@ def run(
     sets: Sequence[str],
     methods: Sequence[str],
     n_folds: int,
-    limit: float,
+    limits: Limits,
     n_jobs: int,
     again: bool,
 ) -> None:
     """Run the cells that are not in the store, each method on each set in a process of its own."""
     kinds = [(dataset, method) for dataset in sets for method in methods]
-    work = {kind: cells_to_run(store, kind, n_folds, limit, again) for kind in kinds}
+    work = {kind: cells_to_run(store, kind, n_folds, limits.of(kind), again) for kind in kinds}
     progress = Progress({kind: len(cells) for kind, cells in work.items()}, n_jobs)
 
     def one(kind: Kind) -> None:
         cells = work[kind]
         while cells:
-            cells = run_in_process(store, cells, limit, progress.done)
+            cells = run_in_process(store, cells, limits.of(kind), progress.done)
         progress.expect(kind, 0)
 
     with ThreadPoolExecutor(n_jobs) as pool:

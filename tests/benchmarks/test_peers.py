@@ -256,7 +256,8 @@ def test_a_stopped_run_resumes_and_limits_are_kept(running, tmp_path, rng, capsy
     slow = Cell("toy", "chain of RF", 0)
 
     def run(limit):
-        running.run(store, ["toy"], ["chain of LR", "chain of RF"], 2, limit, 2, again=False)
+        limits = running.Limits(limit, 300.0)
+        running.run(store, ["toy"], ["chain of LR", "chain of RF"], 2, limits, 2, again=False)
         return capsys.readouterr().out
 
     assert "chain of LR, fold 1: done" in run(0.5)
@@ -269,10 +270,15 @@ def test_a_stopped_run_resumes_and_limits_are_kept(running, tmp_path, rng, capsy
     assert len(running.cells_to_run(store, ("toy", "chain of LR"), 2, 0.5, again=True)) == 2
 
 
+def test_libraries_of_others_have_a_limit_of_their_own(running):
+    limits = running.Limits(60.0, 300.0)
+    assert [limits.of(("toy", name)) for name in ("RF", "JointStack")] == [60.0, 300.0]
+
+
 def test_a_library_without_its_environment_is_said_to_be_absent(running, tmp_path, monkeypatch):
     monkeypatch.setattr(running, "BOOMER_PYTHON", tmp_path / ".venv-boomer" / "bin" / "python")
     store = Store(tmp_path)
-    running.run(store, ["toy"], ["BOOMER"], 3, 1.0, 1, again=False)
+    running.run(store, ["toy"], ["BOOMER"], 3, running.Limits(1.0, 1.0), 1, again=False)
     found = store.read(Cell("toy", "BOOMER", 0))
     assert (found.status, found.message) == ("absent", "there is no .venv-boomer")
     assert store.read(Cell("toy", "BOOMER", 1)) is None

@@ -378,6 +378,7 @@ def test_values_out_of_range(model, tag, field, value, tmp_path):
         ("conformal-folds", "conformal-sets", "n_features_in_", 4, "members_"),
         ("forest", "vector-forest", "cardinalities", {"tuple": [9, 9]}, "sizes of forest_"),
         ("forest", "joint-forest", "target_", "sets", "target_"),
+        ("forest-features", "forest-features", "n_jobs", "two", "n_jobs"),
         ("forest", "joint-forest", "oob_log_loss_", -1.0, "oob_log_loss_"),
     ],
 )

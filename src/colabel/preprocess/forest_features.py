@@ -33,6 +33,7 @@ _FOLDS = 3
 
 @stored(
     "forest-features",
+    n_jobs=Maybe(Whole(-1024, 1024)),
     n_features_in_=Whole(1, size="p"),
     feature_names_in_=Maybe(Values("p")),
     label_space_=Part("label-space", d="d", sizes="sizes"),

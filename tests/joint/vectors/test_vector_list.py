@@ -40,6 +40,13 @@ def test_tiny_probabilities_are_not_lost():
     np.testing.assert_allclose(known.marginals()[1][:, 1], 1 / (1 + np.e))
 
 
+def test_enormous_weights_leave_probabilities_that_sum_to_one():
+    joint = VectorList(SPACE, VECTORS, 2e9 + np.log([[0.2, 0.3, 0.5]]))
+    assert joint.log_total == pytest.approx(2e9)
+    for table in joint.marginal_tables():
+        np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-14)
+
+
 def test_few_vectors_are_followed_by_impossible_ones():
     labels, log_prob = VectorList(SPACE, VECTORS[:2], [[0.0, 1.0]]).top_k(4)
     assert labels[0, :2].tolist() == [[1, 0, 0], [0, 0, 2]]

@@ -24,6 +24,8 @@ from colabel.labels import MISSING, LabelSpace
 
 __all__ = ["VectorList"]
 
+_FAR = 1e3  # from zero, of log-weights: their sums lose digits there
+
 
 class VectorList(Joint):
     r"""Some label vectors, each with a weight in each row; all others are impossible.
@@ -201,8 +203,14 @@ class VectorList(Joint):
             indptr = lists.kept_entries(possible, indptr)
             indices, log_weights = indices[possible], log_weights[possible]
         self.indptr, self.indices = indptr, indices
-        self.log_total = lists.row_log_sum(log_weights, indptr)
-        self.log_weights = log_weights - self.log_total[self._row]
+        # Beside weights of 1e9 their log-total is known to 1e-7 only: the row's largest goes first.
+        # Weights that are log-probabilities already are left as they are.
+        largest = lists.row_max(log_weights, indptr)
+        shift = np.where(np.isfinite(largest) & (np.abs(largest) > _FAR), largest, 0.0)
+        shifted = log_weights - shift[self._row]
+        log_sum = lists.row_log_sum(shifted, indptr)
+        self.log_total = log_sum + shift
+        self.log_weights = shifted - log_sum[self._row]
 
     @cached_property
     def _row(self) -> Indices:
