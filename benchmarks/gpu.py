@@ -9,7 +9,9 @@ multiplications and additions of the products as done, over the seconds of the w
 device's own TF32 product is given for comparison.
 
 Usage: python -m benchmarks.gpu [bibtex 983] [--device cuda] [--tol 1e-2 1e-3] [--parents 6]
-                                [--rows 16105] [--profile]
+                                [--rows 16105] [--sparse] [--profile]
+
+With `--sparse`, rows stay sparse on the device, as they do where a dense matrix would not fit it.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ from colabel.learn.conditional import (
     random_folds,
 )
 from colabel.learn.gains import GainOver
-from colabel.learn.glm.device import DeviceRows
+from colabel.learn.glm.device import DeviceRows, solver
+from colabel.learn.glm.device.sparse_rows import SparseRows
 from colabel.learn.linear import LinearLearner
 from colabel.models.ctbn import search_arcs
 
@@ -53,13 +56,15 @@ class Counter:
 
     def __init__(self) -> None:
         self.total = 0.0
-        for name in ("scores", "pulled"):
-            setattr(DeviceRows, name, self._counted(getattr(DeviceRows, name)))
+        for kind in (DeviceRows, SparseRows):
+            for name in ("scores", "pulled"):
+                setattr(kind, name, self._counted(getattr(kind, name)))
 
     def _counted(self, product: Any) -> Any:
-        def counted(rows: DeviceRows, factor: Any) -> Any:
-            blocks, n_rows, width = rows.rows.shape
-            self.total += 2.0 * blocks * factor.shape[1] * n_rows * width
+        def counted(rows: Any, factor: Any) -> Any:
+            dense = isinstance(rows, DeviceRows)
+            numbers = rows.rows.numel() if dense else rows.rows.values().numel()
+            self.total += 2.0 * factor.shape[1] * numbers
             return product(rows, factor)
 
         return counted
@@ -163,9 +168,13 @@ def main() -> None:
     options.add_argument("--tol", type=float, nargs="+", default=[1e-2, 1e-3])
     options.add_argument("--parents", type=int, default=6, help="parents to compare; 0 for all")
     options.add_argument("--rows", type=int, default=16105)
+    options.add_argument("--sparse", action="store_true", help="keep rows sparse on the device")
     options.add_argument("--profile", action="store_true")
     given = options.parse_args()
     import torch
+
+    if given.sparse:
+        solver.dense_fits = lambda *_: False
 
     on_gpu = given.device.startswith("cuda")
     name = torch.cuda.get_device_name() if on_gpu else "torch on the processor"

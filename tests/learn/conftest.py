@@ -6,12 +6,22 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from colabel.learn.glm.device import solver
+
 STORAGES = {"dense": np.asarray, "csr": sp.csr_array}
 
 
 @pytest.fixture(params=STORAGES)
 def store(request):
     return STORAGES[request.param]
+
+
+@pytest.fixture(params=[*STORAGES, "sparse on the device too"])
+def device_store(request, monkeypatch):
+    """Storages, and sparse rows that would not fit a device as a dense matrix."""
+    stays = request.param not in STORAGES
+    monkeypatch.setattr(solver, "dense_fits", lambda *_: not stays)
+    return sp.csr_array if stays else STORAGES[request.param]
 
 
 @pytest.fixture(params=[False, True], ids=["unweighted", "weighted"])

@@ -11,6 +11,7 @@ from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.device_linear import DeviceLearning
 from colabel.learn.gains import GainOver
 from colabel.learn.glm.device import gains, solver
+from colabel.learn.glm.device.sparse_rows import SparseMatrix
 from colabel.learn.linear import LinearLearner
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'colabel[gpu]'")
@@ -55,11 +56,18 @@ def keep(_, scores):
     return scores
 
 
+def test_sparse_rows_that_would_not_fit_stay_sparse(rng, monkeypatch):
+    monkeypatch.setattr(solver, "dense_fits", lambda *_: False)
+    for store, kind in ((sp.csr_array, SparseMatrix), (np.asarray, solver.Matrix)):
+        _, learning = learnings(make_data(rng, store), [1.0], 1e-2)
+        assert type(learning.matrix) is kind
+
+
 @pytest.mark.parametrize("cv", [3, 1 / 3])
 @pytest.mark.parametrize("wide", [0.0, 0.3, 1.0], ids=["masked", "both", "gathered"])
-def test_gains_are_those_in_memory(rng, store, weighted, cv, wide, monkeypatch):
+def test_gains_are_those_in_memory(rng, device_store, weighted, cv, wide, monkeypatch):
     monkeypatch.setattr(gains, "_WIDE", wide)
-    data = make_data(rng, store, weighted, missing=0.15)
+    data = make_data(rng, device_store, weighted, missing=0.15)
     folds, groups = random_folds(data, cv, seed=0), values_of_parents(data)
     ours, theirs = learnings(data, [0.01, 1.0, 0.1], 1e-7)
     assert isinstance(theirs, DeviceLearning)
@@ -93,8 +101,8 @@ def test_batches_of_any_size_give_the_same_gains(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{"pairs": "separate"}, {"pairs": "shared"}])
-def test_a_tree_is_that_in_memory(rng, store, options):
-    data = make_data(rng, store)
+def test_a_tree_is_that_in_memory(rng, device_store, options):
+    data = make_data(rng, device_store)
     settings = {"C": [0.1, 1.0], "tol": 1e-6, "random_state": 0, "max_parents": None, **options}
     ours = CTBN(**settings).fit(data.X, data.codes)
     theirs = CTBN(device="cpu", **settings).fit(data.X, data.codes)
@@ -104,8 +112,8 @@ def test_a_tree_is_that_in_memory(rng, store, options):
         np.testing.assert_allclose(one, two, atol=1e-3)
 
 
-def test_binary_relevance_is_that_in_memory(rng, store, weighted):
-    data = make_data(rng, store, weighted)
+def test_binary_relevance_is_that_in_memory(rng, device_store, weighted):
+    data = make_data(rng, device_store, weighted)
     ours, theirs = (
         BinaryRelevance(tol=1e-7, random_state=0, device=device).fit(
             data.X, data.codes, sample_weight=data.weight

@@ -15,7 +15,7 @@ from colabel.learn.design import Design
 from colabel.learn.gains import GainOver, Gains
 from colabel.learn.glm.device import DeviceLBFGS
 from colabel.learn.glm.device.gains import PartData, part_gains
-from colabel.learn.glm.device.solver import Matrix
+from colabel.learn.glm.device.solver import AnyMatrix, matrix_of
 from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.linear import LOOSER, BatchSizes, LinearLearner, LinearLearning, warn_of_failures
 
@@ -27,18 +27,18 @@ _BATCH = BatchSizes(scores=1 << 21, narrowest=64, most=1 << 25)
 
 @dataclass(frozen=True)
 class DeviceLearning(LinearLearning):
-    """A learner on its rows, which a device holds as one dense matrix.
+    """A learner on its rows, which a device holds as one dense matrix, or as they are.
 
     Attributes
     ----------
     device : str
         A torch device.
-    matrix : Matrix
+    matrix : AnyMatrix
         The rows of the design.
     """
 
     device: str
-    matrix: Matrix
+    matrix: AnyMatrix
 
     @classmethod
     def of(
@@ -50,7 +50,7 @@ class DeviceLearning(LinearLearning):
         device: str,
     ) -> DeviceLearning:
         """Send the rows of a design."""
-        return cls(learner, data, design, frequencies, device, Matrix.of(design, device))
+        return cls(learner, data, design, frequencies, device, matrix_of(design, device))
 
     def _solver(self, looser: float = 1.0) -> LBFGS:
         learner = self.learner

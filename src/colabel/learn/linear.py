@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from colabel.core.arrays import Array, Indices
+from colabel.core.arrays import Array, Indices, is_sparse
 from colabel.core.progress import progress_bar
 from colabel.core.schema import (
     Dims,
@@ -201,7 +201,8 @@ class LinearLearner:
         frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
         torch_device(self.device)  # complains at once, if it must
         design = Design.of(data.X, data.weight, data.extra)
-        device = device_for_rows(self.device, design.n_rows, design.n_coordinates)
+        stored = design.rows.nnz if is_sparse(design.rows) else None
+        device = device_for_rows(self.device, design.n_rows, design.n_coordinates, stored)
         if device is None:
             return LinearLearning(self, data, design, tuple(frequencies))
         from colabel.learn.device_linear import DeviceLearning

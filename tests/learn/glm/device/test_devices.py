@@ -60,6 +60,10 @@ def test_rows_that_do_not_fit_are_refused_or_left_to_the_processor(monkeypatch):
     with pytest.raises(ValueError, match=r"has 1\.0 GB free, and 100,000 rows .* need 24\.0 GB"):
         device_for_rows("cuda", 100_000, 10_000)
     assert device_for_rows("auto", 100_000, 10_000) is None
+    # sparse ones may fit as they are
+    assert device_for_rows("cuda", 100_000, 10_000, 10**7) == "cuda"
+    with pytest.raises(ValueError, match=r"need 7\.2 GB"):
+        device_for_rows("cuda", 100_000, 10_000, 10**8)
 
 
 def test_the_command_line_takes_a_device(tmp_path):

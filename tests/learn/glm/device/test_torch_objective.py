@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm import LBFGS, Ridge, RowsObjective, Tasks, fit_tasks, loss_for
 from colabel.learn.glm.device import DeviceLBFGS, TorchObjective, kernels, lbfgs, objective, solver
-from colabel.learn.glm.device.solver import Matrix
+from colabel.learn.glm.device.solver import matrix_of
 from tests.learn.glm.oracle import softmax_targets
 from tests.learn.glm.shapes import features, weights
 
@@ -24,10 +24,10 @@ def n_classes(request):
 
 
 @pytest.fixture
-def problem(rng, store, weighted, n_classes):
+def problem(rng, device_store, weighted, n_classes):
     """A design, its tasks' targets and scores to begin with."""
     X = features(rng, N_ROWS, 4)
-    design = Design.of(store(X), weights(rng, N_ROWS, weighted))
+    design = Design.of(device_store(X), weights(rng, N_ROWS, weighted))
     targets = softmax_targets(rng, X, N_TASKS, n_classes)
     targets[rng.random(targets.shape) < 0.2] = -1
     scores = rng.normal(size=(N_TASKS, loss_for(n_classes).n_scores, N_ROWS))
@@ -37,9 +37,9 @@ def problem(rng, store, weighted, n_classes):
 def on_device(design, targets, scores):
     """The same in double precision on torch's CPU device."""
     weight = np.ones(N_ROWS) if design.weight is None else design.weight
-    matrix = Matrix.of(design, "cpu")
+    matrix = matrix_of(design, "cpu")
     rows = matrix.one_block(None, torch.tensor(weight)).double()
-    padded = rows.rows.shape[1] - N_ROWS
+    padded = rows.n_rows - N_ROWS
     targets = torch.nn.functional.pad(torch.tensor(targets), (0, padded), value=-1)
     scores = torch.nn.functional.pad(torch.tensor(scores), (0, padded))
     return TorchObjective(rows, targets[None], scores[None])

@@ -9,6 +9,7 @@ from typing import Any
 DEVICES = ("cpu", "cuda", "auto")
 # The rows, those of a fold and their transpose, and as much again for scores.
 _COPIES = 6
+_BYTES_STORED = 12  # a number of sparse rows: an index of 8 bytes and a value of 4
 
 
 def checked_device(device: Any) -> str | None:
@@ -74,23 +75,34 @@ def free_memory(device: str) -> int:
     return int(free + unused)
 
 
-def device_for_rows(device: str | None, n_rows: int, n_coordinates: int) -> str | None:
-    """See `torch_device`; the device must also hold the rows as dense matrices.
+def dense_fits(device: str, n_rows: int, n_coordinates: int) -> bool:
+    """Whether a device holds rows as dense matrices."""
+    return _COPIES * 4 * n_rows * n_coordinates <= free_memory(device)
 
-    "auto" leaves rows that do not fit to the compiled kernels.
+
+def device_for_rows(
+    device: str | None, n_rows: int, n_coordinates: int, n_stored: int | None = None
+) -> str | None:
+    """See `torch_device`; the device must also hold the rows.
+
+    It holds them as dense matrices or, where sparse ones of `n_stored` numbers do not fit so, as
+    they are. "auto" leaves rows that fit neither way to the compiled kernels.
     """
     found = torch_device(device)
-    if found is None:
-        return None
-    needed, free = _COPIES * 4 * n_rows * n_coordinates, free_memory(found)
-    if needed <= free:
+    if found is None or dense_fits(found, n_rows, n_coordinates):
         return found
+    free = free_memory(found)
+    needed = _COPIES * 4 * n_rows * n_coordinates
+    if n_stored is not None:
+        needed = _COPIES * _BYTES_STORED * n_stored
+        if needed <= free:
+            return found
     if device == "auto":
         return None
     raise ValueError(
         f"device={device!r} has {free / 1e9:.1f} GB free, and {n_rows:,} rows of"
-        f" {n_coordinates:,} features need {needed / 1e9:.1f} GB there as dense matrices."
-        " Set device=None: the processor keeps sparse rows sparse."
+        f" {n_coordinates:,} features need {needed / 1e9:.1f} GB there."
+        " Set device=None to use the processor."
     )
 
 

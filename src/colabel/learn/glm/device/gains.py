@@ -3,7 +3,8 @@
 A *part* is a set of rows, such as those with one value of a parent; a task is a part and a label of
 two values to learn from it. Tasks of parts that have most of the rows share all rows and skip the
 others by their masks; the rows of smaller parts are gathered, and parts of about the same size are
-blocks of one batched product. Tasks whose label never varies among their rows have a closed form.
+blocks of one batched product. Of rows that stay sparse on the device all parts are masked. Tasks
+whose label never varies among their rows have a closed form.
 """
 
 from __future__ import annotations
@@ -17,8 +18,14 @@ import numpy as np
 from colabel.core.arrays import Array, Flags, Indices
 from colabel.learn.glm.device.devices import coarse_products, free_memory
 from colabel.learn.glm.device.lbfgs import DeviceRidge, TorchLBFGS
-from colabel.learn.glm.device.objective import DeviceRows, Tensor, TorchObjective, aligned
-from colabel.learn.glm.device.solver import Matrix
+from colabel.learn.glm.device.objective import (
+    AnyRows,
+    DeviceRows,
+    Tensor,
+    TorchObjective,
+    aligned,
+)
+from colabel.learn.glm.device.solver import AnyMatrix, Matrix
 from colabel.learn.glm.lbfgs import LBFGS
 
 # Parts with a larger share of the rows than this are masked, others gathered.
@@ -58,7 +65,7 @@ class PartData:
 
     Attributes
     ----------
-    matrix : Matrix
+    matrix : AnyMatrix
     codes : (d, n)
         Values of the labels, negative where missing.
     weight : (n,)
@@ -70,7 +77,7 @@ class PartData:
         Log-probabilities over which gains are counted.
     """
 
-    matrix: Matrix
+    matrix: AnyMatrix
     codes: Tensor
     weight: Tensor
     parts: Tensor
@@ -79,14 +86,14 @@ class PartData:
 
     @classmethod
     def of(
-        cls, matrix: Matrix, codes: Any, weight: Array, parts: Flags, prior: Array, alone: Array
+        cls, matrix: AnyMatrix, codes: Any, weight: Array, parts: Flags, prior: Array, alone: Array
     ) -> PartData:
         """Send NumPy arrays to where the matrix is."""
         import torch
 
         def sent(array: Any, dtype: Any) -> Tensor:
             whole = torch.as_tensor(np.ascontiguousarray(array))
-            return whole.to(matrix.rows.device).to(dtype)
+            return whole.to(matrix.device).to(dtype)
 
         return cls(
             matrix,
@@ -115,7 +122,7 @@ def part_gains(
     """
     import torch
 
-    device = data.matrix.rows.device
+    device = data.matrix.device
     shape = (len(grid), *wanted.shape)
     gains, noise = (torch.zeros(shape, dtype=torch.float64, device=device) for _ in range(2))
     seen = torch.zeros((2, *wanted.shape), dtype=torch.bool, device=device)
@@ -125,7 +132,7 @@ def part_gains(
     n_failed = 0
     for fold in range(n_folds):
         begin = torch.as_tensor(start[order, fold].astype(np.float32)).to(device)
-        begin = torch.nn.functional.pad(begin, (0, data.matrix.rows.shape[1] - begin.shape[2]))
+        begin = torch.nn.functional.pad(begin, (0, data.matrix.width - begin.shape[2]))
         held = torch.as_tensor(folds == fold).to(device)
         one = _Fold.of(data, held, begin, penalties, solver)
         seen |= one.counts.held & one.counts.known
@@ -179,7 +186,7 @@ class _Fold:
     penalties: list[float]
     solver: LBFGS
     counts: _Counts
-    rows: DeviceRows  # all training rows
+    rows: AnyRows  # all training rows
     begin_scores: Tensor  # (d, n') of the first penalty
 
     @classmethod
@@ -223,7 +230,7 @@ class _Fold:
         n_train = len(self.train)
         size = self.data.parts[:, self.train].sum(dim=1).cpu().numpy()
         n_tasks = tasks.sum(dim=1).cpu().numpy()
-        wide = size > _WIDE * n_train
+        wide = (size > _WIDE * n_train) | (not self.data.matrix.gathers)
         yield from self._masked(tasks, np.flatnonzero(wide & (n_tasks > 0)))
         narrow = np.flatnonzero(~wide & (n_tasks > 0))
         yield from self._gathered(tasks, narrow[np.argsort(size[narrow])], size, n_tasks)
@@ -237,7 +244,7 @@ class _Fold:
     def _masked(self, tasks: Tensor, parts: Indices) -> Iterator[_Batch]:
         import torch
 
-        n_rows, width = self.rows.rows.shape[1:]
+        n_rows, width = self.rows.n_rows, self.rows.width
         room = self._room() // (_PER_SCORE * n_rows + _PER_COEF * width)
         most = max(1, min(room, _MOST_SCORES // n_rows))
         chosen = torch.as_tensor(parts).to(tasks.device)
@@ -256,7 +263,7 @@ class _Fold:
         """Parts come in the order of their sizes."""
         import torch
 
-        width = self.rows.rows.shape[2]
+        width = self.rows.width
         room = self._room()
         # Labels of every part, those to be solved first.
         first = torch.argsort((~tasks).to(torch.int8), dim=1, stable=True)
@@ -283,7 +290,7 @@ class _Fold:
         import torch
 
         rows, targets = self._training_rows(batch)
-        strength = self.rows.scale.new_zeros((1, 1, 1, self.rows.rows.shape[2]))
+        strength = self.rows.scale.new_zeros((1, 1, 1, self.rows.width))
         coef: Tensor = None
         begin: Tensor = None
         n_failed = 0
@@ -308,21 +315,22 @@ class _Fold:
             noise[point].index_put_(where, spread[batch.real], accumulate=True)
         return n_failed
 
-    def _training_rows(self, batch: _Batch) -> tuple[DeviceRows, Tensor]:
+    def _training_rows(self, batch: _Batch) -> tuple[AnyRows, Tensor]:
         import torch
 
         data = self.data
         if batch.wide:
             mask = data.parts[:, self.train][batch.part[0]]
             targets = data.codes[:, self.train][batch.label[0]].masked_fill_(~mask, -1)
-            size = self.rows.rows.shape[1]
+            size = self.rows.n_rows
             padding = (0, size - targets.shape[1])
             return self.rows, torch.nn.functional.pad(targets, padding, value=-1)[None]
         index, mask = _gathered_rows(data.parts[batch.part[:, 0]][:, self.train])
         index = self.train[index]
         weight = data.weight[index].float() * mask
-        gathered = data.matrix.rows[index] * mask[..., None]
-        rows = DeviceRows.of(gathered, weight, data.matrix.constant, data.matrix.halfway)
+        matrix = _dense(data.matrix)
+        gathered = matrix.rows[index] * mask[..., None]
+        rows = DeviceRows.of(gathered, weight, matrix.constant, matrix.halfway)
         targets = data.codes[batch.label[:, :, None], index[:, None, :]]
         return rows, targets.masked_fill_(~mask[:, None], -1)
 
@@ -332,17 +340,22 @@ class _Fold:
         if batch.wide:
             mask = data.parts[:, self.held][batch.part]
             index = self.held.expand(len(mask), -1)
-            rows = data.matrix.rows[self.held][None]
             codes, alone = (whole[:, self.held][batch.label] for whole in (data.codes, data.alone))
+            with coarse_products(False):
+                scores = data.matrix.scores_of(self.held, coef)
         else:
             index, own = _gathered_rows(data.parts[batch.part[:, 0]][:, self.held])
             index, mask = self.held[index], own[:, None]
-            rows = data.matrix.rows[index]
             where = (batch.label[:, :, None], index[:, None, :])
             codes, alone = data.codes[where], data.alone[where]
-        with coarse_products(False):
-            scores = coef @ rows.transpose(1, 2)
+            with coarse_products(False):
+                scores = coef @ _dense(data.matrix).rows[index].transpose(1, 2)
         return _gains(scores, codes, alone, mask, data.weight[index].float()[:, None])
+
+
+def _dense(matrix: AnyMatrix) -> Matrix:
+    assert isinstance(matrix, Matrix)  # of sparse rows nothing is gathered
+    return matrix
 
 
 def _gains(

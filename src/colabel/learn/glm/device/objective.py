@@ -6,6 +6,7 @@ product. P is 1 where all tasks share rows and each has a mask.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,8 +27,68 @@ def aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
+class AnyRows(ABC):
+    """What an objective asks of rows on a device, dense or sparse.
+
+    Attributes
+    ----------
+    weight : (P, 1, n)
+        Weights; zero for padding.
+    scale : (P, q)
+        Curvature of every coordinate if each row had curvature one, roughly.
+    """
+
+    weight: Tensor
+    scale: Tensor
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Number of rows n of a block."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Number of coordinates q."""
+
+    @abstractmethod
+    def scores(self, coef: Tensor) -> Tensor:
+        """(P, c, q) -> (P, c, n)."""
+
+    @abstractmethod
+    def pulled(self, residual: Tensor) -> Tensor:
+        """(P, c, n) -> (P, c, q), the transposed product."""
+
+    @abstractmethod
+    def double(self) -> AnyRows:
+        """Return the same in double precision."""
+
+    @abstractmethod
+    def take(self, blocks: Tensor) -> AnyRows:
+        """Return some of the blocks."""
+
+    def all_scores(self, coef: Tensor, fixed: Tensor | None) -> Tensor:
+        """Scores (P, c, K, n) of coefficients (P, c, K, q) and a fixed part."""
+        scores = self.scores(coef.flatten(1, 2)).reshape(*coef.shape[:3], -1)
+        return scores if fixed is None else scores + fixed.to(scores.dtype)
+
+
+def coordinate_scale(energy: Tensor, constant: int, halfway: bool) -> Tensor:
+    """Scales (P, q) of coordinates with weighted sums of squares `energy`.
+
+    With `halfway`, they are those of sparse columns, see `Design.scale`.
+    """
+    import torch
+
+    if halfway and constant > 0:
+        own = energy[:, :constant]
+        mean = energy[:, : constant + 1].mean(dim=1, keepdim=True)
+        energy[:, :constant] = torch.minimum((own * mean).sqrt(), _STEEPEST * own)
+    return energy
+
+
 @dataclass(frozen=True)
-class DeviceRows:
+class DeviceRows(AnyRows):
     """Rows of P blocks, padded by zeros to a multiple of the alignment.
 
     Attributes
@@ -35,10 +96,8 @@ class DeviceRows:
     rows : (P, n, q)
     columns : (P, q, n)
         The same, transposed; contiguous where that is worth its memory.
-    weight : (P, 1, n)
-        Weights; zero for padding.
-    scale : (P, q)
-        Curvature of every coordinate if each row had curvature one, roughly.
+    weight, scale
+        See `AnyRows`.
     """
 
     rows: Tensor
@@ -48,31 +107,30 @@ class DeviceRows:
 
     @classmethod
     def of(cls, rows: Tensor, weight: Tensor, constant: int, halfway: bool) -> DeviceRows:
-        """Rows (P, n, q) with weights (P, n); column `constant` is the constant.
-
-        With `halfway`, scales are those of sparse columns, see `Design.scale`.
-        """
+        """Rows (P, n, q) with weights (P, n); column `constant` is the constant."""
         import torch
 
         energy = torch.einsum("pnq,pn,pnq->pq", rows, weight, rows)
-        if halfway and constant > 0:
-            own = energy[:, :constant]
-            mean = energy[:, : constant + 1].mean(dim=1, keepdim=True)
-            energy[:, :constant] = torch.minimum((own * mean).sqrt(), _STEEPEST * own)
+        scale = coordinate_scale(energy, constant, halfway)
         shared = rows.shape[0] == 1
         columns = rows.transpose(1, 2).contiguous() if shared else rows.transpose(1, 2)
-        return cls(rows, columns, weight[:, None, :], energy)
+        return cls(rows, columns, weight[:, None, :], scale)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n of a block, the padding included."""
+        return int(self.rows.shape[1])
+
+    @property
+    def width(self) -> int:
+        """Number of coordinates q, the padding included."""
+        return int(self.rows.shape[2])
 
     def scores(self, coef: Tensor) -> Tensor:
         """(P, c, q) -> (P, c, n)."""
         if len(coef) == 1:
             return (coef[0] @ self.rows[0].T)[None]
         return coef @ self.rows.transpose(1, 2)
-
-    def all_scores(self, coef: Tensor, fixed: Tensor | None) -> Tensor:
-        """Scores (P, c, K, n) of coefficients (P, c, K, q) and a fixed part."""
-        scores = self.scores(coef.flatten(1, 2)).reshape(*coef.shape[:3], -1)
-        return scores if fixed is None else scores + fixed.to(scores.dtype)
 
     def pulled(self, residual: Tensor) -> Tensor:
         """(P, c, n) -> (P, c, q), the transposed product."""
@@ -103,7 +161,7 @@ class TorchObjective:
 
     Parameters
     ----------
-    rows : DeviceRows
+    rows : AnyRows
     targets : (P, c, n)
         Classes, negative where a row does not belong to the task.
     scores : (P, c, K, n)
@@ -113,7 +171,7 @@ class TorchObjective:
     """
 
     def __init__(
-        self, rows: DeviceRows, targets: Tensor, scores: Tensor, fixed: Tensor | None = None
+        self, rows: AnyRows, targets: Tensor, scores: Tensor, fixed: Tensor | None = None
     ) -> None:
         self._rows = rows
         self._targets = targets
@@ -137,7 +195,7 @@ class TorchObjective:
     @property
     def shape(self) -> tuple[int, ...]:
         """Numbers of blocks P, tasks c, scores K and coordinates q."""
-        return (*self._scores.shape[:3], self._rows.rows.shape[2])
+        return (*self._scores.shape[:3], self._rows.width)
 
     def _evaluate(self, steps: Tensor) -> None:
         self._scores, self._residual, *self._sums = self._move_losses(

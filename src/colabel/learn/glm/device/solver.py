@@ -10,9 +10,10 @@ import numpy as np
 
 from colabel.core.arrays import Array, Targets, is_sparse
 from colabel.learn.design import Design
-from colabel.learn.glm.device.devices import coarse_products
+from colabel.learn.glm.device.devices import coarse_products, dense_fits
 from colabel.learn.glm.device.lbfgs import DeviceRidge, TorchLBFGS
 from colabel.learn.glm.device.objective import DeviceRows, Tensor, TorchObjective, aligned
+from colabel.learn.glm.device.sparse_rows import SparseMatrix
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge, Solution
 from colabel.learn.glm.losses import Loss
 from colabel.learn.glm.objective import Objective
@@ -39,6 +40,7 @@ class Matrix:
     rows: Tensor
     constant: int
     halfway: bool
+    gathers = True  # rows of a part may be taken out of it
 
     @classmethod
     def of(cls, design: Design, device: str) -> Matrix:
@@ -60,6 +62,16 @@ class Matrix:
             whole[:, :q] = torch.as_tensor(np.asarray(sent, dtype=np.float32)).to(device)
         return cls(whole, q - 1, is_sparse(sent))
 
+    @property
+    def device(self) -> Any:
+        """Where the rows are."""
+        return self.rows.device
+
+    @property
+    def width(self) -> int:
+        """Number of coordinates, the padding included."""
+        return int(self.rows.shape[1])
+
     def one_block(self, rows: Tensor | None, weight: Tensor) -> DeviceRows:
         """Some rows (all by default), with weights (m,), as the only block."""
         import torch
@@ -69,6 +81,20 @@ class Matrix:
         padded = torch.nn.functional.pad(taken, (0, 0, 0, size - len(taken)))
         weight = torch.nn.functional.pad(weight.float(), (0, size - len(weight)))
         return DeviceRows.of(padded[None], weight[None], self.constant, self.halfway)
+
+    def scores_of(self, rows: Tensor, coef: Tensor) -> Tensor:
+        """Scores (1, c, m) of some rows, for coefficients (1, c, q)."""
+        return coef @ self.rows[rows].T
+
+
+AnyMatrix = Matrix | SparseMatrix
+
+
+def matrix_of(design: Design, device: str) -> AnyMatrix:
+    """Send the rows of a design: as a dense matrix, or sparse ones as they are if it won't fit."""
+    if is_sparse(design.rows) and not dense_fits(device, design.n_rows, design.n_coordinates):
+        return SparseMatrix.of(design, device)
+    return Matrix.of(design, device)
 
 
 @dataclass(frozen=True)
@@ -89,12 +115,12 @@ class DeviceLBFGS(LBFGS):
     ----------
     device : str
         A torch device.
-    known : (rows, Matrix) or None
+    known : (rows, AnyMatrix) or None
         Rows of a design that are on the device already.
     """
 
     device: str = "cpu"
-    known: tuple[Any, Matrix] | None = None
+    known: tuple[Any, AnyMatrix] | None = None
 
     def objective(self, design: Any, loss: Loss, targets: Targets, scores: Array) -> Any:
         """See `LBFGS.objective`."""
@@ -130,10 +156,10 @@ class DeviceLBFGS(LBFGS):
 
         design = problem.design
         known = self.known is not None and self.known[0] is design.rows
-        matrix = self.known[1] if known and self.known else Matrix.of(design, self.device)
+        matrix = self.known[1] if known and self.known else matrix_of(design, self.device)
         weight = np.ones(design.n_rows) if design.weight is None else design.weight
         rows = matrix.one_block(None, sent(weight, torch.float32))
-        n_rows, width = rows.rows.shape[1:]
+        n_rows, width = rows.n_rows, rows.width
         coef = padded(start, width)
         strength = padded(
             np.broadcast_to(ridge.strength, (len(start), *ridge.strength.shape[1:])), width
