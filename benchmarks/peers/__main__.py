@@ -25,7 +25,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (filling, drawing):
         command.add_argument("--store", type=Path, default=ROOT / ".peers", help="folder of cells")
     filling.add_argument("--data", type=Path, default=data_folder(), help="folder of data sets")
-    filling.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    filling.add_argument("--sets", nargs="+", default=list(SETS), help="of the folder of data sets")
     which = filling.add_mutually_exclusive_group()
     which.add_argument(
         "--methods", nargs="+", choices=list(METHODS), help="by default all peers, and JointStack"
