@@ -7,12 +7,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from colabel import CDN, CollectiveCRF, PairwiseCRF, ProbabilisticClassifierChain
+from colabel import CDN, CTBN, CollectiveCRF, PairwiseCRF, ProbabilisticClassifierChain
 
 N_ROWS, N_LABELS = 300, 600
 MODELS = {
     "cdn": CDN(C=0.1, burn_in=2, n_sweeps=10, n_best=5, random_state=0, n_jobs=1),
     "collective": CollectiveCRF(C=0.1, ridge=1.0, max_iter=5, n_jobs=1),
+    "ctbn": CTBN(C=0.1, max_parents=4, random_state=0, n_jobs=1),
     "pairwise": PairwiseCRF(
         C=0.1, ridge=1.0, group=3.0, edge_features="none", max_iter=5, n_jobs=1
     ),
