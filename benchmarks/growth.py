@@ -133,7 +133,7 @@ def grown(cells: Sequence[Cell], limit: int) -> dict[Cell, Cost | str]:
 
 
 def plot(columns: dict[str, dict[Cell, Cost | str]], limit: float, path: Path) -> None:
-    """Draw seconds and memory against labels and rows, on logarithmic axes.
+    """Draw CPU seconds and memory against labels and rows.
 
     A cross at the limit is a cell that was not done by then.
     """
@@ -148,20 +148,20 @@ def plot(columns: dict[str, dict[Cell, Cost | str]], limit: float, path: Path) -
             own = {getattr(cell, size): cost for cell, cost in found.items() if cell.model == model}
             done = {at: cost for at, cost in own.items() if isinstance(cost, Cost)}
             style = {"marker": "o", "color": f"C{number}"}
-            seconds.plot(
-                list(done), [c.fit + c.predict for c in done.values()], label=model, **style
-            )
+            spent = [cost.fit_cpu + cost.predict_cpu for cost in done.values()]
+            seconds.plot(list(done), spent, label=model, **style)
             memory.plot(list(done), [c.peak_mb for c in done.values()], **style)
             late = [at for at in own if at not in done]
             seconds.plot(late, [limit] * len(late), "x", color=f"C{number}")
-        seconds.set(ylabel="seconds to fit and predict 500 rows")
+        seconds.set(ylabel="CPU seconds to fit and predict 500 rows", yscale="log")
         memory.set(ylabel="peak memory, MB")
         for each in (seconds, memory):
-            each.set(xscale="log", yscale="log", xlabel=size)
+            each.set(xscale="log", xlabel=size)
             sizes = sorted({getattr(cell, size) for cell in found})
             each.set_xticks(sizes, [f"{at:,}" for at in sizes])
             each.minorticks_off()
-    axes[0, 0].legend(frameon=False, fontsize="small")
+        memory.set_ylim(bottom=0.0)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
     with written_whole(path) as part:
         figure.savefig(part, format=path.suffix[1:])
     plt.close(figure)
