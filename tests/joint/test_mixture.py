@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from colabel import ProbabilisticClassifierChain
 from colabel.joint import Chain, Independent, Mixture, PairwiseField, Tree, VectorList
 from colabel.joint.chain import TableLinks
 from colabel.joint.chain import chain as chain_module
@@ -274,3 +275,33 @@ def test_long_lists_are_not_copied_for_every_vector_asked_about(rng):
     tracemalloc.stop()
     assert codes.shape == (20, 50, 12)
     assert peak < 25 * one_list  # a copy for each vector that a member names would be 100 of them
+
+
+def test_lists_that_would_be_hopelessly_long_are_not_begun(monkeypatch):
+    """Forty labels of about one half: millions of vectors are as probable as a member's mode."""
+    space, rng = make_space((2,) * 40), np.random.default_rng(0)
+    on = rng.uniform(0.4, 0.6, size=(2, 3, 40))
+    members = [
+        Independent(space, [np.log(np.stack([1 - p, p], axis=1)) for p in own.T]) for own in on
+    ]
+    asked = []
+    top_k = Independent.top_k_codes
+    monkeypatch.setattr(
+        Independent, "top_k_codes", lambda self, k: (asked.append(k), top_k(self, k))[1]
+    )
+    joint = Mixture(members)
+    best = joint.log_prob_codes(joint.mode_codes())
+    assert max(asked) <= 256
+    assert "too many to prove it" in joint.how
+    for member in members:
+        assert (best >= joint.log_prob_codes(member.mode_codes())).all()
+
+
+def test_a_chain_that_cannot_list_all_lists_few(rng):
+    X, Y = rng.normal(size=(60, 2)), rng.integers(0, 2, size=(60, 30))
+    joint = ProbabilisticClassifierChain(C=0.01).fit(X, Y).joint(X[:3])
+    least = joint.log_prob_codes(joint.mode_codes()) - 20.0
+    listed = joint.listed_above(least)
+    assert listed.cut.all()
+    assert (np.bincount(listed.rows) <= 256).all()
+    assert (joint.log_prob_at(listed.rows, listed.codes) >= least[listed.rows] - 1e-6).all()

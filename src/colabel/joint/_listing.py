@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Lengths of the lists asked of a family that can only name its best: the first, and the last.
 _FIRST, _LONGEST = 16, 4096
+# A list that would be about so long is not begun: far beyond the longest, for it is a guess.
+_HOPELESS = 1 << 16
 
 
 class Listed(NamedTuple):
@@ -36,7 +38,8 @@ class Listed(NamedTuple):
 def listed_by_top_k(joint: Joint, least: Array) -> Listed:
     """List the vectors of log-probability at least `least` (n,), by ever longer lists of the best.
 
-    A family whose best vectors are approximate is asked once, and all it names is listed.
+    A family whose best vectors are approximate is asked once, and all it names is listed. Nor is
+    one asked again in rows where the list would be hopelessly long.
     """
     cut = least < np.inf
     open_rows, length = np.flatnonzero(cut), _FIRST
@@ -48,6 +51,7 @@ def listed_by_top_k(joint: Joint, least: Array) -> Listed:
         complete = found.shape[1] == joint._at_most_all(length + 1)
         ended = complete | (log_prob[:, -1] < least[open_rows])
         done = ended | (length >= _LONGEST) | (not exact)
+        done |= _expected_length(log_prob, least[open_rows]) > _HOPELESS
         wanted = (log_prob >= least[open_rows, None]) | (not exact)
         place, rank = np.nonzero(wanted & (log_prob > -np.inf) & done[:, None])
         rows.append(open_rows[place])
@@ -56,3 +60,15 @@ def listed_by_top_k(joint: Joint, least: Array) -> Listed:
             cut[open_rows[ended]] = False
         open_rows, length = open_rows[~done], 4 * length
     return Listed(np.concatenate(rows), np.concatenate(codes), cut)
+
+
+def _expected_length(log_prob: Array, least: Array) -> Array:
+    """About how many vectors (n,) there are down to `least`, going by the best ones (n, k).
+
+    Each nat down multiplies their number by about the same: k within log P_1 - log P_k.
+    """
+    reach, gap = log_prob[:, 0] - log_prob[:, -1], log_prob[:, 0] - least
+    # ties say nothing of what comes after them
+    share = np.divide(gap, reach, out=np.zeros(len(gap)), where=reach > 1e-3)
+    with np.errstate(over="ignore"):
+        return np.power(float(log_prob.shape[1]), share)

@@ -32,6 +32,7 @@ AUTO_PREFIXES = 1 << 15
 
 _SEED_WIDTH = 4  # beam that finds the first bound of an exact search
 _CUT_WIDTH = 32  # beam of the rows in which an exact search gave up
+_UNPROVEN_WIDTH = 256  # prefixes that a listing keeps of a row, once it cannot list all there are
 _USUAL_WIDTH = 1024  # prefixes of a row and length for which a listing plans its memory
 _SLACK = 1e-9  # nats; the same prefix may differ by rounding between two calls of a classifier
 
@@ -120,14 +121,15 @@ def _beam(links: Links, known: Codes, rows: Indices, width: int) -> Prefixes:
     for _ in links.cardinalities:
         table = children(links, prefixes, known)
         grown_all = prefixes.grow(table, table > -np.inf)
-        prefixes = _most_probable(grown_all, width)
+        prefixes = _most_probable(grown_all, np.full(links.n_rows, width))
     return prefixes
 
 
-def _most_probable(prefixes: Prefixes, width: int) -> Prefixes:
-    """Return the `width` most probable prefixes of each row; in a tie the smaller code stays."""
+def _most_probable(prefixes: Prefixes, width: Indices) -> Prefixes:
+    """Return the `width` (n,) best prefixes of each row; in a tie the smaller code stays."""
     order = np.lexsort((-prefixes.log_prob, prefixes.rows))
-    ranked = order[grown.rank_in_row(prefixes.rows[order]) < width]
+    rows = prefixes.rows[order]
+    ranked = order[grown.rank_in_row(rows) < width[rows]]
     return prefixes.take(np.sort(ranked))  # in the order of codes again
 
 
@@ -210,11 +212,13 @@ def above(links: Links, known: Codes, least: Array, width: int) -> Found:
     """Return all vectors of log-probability at least `least` (n,), at most `width` of a row.
 
     There are never more than exp(-least). Level by level, the prefixes that may still begin one
-    are kept; where there are more than `width` of a row, the most probable of them.
+    are kept. Where there are more than `width` of a row, or a search would have given up, nothing
+    can be proven any more: the most probable prefixes go on, and they are few.
     """
     wanted = np.flatnonzero(least < np.inf)
     least = least[:, None] - _SLACK - _log_ahead(links, known)
     cut = np.zeros(links.n_rows, dtype=bool)
+    visited = np.zeros(links.n_rows, dtype=np.intp)
     found = [grown.nothing(known.shape[1])]
     for part in grown.row_chunks(wanted, min(width, _USUAL_WIDTH), known.shape[1]):
         prefixes = grown.root(part)
@@ -223,9 +227,11 @@ def above(links: Links, known: Codes, least: Array, width: int) -> Found:
             reach = least[prefixes.rows, position + 1, None]
             prefixes = prefixes.grow(table, (table >= reach) & (table > -np.inf))
             count = np.bincount(prefixes.rows, minlength=links.n_rows)
-            if count.max(initial=0) > width:
-                cut |= count > width
-                prefixes = _most_probable(prefixes, width)
+            visited += count
+            cut |= (count > width) | (visited > AUTO_PREFIXES)
+            most = np.where(cut, min(width, _UNPROVEN_WIDTH), width)
+            if (count > most).any():
+                prefixes = _most_probable(prefixes, most)
         found.append(prefixes)
     return Found(grown.joined(found), cut)
 
