@@ -174,7 +174,7 @@ def main() -> None:
     import torch
 
     if given.sparse:
-        solver.dense_fits = lambda *_: False
+        vars(solver).update(dense_fits=lambda *_: False)
 
     on_gpu = given.device.startswith("cuda")
     name = torch.cuda.get_device_name() if on_gpu else "torch on the processor"
