@@ -115,6 +115,15 @@ def test_larger_tables_are_refused_with_their_size(monkeypatch, rng):
         colabel.LDSMixture(smoothing=1.0, random_state=0).fit(X, Y)
 
 
+@pytest.mark.parametrize("estimator_class", [colabel.CollectiveCRF, colabel.PairwiseCRF])
+def test_two_variables_of_sixty_values_are_no_field(estimator_class, rng):
+    """A curvature of 3,600 by 3,600 cells, and gigabytes on the way there."""
+    X, Y = rng.normal(size=(400, 3)), rng.integers(0, 60, size=(400, 3))
+    Y[:, 1] %= 2
+    with pytest.raises(ValueError, match=r"of 'y0' and 'y2' has 3,\d+ cells: more than 2,500 are"):
+        estimator_class().fit(X, Y)
+
+
 # ------------------------------------------------------------------------ thresholds
 
 
