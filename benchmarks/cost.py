@@ -1,10 +1,12 @@
-"""What fitting costs: seconds and memory of every model in rows and in labels.
+"""What fitting costs: CPU seconds and memory of every model in rows and in labels.
 
 Synthetic rows with 30 features and labels that depend on them and on each other; the models'
-defaults but for one value of C. Prints a table and, with `--plot`, draws it; the site's page on
-cost shows both.
+defaults but for one value of C. Prints a table; with `--page` its lines replace those of the same
+models on a page, and with `--plot` all lines of the page are drawn. The site's page on cost shows
+both.
 
-    python -m benchmarks.cost --plot docs/images/cost.svg
+    python -m benchmarks.cost --page docs/guide/cost.md --plot docs/images/cost.svg
+    python -m benchmarks.cost --only JointForest --page docs/guide/cost.md
 """
 
 from __future__ import annotations
@@ -30,7 +32,15 @@ USUAL_ROWS, USUAL_LABELS = 1000, 20
 _LONG_SECONDS = 15.0
 _CHOICES = {"C": 0.1, "logistic_C": 0.1, "alphas": 10.0, "smoothing": 1.0, "random_state": 0}
 
-Costs = tuple[float, float]  # seconds to fit, milliseconds to predict a row
+SETTINGS = [(n, USUAL_LABELS) for n in ROWS] + [(USUAL_ROWS, d) for d in LABELS]
+HEAD = (
+    "| model | "
+    + " | ".join([*(f"{n} rows" for n in ROWS), *(f"{d} labels" for d in LABELS)])
+    + " | ms a row | MB |\n|---|"
+    + "---:|" * (len(SETTINGS) + 2)
+)
+
+Costs = tuple[float, float]  # CPU seconds to fit, CPU milliseconds to predict a row
 
 
 def data(n_rows: int, n_labels: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -44,7 +54,7 @@ def data(n_rows: int, n_labels: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def make(name: str) -> Any:
-    """A model with its penalty given."""
+    """A model with its penalty given; the members of a `JointStack` choose theirs."""
     around = name in ("ConformalSets", "ThresholdedClassifier")
     model = getattr(colabel, name)(*[colabel.BinaryRelevance(C=0.1)] * around)
     own = model.get_params(deep=False)
@@ -52,13 +62,13 @@ def make(name: str) -> Any:
 
 
 def measured(name: str, n_rows: int, n_labels: int) -> Costs:
-    """Seconds to fit, and milliseconds to predict a row."""
+    """CPU seconds to fit, and CPU milliseconds to predict a row."""
     X, Y = data(n_rows + 100, n_labels)
-    start = time.perf_counter()
+    start = time.process_time()
     model = make(name).fit(X[:n_rows], Y[:n_rows])
-    fitted = time.perf_counter()
+    fitted = time.process_time()
     model.predict(X[n_rows:])
-    return fitted - start, (time.perf_counter() - fitted) * 10
+    return fitted - start, (time.process_time() - fitted) * 10
 
 
 def memory(name: str) -> float:
@@ -87,43 +97,65 @@ def costs(name: str) -> dict[tuple[int, int], Costs]:
     return found
 
 
+def line(name: str) -> str:
+    """Measure a model; return its line of the table."""
+    found = costs(name)
+    seconds = " | ".join(_said(found[setting][0]) for setting in SETTINGS)
+    per_row = found[USUAL_ROWS, USUAL_LABELS][1]
+    return f"| {name} | {seconds} | {_said(per_row)} | {memory(name):.0f} |"
+
+
+def lines_of(page: str) -> dict[str, str]:
+    """The lines of the table on a page, by model."""
+    table = page.partition(HEAD + "\n")[2].partition("\n\n")[0]
+    return {each.split("|")[1].strip(): each for each in table.splitlines()}
+
+
+def with_lines(page: str, lines: dict[str, str]) -> str:
+    """Return a page with some lines of its table replaced or added, the models in order."""
+    before = lines_of(page)
+    every = before | lines
+    table = "\n".join(every[name] for name in sorted(every))
+    return page.replace("\n".join([HEAD, *before.values()]), f"{HEAD}\n{table}")
+
+
 def main() -> None:
-    """Measure, print and draw."""
+    """Measure, print, write and draw."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", nargs="*", default=models())
+    parser.add_argument("--page", type=Path)
     parser.add_argument("--plot", type=Path)
     asked = parser.parse_args()
-    settings = [(n, USUAL_LABELS) for n in ROWS] + [(USUAL_ROWS, d) for d in LABELS]
-    found: dict[str, dict[tuple[int, int], Costs]] = {}
     warnings.simplefilter("ignore")
-    print("| model | " + " | ".join(f"{n} rows" for n in ROWS) + " | ", end="")
-    print(" | ".join(f"{d} labels" for d in LABELS) + " | ms a row | MB |")
-    print("|---|" + "---:|" * (len(ROWS) + len(LABELS) + 2))
+    lines: dict[str, str] = {}
+    print(HEAD)
     for name in asked.only:
-        found[name] = costs(name)
-        seconds = [_said(found[name][s][0]) for s in settings]
-        per_row = found[name][USUAL_ROWS, USUAL_LABELS][1]
-        print(f"| {name} | {' | '.join(seconds)} | {per_row:.2g} | ", end="", flush=True)
-        print(f"{memory(name):.0f} |", flush=True)
+        lines[name] = line(name)
+        print(lines[name], flush=True)
+        if asked.page:
+            page = asked.page.read_text(encoding="utf-8")
+            asked.page.write_text(with_lines(page, lines), encoding="utf-8")
+    if asked.page:
+        lines = lines_of(asked.page.read_text(encoding="utf-8"))
     if asked.plot:
-        _draw(found, asked.plot)
+        _draw(lines, asked.plot)
 
 
-def _said(seconds: float) -> str:
-    return "–" if np.isnan(seconds) else f"{seconds:.2g}"
+def _said(number: float) -> str:
+    return "–" if np.isnan(number) else f"{number:.2g}"
 
 
-def _draw(found: dict[str, dict[tuple[int, int], Costs]], path: Path) -> None:
+def _draw(lines: dict[str, str], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(10, 5), sharey=True, layout="constrained")
-    for place, (name, times) in enumerate(found.items()):
+    for place, (name, cells) in enumerate(lines.items()):
         style = ("osD^vPX*"[place % 8], ("-", "--", ":")[place // 8])
-        rows = [times[n, USUAL_LABELS][0] for n in ROWS]
-        labels = [times[USUAL_ROWS, d][0] for d in LABELS]
+        seconds = [np.nan if s.strip() == "–" else float(s) for s in cells.split("|")[2:-3]]
+        rows, labels = seconds[: len(ROWS)], seconds[len(ROWS) :]
         axes[0].loglog(ROWS, rows, label=name, marker=style[0], linestyle=style[1])
         axes[1].loglog(LABELS, labels, label=name, marker=style[0], linestyle=style[1])
-    axes[0].set(xlabel=f"rows ({USUAL_LABELS} labels)", ylabel="seconds to fit")
+    axes[0].set(xlabel=f"rows ({USUAL_LABELS} labels)", ylabel="CPU seconds to fit")
     axes[1].set(xlabel=f"labels ({USUAL_ROWS} rows)")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
     figure.savefig(path)

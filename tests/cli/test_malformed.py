@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.malformed import CASES
-
 pytest.importorskip("pyarrow")
+pytest.importorskip("resource")  # as the child process does
+CASES = pytest.importorskip("tests.cli.malformed").CASES
 ROOT = Path(__file__).resolve().parents[2]
 MOST_MEMORY = 500_000_000
 

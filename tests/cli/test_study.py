@@ -40,6 +40,20 @@ def test_show(folder):
     assert "digit_traits" in result.output
 
 
+def test_names_that_look_like_markup_are_shown(folder):
+    """A method called [/CTBN] was a fault of rich's."""
+    text = SMALL.replace('"CTBN"\nmeasures', '"[/CTBN]"\nmeasures')
+    named = text.replace("[methods.CTBN]", '[methods."[/CTBN]"]')
+    assert named.count("[/CTBN]") == 2
+    (folder / "plan.toml").write_text(named.replace('"Small"', '"[/title]"'))
+    shown, written = call(folder, "show"), call(folder, "export", "-o", str(folder / "x[y].csv"))
+    (folder / "plan.toml").write_text(SMALL)
+    assert shown.exit_code == written.exit_code == 0, shown.output
+    assert "[/title]" in shown.output
+    assert shown.output.count("[/CTBN]") == 2  # in two tables
+    assert "x[y].csv" in written.output
+
+
 def test_show_says_what_is_missing(folder):
     (folder / "plan.toml").write_text(SMALL.replace("splits = 2", "splits = 4", 1))
     result = call(folder, "show")

@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from colabel.core.files import written_whole
+from tests.platforms import with_pipes, with_signals
 
 
 def test_a_link_is_written_through(tmp_path):
@@ -46,6 +47,7 @@ def test_an_error_leaves_the_old_file(tmp_path):
     assert (tmp_path / "file").read_text() == "old"
 
 
+@with_pipes
 @pytest.mark.parametrize("special", ["pipe", "link to a pipe"])
 def test_what_is_no_file_is_refused(tmp_path, special):
     # a pipe of our own: were it not refused, a real device would be replaced by a file
@@ -89,6 +91,27 @@ with written_whole(Path(sys.argv[1])) as part:
 """
 
 
+KEPT_FOR_A_WHILE = """
+import os, signal, sys
+from pathlib import Path
+from colabel.core.files import scratch_folder
+with scratch_folder(Path(sys.argv[1]), ".rows-") as folder:
+    (folder / "more").mkdir()
+    (folder / "more" / "rows.npy").write_text("half")
+    os.kill(os.getpid(), signal.SIGTERM)
+    import time; time.sleep(60)
+"""
+
+
+@with_signals
+def test_a_process_asked_to_end_leaves_no_folder_behind(tmp_path):
+    """A fit of parts left all of its rows in a hidden folder."""
+    done = subprocess.run([sys.executable, "-c", KEPT_FOR_A_WHILE, str(tmp_path)], timeout=60)
+    assert done.returncode == -signal.SIGTERM
+    assert not list(tmp_path.iterdir())
+
+
+@with_signals
 def test_a_process_asked_to_end_leaves_nothing_behind(tmp_path):
     done = subprocess.run([sys.executable, "-c", ENDED, str(tmp_path / "file")], timeout=60)
     assert done.returncode == -signal.SIGTERM

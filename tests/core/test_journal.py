@@ -67,6 +67,8 @@ def test_other_files_are_refused(tmp_path):
     with pytest.raises(JournalError, match="no checkpoint"):
         Journal(file, "key")
     assert file.read_text() == "a table"
+    with pytest.raises(JournalError, match="is no file: name another"):
+        Journal(tmp_path, "key")
 
 
 def named(module: str, name: str, *fields: object) -> bytes:

@@ -53,6 +53,7 @@ def test_published_figures_lie_beside_the_plan(write_plan, tmp_path):
             ("splits = 3", "splits = 99999999999999999999"),
             "splits is 9999999",
         ),
+        (("splits = 3", f"splits = {'9' * 5000}"), "is not TOML: Exceeds the limit"),
         (("splits = 3", "splits = 0"), "splits is 0, not between 1 and 10000"),
         (("splits = 3", "splits = 3.5"), "splits is 3.5, not a whole number"),
         (("splits = 3", 'splits = "3"'), "splits is '3', not a whole number"),

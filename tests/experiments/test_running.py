@@ -33,6 +33,7 @@ from colabel.experiments import (
 from colabel.experiments.build import build
 from colabel.metrics import exact_match, f1_score
 from tests.experiments.conftest import PLAN
+from tests.platforms import with_signals
 
 
 def run(plan, path, **options):
@@ -119,6 +120,7 @@ def killing_work(cell, data_home):
     return cell, kill_worker(cell)
 
 
+@with_signals
 def test_a_cell_that_kills_its_process_fails_alone(plan, tmp_path, monkeypatch):
     monkeypatch.setattr("colabel.experiments.runner._work", killing_work)
     plan = plan.only(methods=["BR"])
@@ -225,7 +227,7 @@ def run_slowly(plan_path, store_path):
         Runner(store).run(load_plan(plan_path))
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+@with_signals
 def test_killed_ten_times_the_store_is_that_of_an_undisturbed_run(write_plan, tmp_path):
     path = write_plan(PLAN.replace("splits = 3", "splits = 40"))
     calm, killed = tmp_path / "calm.sqlite", tmp_path / "killed.sqlite"

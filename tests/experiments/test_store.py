@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 from colabel.experiments.store import Store, StoreError
+from tests.platforms import with_pipes
 
 
 def test_not_a_database(tmp_path):
@@ -33,6 +35,23 @@ def test_a_file_cut_short(tmp_path):
     path.write_bytes(path.read_bytes()[:3000])
     with pytest.raises(StoreError), Store(path) as store:
         store.finished()
+
+
+def test_a_full_disk(tmp_path):
+    """What is finished stays, and the sentence says what to do."""
+    with Store(tmp_path / "results.sqlite") as store:
+        store.save_answer("a", b"kept")
+        store._connection.execute("PRAGMA max_page_count = 1")  # no page more than there are
+        with pytest.raises(StoreError, match=r"cannot be written .*disk is full, make room"):
+            store.save_answer("b", bytes(10**6))
+        assert store.answers(["a", "b"]) == {"a": b"kept"}
+
+
+@with_pipes
+def test_a_pipe_is_no_file_of_results(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StoreError, match=r"Cannot use .*pipe.*Name another file"):
+        Store(tmp_path / "pipe")
 
 
 def test_the_command_ends_with_a_sentence_and_code_3(tmp_path, write_plan):

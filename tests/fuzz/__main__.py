@@ -1,32 +1,25 @@
 """Fuzzing for as long as one likes: ``python -m tests.fuzz --seconds 600``.
 
-Cases run in child processes with limits on memory (1 GiB more than at the start) and time (5 s a
-case). A crash, a hang, a case over the limits or an error that is no sentence is printed with the
-command that repeats it, and the exit code is 1.
+Cases run in child processes with limits on memory and time (`tests.fuzz.limits`). A crash, a hang,
+a case over the limits or an error that is no sentence is printed with the command that repeats it,
+and the exit code is 1.
 """
 
 from __future__ import annotations
 
 import argparse
-import faulthandler
-import multiprocessing
-import resource
-import signal
 import sys
 import tempfile
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
 
 from tests.fuzz.cases import CASES, model_files
+from tests.fuzz.limits import outcomes, repeat_command
 
-SECONDS_PER_CASE = 5
-MEMORY = 1 << 30
 CASES_PER_CHILD = 500
 
 
@@ -49,7 +42,12 @@ def main() -> int:
     while True:
         count = asked.cases or CASES_PER_CHILD
         for kind in kinds:
-            failures += _batch(kind, asked.seed, first, count, seen)
+            for case, outcome in outcomes(kind, asked.seed, first, count):
+                if outcome in ("answered", "refused"):
+                    seen[f"{kind} {outcome}"] += 1
+                    continue
+                failures += 1
+                print(f"{repeat_command(kind, asked.seed, case)}\n{outcome}", flush=True)  # noqa: T201
         first += count
         if asked.cases or time.monotonic() > end:
             break
@@ -63,57 +61,6 @@ def _quietly(case: Callable[..., object], *arguments: object) -> None:
         case(*arguments)
     except Exception:  # it will be told when it is its turn
         return
-
-
-def _batch(kind: str, seed: int, first: int, count: int, seen: Counter[str]) -> int:
-    """Run cases in a child; after a crash go on behind it. Return the number of failures."""
-    failures, end = 0, first + count
-    while first < end:
-        ours, theirs = multiprocessing.Pipe(duplex=False)
-        child = multiprocessing.get_context("fork").Process(
-            target=_child, args=(kind, seed, first, end, theirs)
-        )
-        child.start()
-        theirs.close()
-        while first < end:
-            try:
-                outcome = ours.recv() if ours.poll(4 * SECONDS_PER_CASE) else "hang"
-            except EOFError:
-                child.join(SECONDS_PER_CASE)
-                outcome = f"crash, exit code {child.exitcode}"
-            if outcome in ("answered", "refused"):
-                seen[f"{kind} {outcome}"] += 1
-            else:
-                failures += 1
-                again = f"python -m tests.fuzz {kind} --seed {seed} --first {first} --cases 1"
-                print(f"{again}\n{outcome}", flush=True)  # noqa: T201
-            first += 1
-            if outcome.startswith(("crash", "hang")):
-                break
-        child.kill()
-        child.join()
-        ours.close()
-    return failures
-
-
-def _child(kind: str, seed: int, first: int, end: int, answers: Connection) -> None:
-    faulthandler.enable()
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-    signal.signal(signal.SIGALRM, _too_long)
-    with tempfile.TemporaryDirectory() as folder:
-        for case in range(first, end):
-            signal.setitimer(signal.ITIMER_REAL, SECONDS_PER_CASE)
-            try:
-                outcome = CASES[kind](np.random.default_rng([seed, case]), Path(folder))
-            except BaseException:
-                outcome = traceback.format_exc()
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            answers.send(outcome)
-
-
-def _too_long(*_: object) -> None:
-    raise TimeoutError(f"a case took longer than {SECONDS_PER_CASE} s")
 
 
 if __name__ == "__main__":

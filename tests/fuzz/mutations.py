@@ -45,6 +45,11 @@ def places(tree: Any) -> list[tuple[Any, Any]]:
 def change_tree(rng: np.random.Generator, tree: Any) -> Any:
     """Change one place of a JSON tree."""
     every = places(tree)
+    named = [(node, key) for node, key in every if key == "object" and isinstance(node, dict)]
+    if named and rng.random() < 0.1:  # another object in the place of one
+        container, key = named[rng.integers(len(named))]
+        container[key] = int(rng.integers(len(named)))
+        return tree
     container, key = every[rng.integers(len(every))]
     match rng.integers(5):
         case 0:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections import Counter
+
 import numpy as np
 import pytest
 
-from tests.fuzz.cases import CASES
+import colabel
+from tests.fuzz import limits
+from tests.fuzz.cases import CASES, asked, model_files
 
 SEED = 20261115
 N_CASES = {
@@ -18,18 +24,77 @@ N_CASES = {
     "pages": 100,
 }
 NEVER_REFUSED = {"pages"}
+N_BEFORE = 20  # cases that may compile, and read what all cases read
 
 
 @pytest.mark.parametrize("kind", CASES)
 def test_changed_files_are_answered_or_refused(kind, tmp_path):
-    seen = {"answered": 0, "refused": 0}
-    for case in range(N_CASES[kind]):
-        try:
-            seen[CASES[kind](np.random.default_rng([SEED, case]), tmp_path)] += 1
-        except Exception as error:
-            raise AssertionError(
-                f"case {case}: python -m tests.fuzz {kind} --seed {SEED} --first {case} --cases 1"
-            ) from error
+    if kind == "models":  # whatever else they may be, files that nobody changed are answered
+        for name, content in model_files().items():
+            (tmp_path / name).write_bytes(content)
+            assert asked(colabel.load(tmp_path / name)) == "answered", name
+    for case in range(N_BEFORE):
+        CASES[kind](np.random.default_rng([SEED, case]), tmp_path)
+    seen: Counter[str] = Counter()
+    for case, outcome in run(kind, tmp_path):
+        seen[outcome] += 1
+        said = limits.repeat_command(kind, SEED, case)
+        assert outcome in ("answered", "refused"), f"{said}\n{outcome}"
     # changes that are all refused, or all without effect, test nothing
-    judged = seen if kind not in NEVER_REFUSED else {"answered": seen["answered"]}
-    assert min(judged.values()) > N_CASES[kind] // 50, seen
+    least = seen["answered"] if kind in NEVER_REFUSED else min(seen["answered"], seen["refused"])
+    assert least > N_CASES[kind] // 50, seen
+
+
+def run(kind, folder):
+    """Run the cases, in a child with limits where the system has them."""
+    if limits.CAN_LIMIT:
+        yield from limits.outcomes(kind, SEED, 0, N_CASES[kind])
+        return
+    for case in range(N_CASES[kind]):
+        yield case, CASES[kind](np.random.default_rng([SEED, case]), folder)
+
+
+def answer(rng, folder):
+    return "answered"
+
+
+def fail(rng, folder):
+    raise KeyError("raw")
+
+
+def crash(rng, folder):
+    os.abort()
+
+
+def wait(rng, folder):
+    time.sleep(60)
+
+
+def go_on(rng, folder):
+    while True:
+        pass
+
+
+def hoard(rng, folder):
+    return str(len(np.ones(1 << 28)))
+
+
+@pytest.mark.skipif(not limits.CAN_LIMIT, reason="needs limits of Linux")
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        (answer, "answered"),
+        (fail, "KeyError"),
+        (crash, "crash, exit code -6"),
+        (wait, "hang"),
+        (go_on, "TimeoutError"),
+        (hoard, "MemoryError"),
+    ],
+)
+def test_what_goes_wrong_is_told(what, told, monkeypatch):
+    monkeypatch.setattr(limits, "SECONDS_PER_CASE", 0.3)
+    monkeypatch.setattr(limits, "PATIENCE", 2 if what is wait else 60)
+    monkeypatch.setitem(CASES, "what", what)
+    found = list(limits.outcomes("what", 0, 0, 2))
+    assert [case for case, _ in found] == [0, 1]
+    assert all(told in outcome for _, outcome in found), found

@@ -26,6 +26,21 @@ class Unsteady(from_estimator.Parallel):
         return super().__call__(calls)
 
 
+def test_lost_workers_are_known_by_the_names_that_libraries_give_them():
+    pytest.importorskip("distributed")
+    from concurrent.futures import CancelledError
+    from concurrent.futures.process import BrokenProcessPool
+
+    from distributed.client import FutureCancelledError as OfDask
+    from distributed.comm import CommClosedError
+    from distributed.scheduler import KilledWorker
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    known = (BrokenProcessPool, CancelledError, CommClosedError, KilledWorker)
+    names = {kind.__name__ for kind in (*known, OfDask, TerminatedWorkerError)}
+    assert names == from_estimator._LOST_WORKER
+
+
 @pytest.fixture
 def rows(rng):
     X = rng.normal(size=(60, 3))

@@ -46,6 +46,26 @@ def test_a_named_column_is_named(rows):
         colabel.BinaryRelevance(C=1.0).fit(X, rows[1])
 
 
+def test_columns_of_one_name_are_refused_by_it(rows):
+    """It was an AttributeError of pandas."""
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame(rows[0], columns=["a", "b", "a"])
+    for estimator_class in OWN:
+        with pytest.raises(ValueError, match="X has more than one column 'a': rename"):
+            make(estimator_class).fit(X, rows[1])
+
+
+@pytest.mark.parametrize("estimator_class", OWN, ids=lambda e: e.__name__)
+def test_long_indices_are_indices(estimator_class, rows):
+    """scikit-learn's trees refuse CSR rows whose indices have 64 bits."""
+    X, Y = rows
+    X = sp.csr_array(np.where(np.abs(X) > 0.3, X, 0.0))
+    long = sp.csr_array(X)
+    long.indices, long.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    short = make(estimator_class).fit(X, Y)
+    assert np.array_equal(make(estimator_class).fit(long, Y).predict(long), short.predict(X))
+
+
 def test_rows_to_predict_are_refused_too(rows):
     model = colabel.BinaryRelevance(C=1.0).fit(*rows)
     with pytest.raises(ValueError, match="in column 0"):
@@ -93,6 +113,15 @@ def test_larger_tables_are_refused_with_their_size(monkeypatch, rng):
     X, Y = rng.normal(size=(200, 4)), rng.integers(0, 40, size=(200, 3))
     with pytest.raises(ValueError, match=r"The features' tables have [\d,]+ numbers.*max_parents"):
         colabel.LDSMixture(smoothing=1.0, random_state=0).fit(X, Y)
+
+
+@pytest.mark.parametrize("estimator_class", [colabel.CollectiveCRF, colabel.PairwiseCRF])
+def test_two_variables_of_sixty_values_are_no_field(estimator_class, rng):
+    """A curvature of 3,600 by 3,600 cells, and gigabytes on the way there."""
+    X, Y = rng.normal(size=(400, 3)), rng.integers(0, 60, size=(400, 3))
+    Y[:, 1] %= 2
+    with pytest.raises(ValueError, match=r"of 'y0' and 'y2' has 3,\d+ cells: more than 2,500 are"):
+        estimator_class().fit(X, Y)
 
 
 # ------------------------------------------------------------------------ thresholds

@@ -189,6 +189,16 @@ def test_missing_labels_are_left_to_the_model(rng):
     assert ((model.thresholds_ > 0) & (model.thresholds_ < 1)).all()
 
 
+def test_one_row_keeps_one_half(rng):
+    """Nothing can be held out; the message was of an array without samples."""
+    X, Y = make_data(rng, n_rows=30)
+    one = ThresholdedClassifier(BinaryRelevance(C=1.0)).fit(X[:1], Y[:1])
+    assert one.thresholds_.tolist() == [0.5] * 3
+    weights = (np.arange(30) == 4).astype(float)
+    weighted = ThresholdedClassifier(BinaryRelevance(C=1.0)).fit(X, Y, sample_weight=weights)
+    assert weighted.thresholds_.tolist() == [0.5] * 3
+
+
 def test_refusals(rng):
     X, Y = make_data(rng)
     with pytest.raises(ValueError, match="has no predict_proba"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import warnings
 import zipfile
@@ -10,14 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
+from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from sklearn.svm import LinearSVC
 
 import colabel
 from colabel.models import DiscreteNaiveBayes
+from colabel.saving import ModelFileError
 from colabel.tables import Frame, TableModel, choose_columns, read_labels
 
 N_ROWS, N_FEATURES = 40, 3
@@ -65,6 +71,9 @@ def models() -> dict[str, Callable[[], Any]]:
         "br": lambda: colabel.BinaryRelevance(C=1.0).fit(X, Y),
         "br-variables": lambda: colabel.BinaryRelevance(C=1.0).fit(X, V),
         "br-nb": lambda: colabel.BinaryRelevance(estimator=GaussianNB()).fit(X, Y),
+        "br-logistic": lambda: colabel.BinaryRelevance(
+            estimator=make_pipeline(StandardScaler(), LogisticRegression())
+        ).fit(X, V),
         "br-discrete": lambda: colabel.BinaryRelevance(estimator=DiscreteNaiveBayes()).fit(X, Y),
         "br-forest": lambda: colabel.BinaryRelevance(
             estimator=RandomForestClassifier(3, random_state=0)
@@ -101,6 +110,11 @@ def models() -> dict[str, Callable[[], Any]]:
             cv=2,
             random_state=0,
         ).fit(X, V),
+        "stack-forest": lambda: colabel.JointStack(
+            [colabel.JointForest(3, random_state=0), colabel.MixtureOfTrees(2, **quick)],
+            cv=2,
+            random_state=0,
+        ).fit(X, Y),
         "iblr": lambda: colabel.IBLR(5, **quick).fit(X, Y),
         "ranksvm": lambda: colabel.RankSVM(random_state=0).fit(X, Y),
         "ranksvm-rbf": lambda: colabel.RankSVM(kernel="rbf", random_state=0).fit(X, Y),
@@ -117,6 +131,14 @@ def models() -> dict[str, Callable[[], Any]]:
         "pipeline": lambda: make_pipeline(StandardScaler(), colabel.BinaryRelevance(C=1.0)).fit(
             X, Y
         ),
+        "pipeline-bins": lambda: make_pipeline(
+            colabel.preprocess.FeatureBins(3),
+            colabel.preprocess.CorrelationSelector(),
+            colabel.BinaryRelevance(estimator=DiscreteNaiveBayes()),
+        ).fit(X, V),
+        "pipeline-pca": lambda: make_pipeline(
+            MinMaxScaler(), PCA(2), MaxAbsScaler(), colabel.CTBN(**quick)
+        ).fit(X, Y),
         "kernel": lambda: make_pipeline(
             colabel.KernelFeatures(1.0, 5, random_state=0), colabel.BinaryRelevance(C=1.0)
         ).fit(X, Y),
@@ -126,6 +148,9 @@ def models() -> dict[str, Callable[[], Any]]:
         "calibrated": lambda: colabel.BinaryRelevance(
             C=1.0, calibrate=True, decision="seen", random_state=0
         ).fit(X, V),
+        "cdn-svc": lambda: colabel.CDN(estimator=LinearSVC(random_state=0), random_state=0).fit(
+            X, Y
+        ),
         "cdn-nb": lambda: colabel.CDN(
             estimator=GaussianNB(), stack=False, n_sweeps=5, burn_in=2, n_best=2, random_state=0
         ).fit(X, Y),
@@ -138,6 +163,9 @@ def models() -> dict[str, Callable[[], Any]]:
         "table": lambda: table_model(colabel.CTBN(**quick)),
         "table-conformal": lambda: table_model(
             colabel.ConformalSets(colabel.BinaryRelevance(C=1.0), cv=0.5, random_state=0)
+        ),
+        "table-thresholds": lambda: table_model(
+            colabel.ThresholdedClassifier(colabel.BinaryRelevance(C=1.0), random_state=0)
         ),
         "table-kernel": lambda: table_model(
             make_pipeline(colabel.KernelFeatures(1.0, 5, random_state=0), colabel.CTBN(**quick))
@@ -177,3 +205,33 @@ def changed(file: Path, name: str, change: Callable[[Any], Any], **options: Any)
     value = json.loads(content[name])
     content[name] = json.dumps(change(value) or value).encode()
     return rewritten(file, content, **options)
+
+
+def objects_of(tree: Any, tag: str) -> list[Any]:
+    """Fields of the objects of a type, the fitted ones first."""
+    every = [entry["fields"] for entry in tree["objects"] if entry["type"] == tag]
+    return sorted(every, key=len, reverse=True)
+
+
+def arrays_of(file: Path) -> dict[str, Any]:
+    """Every array, by the name of its member."""
+    return {k: np.load(io.BytesIO(v)) for k, v in members(file).items() if k.endswith(".npy")}
+
+
+def with_array(file: Path, name: str, array: Any) -> Path:
+    """Write a file anew with another array."""
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return rewritten(file, {**members(file), name: buffer.getvalue()})
+
+
+def field_array(file: Path, tag: str, field: str) -> str:
+    """Name of the member that holds a field of the first object of a type."""
+    tree = json.loads(members(file)["model.json"])
+    return f"arrays/{objects_of(tree, tag)[0][field]['array']}.npy"
+
+
+def refused(file: Path, match: str) -> None:
+    """Require that a file does not load, and why."""
+    with pytest.raises(ModelFileError, match=match):
+        colabel.load(file)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from colabel.cli._console import note
 from colabel.cli._rehearsal import rehearsed
+from colabel.core.files import scratch_folder
 from colabel.core.progress import pass_counter, row_counter
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ class Workplace:
             )
         if not self.scratch.is_dir():
             raise TableError(f"{self.scratch} is no folder: make it, or name another (--scratch).")
-        require("dask", "A table in parts", " (or 'colabel[distributed]')")
+        require("dask", "A table in parts")
         if self.cluster or self.workers:
-            require("distributed", "A cluster", " (or 'colabel[distributed]')")
+            require("distributed", "A cluster")
 
     def fit(
         self,
@@ -84,10 +84,10 @@ class Workplace:
         try:
             with (
                 self._client() as client,
-                tempfile.TemporaryDirectory(prefix=".colabel-rows-", dir=self.scratch) as folder,
+                scratch_folder(self.scratch, ".colabel-rows-") as folder,
             ):
                 run = self._one_by_one if client is None else self._by_workers
-                table = prepare_parts(request, files, Path(folder).absolute(), run)
+                table = prepare_parts(request, files, folder.absolute(), run)
                 seen(table.summary)
                 _say_if_sampled(estimator, table.n_rows)
                 rehearsal = rehearsed(estimator, table) if self.shown else None

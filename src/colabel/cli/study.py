@@ -91,6 +91,7 @@ def run(
         output().print(
             f"{summary.total} cells: {summary.before} had results, {summary.run} were run, "
             f"{summary.failed} of them failed. Results are in {store}.",
+            markup=False,
             soft_wrap=True,
         )
 
@@ -126,7 +127,7 @@ def show(
         console.print(f"[bold]{QUICK_FORM}[/bold]\n")
     for table in study_tables(results, console.width):
         console.print(table)
-    console.print(legend(results))
+    console.print(legend(results), markup=False)
     for claim in results.plan.claims:
         console.print(f"\nClaim {escape(claim_sentence(claim, results.verdicts(claim)))}")
     if results.missing:
@@ -156,7 +157,9 @@ def export(
 
     results = _results(load_plan(plan, quick=quick), store)
     write_rows(results.rows, output_file)
-    output().print(f"{len(results.rows)} rows written to {output_file}.", soft_wrap=True)
+    output().print(
+        f"{len(results.rows)} rows written to {output_file}.", markup=False, soft_wrap=True
+    )
 
 
 @study.command(cls=Plain)
@@ -203,7 +206,7 @@ def report(
         write_study_report(results, output_file, figures=figures)
     else:
         fail(f"{output_file} is neither .html nor .md: name one of these.", 2)
-    output().print(f"Report written to {output_file}.", soft_wrap=True)
+    output().print(f"Report written to {output_file}.", markup=False, soft_wrap=True)
 
 
 def _results(plan: Plan, store: Path) -> Results:

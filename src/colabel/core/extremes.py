@@ -51,6 +51,16 @@ def refuse_extreme_weights(weight: Array) -> None:
         )
 
 
+def refuse_twins(X: Any) -> None:
+    """Raise ValueError for the first name that two columns of a data frame share."""
+    names = list(getattr(X, "columns", ()))
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ValueError(
+            f"X has more than one column {twice!r}: rename all but one, or leave them out."
+        )
+
+
 def refuse_texts(X: Any) -> None:
     """Raise ValueError for the first column of X that holds text or dates, by name."""
     for called, column in _columns(X):

@@ -1,12 +1,14 @@
-"""Files that are either there as a whole or not at all."""
+"""Files that are either there as a whole or not at all, and folders that are there for a while."""
 
 from __future__ import annotations
 
 import errno
 import os
 import secrets
+import shutil
 import signal
 import stat
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,8 +73,31 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
+    """Give an empty folder in `parent`, removed with all that is in it at the end.
+
+    It is removed after an error too, and by a process that is asked to end (SIGTERM).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> parent = tempfile.TemporaryDirectory()
+    >>> with scratch_folder(Path(parent.name), ".rows-") as folder:
+    ...     _ = (folder / "a.txt").write_text("for a while")
+    >>> list(Path(parent.name).iterdir())
+    []
+    >>> parent.cleanup()
+    """
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as name:
+        folder = Path(name)
+        with _removed_at_end_of_process(folder):
+            yield folder
+
+
+@contextmanager
 def _removed_at_end_of_process(part: Path) -> Iterator[None]:
-    """Remove a file if the process is asked to end meanwhile, and then end as it would have.
+    """Remove a file or folder if the process is asked to end, and then end as it would have.
 
     Only where nobody else has said what a request to end means, and in the main thread, which
     alone may say so.
@@ -85,7 +110,10 @@ def _removed_at_end_of_process(part: Path) -> Iterator[None]:
         return
 
     def end(number: int, frame: Any) -> None:
-        part.unlink(missing_ok=True)
+        if part.is_dir():
+            shutil.rmtree(part, ignore_errors=True)
+        else:
+            part.unlink(missing_ok=True)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 

@@ -52,6 +52,8 @@ class Journal:
         head = _MAGIC + hashlib.blake2b(key.encode(), digest_size=_DIGEST).digest()
         self._recorded: Iterator[tuple[Any, ...]] = iter(())
         self.n_recorded = 0
+        if path.exists() and not path.is_file():
+            raise JournalError(f"{path} is no file: name another for the checkpoint.")
         exists = path.exists() and path.stat().st_size > 0
         self._file: BinaryIO = path.open("r+b" if exists else "w+b")
         if not exists:

@@ -84,7 +84,7 @@ def _check_models(fields: Fields, dims: Dims) -> None:
     check=_check_model,
     frequency=Distributions("c"),
     seen=Positions("_", below="c"),
-    estimator=Maybe(Estimator()),
+    estimator=Maybe(Estimator(does="predict_proba")),
     allowed=Maybe(Values("_")),
     n_rows=Maybe(Real(0.0)),
 )

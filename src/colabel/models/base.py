@@ -17,7 +17,12 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Array, Codes
-from colabel.core.extremes import refuse_extreme_weights, refuse_huge, refuse_texts
+from colabel.core.extremes import (
+    refuse_extreme_weights,
+    refuse_huge,
+    refuse_texts,
+    refuse_twins,
+)
 from colabel.core.progress import row_counter
 from colabel.core.refitting import forget_fit
 from colabel.core.schema import (
@@ -215,6 +220,7 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         return LabelGraph.without_edges(self.label_names_, meaning)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
+        refuse_twins(X)
         refuse_texts(X)
         checked = validate_data(
             self,

@@ -66,7 +66,7 @@ def _check_members(fields: Fields, dims: Dims) -> None:
     "conformal-sets",
     check=_check_members,
     estimator=Estimator(fitted=False),
-    members_=Many(Estimator(), "m"),
+    members_=Many(Estimator(does="joint"), "m"),
     held_out_=Many(Part("held-out-scores"), "m"),
     row_errors_=Part("held-out-errors"),
     label_errors_=Part("held-out-errors"),

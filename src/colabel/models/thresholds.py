@@ -42,7 +42,7 @@ from colabel.models._any_classifier import (
     prob_of_one,
 )
 from colabel.models._frames import PredictionFrames
-from colabel.models._learning import make_folds
+from colabel.models._learning import can_hold_out, make_folds
 from colabel.models.base import JointClassifier, class_values
 from colabel.models.label_graph import LabelGraph
 from colabel.models.wrapped import model_inside, with_model_inside
@@ -72,7 +72,7 @@ def _check_inner(fields: Fields, dims: Dims) -> None:
         "n_features_in_": Maybe(Whole(1, size="p")),
         "estimator": Estimator(fitted=False),
     },
-    estimator_=Estimator(),
+    estimator_=Estimator(does="predict_proba"),
     thresholds_=Numbers("d", 0.0, 1.0),
     held_out_f1_=Numbers("d", 0.0, 1.0),
 )
@@ -246,6 +246,10 @@ class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixi
 
     def _tune(self, X: Any, codes: Codes, weight: Array | None) -> None:
         folds = self._folds(X, codes, weight)
+        if not can_hold_out(folds):  # too few rows: nothing speaks against one half
+            n_labels = codes.shape[1]
+            self.thresholds_, self.held_out_f1_ = np.full(n_labels, 0.5), np.zeros(n_labels)
+            return
         tests = [np.flatnonzero(folds.of_row == fold) for fold in range(folds.n_folds)]
         held_out = Parallel(n_jobs=self.n_jobs)(
             delayed(held_out_prob)(self.estimator, X, codes, weight, folds.of_row != fold, test)

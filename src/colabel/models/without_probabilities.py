@@ -33,7 +33,7 @@ class HardDecisions(ClassifierMixin, BaseEstimator):
 
     stored_fields: ClassVar[Mapping[str, Kind]] = {
         "estimator": Estimator(fitted=False),
-        "estimator_": Estimator(),
+        "estimator_": Estimator(does="predict"),
         "classes_": Values("k"),
     }
 

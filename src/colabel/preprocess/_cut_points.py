@@ -11,7 +11,26 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, Indices, is_sparse
-from colabel.core.schema import Kind, Many, Maybe, Numbers, Positions, Values, Whole
+from colabel.core.schema import (
+    Dims,
+    Fields,
+    Kind,
+    Many,
+    Maybe,
+    Numbers,
+    Positions,
+    Values,
+    Whole,
+    refuse_unless,
+)
+
+
+def check_cuts(fields: Fields, dims: Dims) -> None:
+    """Refuse cuts that do not ascend, or are not as many as the bins say."""
+    for cuts, n_bins in zip(fields["cuts_"], fields["n_bins_"], strict=True):
+        refuse_unless((np.diff(cuts) > 0).all(), "cuts_ do not ascend")
+        refuse_unless(n_bins == len(cuts) + 1, "cuts_ do not fit n_bins_")
+    dims["made"] = dims["p"]
 
 
 class CutPoints(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

@@ -9,12 +9,12 @@ from sklearn.utils.validation import _check_sample_weight
 
 from colabel.core.arrays import Array
 from colabel.core.schema import stored
-from colabel.preprocess._cut_points import CutPoints, between
+from colabel.preprocess._cut_points import CutPoints, between, check_cuts
 
 __all__ = ["FeatureBins"]
 
 
-@stored("feature-bins")
+@stored("feature-bins", check=check_cuts)
 class FeatureBins(CutPoints):
     """Cut each feature into a few bins of about equal frequency, or of equal width.
 

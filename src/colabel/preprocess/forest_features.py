@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 
 from colabel.core.arrays import Array, is_sparse
 from colabel.core.label_features import column_owner
-from colabel.core.schema import Maybe, Part, Values, Whole, YesNo, stored
+from colabel.core.schema import Dims, Fields, Maybe, Part, Values, Whole, YesNo, stored
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.forest import LabelForest, grow, label_targets
@@ -31,8 +31,13 @@ _TOLERANCE, _MOST_ITERATIONS = 1e-2, 1000
 _FOLDS = 3
 
 
+def _check_features(fields: Fields, dims: Dims) -> None:
+    dims["made"] = fields["forest_"].dims["e"] + (dims["p"] if fields["passthrough_"] else 0)
+
+
 @stored(
     "forest-features",
+    check=_check_features,
     n_jobs=Maybe(Whole(-1024, 1024)),
     n_features_in_=Whole(1, size="p"),
     feature_names_in_=Maybe(Values("p")),

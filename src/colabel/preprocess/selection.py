@@ -13,7 +13,16 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, is_sparse
-from colabel.core.schema import Maybe, Numbers, Values, Whole, stored
+from colabel.core.schema import (
+    Dims,
+    Fields,
+    Maybe,
+    Numbers,
+    Values,
+    Whole,
+    refuse_unless,
+    stored,
+)
 from colabel.preprocess._best_first import add_locally_predictive, best_subset
 from colabel.preprocess._targets import Target, TargetColumn, target_columns
 from colabel.preprocess._uncertainty import FeatureUncertainty, symmetrical_uncertainty
@@ -23,8 +32,14 @@ __all__ = ["CorrelationSelector"]
 _MANY_VALUES = 64
 
 
+def _check_support(fields: Fields, dims: Dims) -> None:
+    refuse_unless(fields["support_"].dtype == np.bool_, "support_ are no flags")
+    dims["made"] = int(fields["support_"].sum())
+
+
 @stored(
     "correlation-selector",
+    check=_check_support,
     n_features_in_=Whole(1, size="p"),
     feature_names_in_=Maybe(Values("p")),
     support_=Values("p"),

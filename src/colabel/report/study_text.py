@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -59,9 +60,9 @@ def study_tables(results: Results, width: int | None = None) -> Iterator[Table]:
             table = Table(title=title, title_justify="left")
             table.add_column("method")
             for dataset in part:
-                table.add_column(dataset, justify="right")
+                table.add_column(escape(dataset), justify="right")
             for position, method in enumerate(results.methods):
-                table.add_row(method, *(columns[dataset][position] for dataset in part))
+                table.add_row(escape(method), *(columns[dataset][position] for dataset in part))
             yield table
             title = f"{capital(MEASURES[measure].title)}, continued"
 

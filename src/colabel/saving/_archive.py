@@ -72,7 +72,7 @@ class Archive:
     """The members of a model file, looked at before any is unpacked."""
 
     def __init__(self, stream: IO[bytes]) -> None:
-        size = stream.seek(0, os.SEEK_END)
+        self.n_bytes = stream.seek(0, os.SEEK_END)
         stream.seek(0)
         self._zip = ZipFile(stream)
         members = self._zip.infolist()
@@ -89,7 +89,7 @@ class Archive:
         if packed:
             refuse_unless(False, f"its {packed[0]} is compressed, which colabel never does")
         total = sum(member.file_size for member in members)
-        refuse_unless(total <= size, "its members are larger than the file")
+        refuse_unless(total <= self.n_bytes, "its members are larger than the file")
 
     def refuse_strangers(self) -> None:
         """Refuse members that colabel never writes."""
@@ -106,6 +106,11 @@ class Archive:
             self._zip.getinfo(name).file_size <= _LARGEST_JSON, f"its {name} is too large"
         )
         return json.loads(self._zip.read(name).decode("utf-8"), parse_constant=_no_constant)
+
+    def size(self, name: Any) -> int:
+        """Return how many bytes a member has."""
+        refuse_unless(name in self.names, f"it has no {name}")
+        return self._zip.getinfo(name).file_size
 
     def bytes(self, name: str) -> bytes:
         """Return the content of a member."""

@@ -25,6 +25,7 @@ from colabel.core.schema import (
     LARGEST,
     Anything,
     Dims,
+    Estimator,
     Fields,
     Kind,
     Many,
@@ -102,26 +103,30 @@ _COUNTED: dict[str, Kind] = {
 }
 
 
+# sizes that a pipeline has of its last step: labels, classes, features made
+_OF_THE_LAST = ("d", "sizes", "k", "made")
+
+
 def _check_pipeline(fields: Fields, dims: Dims) -> None:
-    for _, step in fields["steps"]:
-        named = isinstance(step, Node) or step is None or step == "passthrough"
-        refuse_unless(named, "a step of the pipeline is no estimator")
-    for _, step in fields["steps"][:-1]:
-        declared = step.declared if isinstance(step, Node) else None
-        passes_on = declared is None or hasattr(declared.type, "transform")
-        refuse_unless(passes_on, "a step before the last of the pipeline transforms nothing")
-    steps = [step.dims for _, step in fields["steps"] if isinstance(step, Node)]
-    for before, after in itertools.pairwise(steps):
-        fits = "made" not in before or "p" not in after or before["made"] == after["p"]
-        refuse_unless(fits, "a step of the pipeline makes other features than the next one takes")
+    for i, (_, step) in enumerate(fields["steps"]):
+        if step is not None and step != "passthrough":
+            Estimator(fitted=False).check(step, {}, f"step {i} of the pipeline")
+    steps = [step for _, step in fields["steps"] if isinstance(step, Node)]
     last = fields["steps"][-1][1] if fields["steps"] else None
-    dims["fitted"] = isinstance(last, Node) and last.dims.get("fitted", True)
-    first = fields["steps"][0][1] if fields["steps"] else None
-    if isinstance(first, Node) and "p" in first.dims:
-        dims["p"] = first.dims["p"]  # the features that the whole pipeline takes
-    for _, step in fields["steps"]:
-        unlike = isinstance(step, Node) and step.dims.get("fitted", True) != dims["fitted"]
-        refuse_unless(not unlike, "some steps of the pipeline are fitted and some are not")
+    refuse_unless(isinstance(last, Node), "the pipeline ends in no estimator")
+    for before, after in itertools.pairwise(steps):
+        passes_on = before.does("transform")
+        refuse_unless(passes_on, "a step before the last of the pipeline transforms nothing")
+        made, taken = before.dims.get("made"), after.dims.get("p")
+        fits = made is None or taken is None or made == taken
+        refuse_unless(fits, "a step of the pipeline makes other features than the next one takes")
+    # the whole takes what its first step takes, and is of its last what that is
+    dims.update({name: last.dims[name] for name in _OF_THE_LAST if name in last.dims})
+    dims["last"], dims["fitted"] = last.last, last.dims.get("fitted", True)
+    if isinstance(fields["steps"][0][1], Node) and "p" in steps[0].dims:
+        dims["p"] = steps[0].dims["p"]
+    alike = all(step.dims.get("fitted", True) == dims["fitted"] for step in steps)
+    refuse_unless(alike, "some steps of the pipeline are fitted and some are not")
 
 
 def _declare_estimators() -> None:
@@ -153,6 +158,18 @@ def _declare_estimators() -> None:
     _declare(DummyClassifier, "sklearn.DummyClassifier", dummy)
 
 
+def _check_scaled(fields: Fields, dims: Dims) -> None:
+    dims["made"] = dims["p"]
+
+
+def _check_chosen(fields: Fields, dims: Dims) -> None:
+    dims["made"] = int((fields["variances_"] > fields["threshold"]).sum())
+
+
+def _check_projected(fields: Fields, dims: Dims) -> None:
+    dims["made"] = dims["q"]
+
+
 def _declare_transformers() -> None:
     column = _numbers("p")
     scalers: dict[type, dict[str, Kind]] = {
@@ -179,7 +196,8 @@ def _declare_transformers() -> None:
         VarianceThreshold: {"variances_": column, "threshold": Real(0.0)},
     }
     for cls, fields in scalers.items():
-        _declare(cls, f"sklearn.{cls.__name__}", {**_WIDTH, **fields})
+        makes = _check_chosen if cls is VarianceThreshold else _check_scaled
+        _declare(cls, f"sklearn.{cls.__name__}", {**_WIDTH, **fields}, makes)
     spectrum: dict[str, Kind] = {
         **_WIDTH,
         "components_": _numbers("q p"),
@@ -194,7 +212,7 @@ def _declare_transformers() -> None:
         "_fit_svd_solver": Maybe(Anything()),
     }
     for cls in (PCA, TruncatedSVD):
-        _declare(cls, f"sklearn.{cls.__name__}", spectrum)
+        _declare(cls, f"sklearn.{cls.__name__}", spectrum, _check_projected)
     pipeline: dict[str, Kind] = {
         "steps": Many(Record(Text(), Maybe(Anything()))),
         "memory": OneOf(None),

@@ -23,12 +23,18 @@ from colabel.core.schema import (
     checked,
     declared_by_tag,
     declared_for,
+    is_unicode,
     refuse_unless,
 )
 
 # An object may hold others, those again others: so deep, and so many if each were written out.
 _DEEPEST = 60
 _MOST_NAMED = 1_000_000
+# What colabel writes names an object or an array once or twice. A file that names the same ones
+# again and again would have them checked, and asked, as often: work beyond what its size allows.
+_MOST_TIMES = 20
+_SPARE_OBJECTS = 1_000
+_SPARE_BYTES = 1 << 26
 _MOST_AXES = 8
 _PLAIN_DTYPES = "biufUSMm"
 
@@ -68,8 +74,12 @@ class _Writer:
         self._known: dict[int, tuple[Any, dict[str, Any]]] = {}  # the object keeps its id taken
 
     def value(self, value: Any, where: str) -> Any:
-        if value is None or isinstance(value, bool | str):
-            return str(value) if isinstance(value, str) else value
+        if isinstance(value, str):
+            if not is_unicode(value):
+                raise CannotBeWrittenError(f"its {where} is the text {value!r:.200}, no Unicode")
+            return str(value)
+        if value is None or isinstance(value, bool):
+            return value
         if isinstance(value, np.bool_):
             return bool(value)
         if isinstance(value, int | np.integer):
@@ -164,6 +174,8 @@ class _Reader:
             "its list of objects is not as it was saved",
         )
         self._arrays = arrays
+        self._most_named = min(_MOST_NAMED, _SPARE_OBJECTS + _MOST_TIMES * len(tree["objects"]))
+        self._bytes_left = _SPARE_BYTES + _MOST_TIMES * sum(array.nbytes for array in arrays)
         self._objects: list[Node] = []
         self._foreign: dict[int, Node] = {}
         self._sizes: dict[int, tuple[int, int]] = {}  # of each node: objects in it, levels
@@ -189,7 +201,7 @@ class _Reader:
         held = [self._sizes[id(node)] for node in self._named]
         size, depth = 1 + sum(n for n, _ in held), 1 + max((d for _, d in held), default=0)
         refuse_unless(
-            depth <= _DEEPEST and size <= _MOST_NAMED,
+            depth <= _DEEPEST and size <= self._most_named,
             "its objects are nested too deeply or named too often",
         )
         try:
@@ -215,7 +227,10 @@ class _Reader:
             case {"float": "inf" | "-inf" | "nan" as number} if len(value) == 1:
                 return float(number)
             case {"array": int(position)} if len(value) == 1:
-                return _at(self._arrays, position)
+                array: NDArray[Any] = _at(self._arrays, position)
+                self._bytes_left -= array.nbytes
+                refuse_unless(self._bytes_left >= 0, "its arrays are named too often")
+                return array
             case {"values": list(items), "shape": list(shape)} if len(value) == 2:
                 return self._object_array(items, shape)
             case {"object": int(position)} if len(value) == 1:

@@ -176,11 +176,27 @@ def _loaded(stream: IO[bytes], file: str, trusted: Sequence[str]) -> Any:
         manifest = _manifest_of(archive, file)
         archive.refuse_strangers()
         tree, arrays = archive.json(TREE), archive.arrays()
-        model = made(tree, arrays, lambda i: loaded(archive.bytes(foreign_name(i)), trusted))
+        with _told_if_of_another_version(file, manifest["colabel"]):
+            model = made(tree, arrays, lambda i: loaded(archive.bytes(foreign_name(i)), trusted))
     space = _space_of(model, "have been saved", file)
     if list(space.names) != manifest["labels"]:
         raise ModelFileError(f"{file} is damaged: its label names disagree with its model.")
     return model
+
+
+@contextmanager
+def _told_if_of_another_version(file: str, version: str) -> Iterator[None]:
+    """Say of a file that does not fit that another version has made it, if one has."""
+    try:
+        yield
+    except NotAsDeclaredError as error:
+        if version == __version__:
+            raise
+        raise ModelFileError(
+            f"{file} was made by colabel {version:.40} and does not fit this version, "
+            f"{__version__}: {error}. Load it with the version that made it, or fit the model again"
+            " and save it anew."
+        ) from error
 
 
 @contextmanager

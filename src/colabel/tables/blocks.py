@@ -144,7 +144,7 @@ def dask_arrays(
     blocks: Sequence[BlockFile], preprocessor: Preprocessor, labels: LabelReader
 ) -> tuple[Any, Any]:
     """Return features (n, p) and labels (n, d) as Dask arrays, a chunk of rows for each block."""
-    require("dask", "A fit on parts of a table", " (or 'colabel[distributed]')")
+    require("dask", "A fit on parts of a table")
     import dask.array as da
     from dask import delayed
 

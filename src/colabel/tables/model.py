@@ -55,7 +55,7 @@ def _check_table_model(fields: Fields, dims: Dims) -> None:
     check=_check_table_model,
     columns=Many(Part("column")),
     preprocessor=Part("preprocessor", p="p"),
-    model=Estimator(),
+    model=Estimator(does="predict"),
     label_source=Part("label-source"),
     n_rows=Whole(),
 )

@@ -23,6 +23,7 @@ from distributed import Client, LocalCluster
 from tests.experiments.conftest import PLAN
 from tests.experiments.test_running import run, timeless
 from tests.learn.chunks.problems import in_chunks, labels_that_depend
+from tests.platforms import with_signals
 
 LENGTHS = (60, 50, 1, 49)
 MODEL = BinaryRelevance(C=(0.1, 1.0), cv=2, tol=0.3, random_state=0)
@@ -87,6 +88,7 @@ class Killer:
             os.kill(victim, signal.SIGKILL)
 
 
+@with_signals
 # while rows are checked, axes found, folds drawn, penalties chosen, and in the last fit
 @pytest.mark.parametrize("moment", [1, 2, 3, 10, -2])
 def test_a_killed_worker_costs_only_its_chunks(rows, untouched, client, moment):

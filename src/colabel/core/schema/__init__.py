@@ -53,6 +53,7 @@ from colabel.core.schema._kinds import (
     Whole,
     YesNo,
     bind,
+    is_unicode,
     refuse_cycles,
 )
 from colabel.core.schema._records import (
@@ -98,6 +99,7 @@ __all__ = [
     "declare",
     "declared_by_tag",
     "declared_for",
+    "is_unicode",
     "refuse_cycles",
     "refuse_unless",
     "stored",

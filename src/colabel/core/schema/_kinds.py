@@ -108,13 +108,22 @@ class YesNo:
         _require(isinstance(value, bool), value, where, "true or false")
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written: half a pair of surrogates stands for nothing."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class Text:
-    """A string."""
+    """A string that can be written."""
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
         """See `Kind.check`."""
-        _require(isinstance(value, str), value, where, "a text")
+        _require(isinstance(value, str) and is_unicode(value), value, where, "a text")
 
 
 class OneOf:
@@ -311,9 +320,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Estimator:
-    """Any estimator whose type is declared, or that the user trusts."""
+    """Any estimator whose type is declared, or that the user trusts; `does` names a method."""
 
     fitted: bool = True
+    does: str = "fit"
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
         """See `Kind.check`."""
@@ -321,6 +331,7 @@ class Estimator:
         _require(known, value, where, "an estimator")
         fits = value.declared is None or value.dims["fitted"] or not self.fitted
         refuse_unless(fits, f"{where} is not fitted")
+        refuse_unless(value.does(self.does), f"{where} has no {self.does}")
 
 
 @dataclass(frozen=True)

@@ -67,5 +67,15 @@ class Node:
     dims: Dims = field(default_factory=dict)
     made: Any = None
 
+    @property
+    def last(self) -> Node:
+        """What answers: of a pipeline its last step, else the object itself."""
+        found: Node = self.dims.get("last", self)
+        return found
+
+    def does(self, method: str) -> bool:
+        """Whether what answers has a method; of a foreign type that is not known."""
+        return self.last.declared is None or hasattr(self.last.declared.type, method)
+
     def __repr__(self) -> str:
         return "<object of a foreign type>" if self.declared is None else f"<{self.declared.tag}>"

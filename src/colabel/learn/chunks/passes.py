@@ -150,7 +150,7 @@ def _lost() -> RuntimeError:
 
 def require_dask() -> None:
     """Raise an ImportError that says what to install, unless Dask is there."""
-    require("dask", "A fit on chunks of rows", " (or 'colabel[distributed]')")
+    require("dask", "A fit on chunks of rows")
 
 
 def is_dask(collection: Any) -> bool:

@@ -14,7 +14,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
-from colabel.core.arrays import Array, Flags
+from colabel.core.arrays import Array, Flags, is_sparse
 from colabel.core.progress import progress_bar
 from colabel.core.threads import n_threads, one_blas_thread
 from colabel.learn.forest.forest import Forest, far_from_zero, shifted, single_precision
@@ -119,7 +119,7 @@ def grow(
     )
     flat = targets[:, 0] if targets.ndim == 2 and targets.shape[1] == 1 else targets
     shift = far_from_zero(X)
-    rows = single_precision(shifted(X, shift))
+    rows = _with_short_indices(single_precision(shifted(X, shift)))
     # A few trees at a time are the same trees, since each has a seed of its own. Their nodes hold
     # a number for every class: thousands of label vectors would fill the memory before the last.
     step = _trees_at_once(X.shape[0], flat, estimator.n_jobs)
@@ -143,6 +143,14 @@ def grow(
             estimator.estimators_ = [None] * end  # it only counts those it has
             advance()
     return Grown(parts[0].joined(*parts[1:]), in_bag)
+
+
+def _with_short_indices(X: Any) -> Any:
+    """Return CSR rows with the 32 bits an index that scikit-learn's trees take, where these do."""
+    if not is_sparse(X) or X.indices.dtype == np.int32 or X.nnz > np.iinfo(np.int32).max:
+        return X
+    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+    return type(X)(parts, shape=X.shape)
 
 
 def _trees_at_once(n_rows: int, targets: NDArray[Any], n_threads: int) -> int:

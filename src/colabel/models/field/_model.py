@@ -36,7 +36,12 @@ from colabel.models._learning import (
 )
 from colabel.models._parameters import refuse_missing
 from colabel.models.base import JointClassifier
-from colabel.models.field._parameters import interactions, linear_log_odds, node_scores
+from colabel.models.field._parameters import (
+    interactions,
+    linear_log_odds,
+    node_scores,
+    refuse_large_tables,
+)
 from colabel.models.label_graph import LabelGraph
 from colabel.models.linear_log_odds import LinearLogOdds
 
@@ -76,6 +81,7 @@ class FieldModel(JointClassifier):
 
     def _learn(self, data: TrainingData) -> None:
         refuse_missing(data, self.label_space_, "a field conditions a label on all others")
+        refuse_large_tables(data, self.label_names_)
         learner = self._field_learner(data)
         folds = make_folds(data, self.cv, self._seed())
         linear = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose).on(data)

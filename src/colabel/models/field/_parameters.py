@@ -20,6 +20,21 @@ EdgeFeatures = Literal["auto", "all", "none"] | Sequence[int]
 _MOST_PARAMETERS = 1 << 21
 _MOST_CANDIDATES = 500
 _CANDIDATES_PER_LABEL = 5
+# Solvers turn the cells of a table to their axes, which takes the cube of their number.
+_MOST_CELLS = 2_500
+
+
+def refuse_large_tables(data: TrainingData, names: Sequence[str]) -> None:
+    """Raise ValueError if the table of some pair of labels has too many cells to be learned."""
+    pair = np.argsort(data.cardinalities)[-2:]
+    cells = int(np.prod([data.cardinalities[label] for label in pair]))
+    if len(pair) == 2 and cells > _MOST_CELLS:
+        first, second = (repr(names[label]) for label in sorted(pair))
+        raise ValueError(
+            f"A field has a table for each pair of labels, and that of {first} and {second} has "
+            f"{cells:,} cells: more than {_MOST_CELLS:,} are too many to learn. Join values that "
+            "are rare, or use CTBN or BinaryRelevance."
+        )
 
 
 def strengths(given: Strengths, name: str, *, positive: bool) -> list[float] | None:

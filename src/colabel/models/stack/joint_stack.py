@@ -10,7 +10,18 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from colabel.core.progress import progress_bar
-from colabel.core.schema import Anything, Estimator, Many, Maybe, Part, Text, stored
+from colabel.core.schema import (
+    Anything,
+    Dims,
+    Estimator,
+    Fields,
+    Many,
+    Maybe,
+    Part,
+    Text,
+    bind,
+    stored,
+)
 from colabel.decide import Decision
 from colabel.joint import Joint
 from colabel.learn.conditional import TrainingData
@@ -31,10 +42,24 @@ from colabel.models.label_graph import LabelGraph
 from colabel.models.stack._members import checked_members, default_members
 
 
+def _check_members(fields: Fields, dims: Dims) -> None:
+    n_voices = 1  # of the prior
+    for i, member in enumerate(fields["members_"]):
+        for name in ("sizes", "p"):
+            if name in member.dims:
+                bind(dims, name, member.dims[name], f"members_[{i}]")
+        heard = member.fields["steps"][-1][1] if "steps" in member.fields else member
+        if heard.declared is None:  # of a foreign type, whose voices nobody knows yet
+            return
+        n_voices += 1 + len(getattr(heard.declared.type, "parts_heard", ()))
+    bind(dims, "v", n_voices, "what the members say")
+
+
 @stored(
     "joint-stack",
+    check=_check_members,
     members=Anything(),
-    members_=Many(Estimator(), "m"),
+    members_=Many(Estimator(does="joint"), "m"),
     member_names_=Many(Text(), "m"),
     voices_=Many(Text(), "v"),
     prior_=Part("label-prior", d="d", sizes="sizes"),

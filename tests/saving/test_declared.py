@@ -1,0 +1,208 @@
+"""What types declare is checked when a file is loaded: ranges, shapes, parts in their places."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.saving.files import (
+    arrays_of,
+    changed,
+    field_array,
+    objects_of,
+    refused,
+    with_array,
+    written,
+)
+
+
+def spoiled(array, kind):
+    """An array with one number changed."""
+    array = array.copy()
+    first = (0,) * array.ndim
+    array[first] = {"nan": np.nan, "inf": np.inf, "large": 1e300, "low": -7}[kind]
+    return array
+
+
+@pytest.mark.parametrize("kind", ["nan", "inf", "large"])
+def test_numbers_that_are_none(file, kind):
+    name = next(n for n, a in arrays_of(file).items() if a.dtype == float and a.ndim == 3)
+    with_array(file, name, spoiled(arrays_of(file)[name], kind))
+    refused(file, "in a FittedTasks, coef holds numbers that are not between")
+
+
+@pytest.mark.parametrize(
+    ("model", "tag", "field", "value"),
+    [
+        ("lds", "lds-network", "vectors", 10**6),  # an index without bounds checks behind it
+        ("lds", "lds-network", "vectors", -(10**6)),
+        ("lds", "lds-network", "alpha", 0.9),
+        ("lds", "lds-network", "phi", 0.9),
+        ("lds", "lds-network", "theta", 0.9),
+        ("ctbn", "ctbn", "tree_", 10**6),
+        ("mot", "tree", "parents", 10**6),
+        ("mot", "mixture-of-trees", "weights_", 2.0),
+        ("mot-chains", "chain", "order", 5),
+        ("cdn", "cdn", "_usual", 9),
+        ("cdn", "linear-network", "floor", 2.0),
+        ("cml", "field-layout", "edges", 7),
+        ("cml-supported", "collective-crf", "vectors_", 5),
+        ("pcc", "chain", "order", 5),
+        ("mlknn", "mlknn", "likelihoods_", 0.0),
+        ("mlknn", "mlknn", "priors_", 1.0),
+        ("mlknn", "neighbours", "rank", -5),
+        ("mlknn-sparse", "csr", "indices", 10**6),
+        ("mlknn-sparse", "csr", "indptr", 10**6),
+        ("forest", "joint-forest", "tree_", 10**6),
+        ("forest", "joint-forest", "weights_", 0.99),
+        ("forest", "vector-forest", "vectors", 10**6),
+        ("forest", "vector-forest", "counts", 0.0),
+        ("forest", "vector-forest", "indices", 10**6),
+        ("forest", "vector-forest", "indptr", 1),
+        ("forest", "vector-forest", "weights", 0.0),
+        ("forest", "forest", "children", 0),
+        ("forest", "forest", "feature", 10**6),
+        ("mmoc", "max-margin-output-coding", "precision_", -1e6),
+        ("br-nb", "sklearn.GaussianNB", "var_", 0.0),
+        ("br-forest", "forest", "children", 10**6),  # a walk without bounds checks
+        ("br-forest", "forest", "children", 0),  # which would never end
+        ("br-forest", "forest", "feature", 3),
+        ("br-forest", "forest", "threshold", np.nan),
+        ("br-forest", "forest", "roots", 1),
+        ("br-forest", "sklearn.RandomForestClassifier", "probabilities_", 0.3),
+        ("forest-features", "forest", "children", 10**6),
+        ("forest-features", "forest", "children", 0),
+        ("forest-features", "forest", "feature", 3),
+        ("forest-features", "forest", "threshold", np.inf),
+        ("forest-features", "label-forest", "frequencies", 0.999),
+        ("br-discrete", "value-cells", "first", 10**6),
+        ("table", "category-table", "features", 10**6),
+        ("table", "number-table", "scale", 0.0),
+        ("thresholds", "thresholded-classifier", "thresholds_", -1.0),
+        ("conformal", "held-out-scores", "scores", 2.0),  # not in order
+        ("conformal", "held-out-scores", "weights", -1.0),
+        ("conformal", "held-out-errors", "confidence", 1.5),
+        ("conformal", "held-out-errors", "weight", 1e6),
+        ("kernel", "kernel-features", "scale_", 0.0),
+        ("kernel", "kernel-features", "landmarks_", np.nan),
+        ("kernel-sparse", "csr", "indices", 10**6),
+    ],
+)
+def test_values_out_of_range(model, tag, field, value, tmp_path):
+    file = written(tmp_path, model)
+    name = field_array(file, tag, field)
+    array = arrays_of(file)[name].copy()
+    array[(0,) * array.ndim] = value
+    with_array(file, name, array)
+    refused(
+        file,
+        f"{field.rstrip('_')}|its own|vector|alpha|phi|theta|order|graph|edge|cells|start|no table"
+        "|trees|leaf|node",
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "tag", "field", "value", "match"),
+    [
+        ("lds", "label-sets", "parents", {"tuple": [{"tuple": [1]}, {"tuple": [0]}]}, "ancestor"),
+        ("lds", "label-sets", "parents", {"tuple": [{"tuple": [9]}, {"tuple": []}]}, "parents"),
+        ("ctbn", "ctbn", "_slots", [[0], [99, 99, 99]], "_slots"),
+        ("mot", "tree", "slots", [[0], [99, 99, 99]], "slots"),
+        ("mot", "mixture-of-trees", "n_trees_", 3, "trees_"),
+        ("cdn", "cdn", "n_sweeps", 10**12, "n_sweeps is 1000000000000, not between"),
+        ("cdn", "cdn", "n_jobs", 10**9, "n_jobs"),
+        ("br", "binary-relevance", "predict", 5, "has no predict"),
+        ("br", "binary-relevance", "n_features_in_", 4, "models_"),
+        ("br", "binary-relevance", "decision", "no such", "decision"),
+        ("br", "label-space", "kind", "cloud", "kind"),
+        ("br", "label-space", "names", {"tuple": ["a", "b", "\ud800"]}, "names"),
+        ("iblr", "neighbours", "metric", "precomputed", "metric"),
+        ("kernel", "kernel-features", "width_", 0.0, "width_"),
+        ("kernel", "kernel-features", "width_", None, "landmarks_ do not fit width_"),
+        ("kernel", "kernel-features", "n_landmarks_", 6, "landmarks_"),
+        ("kernel", "kernel-features", "linear", 1, "linear"),
+        ("kernel", "kernel-features", "n_jobs", 10**9, "n_jobs"),
+        ("conformal", "conformal-sets", "coverage", 2.0, "coverage"),
+        ("conformal", "conformal-sets", "nonconformity", "odds", "nonconformity"),
+        ("conformal", "conformal-sets", "max_listed", 0, "max_listed"),
+        ("conformal", "conformal-sets", "members_", [], "held_out_"),
+        ("conformal-folds", "conformal-sets", "n_features_in_", 4, "members_"),
+        ("forest", "vector-forest", "cardinalities", {"tuple": [9, 9]}, "sizes of forest_"),
+        ("forest", "joint-forest", "target_", "sets", "target_"),
+        ("forest-features", "forest-features", "n_jobs", "two", "n_jobs"),
+        ("forest", "joint-forest", "oob_log_loss_", -1.0, "oob_log_loss_"),
+    ],
+)
+def test_values_that_make_no_sense(model, tag, field, value, match, tmp_path):
+    file = written(tmp_path, model)
+    changed(file, "model.json", lambda t: objects_of(t, tag)[0].update({field: value}))
+    refused(file, match)
+
+
+@pytest.mark.parametrize(
+    ("model", "tag", "place", "other", "match"),
+    [
+        ("stack", "joint-stack", ("members_", 0), "kernel-features", "has no joint"),
+        ("stack", "joint-stack", ("members_", 0), "ctbn", "members_.0."),  # of other features
+        ("stack", "joint-stack", ("members_", 0), "label-space", "not an estimator"),
+        ("stack-forest", "joint-stack", ("members_", 0), "mixture-of-trees", "members say"),
+        ("stack-forest", "joint-stack", ("members_", 1), "joint-forest", "members say"),
+        ("stack", "sklearn.Pipeline", ("steps", 1, "tuple", 1), "label-prior", "not an estimator"),
+        ("stack", "sklearn.Pipeline", ("steps", 1, "tuple", 1), "linear-models", "not an estimat"),
+        ("conformal-folds", "conformal-sets", ("members_", 1), "sklearn.StandardScaler", "joint"),
+        ("thresholds", "thresholded-classifier", ("estimator_",), "label-space", "estimator"),
+        ("br-logistic", "estimator-model", ("estimator",), "sklearn.StandardScaler", "proba"),
+        ("pipeline-pca", "sklearn.Pipeline", ("steps", 0, "tuple", 1), "sklearn.PCA", "features"),
+        (
+            "pipeline-pca",
+            "sklearn.Pipeline",
+            ("steps", 1, "tuple", 1),
+            "sklearn.MaxAbsScaler",
+            "other features than the next one takes",
+        ),
+        ("table", "table-model", ("model",), "preprocessor", "model has no predict"),
+    ],
+)
+def test_parts_in_the_place_of_others(model, tag, place, other, match, tmp_path):
+    """They loaded, and the first prediction was an AttributeError or a TypeError."""
+    file = written(tmp_path, model)
+
+    def swap(tree):
+        found = [i for i, entry in enumerate(tree["objects"]) if entry["type"] == other]
+        number = max(found, key=lambda i: len(tree["objects"][i]["fields"]))  # a fitted one
+        fields = [e for e in tree["objects"] if e["type"] == tag and len(e["fields"]) > 1][-1]
+        # what an object names stands before it
+        tree["objects"].append({"type": tag, "fields": json.loads(json.dumps(fields["fields"]))})
+        at = tree["objects"][-1]["fields"]
+        for step in place[:-1]:
+            at = at[step]
+        at[place[-1]] = {"object": number}
+
+    changed(file, "model.json", swap)
+    refused(file, match)
+
+
+@pytest.mark.parametrize("model", ["cdn-nb", "pcc-nb"])
+@pytest.mark.parametrize("flags", [lambda a: a.astype(float), lambda a: ~a, lambda a: a[:-1]])
+def test_label_columns_that_a_classifier_does_not_have(model, flags, tmp_path):
+    """They were handed to the classifier: an IndexError, or a ValueError of scikit-learn's."""
+    file = written(tmp_path, model)
+    name = field_array(file, "estimator-model", "allowed")
+    with_array(file, name, flags(arrays_of(file)[name]))
+    refused(file, "allowed|of a classifier|models_|coefficients")
+
+
+def test_features_that_the_next_step_does_not_take(tmp_path):
+    file = written(tmp_path, "kernel")
+    name = field_array(file, "kernel-features", "components_")
+    with_array(file, name, arrays_of(file)[name][:, :-1])
+    refused(file, "other features than the next one takes")
+
+
+def test_a_tree_with_a_cycle(tmp_path):
+    file = written(tmp_path, "ctbn")
+    name = field_array(file, "ctbn", "tree_")
+    with_array(file, name, np.array([1, 0]))
+    refused(file, "its own ancestor")
