@@ -129,6 +129,18 @@ def test_claims_of_a_paper_are_counted_once_and_by_cause(write_plan):
     assert "| convention | folds | seen |" in text
 
 
+def test_what_does_not_hold_in_print_needs_no_other_reason(write_plan):
+    for own, other, cause in ((0.5, 0.5, "Not so in print either."), (0.6, 0.5, "folds")):
+        results = study(
+            write_plan,
+            printed(own, "A", "two"),
+            printed(other, "B", "two"),
+            claims=(claim("good"),),
+            remarks={"two/B": Remark("folds", "convention")},
+        )
+        assert [found.remark.cause for found in broken_claims(results)] == [cause]
+
+
 def test_a_study_with_figures_judges_before_one_with_claims_alone(write_plan):
     claims = study(write_plan, paper="P", claims=(claim("graphs"),), title="claims")
     figures = study(write_plan, printed(0.8), paper="P", title="figures")

@@ -120,12 +120,12 @@ def _study(results: Results) -> list[str]:
 
 
 def _protocols(plan: Plan) -> str:
-    said = {data.name: _protocol(data) for data in plan.datasets}
-    if len(set(said.values())) == 1:
-        text = f"Protocol: {next(iter(said.values()))}."
-    else:
-        text = "Protocol: " + "; ".join(f"{name}: {how}" for name, how in said.items()) + "."
-    return " ".join([text, *_run_on_less(plan)])
+    said: dict[str, list[str]] = {}
+    for data in plan.datasets:
+        said.setdefault(_protocol(data), []).append(data.name)
+    listed = [f"{', '.join(names)}: {how}" for how, names in said.items()]
+    text = "; ".join(listed) if len(said) > 1 else next(iter(said))
+    return " ".join([f"Protocol: {text}.", *_run_on_less(plan)])
 
 
 def _protocol(data: DataPlan) -> str:
