@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -44,6 +47,35 @@ def test_every_estimator_of_a_plan_can_be_made(path):
     printed = {(f.dataset, f.method) for f in plan.figures if f.dataset not in plan.left_out}
     assert printed <= cells
     assert {figure.measure for figure in plan.figures} <= set(plan.measures)
+
+
+def test_nothing_is_computed_twice():
+    """The same model on the same rows is one cell, whatever studies ask for it."""
+    keys = defaultdict(set)
+    for path in STUDIES.glob("*.toml"):
+        for cell in expand(load_plan(path)):
+            assert cell.dataset != "rcv1_top10", "say rcv1subset5_top10, its other name"
+            if cell.protocol.kind != "whole":
+                said = json.dumps([cell.dataset, cell.model, cell.steps, cell.split])
+                keys[said].add(cell.key)
+    assert not [said for said, found in keys.items() if len(found) > 1]
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_every_remark_has_its_kind(path):
+    """A bare text would count as open."""
+    said = tomllib.loads(path.read_text(encoding="utf-8")).get("remarks", {})
+    assert not [key for key, remark in said.items() if "kind" not in remark]
+
+
+def test_every_study_of_a_paper_names_it_alike():
+    names = {load_plan(path).paper for path in STUDIES.glob("*.toml")} - {""}
+    assert names == {
+        "MLCRF (SDM 2014)",
+        "CTBN (CIKM 2013)",
+        "LDS mixture (ECAI 2016)",
+        "CDN (IJCAI 2011)",
+    }
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)

@@ -245,6 +245,29 @@ def test_more_random_splits_keep_the_first_ones(write_plan):
     assert len(three & five) == 1  # only the graph on all rows
 
 
+def test_the_first_folds_of_a_data_set_or_of_a_method_there(write_plan):
+    """They are the cells of the whole study: running the rest later adds to them."""
+    folds = PLAN.replace('kind = "random"', 'kind = "kfold"')
+
+    def run(text):
+        cells = expand(load_plan(write_plan(text)))
+        return {(c.method, c.split): c for c in cells if c.protocol.kind == "kfold"}
+
+    every = run(folds)
+    of_data = folds.replace('"digit_traits"', '"digit_traits"\nfirst = 2')
+    of_method = of_data.replace("cv = 3", "cv = 3\non = { digit_traits = { first = 1 } }")
+    for text, splits in ((of_data, {"BR": 2, "CTBN": 2}), (of_method, {"BR": 2, "CTBN": 1})):
+        cells = run(text)
+        assert list(cells) == [(m, i) for m, n in splits.items() for i in range(n)]
+        assert all(cell.key == every[place].key for place, cell in cells.items())
+    for wrong in ("first = 4", "first = 0"):
+        with pytest.raises(PlanError, match="first"):
+            load_plan(write_plan(of_data.replace("first = 2", wrong)))
+    for wrong in ("4", "0", "1.5", "true", '"1"'):
+        with pytest.raises(PlanError, match=r"method 'CTBN' runs the first .* of 3 splits"):
+            load_plan(write_plan(of_method.replace("first = 1", f"first = {wrong}")))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -13,16 +13,20 @@ from colabel.experiments import Figure, Results, load_plan
 from colabel.experiments.characteristics import Characteristics, measured
 from colabel.experiments.claims import Claim
 from colabel.experiments.record import (
+    Paper,
+    broken_claims,
     counts,
     differences,
     judging,
     marks_alike,
     other_remarks,
+    papers,
     printed_win_tie_loss,
     table_title,
 )
 from colabel.experiments.remarks import KINDS, Remark
-from colabel.report.study_markdown import paper_numbers, paper_sentence, results_markdown
+from colabel.report.study_markdown import results_markdown
+from colabel.report.study_papers import paper_numbers, paper_sentence
 from tests.experiments.test_results import MATCH, TEXT, row
 
 ERROR = np.std(MATCH["one", "A"], ddof=1) / math.sqrt(5)  # of A on one, whose mean is .8
@@ -78,7 +82,7 @@ def test_every_figure_has_one_place(write_plan):
     }
     numbers = paper_numbers(found)
     assert numbers[0] == sum(numbers[1 : 3 + len(KINDS)])
-    assert paper_sentence(found) == (
+    assert paper_sentence(Paper(results, found, {})) == (
         "of 5 printed figures 1 agree, the others do not (1 convention, 1 other data, 1 open, "
         "1 not measured)"
     )
@@ -87,6 +91,60 @@ def test_every_figure_has_one_place(write_plan):
         ("A", "open", True),
     ]
     assert list(other_remarks(results)) == ["two/B"]
+
+
+@pytest.mark.parametrize("deviation", [0.0, 0.5, 3.0])
+def test_an_error_in_print_counts_as_much_as_ours(write_plan, deviation):
+    """Beyond `BOTH` the difference is more than twice its own standard error."""
+    spread = deviation * ERROR * math.sqrt(5)  # five splits
+    both = ERROR * math.hypot(1.0, deviation)
+    for errors, agree in ((1.99, 1), (2.01, 0)):
+        figure = printed(0.8 + errors * both, deviation=spread)
+        assert counts(study(write_plan, figure)).agree == agree
+
+
+def claim(text: str, over: str = "B", **parts) -> Claim:
+    return Claim(text, "A", (over,), ("exact_match",), ("one", "two"), **parts)
+
+
+def test_claims_of_a_paper_are_counted_once_and_by_cause(write_plan):
+    """A beats B on one, and not on two."""
+    why = {"two/B": Remark("folds", "convention", "seen"), "A": Remark("not asked for")}
+    judge = study(write_plan, paper="P", as_run=True, claims=(claim("good"),), remarks=why)
+    again = study(write_plan, paper="P", claims=(claim("good"), claim("new")))
+    other = study(write_plan, paper="Q", claims=(claim("good"),))
+    found = papers([again, judge, other])
+    assert list(found) == ["P", "Q"]
+    assert found["P"].judge is judge
+    assert found["P"].counts.verdicts == {"yes": 2, "no": 2}
+    assert found["P"].causes == {"convention": 1, "open": 1}
+    assert paper_sentence(found["P"]) == (
+        "no printed figure is known; of 4 comparisons that its claims make 2 hold, 2 do not hold "
+        "(1 convention, 1 open)"
+    )
+    assert [(b.verdict.dataset, b.remark.cause) for b in broken_claims(judge)] == [("two", "folds")]
+    assert list(other_remarks(judge)) == ["A"]  # the nearer remark explains what does not hold
+    text = results_markdown([judge])
+    assert "| two, A over B, exact match | " in text
+    assert "| convention | folds | seen |" in text
+
+
+def test_what_does_not_hold_in_print_needs_no_other_reason(write_plan):
+    for own, other, cause in ((0.5, 0.5, "Not so in print either."), (0.6, 0.5, "folds")):
+        results = study(
+            write_plan,
+            printed(own, "A", "two"),
+            printed(other, "B", "two"),
+            claims=(claim("good"),),
+            remarks={"two/B": Remark("folds", "convention")},
+        )
+        assert [found.remark.cause for found in broken_claims(results)] == [cause]
+
+
+def test_a_study_with_figures_judges_before_one_with_claims_alone(write_plan):
+    claims = study(write_plan, paper="P", claims=(claim("graphs"),), title="claims")
+    figures = study(write_plan, printed(0.8), paper="P", title="figures")
+    assert judging([claims, figures])["P"] is figures
 
 
 def test_claims_of_speed_are_counted_apart(write_plan):
@@ -111,6 +169,24 @@ def test_a_paper_is_judged_as_its_authors_ran_it(write_plan):
     assert text.count("\n- **P**, as its authors ran it: ") == text.count("\n| P |") == 1
     assert text.index("- **P**") < text.index("## ours")
     assert "\n- " not in results_markdown([silent]).split("## ")[0]
+
+
+def test_cells_that_studies_share_are_paid_once(write_plan):
+    one = replace(study(write_plan, title="one"), spent={"a": 60.0, "b": 120.0})
+    two = replace(study(write_plan, title="two"), spent={"b": 120.0, "c": 60.0})
+    text = results_markdown([one, two])
+    for line in ("| one | 2 | 3 | 2 | 3 |", "| two | 2 | 3 | 1 | 1 |", "| all | 3 | 4 | 3 | 4 |"):
+        assert f"\n{line}" in text
+
+
+def test_splits_that_are_not_run_are_said(write_plan):
+    results = study(write_plan)
+    (one, two), (a, b) = results.plan.datasets, results.plan.methods
+    few = replace(b, on={"two": {"first": 2}}, without={"one": "no time"})
+    plan = replace(results.plan, datasets=(replace(one, first=3), two), methods=(a, few))
+    text = results_markdown([replace(results, plan=plan)])
+    assert "one: the first 3 splits of " in text
+    assert "B on one: not run: no time. B on two: the first 2 splits." in text
 
 
 def test_printed_wins_and_marks(write_plan):

@@ -183,7 +183,8 @@ def test_markdown(results):
 
 def test_markdown_has_the_remarks_on_what_agrees_too(results):
     assert "### Remarks" not in results_markdown([results])
-    plan = replace(results.plan, remarks={**results.plan.remarks, "two/B": Remark("Of B on two.")})
+    remarks = {**results.plan.remarks, "two/B": Remark("Of B on two.")}
+    plan = replace(results.plan, remarks=remarks, claims=())  # none that does not hold there
     assert "### Remarks\n\n- two/B: Of B on two.\n" in results_markdown(
         [replace(results, plan=plan)]
     )

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from colabel.experiments import expand
+from colabel.experiments.evaluate import Outcome
 from colabel.experiments.store import Store, StoreError
 from tests.platforms import with_pipes
 
@@ -84,3 +86,10 @@ def test_a_database_of_something_else_is_left_alone(tmp_path):
     with pytest.raises(StoreError, match="a database of something else"):
         Store(path)
     assert path.read_bytes() == before
+
+
+def test_seconds_of_the_cells_that_are_there(tmp_path, plan):
+    first, second, *_ = expand(plan)
+    with Store(tmp_path / "results.sqlite") as store:
+        store.save(first, Outcome("done", learn_seconds=2.0, predict_seconds=1.0))
+        assert store.seconds([first, first, second]) == {first.key: 3.0}

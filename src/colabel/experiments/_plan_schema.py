@@ -87,6 +87,7 @@ DATASET: Mapping[str, Kind] = {
     "name": Text(),
     "steps": _STEPS,
     "printed": Mapped(dict.fromkeys(_CHARACTERISTICS, Real(0.0, 1e12))),
+    "first": Whole(1, _MOST_SPLITS),
     **PROTOCOL,
 }
 METHOD: Mapping[str, Kind] = {

@@ -59,17 +59,16 @@ def expand(plan: Plan) -> list[Cell]:
     cells = []
     for data in plan.datasets:
         for method in plan.methods:
-            if data.name in method.without:
-                continue
-            for split in range(data.protocol.splits):
+            for split in range(plan.n_run(data, method)):
                 cells.append(_cell(plan, data, method, data.protocol, split))
-            if method.name in plan.graphs and data.protocol.kind != "draws":
+            drawn = data.protocol.kind == "draws"
+            if method.name in plan.graphs and data.name not in method.without and not drawn:
                 cells.append(_cell(plan, data, method, _WHOLE, 0))
     return cells
 
 
 def _cell(plan: Plan, data: DataPlan, method: MethodPlan, protocol: Protocol, split: int) -> Cell:
-    own = dict(method.on.get(data.name, {}))
+    own = method.settings_on(data.name)
     steps = tuple(own.pop("steps", method.steps if data.steps is None else data.steps))
     measures = () if protocol.kind == "whole" else plan.measures
     model = {**method.model, **own}

@@ -68,12 +68,20 @@ class DataPlan:
         Preprocessing instead of the methods' own; None for those.
     printed : mapping {characteristic: number}
         Sizes that the paper prints, see `Characteristics`.
+    first : int or None
+        How many of the protocol's splits are run, from the first on; None for all.
     """
 
     name: str
     protocol: Protocol
     steps: tuple[Any, ...] | None = None
     printed: Mapping[str, float] = field(default_factory=dict)
+    first: int | None = None
+
+    @property
+    def n_run(self) -> int:
+        """Number of splits that are run."""
+        return self.protocol.splits if self.first is None else self.first
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,8 @@ class MethodPlan:
     steps : tuple
         Preprocessing, fitted on training rows: names, or tables like `model`.
     on : mapping {data set: parameters}
-        Parameters that differ on some data sets; under "steps", the preprocessing there.
+        Parameters that differ on some data sets; under "steps", the preprocessing there, under
+        "first", how many splits are run.
     without : mapping {data set: reason}
         Data sets on which the method is not run.
     """
@@ -99,6 +108,10 @@ class MethodPlan:
     steps: tuple[Any, ...] = ()
     on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     without: Mapping[str, str] = field(default_factory=dict)
+
+    def settings_on(self, dataset: str) -> dict[str, Any]:
+        """Return the parameters that differ on a data set, and "steps" where these differ."""
+        return {key: own for key, own in self.on.get(dataset, {}).items() if key != "first"}
 
 
 @dataclass(frozen=True)
@@ -151,6 +164,12 @@ class Plan:
     def is_quick(self) -> bool:
         """Whether this is the quick form of a plan, whose figures are no results."""
         return self.name.endswith(QUICK)
+
+    def n_run(self, data: DataPlan, method: MethodPlan) -> int:
+        """Return how many splits of a data set a method is run on, from the first on."""
+        if data.name in method.without:
+            return 0
+        return int(method.on.get(data.name, {}).get("first", data.n_run))
 
     def remark_key(self, measure: str, dataset: str, method: str) -> str | None:
         """Return the key of the remark that says most closely why a figure differs."""
@@ -260,6 +279,7 @@ def _plan(name: str, table: Mapping[str, Any], figures: Sequence[Figure]) -> Pla
     methods = tuple(_method_plan(key, own, steps) for key, own in table.get("methods", {}).items())
     if not datasets or not methods:
         raise PlanError("name at least one data set ([[datasets]]) and one method ([methods.X]).")
+    _refuse_wrong_first(datasets, methods)
     names = [method.name for method in methods]
     known = [data.name for data in datasets]
     reference = table.get("reference", names[0])
@@ -327,7 +347,7 @@ def _data_plan(entry: Any, protocol: Protocol) -> DataPlan:
     refuse_wrong(entry, DATASET, f"data set {entry.get('name', '')!r}")
     own = dict(entry)
     name, steps = own.pop("name", None), own.pop("steps", None)
-    printed = own.pop("printed", {})
+    printed, first = own.pop("printed", {}), own.pop("first", None)
     if name is None:
         raise PlanError(f"a data set has no name: {entry}.")
     return DataPlan(
@@ -335,7 +355,21 @@ def _data_plan(entry: Any, protocol: Protocol) -> DataPlan:
         _protocol(own, protocol, f"data set {name!r}"),
         None if steps is None else tuple(steps),
         printed,
+        first,
     )
+
+
+def _refuse_wrong_first(datasets: Sequence[DataPlan], methods: Sequence[MethodPlan]) -> None:
+    """Raise a `PlanError` where more splits are to be run than there are, or none."""
+    for data in datasets:
+        asked = {f"method {m.name!r}": m.on.get(data.name, {}).get("first", 1) for m in methods}
+        for place, first in {f"data set {data.name!r}": data.n_run, **asked}.items():
+            whole = isinstance(first, int) and not isinstance(first, bool)
+            if not whole or not 1 <= first <= data.protocol.splits:
+                raise PlanError(
+                    f"{place} runs the first {first!r} of {data.protocol.splits} splits on"
+                    f" {data.name}: give a whole number from 1 to {data.protocol.splits}."
+                )
 
 
 def _method_plan(name: str, table: Mapping[str, Any], steps: tuple[Any, ...]) -> MethodPlan:

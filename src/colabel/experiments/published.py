@@ -21,6 +21,8 @@ class Figure(NamedTuple):
     mark : str or None
         "+" where the paper marks its own method as significantly better, "-" as worse, "" as
         neither; None where it prints no marks.
+    deviation : float or None
+        The standard deviation over splits that the paper prints beside it.
     """
 
     table: str
@@ -29,10 +31,11 @@ class Figure(NamedTuple):
     method: str
     value: float
     mark: str | None = None
+    deviation: float | None = None
 
 
 def read_figures(path: Path) -> tuple[Figure, ...]:
-    """Read the columns table, measure, dataset, method and value, and mark where there is one.
+    """Read the columns table, measure, dataset, method and value, mark and deviation if any.
 
     Raises
     ------
@@ -43,7 +46,7 @@ def read_figures(path: Path) -> tuple[Figure, ...]:
     with path.open(encoding="utf-8", newline="") as lines:
         try:
             rows = csv.DictReader(lines)
-            needed = Figure._fields[:-1]
+            needed = Figure._fields[:5]
             lacking = [name for name in needed if name not in (rows.fieldnames or ())]
             if lacking:
                 raise ValueError(f"it has no column {lacking[0]!r}")
@@ -55,7 +58,10 @@ def read_figures(path: Path) -> tuple[Figure, ...]:
                 mark = row.get("mark")
                 if mark not in (None, "", "+", "-"):
                     raise ValueError(f"line {rows.line_num} has the mark {mark!r}, not + or -")
-                found.append(Figure(table, measure, dataset, method, number, mark))
+                spread = _number(row["deviation"], rows.line_num) if row.get("deviation") else None
+                if spread is not None and spread < 0.0:
+                    raise ValueError(f"line {rows.line_num} has the negative deviation {spread:g}")
+                found.append(Figure(table, measure, dataset, method, number, mark, spread))
         except (csv.Error, UnicodeDecodeError) as error:
             raise ValueError(f"it is no CSV file ({error})") from error
     return tuple(found)

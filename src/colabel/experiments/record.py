@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from colabel.experiments.claims import Claim
 from colabel.experiments.measures import MEASURES
 from colabel.experiments.plan import Plan
 from colabel.experiments.remarks import Remark
-from colabel.experiments.results import BOTH, LIMIT, Entry, Results, WinTieLoss
+from colabel.experiments.results import BOTH, LIMIT, Entry, Results, Verdict, WinTieLoss
 
 UNEXPLAINED = Remark("No reason was found.")
 
@@ -47,11 +48,49 @@ def differences(results: Results) -> list[Difference]:
     return found
 
 
-def other_remarks(results: Results) -> dict[str, Remark]:
-    """Return the remarks of a plan that no differing figure calls for."""
+class Broken(NamedTuple):
+    """A comparison in which a claim does not hold, and why."""
+
+    claim: Claim
+    verdict: Verdict
+    remark: Remark
+
+
+def broken_claims(results: Results) -> list[Broken]:
+    """Return all comparisons in which the claims of a plan do not hold, in their order."""
     plan = results.plan
-    used = {plan.remark_key(d.measure, d.dataset, d.method) for d in differences(results)}
-    return {key: remark for key, remark in plan.remarks.items() if key not in used}
+    return [
+        Broken(claim, verdict, claim_remark(plan, claim, verdict))
+        for claim in plan.claims
+        for verdict in results.verdicts(claim)
+        if verdict.holds == "no"
+    ]
+
+
+def claim_remark(plan: Plan, claim: Claim, verdict: Verdict) -> Remark:
+    """Return the remark that says why a comparison of a claim does not hold.
+
+    If it does not hold in print either (the claim is about most data sets, say), that is why. Else
+    it is the remark on the method that was to be beaten, or on the claimed one.
+    """
+    printed = {f[1:4]: f.value for f in plan.figures}
+    places = [(verdict.measure, verdict.dataset, name) for name in (claim.method, verdict.over)]
+    if all(place in printed for place in places):
+        own, other = (printed[place] for place in places)
+        if MEASURES[verdict.measure].sign * (own - other) <= 0.0:
+            return Remark("Not so in print either.", "print", f"Print: {own:g} against {other:g}.")
+    for method in (verdict.over, claim.method):
+        key = plan.remark_key(verdict.measure, verdict.dataset, method)
+        if key is not None:
+            return plan.remarks[key]
+    return UNEXPLAINED
+
+
+def other_remarks(results: Results) -> dict[str, Remark]:
+    """Return the remarks of a plan that no differing figure and no broken claim calls for."""
+    used = {found.remark for found in differences(results)}
+    used |= {found.remark for found in broken_claims(results)}
+    return {key: remark for key, remark in results.plan.remarks.items() if remark not in used}
 
 
 class Counts(NamedTuple):
@@ -108,16 +147,58 @@ def counts(results: Results) -> Counts:
 def judging(studies: Sequence[Results]) -> dict[str, Results]:
     """Return the study of each paper that judges it: that as the authors ran it, or the first.
 
-    Studies that name no paper stand for themselves, under their title, if they have figures or
-    claims of one.
+    A study with printed figures goes before one with claims alone. Studies that name no paper
+    stand for themselves, under their title, if they have figures or claims of one.
     """
     found: dict[str, Results] = {}
     for results in studies:
         if not (results.plan.figures or results.plan.claims):
             continue
         name = results.plan.paper or results.plan.title
-        if name not in found or (results.plan.as_run and not found[name].plan.as_run):
+        if name not in found or _rank(results.plan) > _rank(found[name].plan):
             found[name] = results
+    return found
+
+
+def _rank(plan: Plan) -> tuple[bool, bool]:
+    return plan.as_run, bool(plan.figures)
+
+
+class Paper(NamedTuple):
+    """How a paper stands: the study that judges it, and what is counted.
+
+    Attributes
+    ----------
+    judge : Results
+    counts : Counts
+        Figures of the study that judges the paper, claims of all its studies.
+    causes : mapping {kind: int}
+        Where the comparisons that do not hold come from (`KINDS`).
+    """
+
+    judge: Results
+    counts: Counts
+    causes: Mapping[str, int]
+
+
+def papers(studies: Sequence[Results]) -> dict[str, Paper]:
+    """Return how each paper stands, in the order of the studies.
+
+    A claim that several studies of a paper check (it has the same text in each) is counted where
+    the paper is judged, or else in the first of them.
+    """
+    found = {}
+    for name, judge in judging(studies).items():
+        others = [s for s in studies if s is not judge and s.plan.paper == name]
+        known: set[str] = set()
+        verdicts: Counter[str] = Counter()
+        causes: Counter[str] = Counter()
+        for study in (judge, *others):
+            new = [claim for claim in study.plan.claims if claim.text not in known]
+            known.update(claim.text for claim in new)
+            verdicts.update(v.holds for claim in new for v in study.verdicts(claim))
+            causes.update(b.remark.kind for b in broken_claims(study) if b.claim in new)
+        found[name] = Paper(judge, counts(judge)._replace(verdicts=verdicts), causes)
     return found
 
 

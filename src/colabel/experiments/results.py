@@ -21,15 +21,18 @@ from colabel.experiments.store import Row, Store
 
 if TYPE_CHECKING:
     from colabel.experiments.characteristics import Characteristics
+    from colabel.experiments.plan import Protocol
+    from colabel.experiments.published import Figure
 
 LEVEL = 0.05
 """Level of all tests."""
 FEWEST_SPLITS = 5
 """Splits below which no difference is called significant."""
 LIMIT = 2.0
-"""Standard errors of ours beyond which a measured figure differs from the printed one."""
+"""Standard errors beyond which a measured figure differs from the printed one."""
 BOTH = LIMIT * math.sqrt(2.0)
-"""The same, if print has an error as large as ours: beyond it, figures disagree."""
+"""The same, since print has an error too: beyond it, figures disagree. Where print's error is not
+known it is taken to be as large as ours."""
 SPEED = "seconds of learning"
 """Stands for a measure in verdicts on claims of speed."""
 # Means nearer than this are the same.
@@ -47,7 +50,8 @@ class Entry(NamedTuple):
         How many splits have a value.
     published : float or None
     gap : float or None
-        Measured minus published in standard errors; positive is better than print.
+        Measured minus published in standard errors; positive is better than print. The error is
+        ours, or the root mean square of both where the paper prints its own.
     best : bool
         Whether no method has a better mean on this data set.
     """
@@ -119,6 +123,8 @@ class Results:
         Cells that have no result yet.
     characteristics : mapping {data set: Characteristics}
         Of the data sets of which the paper prints some.
+    spent : mapping {key of a cell: seconds}
+        Of learning and predicting; studies that share cells have the same keys.
     """
 
     plan: Plan
@@ -127,6 +133,7 @@ class Results:
     failures: tuple[tuple[Cell, str], ...] = ()
     missing: int = 0
     characteristics: Mapping[str, Characteristics] = field(default_factory=dict)
+    spent: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def read(cls, plan: Plan, store: Store) -> Results:
@@ -139,6 +146,7 @@ class Results:
             tuple(store.graphs(cells)),
             tuple(store.failures(cells)),
             sum(cell.key not in known for cell in cells),
+            spent=store.seconds(cells),
         )
 
     @property
@@ -160,8 +168,8 @@ class Results:
         return found
 
     @cached_property
-    def _published(self) -> dict[tuple[str, str, str], float]:
-        return {(f.measure, f.dataset, f.method): f.value for f in self.plan.figures}
+    def _published(self) -> dict[tuple[str, str, str], Figure]:
+        return {(f.measure, f.dataset, f.method): f for f in self.plan.figures}
 
     def values(self, measure: str, dataset: str, method: str) -> Array:
         """Return one value for each split that has one, in order of the splits."""
@@ -172,19 +180,21 @@ class Results:
         """Return {(data set, method): Entry} for one measure, where measured or published."""
         better = 1.0 if MEASURES[measure].higher_is_better else -1.0
         entries = {}
-        for dataset in self.datasets:
+        for data in self.plan.datasets:
+            dataset = data.name
             measured = {m: self.values(measure, dataset, m) for m in self.methods}
             means = {m: float(v.mean()) for m, v in measured.items() if len(v)}
             top = max((better * mean for mean in means.values()), default=np.nan)
             for method, values in measured.items():
-                published = self._published.get((measure, dataset, method))
-                if method not in means and published is None:
+                figure = self._published.get((measure, dataset, method))
+                if method not in means and figure is None:
                     continue
                 mean, error = means.get(method, np.nan), _standard_error(values)
                 gap = None
-                if published is not None and error > 0.0:
-                    gap = better * (mean - published) / error
+                if figure is not None and error > 0.0:
+                    gap = better * (mean - figure.value) / _mean_error(error, figure, data.protocol)
                 best = method in means and better * mean >= top - _SAME
+                published = None if figure is None else figure.value
                 entry = Entry(mean, error, len(values), published, gap, best)
                 entries[dataset, method] = entry
         return entries
@@ -350,6 +360,13 @@ def _standard_error(values: Sequence[float] | Array) -> float:
     if len(values) < 2:
         return float("nan")
     return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+def _mean_error(error: float, figure: Figure, protocol: Protocol) -> float:
+    """Root mean square of our standard error and print's; ours where print gives none."""
+    if figure.deviation is None:
+        return error
+    return math.hypot(error, figure.deviation / math.sqrt(protocol.splits)) / math.sqrt(2.0)
 
 
 def _median_by_cell(rows: Iterable[Row], value: Any) -> dict[tuple[str, str], float]:

@@ -33,8 +33,7 @@ def check(plan: Plan) -> None:
     """Make every estimator of a plan once, so that a mistake shows before hours of work."""
     for method in plan.methods:
         try:
-            for extra in ({}, *method.on.values()):
-                own = dict(extra)
+            for own in ({}, *map(method.settings_on, method.on)):
                 build_steps(own.pop("steps", method.steps))
                 build({**method.model, **own})
         except BuildError as error:

@@ -229,6 +229,12 @@ class Store:
                 rest[4] = math.nan if rest[4] is None else rest[4]
                 yield Row(cell.dataset, cell.method, protocol, split, measure, value, *rest)
 
+    def seconds(self, cells: Iterable[Cell]) -> dict[str, float]:
+        """Return {key: seconds of learning and predicting} of those cells that are in the file."""
+        query = "SELECT learn_seconds + predict_seconds FROM cells WHERE key = ?"
+        keys = dict.fromkeys(cell.key for cell in cells)
+        return {key: spent for key in keys for (spent,) in self._all(query, key)}
+
     def graphs(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, dict[str, Any]]]:
         """Yield the label graphs among the cells."""
         for cell in cells:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,19 +11,27 @@ from colabel.experiments import Plan, Results
 from colabel.experiments.characteristics import COLUMNS, size_words
 from colabel.experiments.measures import MEASURES
 from colabel.experiments.record import (
-    Counts,
     Difference,
+    broken_claims,
     counts,
     differences,
-    judging,
     marks_alike,
     other_remarks,
+    papers,
     printed_win_tie_loss,
     table_order,
     table_title,
 )
-from colabel.experiments.remarks import KINDS
+from colabel.experiments.remarks import KINDS, Remark
 from colabel.experiments.results import BOTH, LIMIT
+from colabel.report.study_papers import (
+    AGREE,
+    HEADS,
+    comparison_words,
+    how_judged,
+    paper_numbers,
+    paper_sentence,
+)
 from colabel.report.study_text import (
     QUICK_FORM,
     capital,
@@ -36,29 +43,7 @@ from colabel.report.study_text import (
 )
 
 if TYPE_CHECKING:
-    from colabel.experiments.plan import Protocol
-
-_VERDICTS = {
-    "yes": "hold",
-    "better": "better, not significantly",
-    "no": "do not hold",
-    "not comparable": "not comparable",
-    "not measured": "not measured",
-}
-HEADS = (
-    "figures",
-    "agree",
-    *KINDS.values(),
-    "not measured",
-    "claims",
-    "hold",
-)
-"""Heads of a paper's row: its figures, and the comparisons that its claims make."""
-AGREE = (
-    f"Figures agree that are within {BOTH:.1f} standard errors of ours, as two means with errors "
-    f"like ours would be (print has an error of its own, which is not given); {LIMIT:g} standard "
-    "errors are the stricter limit. Each printed figure is counted once."
-)
+    from colabel.experiments.plan import DataPlan
 
 
 def results_markdown(studies: Sequence[Results]) -> str:
@@ -75,65 +60,41 @@ def results_markdown(studies: Sequence[Results]) -> str:
 
 def _papers(studies: Sequence[Results]) -> list[str]:
     """A sentence and a row for each paper, by the study that judges it."""
-    judges = {name: counts(study) for name, study in judging(studies).items()}
-    if not judges:
+    found = papers(studies)
+    if not found:
         return []
     lines = [
-        f"- **{name}**{how_judged(study)}: {paper_sentence(judges[name])}."
-        for name, study in judging(studies).items()
+        f"- **{name}**{how_judged(paper.judge)}: {paper_sentence(paper)}."
+        for name, paper in found.items()
     ]
-    header = ["paper", *HEADS]
-    rows = []
-    for name, found in judges.items():
-        rows.append([name, *map(str, paper_numbers(found))])
-    return [*lines, "", *_table(header, rows), "", AGREE, ""]
-
-
-def how_judged(study: Results) -> str:
-    """Say whether a paper is judged by its authors' own protocol."""
-    return ", as its authors ran it" if study.plan.as_run else ""
-
-
-def paper_numbers(found: Counts) -> list[int]:
-    """Return the numbers of a paper's row, under `HEADS`."""
-    kinds = [found.kinds.get(kind, 0) for kind in KINDS]
-    verdicts, hold = sum(found.verdicts.values()), found.verdicts.get("yes", 0)
-    return [found.printed, found.agree, *kinds, found.missing, verdicts, hold]
-
-
-def paper_sentence(found: Counts) -> str:
-    """Say in one sentence how a paper stands."""
-    parts = []
-    if found.compared:
-        apart = [f"{found.kinds[kind]} {KINDS[kind]}" for kind in KINDS if found.kinds.get(kind)]
-        apart += [f"{found.missing} not measured"] if found.missing else []
-        others = f", the others do not ({', '.join(apart)})" if apart else ""
-        parts.append(f"of {found.printed} printed figures {found.agree} agree{others}")
-    elif found.printed:
-        parts.append(f"none of {found.printed} printed figures has been measured")
-    verdicts = sum(found.verdicts.values())
-    if verdicts:
-        said = [f"{n} {_VERDICTS[key]}" for key in _VERDICTS if (n := found.verdicts.get(key, 0))]
-        parts.append(f"of {verdicts} comparisons that its claims make {', '.join(said)}")
-    return "; ".join(parts) or "neither figures nor claims are known"
+    rows = [[name, *map(str, paper_numbers(paper.counts))] for name, paper in found.items()]
+    return [*lines, "", *_table(["paper", *HEADS], rows), "", AGREE, ""]
 
 
 def _studies(studies: Sequence[Results]) -> list[str]:
-    """A line for each study: its cells, its cost, its figures against print."""
+    """A line for each study, its cells, its cost, its figures against print; and the sum."""
     limits = [f"by {LIMIT:g}", f"by {BOTH:.1f}"]
-    header = ["study", "cells", "core minutes", "figures", "worse", limits[1], "better", limits[1]]
-    rows = []
+    cost = ["cells", "core minutes", "new cells", "core minutes"]
+    header = ["study", *cost, "figures", "worse", limits[1], "better", limits[1]]
+    rows, known = [], dict[str, float]()
     for results in studies:
-        cells = {(r.dataset, r.method, r.split): r for r in results.rows}
-        spent = sum(r.learn_seconds + r.predict_seconds for r in cells.values())
         found = counts(results)
-        numbers = [len(cells), round(spent / 60), found.compared, *found.worse, *found.better]
-        rows.append([results.plan.title, *map(str, numbers)])
+        new = {key: spent for key, spent in results.spent.items() if key not in known}
+        known |= new
+        numbers = [found.compared, *found.worse, *found.better]
+        cells = [*_cost(results.spent), *_cost(new)]
+        rows.append([results.plan.title, *cells, *map(str, numbers)])
+    rows.append(["all", *_cost(known), *_cost(known), *[""] * 5])
     said = (
-        f"Worse and better than print {limits[0]} standard errors, and of these {limits[1]}. Core "
-        "minutes are those of learning and predicting."
+        "Core minutes are those of learning and predicting. Studies share cells: new ones are "
+        "those that no study above has, and all of them are what a run of all studies costs. "
+        f"Worse and better than print {limits[0]} standard errors, and of these {limits[1]}."
     )
     return [*_table(header, rows), "", said, ""]
+
+
+def _cost(spent: Mapping[str, float]) -> list[str]:
+    return [str(len(spent)), f"{sum(spent.values()) / 60:.0f}"]
 
 
 # --------------------------------------------------------------------------------------- one study
@@ -159,21 +120,40 @@ def _study(results: Results) -> list[str]:
 
 
 def _protocols(plan: Plan) -> str:
-    said = {data.name: _protocol(data.protocol) for data in plan.datasets}
-    if len(set(said.values())) == 1:
-        return f"Protocol: {next(iter(said.values()))}."
-    return "Protocol: " + "; ".join(f"{name}: {text}" for name, text in said.items()) + "."
+    said: dict[str, list[str]] = {}
+    for data in plan.datasets:
+        said.setdefault(_protocol(data), []).append(data.name)
+    listed = [f"{', '.join(names)}: {how}" for how, names in said.items()]
+    text = "; ".join(listed) if len(said) > 1 else next(iter(said))
+    return " ".join([f"Protocol: {text}.", *_run_on_less(plan)])
 
 
-def _protocol(protocol: Protocol) -> str:
+def _protocol(data: DataPlan) -> str:
+    protocol = data.protocol
     if protocol.kind == "random":
         sizes = f"{protocol.train:g} training and {protocol.test:g} test rows"
-        return f"{protocol.splits} random splits with {sizes} (seed {protocol.seed})"
-    if protocol.kind == "draws":
-        return f"{protocol.splits} draws (seeds from {protocol.seed})"
-    kind = "stratified " if protocol.kind == "stratified" else ""
-    how = ", stratified by the first label" if protocol.kind == "first_label" else ""
-    return f"{kind}{protocol.splits}-fold cross-validation{how} (seed {protocol.seed})"
+        text = f"{protocol.splits} random splits with {sizes} (seed {protocol.seed})"
+    elif protocol.kind == "draws":
+        text = f"{protocol.splits} draws (seeds from {protocol.seed})"
+    else:
+        kind = "stratified " if protocol.kind == "stratified" else ""
+        how = ", stratified by the first label" if protocol.kind == "first_label" else ""
+        text = f"{kind}{protocol.splits}-fold cross-validation{how} (seed {protocol.seed})"
+    return text if data.first is None else f"the first {data.first} splits of {text}"
+
+
+def _run_on_less(plan: Plan) -> list[str]:
+    """Sentences about methods that are run on fewer splits, or not at all, on some data sets."""
+    found = []
+    for method in plan.methods:
+        few: dict[str, list[str]] = {}
+        for data in plan.datasets:
+            if data.name in method.without:
+                few.setdefault(f"not run: {method.without[data.name]}", []).append(data.name)
+            elif (n_run := plan.n_run(data, method)) != data.n_run:
+                few.setdefault(f"the first {n_run} splits", []).append(data.name)
+        found += [f"{method.name} on {', '.join(names)}: {said}." for said, names in few.items()]
+    return found
 
 
 def _characteristics(results: Results) -> list[str]:
@@ -254,17 +234,23 @@ def _differences(results: Results) -> list[str]:
     if not found:
         return lines
     header = ["figure", "ours", "print", "errors", "from", "cause", "evidence"]
-    # figures of one cause together, in the order of the first of each
-    order = {remark: place for place, remark in reversed(list(enumerate(d.remark for d in found)))}
-    found.sort(key=lambda d: order[d.remark])
-    rows = []
-    for remark, same in groupby(found, key=lambda d: d.remark):
-        for place, difference in enumerate(same):
-            said = [remark.cause, remark.evidence] if not place else ["〃", "〃"]
-            if not remark.evidence:
-                said[1] = ""
-            rows.append([*_difference(difference), KINDS[remark.kind], *said])
+    rows = _explained([(d.remark, _difference(d)) for d in found])
     return [*lines, *_table(header, rows), ""]
+
+
+def _explained(rows: Sequence[tuple[Remark, list[str]]]) -> list[list[str]]:
+    """Add kind, cause and evidence to rows; those of one cause together, said once."""
+    found = []
+    for remark in dict.fromkeys(remark for remark, _ in rows):
+        words = [remark.cause, remark.evidence]
+        for fields in (fields for own, fields in rows if own == remark):
+            found.append([*fields, KINDS[remark.kind], *words])
+            words = ["〃" if text else "" for text in words]
+    return found
+
+
+def _signed(difference: float) -> str:
+    return f"{'-' if difference < 0 else '+'}{number(abs(difference))}"
 
 
 def _difference(difference: Difference) -> list[str]:
@@ -283,7 +269,13 @@ def _claims(results: Results) -> list[str]:
     lines = ["### Claims", ""]
     for claim in results.plan.claims:
         lines += [f"- {claim_sentence(claim, results.verdicts(claim))}"]
-    return [*lines, ""]
+    lines.append("")
+    found = broken_claims(results)
+    if not found:
+        return lines
+    header = ["comparison that does not hold", "by", "from", "cause", "evidence"]
+    rows = [(b.remark, [comparison_words(b), _signed(b.verdict.difference)]) for b in found]
+    return [*lines, *_table(header, _explained(rows)), ""]
 
 
 def _other_remarks(results: Results) -> list[str]:

@@ -8,10 +8,13 @@ from collections import Counter
 from colabel.experiments import Results
 from colabel.experiments.claims import Claim
 from colabel.experiments.measures import MEASURES
+from colabel.experiments.record import broken_claims
+from colabel.experiments.remarks import KINDS
 from colabel.experiments.results import LEVEL, LIMIT, SPEED, Verdict
 from colabel.report._html.markup import Html, counted, hidden, join, listed, paragraph, tag
 from colabel.report._html.numbers import digits_for, fixed, p_value, signed
-from colabel.report._html.tables import Column, Field, table
+from colabel.report._html.tables import EMPTY, Column, Field, table
+from colabel.report.study_papers import comparison_words
 
 # Verdict: (sign, words, place when sorted).
 _SHOWN = {
@@ -34,7 +37,32 @@ def claims_section(results: Results, level: str) -> Html:
         f"Claims of a level hold where the mean is above it by {LIMIT:g} standard errors.",
         class_="legend",
     )
-    return join(parts, legend)
+    return join(parts, legend, _broken(results))
+
+
+def _broken(results: Results) -> Html | None:
+    """Write a table of all comparisons that do not hold, with their causes."""
+    found = broken_claims(results)
+    if not found:
+        return None
+    digits = digits_for(each.verdict.difference for each in found)
+    names = ("from", "cause", "evidence")
+    columns = [
+        Column("comparison", is_text=True),
+        Column("by"),
+        *(Column(name, is_text=True) for name in names),
+    ]
+    rows = [
+        [
+            Field(comparison_words(each)),
+            Field(signed(each.verdict.difference, digits), each.verdict.difference),
+            Field(KINDS[each.remark.kind]),
+            Field(each.remark.cause, kind="remark"),
+            Field(each.remark.evidence, kind="remark") if each.remark.evidence else EMPTY,
+        ]
+        for each in found
+    ]
+    return table("Comparisons of claims that do not hold, and why", columns, rows)
 
 
 def _claim(results: Results, claim: Claim, level: str) -> Html:

@@ -34,7 +34,7 @@ def measure_table(results: Results, measure: str) -> Html:
         value for entry in entries.values() for value in (entry.mean, entry.published or 0.0)
     )
 
-    splits = {data.name: data.protocol.splits for data in results.plan.datasets}
+    splits = {data.name: data.n_run for data in results.plan.datasets}
 
     def field(dataset: str, method: str) -> Field:
         entry = entries.get((dataset, method))

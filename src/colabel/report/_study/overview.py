@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colabel.experiments import Results
-from colabel.experiments.record import counts, judging
+from colabel.experiments.record import papers
 from colabel.report._html.markup import Html, join, paragraph, tag
 from colabel.report._html.page import section
 from colabel.report._html.tables import Column, Field, table
-from colabel.report.study_markdown import (
+from colabel.report.study_papers import (
     AGREE,
     HEADS,
     how_judged,
@@ -20,14 +20,14 @@ from colabel.report.study_markdown import (
 
 def overview_section(studies: Sequence[Results]) -> Html:
     """Write the sentences, the table, and what its counts mean."""
-    judges = {name: counts(study) for name, study in judging(studies).items()}
+    found = papers(studies)
     sentences = [
-        tag("li", f"{name}{how_judged(study)}: {paper_sentence(judges[name])}.")
-        for name, study in judging(studies).items()
+        tag("li", f"{name}{how_judged(paper.judge)}: {paper_sentence(paper)}.")
+        for name, paper in found.items()
     ]
     rows = [
-        [Field(name), *(Field(str(n), float(n)) for n in paper_numbers(found))]
-        for name, found in judges.items()
+        [Field(name), *(Field(str(n), float(n)) for n in paper_numbers(paper.counts))]
+        for name, paper in found.items()
     ]
     columns = [Column("paper", is_text=True), *(Column(head) for head in HEADS)]
     caption = "The papers: their figures against ours, and the comparisons that their claims make"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from colabel.experiments import Plan, Results
-from colabel.experiments.plan import Protocol
+from colabel.experiments.plan import DataPlan, Protocol
 from colabel.report._html.markup import Html, counted, details, join, listed, paragraph, tag
 from colabel.report._html.tables import EMPTY, Column, Field, table
 
@@ -18,19 +18,21 @@ def protocol_section(results: Results) -> Html:
     plan = results.plan
     methods = counted(len(plan.methods), "method")
     datasets = counted(len(plan.datasets), "data set")
-    groups: dict[Protocol, list[str]] = defaultdict(list)
+    groups: dict[str, list[str]] = defaultdict(list)
     for data in plan.datasets:
-        groups[data.protocol].append(data.name)
+        groups[_splits_words(data)].append(data.name)
     name = f" Plan: {plan.name}."
     if len(groups) == 1:
-        how = f"{methods} on {datasets}: {protocol_words(next(iter(groups)))}.{name}"
+        how = f"{methods} on {datasets}: {next(iter(groups))}.{name}"
         return join(paragraph(how), _methods(plan))
-    items = [
-        tag("li", f"{listed(names)}: {protocol_words(protocol)}")
-        for protocol, names in groups.items()
-    ]
+    items = [tag("li", f"{listed(names)}: {said}") for said, names in groups.items()]
     how = f"{methods} on {datasets}.{name}"
     return join(paragraph(how), tag("ul", items), _methods(plan))
+
+
+def _splits_words(data: DataPlan) -> str:
+    few = "" if data.first is None else f"the first {data.first} of "
+    return few + protocol_words(data.protocol)
 
 
 def protocol_words(protocol: Protocol) -> str:
@@ -124,12 +126,15 @@ def _missing(results: Results) -> Html | None:
         seen[row.dataset, row.method].add(row.split)
     rows = []
     for data in results.plan.datasets:
-        n = data.protocol.splits
+        asked = [results.plan.n_run(data, method) for method in results.plan.methods]
         lacking = [
-            0 if data.name in method.without else n - len(seen[data.name, method.name])
-            for method in results.plan.methods
+            n - len(seen[data.name, method.name])
+            for n, method in zip(asked, results.plan.methods, strict=True)
         ]
-        fields = [Field(f"{short} of {n}", short) if short > 0 else EMPTY for short in lacking]
+        fields = [
+            Field(f"{short} of {n}", short) if short > 0 else EMPTY
+            for n, short in zip(asked, lacking, strict=True)
+        ]
         if any(short > 0 for short in lacking):
             rows.append([Field(data.name), *fields])
     if not rows:
