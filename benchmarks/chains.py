@@ -21,7 +21,6 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks._common import machine, parser, print_table
 from colabel import Chain, ProbabilisticClassifierChain
 from colabel.datasets import kfold, load
-from colabel.joint.chain import BeamSearch, BranchAndBound, EpsilonSearch, MonteCarlo
 from colabel.metrics import exact_match, f1_score, joint_log_loss
 
 # (exact match, log-loss a fold) of the MLCRF paper, tables 2 and 3.
@@ -33,12 +32,12 @@ PUBLISHED = {
     ("yeast", "CC"): (0.193, 2303.8),
     ("yeast", "PCC"): (0.230, 932.1),
 }
-INFERENCES = {
-    "greedy": BeamSearch(1),
-    "beam, width 10": BeamSearch(10),
-    "epsilon 0.01": EpsilonSearch(0.01),
-    "monte carlo, 1000 draws": MonteCarlo(1000),
-    "exact (branch and bound)": BranchAndBound(),
+INFERENCES: dict[str, dict[str, Any]] = {
+    "greedy": {"inference": "greedy"},
+    "beam, width 10": {"inference": "beam", "beam_width": 10},
+    "epsilon 0.01": {"inference": "epsilon", "epsilon": 0.01},
+    "monte carlo, 1000 draws": {"inference": "monte_carlo", "n_samples": 1000},
+    "exact (branch and bound)": {"inference": "exact"},
 }
 
 
@@ -132,7 +131,7 @@ def searches(folder: Path, name: str, n_splits: int) -> None:
     best = model.joint(test_rows).mode_codes()
     table = []
     for label, search in INFERENCES.items():
-        joint = model.set_params(inference=search).joint(test_rows)
+        joint = model.set_params(**search).joint(test_rows)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RuntimeWarning)
             codes, seconds = timed(joint.mode_codes)
