@@ -131,14 +131,15 @@ class LinearModels:
         return result
 
     def take(self, order: Indices) -> LinearModels:
-        """Return some of the models in another order: position i has the model `order[i]`."""
-        position = np.full(self.n_models, -1)
-        position[order] = np.arange(len(order))
+        """Return models in another order: position i has `order[i]`, which may occur again."""
         parts = []
         for own, n_classes, fitted in self.parts:
-            kept = np.flatnonzero(position[own] >= 0)
-            if len(kept):
-                parts.append((position[own[kept]], n_classes, fitted.take(kept)))
+            place = np.full(self.n_models, -1)
+            place[own] = np.arange(len(own))
+            positions = np.flatnonzero(place[order] >= 0)
+            positions = positions[np.argsort(place[order[positions]], kind="stable")]
+            if len(positions):
+                parts.append((positions, n_classes, fitted.take(place[order[positions]])))
         return LinearModels(tuple(parts), len(order))
 
     def joined(self, *others: LinearModels) -> LinearModels:

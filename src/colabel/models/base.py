@@ -57,6 +57,8 @@ from colabel.models.linear_log_odds import LinearLogOdds
 
 # Rows whose joints are held at once while predicting.
 _ROWS_AT_ONCE = 1 << 14
+# of tables over pairs of labels, which trees and fields have for every row
+_NUMBERS_AT_ONCE = 1 << 26
 
 
 class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
@@ -205,7 +207,7 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
             empty = self.label_space_.decode(np.empty((0, self.label_space_.n_labels), np.int32))
             return lazy_rows(self.predict, X, empty.shape[1:], empty)
         rows = self._checked(X, reset=False)
-        codes = [self._codes(part) for part in row_chunks(rows)]
+        codes = [self._codes(part) for part in row_chunks(rows, self.label_space_)]
         return self._labels_out(np.concatenate(codes), X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -401,7 +403,7 @@ class JointClassifier(LabelClassifier):
     def _by_chunks(self, X: Any, answer: Callable[[Joint], Any]) -> list[Any]:
         """Ask rows a chunk at a time: a joint may be many times larger than its rows."""
         X = self._checked(X, reset=False)
-        return [answer(self._calibrated(part)) for part in row_chunks(X)]
+        return [answer(self._calibrated(part)) for part in row_chunks(X, self.label_space_)]
 
 
 def class_values(space: LabelSpace) -> Any:
@@ -431,7 +433,9 @@ def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) 
     return TrainingData(X, codes, space.cardinalities, None if uniform else weight)
 
 
-def row_chunks(X: Any) -> Iterator[Any]:
+def row_chunks(X: Any, space: LabelSpace) -> Iterator[Any]:
     """Rows of X, as many at once as may have joints at the same time."""
-    for start in range(0, max(1, _num_samples(X)), _ROWS_AT_ONCE):
-        yield X[start : start + _ROWS_AT_ONCE]
+    sizes = space.cardinalities
+    at_once = min(_ROWS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // (sum(sizes) * max(sizes))))
+    for start in range(0, max(1, _num_samples(X)), at_once):
+        yield X[start : start + at_once]

@@ -222,7 +222,7 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
                 self._chance(part),
                 allow_empty=self.allow_empty,
             )
-            for part in row_chunks(X)
+            for part in row_chunks(X, self.label_space_)
         ]
         return LabelSets.joined(*parts)
 
@@ -277,7 +277,7 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         if (codes == MISSING).any():
             raise ValueError("Y has missing labels: p-values are those of complete label vectors.")
         found, start = [], 0
-        for part in row_chunks(X):
+        for part in row_chunks(X, self.label_space_):
             own = codes[start : start + part.shape[0]]
             chance = self._chance(part)
             scores = [self._nonconformity.of(joint, own, chance) for joint in self._joints(part)]

@@ -112,7 +112,7 @@ def _check_pipeline(fields: Fields, dims: Dims) -> None:
         if step is not None and step != "passthrough":
             Estimator(fitted=False).check(step, {}, f"step {i} of the pipeline")
     steps = [step for _, step in fields["steps"] if isinstance(step, Node)]
-    last = fields["steps"][-1][1] if fields["steps"] else None
+    last: Any = fields["steps"][-1][1] if fields["steps"] else None
     refuse_unless(isinstance(last, Node), "the pipeline ends in no estimator")
     for before, after in itertools.pairwise(steps):
         passes_on = before.does("transform")

@@ -132,6 +132,18 @@ def test_one_tree_is_a_ctbn(problem):
     np.testing.assert_allclose(model.joint(X).log_prob(Y), tree.joint(X).log_prob(Y), atol=1e-9)
 
 
+def test_rare_values_of_a_parent_share_the_model_without_it(rng):
+    """Each of them needs its own place: all but the last were lost, an IndexError."""
+    X, Y = rng.normal(size=(120, 2)), rng.integers(0, 40, size=(120, 2))
+    Y[:, 1] = (Y[:, 0] + rng.integers(0, 2, 120)) % 40
+    model = MixtureOfTrees(1, C=1.0, random_state=0).fit(X, Y)
+    tree = CTBN(1.0, random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(model.trees_[0].parents, tree.tree_)
+    assert (tree.tree_ >= 0).any()
+    np.testing.assert_allclose(model.joint(X).log_prob(Y), tree.joint(X).log_prob(Y), atol=1e-6)
+    assert MixtureOfTrees(2, C=1.0, random_state=0).fit(X, Y).predict(X).shape == Y.shape
+
+
 def two_trees(rng, n):
     """Labels 1 2 and 3 4 are alike, or 1 3 and 2 4: no one tree can say it."""
     first, second = rng.integers(0, 2, (2, n))
