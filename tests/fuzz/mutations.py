@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -92,8 +93,9 @@ def change_array(rng: np.random.Generator, content: bytes) -> bytes:
         case 4:
             array = array.T if array.ndim > 1 else array[None]
         case _:
-            with np.errstate(all="ignore"):
-                array = array.astype(rng.choice(["<f4", "<i8", "<i4", "?", "<U5", "<c16", ">f8"]))
+            to = rng.choice(["<f4", "<i8", "<i4", "?", "<U5", "<c16", ">f8"])
+            with np.errstate(all="ignore"), suppress(ValueError):  # not every text is a number
+                array = array.astype(to)
     out = io.BytesIO()
     np.save(out, array)
     return out.getvalue()

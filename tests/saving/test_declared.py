@@ -6,11 +6,15 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.svm import LinearSVC
 
+import colabel
+from colabel.saving import ModelFileError
 from tests.saving.files import (
     arrays_of,
     changed,
     field_array,
+    models,
     objects_of,
     refused,
     with_array,
@@ -139,6 +143,25 @@ def test_values_that_make_no_sense(model, tag, field, value, match, tmp_path):
     file = written(tmp_path, model)
     changed(file, "model.json", lambda t: objects_of(t, tag)[0].update({field: value}))
     refused(file, match)
+
+
+@pytest.mark.parametrize(("n_features", "n_classes"), [(2, 2), (None, 3)])
+def test_a_classifier_behind_hard_decisions_fits_them(n_features, n_classes, tmp_path):
+    model = models()["cdn-svc"]()
+    hard = next(own.estimator for own in model.models_.models if own.estimator is not None)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, n_features or hard.estimator_.n_features_in_))
+    hard.estimator_ = LinearSVC(random_state=0).fit(X, np.arange(30) % n_classes)
+    with pytest.raises(ModelFileError, match=r"estimator_|q of a classifier"):
+        colabel.save(model, tmp_path / "model.colabel")
+
+
+def test_a_linear_classifier_has_two_classes(tmp_path):
+    model = models()["cdn-svc"]()
+    hard = next(own.estimator for own in model.models_.models if own.estimator is not None)
+    hard.estimator_.classes_ = np.array([1])
+    with pytest.raises(ModelFileError, match="fewer than two"):
+        colabel.save(model, tmp_path / "model.colabel")
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,18 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array
-from colabel.core.schema import Estimator, Kind, Values, stored
+from colabel.core.schema import Dims, Estimator, Fields, Kind, Values, bind, stored
 from colabel.models.base import JointClassifier
 
 
-@stored("hard-decisions")
+def _check_behind(fields: Fields, dims: Dims) -> None:
+    """The classifier behind has the same classes, and its features are those of the whole."""
+    behind = fields["estimator_"].dims
+    for size in behind.keys() & {"p", "k"}:
+        bind(dims, size, behind[size], "estimator_")
+
+
+@stored("hard-decisions", check=_check_behind)
 class HardDecisions(ClassifierMixin, BaseEstimator):
     """A classifier whose probabilities are 0 and 1: what it predicts has probability 1.
 
@@ -67,7 +74,7 @@ class HardDecisions(ClassifierMixin, BaseEstimator):
         return tags
 
 
-@stored("scores-as-log-odds")
+@stored("scores-as-log-odds", check=_check_behind)
 class ScoresAsLogOdds(HardDecisions):
     """A classifier whose decision values pass for log-odds.
 

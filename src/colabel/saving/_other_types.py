@@ -88,6 +88,7 @@ def _linear(*others: str) -> dict[str, Kind]:
 
 def _check_linear(fields: Fields, dims: Dims) -> None:
     classes, scores = dims.get("k", 2), dims.get("scores", 1)
+    refuse_unless(classes > 1, "classes_ of a linear classifier has fewer than two")
     refuse_unless(scores == (1 if classes == 2 else classes), "coef_ does not fit the classes")
 
 
