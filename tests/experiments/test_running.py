@@ -30,7 +30,7 @@ from colabel.experiments import (
     load_plan,
     runner,
 )
-from colabel.experiments.build import build
+from colabel.experiments.build import build, build_steps
 from colabel.metrics import exact_match, f1_score
 from tests.experiments.conftest import PLAN
 from tests.platforms import with_signals
@@ -166,6 +166,11 @@ def test_a_search_by_f1(scoring, average):
             predicted = BinaryRelevance(C=C).fit(X[train], Y[train]).predict(X[test])
             own.append(f1_score(Y[test], predicted, average=average))
         assert score == pytest.approx(np.mean(own))
+
+
+def test_pairs_are_lists_in_a_plan():
+    (step,) = build_steps([{"model": "MinMaxScaler", "feature_range": [-1, 1]}])
+    assert step.fit_transform(np.array([[0.0], [2.0], [4.0]])).ravel().tolist() == [-1, 0, 1]
 
 
 def test_a_file_that_is_no_store(tmp_path):

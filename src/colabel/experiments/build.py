@@ -3,8 +3,8 @@
 A table with the key "model" is an estimator; the other keys are its parameters, which may be such
 tables again. Under the key "search" stand values to choose parameters from, by three folds of the
 training rows and the estimator's own score (exact match), or by what "scoring" names; under "none"
-the parameters that are None, which TOML cannot say. Only classes listed here can be named: a plan
-never runs code of its choice.
+the parameters that are None, which TOML cannot say (nor pairs: lists stand for them). Only classes
+listed here can be named: a plan never runs code of its choice.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ _OTHERS = {
 }
 _OWN = ("colabel", "colabel.models", "colabel.preprocess")
 _SEARCH_FOLDS = 3
+# Parameters of scikit-learn that must be tuples.
+_TUPLES = frozenset({"feature_range"})
 _SCORINGS = {"micro_f1": "micro", "macro_f1": "macro"}
 
 
@@ -67,6 +69,8 @@ def build(description: Any) -> Any:
     """
     if isinstance(description, Mapping):
         parameters = {key: build(value) for key, value in description.items()}
+        pairs = {key: parameters[key] for key in _TUPLES & parameters.keys()}
+        parameters.update({k: tuple(own) for k, own in pairs.items() if isinstance(own, list)})
         if "model" not in parameters:
             return parameters
         grid, scoring = parameters.pop("search", None), parameters.pop("scoring", None)
