@@ -63,11 +63,7 @@ def test_sparse_rows_that_would_not_fit_stay_sparse(rng, monkeypatch):
         assert type(learning.matrix) is kind
 
 
-@pytest.mark.parametrize("cv", [3, 1 / 3])
-@pytest.mark.parametrize("wide", [0.0, 0.3, 1.0], ids=["masked", "both", "gathered"])
-def test_gains_are_those_in_memory(rng, device_store, weighted, cv, wide, monkeypatch):
-    monkeypatch.setattr(gains, "_WIDE", wide)
-    data = make_data(rng, device_store, weighted, missing=0.15)
+def assert_gains_are_those_in_memory(data, cv):
     folds, groups = random_folds(data, cv, seed=0), values_of_parents(data)
     ours, theirs = learnings(data, [0.01, 1.0, 0.1], 1e-7)
     assert isinstance(theirs, DeviceLearning)
@@ -81,6 +77,18 @@ def test_gains_are_those_in_memory(rng, device_store, weighted, cv, wide, monkey
         np.testing.assert_allclose(one.gains, two.gains, atol=2e-3)
         np.testing.assert_allclose(one.noise, two.noise, rtol=1e-3, atol=2e-3)
         np.testing.assert_array_equal(one.choice, two.choice)
+
+
+@pytest.mark.parametrize("cv", [3, 1 / 3])
+@pytest.mark.parametrize("wide", [0.0, 0.3, 1.0], ids=["masked", "both", "gathered"])
+def test_gains_are_those_in_memory(rng, store, weighted, cv, wide, monkeypatch):
+    monkeypatch.setattr(gains, "_WIDE", wide)
+    assert_gains_are_those_in_memory(make_data(rng, store, weighted, missing=0.15), cv)
+
+
+def test_gains_of_rows_that_stay_sparse_are_those_in_memory(rng, weighted, monkeypatch):
+    monkeypatch.setattr(solver, "dense_fits", lambda *_: False)
+    assert_gains_are_those_in_memory(make_data(rng, sp.csr_array, weighted, missing=0.15), 3)
 
 
 def test_batches_of_any_size_give_the_same_gains(rng, monkeypatch):
@@ -101,8 +109,8 @@ def test_batches_of_any_size_give_the_same_gains(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{"pairs": "separate"}, {"pairs": "shared"}])
-def test_a_tree_is_that_in_memory(rng, device_store, options):
-    data = make_data(rng, device_store)
+def test_a_tree_is_that_in_memory(rng, store, options):
+    data = make_data(rng, store)
     settings = {"C": [0.1, 1.0], "tol": 1e-6, "random_state": 0, "max_parents": None, **options}
     ours = CTBN(**settings).fit(data.X, data.codes)
     theirs = CTBN(device="cpu", **settings).fit(data.X, data.codes)
