@@ -157,6 +157,9 @@ def _draw(lines: dict[str, str], path: Path) -> None:
         axes[1].loglog(LABELS, labels, label=name, marker=style[0], linestyle=style[1])
     axes[0].set(xlabel=f"rows ({USUAL_LABELS} labels)", ylabel="CPU seconds to fit")
     axes[1].set(xlabel=f"labels ({USUAL_ROWS} rows)")
+    for each, sizes in zip(axes, (ROWS, LABELS), strict=True):
+        each.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        each.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
     figure.savefig(path)
 
