@@ -25,7 +25,7 @@ from colabel.core.schema import (
     Real,
     Whole,
     YesNo,
-    bind,
+    bind_alike,
     refuse_unless,
     stored,
 )
@@ -56,10 +56,9 @@ from colabel.models.label_graph import LabelGraph
 
 def _check_members(fields: Fields, dims: Dims) -> None:
     refuse_unless(fields["members_"], "members_ is empty")
+    known = [name for name in ("sizes", "p") if name in dims]
     for i, member in enumerate(fields["members_"]):
-        for name in ("sizes", "p"):
-            if name in member.dims and name in dims:
-                bind(dims, name, member.dims[name], f"members_[{i}]")
+        bind_alike(dims, member, known, f"members_[{i}]")
 
 
 @stored(

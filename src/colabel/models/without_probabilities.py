@@ -13,15 +13,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array
-from colabel.core.schema import Dims, Estimator, Fields, Kind, Values, bind, stored
+from colabel.core.schema import Dims, Estimator, Fields, Kind, Values, bind_alike, stored
 from colabel.models.base import JointClassifier
 
 
 def _check_behind(fields: Fields, dims: Dims) -> None:
     """The classifier behind has the same classes, and its features are those of the whole."""
-    behind = fields["estimator_"].dims
-    for size in behind.keys() & {"p", "k"}:
-        bind(dims, size, behind[size], "estimator_")
+    bind_alike(dims, fields["estimator_"], ("p", "k"), "estimator_")
 
 
 @stored("hard-decisions", check=_check_behind)

@@ -15,12 +15,9 @@ from zipfile import ZIP_STORED
 
 from colabel.core.schema import refuse_unless
 from colabel.saving._archive import Archive, opened
-from colabel.saving._tree import CannotBeWrittenError
+from colabel.saving._tree import MOST_TIMES, SPARE_OBJECTS, CannotBeWrittenError
 
 _SCHEMA = "schema.json"
-# skops names a shared object once or twice, as we do: more is no work of it
-_MOST_TIMES = 20
-_SPARE_OBJECTS = 1_000
 
 
 class RefusedTypesError(ValueError):
@@ -90,5 +87,5 @@ def _refuse_bombs(outermost: Any, archive: Archive) -> None:
         return sizes[number]
 
     size = size_of(outermost)
-    often = size > _SPARE_OBJECTS + _MOST_TIMES * n_entries or n_bytes > 2 * archive.n_bytes
+    often = size > SPARE_OBJECTS + MOST_TIMES * n_entries or n_bytes > 2 * archive.n_bytes
     refuse_unless(not often, "an object of another package names the same parts too often")

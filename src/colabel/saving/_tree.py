@@ -32,8 +32,8 @@ _DEEPEST = 60
 _MOST_NAMED = 1_000_000
 # What colabel writes names an object or an array once or twice. A file that names the same ones
 # again and again would have them checked, and asked, as often: work beyond what its size allows.
-_MOST_TIMES = 20
-_SPARE_OBJECTS = 1_000
+MOST_TIMES = 20
+SPARE_OBJECTS = 1_000
 _SPARE_BYTES = 1 << 26
 _MOST_AXES = 8
 _PLAIN_DTYPES = "biufUSMm"
@@ -174,8 +174,8 @@ class _Reader:
             "its list of objects is not as it was saved",
         )
         self._arrays = arrays
-        self._most_named = min(_MOST_NAMED, _SPARE_OBJECTS + _MOST_TIMES * len(tree["objects"]))
-        self._bytes_left = _SPARE_BYTES + _MOST_TIMES * sum(array.nbytes for array in arrays)
+        self._most_named = min(_MOST_NAMED, SPARE_OBJECTS + MOST_TIMES * len(tree["objects"]))
+        self._bytes_left = _SPARE_BYTES + MOST_TIMES * sum(array.nbytes for array in arrays)
         self._objects: list[Node] = []
         self._foreign: dict[int, Node] = {}
         self._sizes: dict[int, tuple[int, int]] = {}  # of each node: objects in it, levels

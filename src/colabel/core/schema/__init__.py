@@ -53,6 +53,7 @@ from colabel.core.schema._kinds import (
     Whole,
     YesNo,
     bind,
+    bind_alike,
     is_unicode,
     refuse_cycles,
 )
@@ -95,6 +96,7 @@ __all__ = [
     "YesNo",
     "all_declared",
     "bind",
+    "bind_alike",
     "checked",
     "declare",
     "declared_by_tag",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,13 @@ def bind(dims: Dims, size: Size, found: Any, where: str) -> None:
         size = dims[name] + offset if offset else dims[name]
     if found != size:
         refuse_unless(False, f"{where} has {_short(found)} where {_short(size)} belong")
+
+
+def bind_alike(dims: Dims, part: Node, names: Iterable[str], where: str) -> None:
+    """Require that a part has these sizes, as far as it knows them, of what it is a part of."""
+    for name in names:
+        if name in part.dims:
+            bind(dims, name, part.dims[name], where)
 
 
 def _short(value: Any) -> str:

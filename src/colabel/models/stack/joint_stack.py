@@ -20,6 +20,7 @@ from colabel.core.schema import (
     Part,
     Text,
     bind,
+    bind_alike,
     stored,
 )
 from colabel.decide import Decision
@@ -45,13 +46,11 @@ from colabel.models.stack._members import checked_members, default_members
 def _check_members(fields: Fields, dims: Dims) -> None:
     n_voices = 1  # of the prior
     for i, member in enumerate(fields["members_"]):
-        for name in ("sizes", "p"):
-            if name in member.dims:
-                bind(dims, name, member.dims[name], f"members_[{i}]")
-        heard = member.fields["steps"][-1][1] if "steps" in member.fields else member
-        if heard.declared is None:  # of a foreign type, whose voices nobody knows yet
+        bind_alike(dims, member, ("sizes", "p"), f"members_[{i}]")
+        declared = member.last.declared
+        if declared is None:  # of a foreign type, whose voices nobody knows yet
             return
-        n_voices += 1 + len(getattr(heard.declared.type, "parts_heard", ()))
+        n_voices += 1 + len(getattr(declared.type, "parts_heard", ()))
     bind(dims, "v", n_voices, "what the members say")
 
 
