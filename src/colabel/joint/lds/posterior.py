@@ -5,24 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Rows
 from colabel.core.threads import map_threads
-from colabel.joint.base import Joint
 from colabel.joint.exactness import APPROXIMATE, EXACT
 from colabel.joint.lds.network import LDSNetwork
-from colabel.joint.user_terms import impossible_evidence
-from colabel.joint.vectors import VectorList
+from colabel.joint.vectors import Answer, ChunkedLists, VectorList, contradictions
 from colabel.labels import MISSING, LabelSpace
 
 __all__ = ["Inference", "LDSPosterior"]
 
-Answer = TypeVar("Answer")
 Inference = Literal["auto", "exact", "search", "coordinate ascent"]
 
 # "auto" writes out all label vectors up to this many, and up to this many entries of their table,
@@ -41,7 +37,7 @@ class _Sums(NamedTuple):
     marginals: list[Array]
 
 
-class LDSPosterior(Joint):
+class LDSPosterior(ChunkedLists):
     r"""Labels of a generative network given the features: P(y | x) = P(y, x) / sum_y' P(y', x).
 
     This is the joint of the mixture over label dependency sets. There are three ways to answer:
@@ -145,17 +141,6 @@ class LDSPosterior(Joint):
         """Return P(y_i) for each label as an array (n, K_i)."""
         return self._sums.marginals
 
-    def pair_table(self, i: int, j: int) -> Array:
-        """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
-        return np.concatenate(self._by_chunks(lambda listed, _: listed.pair_table(i, j)))
-
-    def entropy(self) -> Array:
-        """Return the entropy of each row's distribution in nats, shape (n,).
-
-        Where the joint is not exact, that of the vectors the probabilities are relative to.
-        """
-        return np.concatenate(self._by_chunks(lambda listed, _: listed.entropy()))
-
     def log_partition(self) -> Array:
         """Return log P(x, evidence) of each row, shape (n,); a lower bound where not exact."""
         return self._sums.log_total
@@ -163,7 +148,7 @@ class LDSPosterior(Joint):
     def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
         total = self.log_partition()
-        clash = _contradictions(self._evidence, codes)
+        clash = contradictions(self._evidence, codes)
         whole = np.flatnonzero((codes != MISSING).all(axis=1) & ~clash)
         partial = np.flatnonzero((codes == MISSING).any(axis=1) & ~clash)
         found = np.full(self.n_rows, -np.inf)
@@ -174,26 +159,9 @@ class LDSPosterior(Joint):
         # a lower bound of the total may be below a part of it
         return np.minimum(found - total, 0.0)
 
-    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
-        """Return codes (n, k, d) and log-probabilities (n, k), best first."""
-        k = self._at_most_all(k)
-        parts = self._by_chunks(lambda listed, _: listed.top_k_codes(k))
-        codes, log_prob = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return codes, log_prob
-
-    def sample_codes(self, size: int, rng: Generator) -> Codes:
-        """Return draws (size, n, d)."""
-        uniform = rng.random((self.n_rows, size))
-        parts = self._by_chunks(lambda listed, chunk: listed.inverted(uniform[chunk]))
-        return np.concatenate(parts, axis=1)
-
     def given_codes(self, evidence: Codes) -> LDSPosterior:
         """Return the joint given the known entries of evidence (n, d)."""
-        clash = np.flatnonzero(_contradictions(self._evidence, evidence))
-        if clash.size:
-            raise impossible_evidence(self.space, evidence, clash)
-        known = np.where(evidence == MISSING, self._evidence, evidence).astype(np.int32)
-        return self._with(self._features, known)
+        return self._with(self._features, self._known_with(evidence))
 
     def rows(self, index: Rows) -> LDSPosterior:
         """Return the joint of some of the rows."""
@@ -289,13 +257,6 @@ def _sentence(inference: Inference, network: LDSNetwork) -> str:
         f"Approximate: modes by block coordinate ascent from {start}; probabilities relative to "
         f"the {len(network.vectors)} label vectors seen in training and the neighbours of the mode."
     )
-
-
-def _contradictions(evidence: Codes, codes: Codes) -> NDArray[np.bool_]:
-    """Rows (n,) in which codes (n, d) contradict the evidence."""
-    both = (evidence != MISSING) & (codes != MISSING)
-    clash: NDArray[np.bool_] = (both & (evidence != codes)).any(axis=1)
-    return clash
 
 
 def _check_features(codes: NDArray[Any], network: LDSNetwork, space: LabelSpace) -> None:

@@ -5,27 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
-from numpy.random import Generator
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
-from colabel.joint.base import Joint
 from colabel.joint.exactness import EXACT, Exactness
 from colabel.joint.user_terms import impossible_evidence
+from colabel.joint.vectors.chunked_lists import Answer, ChunkedLists
 from colabel.joint.vectors.vector_list import VectorList
 from colabel.labels import MISSING, LabelSpace
 
 __all__ = ["Scores", "WrittenOut"]
 
-Answer = TypeVar("Answer")
 Scores = Callable[[Indices], Array]
 
 _SCORES_AT_ONCE = 2**21
 
 
-class WrittenOut(Joint):
+class WrittenOut(ChunkedLists):
     r"""Any distribution over the label vectors of few labels, by the score of every vector.
 
     .. math:: P(y \mid x) = \frac{e^{s(x, y)}}{\sum_{y'} e^{s(x, y')}}
@@ -72,50 +69,15 @@ class WrittenOut(Joint):
         joint._set(self.space, self._scores, positions, evidence)
         return joint
 
-    def mode_codes(self) -> Codes:
-        """Return the codes (n, d) of the most probable vectors."""
-        return np.concatenate(self._by_chunks(lambda listed, _: listed.mode_codes()))
-
-    def marginal_tables(self) -> list[Array]:
-        """Return P(y_i) for each label as an array (n, K_i)."""
-        parts = self._by_chunks(lambda listed, _: listed.marginal_tables())
-        return [np.concatenate(column) for column in zip(*parts, strict=True)]
-
-    def pair_table(self, i: int, j: int) -> Array:
-        """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
-        return np.concatenate(self._by_chunks(lambda listed, _: listed.pair_table(i, j)))
-
-    def entropy(self) -> Array:
-        """Return the entropy of each row's distribution in nats, shape (n,)."""
-        return np.concatenate(self._by_chunks(lambda listed, _: listed.entropy()))
-
     def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
         return np.concatenate(
             self._by_chunks(lambda listed, chunk: listed.log_prob_codes(codes[chunk]))
         )
 
-    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
-        """Return codes (n, k, d) and log-probabilities (n, k), best first."""
-        k = self._at_most_all(k)
-        parts = self._by_chunks(lambda listed, _: listed.top_k_codes(k))
-        codes, log_prob = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return codes, log_prob
-
-    def sample_codes(self, size: int, rng: Generator) -> Codes:
-        """Return draws (size, n, d)."""
-        uniform = rng.random((self.n_rows, size))
-        parts = self._by_chunks(lambda listed, chunk: listed.inverted(uniform[chunk]))
-        return np.concatenate(parts, axis=1)
-
     def given_codes(self, evidence: Codes) -> WrittenOut:
         """Return the joint given the known entries of evidence (n, d)."""
-        both = (evidence != MISSING) & (self._evidence != MISSING)
-        clash = np.flatnonzero((both & (evidence != self._evidence)).any(axis=1))
-        if clash.size:
-            raise impossible_evidence(self.space, evidence, clash)
-        known = np.where(evidence == MISSING, self._evidence, evidence).astype(np.int32)
-        found = self._with(self._positions, known)
+        found = self._with(self._positions, self._known_with(evidence))
         totals = found._by_chunks(lambda listed, _: listed.log_total)
         impossible = np.flatnonzero(np.isneginf(np.concatenate(totals)))
         if impossible.size:
