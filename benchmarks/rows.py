@@ -13,7 +13,7 @@ until its log-loss is colabel's or after `--rounds` rounds. Log-losses are of ro
 labels alone, summed over them, and of the label vectors. Every line is printed when it is known.
 All files are removed at the end: some 10 GB for ten million rows.
 
-Needs ``pip install 'colabel[data,distributed]'``, and ``pip install xgboost`` for the last table
+Needs ``pip install '.[data,distributed]'``, and ``pip install xgboost`` for the last table
 (without it that line is left out). Zero rows leave a part out: ``--rows 0``, ``--predict 0``,
 ``--peers 0``.
 """

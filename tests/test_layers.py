@@ -1,4 +1,4 @@
-"""Imports point down the list of rooms in DESIGN.md, and never need an optional package.
+"""Imports point down the list of rooms in CONTRIBUTING.md, and never need an optional package.
 
 Every file is parsed, not imported: imports inside functions and under TYPE_CHECKING count for the
 order of the rooms too, since a room that needs a higher one only sometimes still depends on it.

@@ -14,7 +14,7 @@ from colabel.learn.glm.device import gains, solver
 from colabel.learn.glm.device.sparse_rows import SparseMatrix
 from colabel.learn.linear import LinearLearner
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'colabel[gpu]'")
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[gpu]'")
 
 N_ROWS, SIZES = 150, (2, 2, 3, 2, 2)
 

@@ -13,7 +13,7 @@ from colabel.learn.glm.device.solver import matrix_of
 from tests.learn.glm.oracle import softmax_targets
 from tests.learn.glm.shapes import features, weights
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'colabel[gpu]'")
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[gpu]'")
 
 N_ROWS, N_TASKS = 70, 3
 
