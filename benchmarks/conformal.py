@@ -36,7 +36,7 @@ from benchmarks._common import machine, parser, print_table
 from colabel import CTBN, JointForest, ProbabilisticClassifierChain
 from colabel.core.arrays import Array, Flags
 from colabel.datasets import Dataset, load
-from colabel.decide import HeldOutScores, Nonconformity, conformal_sets, p_value
+from colabel.decide import CalibrationScores, Nonconformity, conformal_sets, p_value
 from colabel.joint import Joint
 
 _DRAWS = 2000
@@ -60,7 +60,7 @@ def label_wise(
     tables = zip(joint.marginal_tables(), new.marginal_tables(), strict=True)
     for label, (known, asked) in enumerate(tables):
         own = 1.0 - known[np.arange(len(known)), truth[:, label]]
-        held_out = HeldOutScores.of(own, np.ones(len(own)))
+        held_out = CalibrationScores.of(own, np.ones(len(own)))
         kept = p_value([held_out], [1.0 - asked]) > level + 1e-12
         covered &= kept[np.arange(len(kept)), new_truth[:, label]]
         size *= kept.sum(axis=1)
@@ -104,7 +104,7 @@ def measured(model: Any, data: Dataset, seed: int, options: Any) -> Lines:
         start = time.process_time()
         rule = Nonconformity(kind, options.most)
         scores = rule.of(joints[0], codes[known])
-        held_out = [HeldOutScores.of(scores, np.ones(len(known)))]
+        held_out = [CalibrationScores.of(scores, np.ones(len(known)))]
         sets = conformal_sets([joints[1]], held_out, options.coverage, rule)
         inside = sets.contains_codes(codes[new])
         cut = np.flatnonzero(sets.cut & ~inside)

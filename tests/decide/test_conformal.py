@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from colabel.decide import (
+    CalibrationScores,
     HeldOutErrors,
-    HeldOutScores,
     Nonconformity,
-    checked_coverage,
     conformal_sets,
+    measured_coverage,
     p_value,
 )
 from colabel.joint import Independent, Tree
@@ -74,7 +74,7 @@ def test_sets_are_those_of_the_formula(rng, kind, max_listed, n_joints):
         ]
         np.testing.assert_allclose(found, expected, atol=1e-9)
         assert joint.n_rows == 25
-    held_out = [HeldOutScores.of(own, np.ones(25)) for own in scores]
+    held_out = [CalibrationScores.of(own, np.ones(25)) for own in scores]
     for coverage in (0.3, 0.7, 0.9):
         sets = conformal_sets(joints, held_out, coverage, rule, chance, allow_empty=True)
         for row in range(25):
@@ -99,7 +99,7 @@ def test_longer_lists_are_asked_for_only_where_needed(rng, monkeypatch):
         return whole(self, k)
 
     monkeypatch.setattr(Tree, "top_k_codes", counted)
-    held_out = HeldOutScores.of(np.linspace(0, 0.5, 99), np.ones(99))
+    held_out = CalibrationScores.of(np.linspace(0, 0.5, 99), np.ones(99))
     sets = conformal_sets([joint], [held_out], 0.9, Nonconformity("mass", 4096))
     assert not sets.cut.any()
     lengths = [k for _, k in asked]
@@ -115,7 +115,7 @@ def test_a_list_that_is_too_short_says_so(rng):
     truth = joint.sample_codes(1, rng)[0]
     for kind in ("mass", "probability"):
         rule = Nonconformity(kind, 4)
-        held_out = HeldOutScores.of(rule.of(joint, truth), np.ones(30))
+        held_out = CalibrationScores.of(rule.of(joint, truth), np.ones(30))
         sets = conformal_sets([joint], [held_out], 0.95, rule)
         assert sets.cut.all()
         assert (sets.sizes <= 4).all()
@@ -129,7 +129,7 @@ def test_lists_cut_at_their_longest_keep_the_promise_where_they_can(rng):
     for _ in range(60):
         joint = random_tree(rng, 8, n_rows=80)
         truth = joint.sample_codes(1, rng)[0]
-        found = checked_coverage(joint, truth, 0.5, Nonconformity("mass", 40), seed=1)
+        found = measured_coverage(joint, truth, 0.5, Nonconformity("mass", 40), seed=1)
         covered.append(found.covered.mean())
         cut.append(found.cut.any())
         assert found.size.max() <= 40
@@ -147,7 +147,7 @@ def test_coverage_is_what_was_asked_for(rng, kind):
         truth = other.sample_codes(1, rng)[0]
         rule = Nonconformity(kind)
         seed = int(rng.integers(100))
-        covered.append(checked_coverage(joint, truth, 0.8, rule, seed=seed).covered.mean())
+        covered.append(measured_coverage(joint, truth, 0.8, rule, seed=seed).covered.mean())
     error = np.std(covered) / np.sqrt(80)
     # (n + 1)-correction: between coverage and coverage + 1 / (n + 1), n = 50
     assert 0.8 - 3 * error < np.mean(covered) < 0.8 + 1 / 51 + 3 * error
@@ -185,7 +185,7 @@ def test_vectors_that_an_approximate_joint_does_not_list_are_not_promised(rng, k
     assert (scores[~listed] == worst).all()
     assert (scores[listed] < worst).mean() > 0.8
     # more than half of the rows are not listed, so no list can promise 0.9
-    held_out = HeldOutScores.of(scores, np.ones(300))
+    held_out = CalibrationScores.of(scores, np.ones(300))
     assert conformal_sets([joint], [held_out], 0.9, rule).cut.all()
     few = conformal_sets([joint, joint], [held_out, held_out], 0.2, rule)
     assert not few.cut.any()
@@ -194,23 +194,23 @@ def test_vectors_that_an_approximate_joint_does_not_list_are_not_promised(rng, k
 
 def test_few_rows_give_everything():
     joint = Independent(make_space((2, 2)), [np.log([[0.9, 0.1]])] * 2)
-    held_out = HeldOutScores.of(np.zeros(8), np.ones(8))
+    held_out = CalibrationScores.of(np.zeros(8), np.ones(8))
     assert conformal_sets([joint], [held_out], 0.9, Nonconformity()).sizes.tolist() == [4]
-    enough = HeldOutScores.of(np.zeros(9), np.ones(9))
+    enough = CalibrationScores.of(np.zeros(9), np.ones(9))
     assert conformal_sets([joint], [enough], 0.9, Nonconformity()).sizes.tolist() == [1]
 
 
 def test_weights_count_as_rows(rng):
     scores, weights = rng.random(20), rng.integers(1, 4, size=20)
-    one = HeldOutScores.of(scores, weights.astype(float))
-    many = HeldOutScores.of(np.repeat(scores, weights), np.ones(weights.sum()))
+    one = CalibrationScores.of(scores, weights.astype(float))
+    many = CalibrationScores.of(np.repeat(scores, weights), np.ones(weights.sum()))
     at = rng.random((3, 4))
     np.testing.assert_allclose(p_value([one], [at]), p_value([many], [at]))
 
 
 def test_a_set_is_never_empty_unless_it_may_be():
     joint = Independent(make_space((2, 2)), [np.log([[0.55, 0.45]])] * 2)
-    held_out = HeldOutScores.of(np.full(99, 0.1), np.ones(99))  # all were very probable
+    held_out = CalibrationScores.of(np.full(99, 0.1), np.ones(99))  # all were very probable
     assert conformal_sets(
         [joint], [held_out], 0.9, Nonconformity("probability")
     ).sizes.tolist() == [1]
@@ -223,16 +223,16 @@ def test_coverage_of_incomplete_rows_is_not_measured(rng):
     joint = random_tree(rng, 3, n_rows=9)
     codes = joint.mode_codes().copy()
     codes[:5, 0] = -1
-    assert len(checked_coverage(joint, codes).covered) == 4
+    assert len(measured_coverage(joint, codes).covered) == 4
     codes[:8, 0] = -1
     with pytest.raises(ValueError, match="1 rows have all their labels"):
-        checked_coverage(joint, codes)
+        measured_coverage(joint, codes)
 
 
 def test_sets_for_people(rng):
     space = LabelSpace(("a", "b"), (np.array(["n", "y"]), np.array([0, 1])), "matrix")
     joint = Independent(space, [np.log(np.tile([0.4, 0.6], (7, 1)))] * 2)
-    held_out = HeldOutScores.of(np.linspace(0, 1, 99), np.ones(99))
+    held_out = CalibrationScores.of(np.linspace(0, 1, 99), np.ones(99))
     sets = conformal_sets([joint], [held_out], 0.5, Nonconformity())
     assert len(sets) == 7
     assert sets[0].tolist() == [["y", 1], ["n", 1], ["y", 0]] or sets.sizes[0] == 3

@@ -259,7 +259,7 @@ def test_f1_on_a_greedy_chain_uses_its_exact_sums(rng, monkeypatch):
     joint = Chain(make_space((2,) * d), order, TableLinks.of(tables), inference="greedy")
     assert "mode" not in joint.exact
     monkeypatch.setattr(sizes, "draws_of", None)  # nothing may be drawn
-    vectors = sizes.all_vectors(d)
+    vectors = sizes.binary_vectors(d)
     each = (np.broadcast_to(y, (4, d)) for y in vectors)
     prob = np.exp(np.stack([joint.log_prob_codes(y) for y in each], axis=1))
     found, expected = joint.size_marginals(), sizes.sizes_of_vectors(vectors, prob)

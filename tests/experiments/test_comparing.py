@@ -159,13 +159,16 @@ def test_plans_that_cannot_be():
         ComparisonRequest(models=["ctbm"])
     with pytest.raises(ValueError, match="no decision"):
         ComparisonRequest(decision="best")
-    assert ComparisonRequest(["BR", "BinaryRelevance"]).short_names == ("br",)
+    assert tuple(ComparisonRequest(["BR", "BinaryRelevance"]).estimators) == ("br",)
 
 
 def test_names_that_stand_for_several():
-    assert ComparisonRequest().short_names == DEFAULT_MODELS
-    assert ComparisonRequest(["default", "stack", "BR"]).short_names == (*DEFAULT_MODELS, "stack")
-    every = ComparisonRequest(["all"]).short_names
+    assert tuple(ComparisonRequest().estimators) == DEFAULT_MODELS
+    assert tuple(ComparisonRequest(["default", "stack", "BR"]).estimators) == (
+        *DEFAULT_MODELS,
+        "stack",
+    )
+    every = tuple(ComparisonRequest(["all"]).estimators)
     assert {*MODEL_NAMES, "kernel+pcc", "forest+pcc"} == set(every)
     assert set(DEFAULT_MODELS) <= set(every)
 

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import colabel
 from colabel import CTBN, BinaryRelevance, ConformalSets, JointForest, RankSVM
-from colabel.decide import HeldOutScores, Nonconformity
+from colabel.decide import CalibrationScores, Nonconformity
 from colabel.tables.model_names import MODEL_NAMES
 
 QUICK = {"C": 1.0, "random_state": 0}
@@ -212,5 +212,5 @@ def test_it_is_no_model_by_name():
 
 
 def test_scores_in_order():
-    scores = HeldOutScores.of(np.array([0.3, 0.1, 0.2]), np.array([1.0, 2.0, 4.0]))
+    scores = CalibrationScores.of(np.array([0.3, 0.1, 0.2]), np.array([1.0, 2.0, 4.0]))
     assert scores.at_least(np.array([0.0, 0.15, 0.3, 0.31])).tolist() == [7.0, 5.0, 1.0, 0.0]

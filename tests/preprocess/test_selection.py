@@ -213,7 +213,7 @@ def test_sparse_rows_and_pipelines(rng):
 
 
 def test_wrong_input_is_named():
-    with pytest.raises(ValueError, match="patience=0 must be an integer, at least 1"):
+    with pytest.raises(ValueError, match="patience=0 must be an integer of at least 1"):
         CorrelationSelector(patience=0).fit([[0], [1]], [[0], [1]])
     with pytest.raises(ValueError, match="target='all' is not known"):
         CorrelationSelector("all").fit([[0], [1]], [[0], [1]])

@@ -61,7 +61,7 @@ class _Hint:
 
 def show_one_row(console: Console, data: Dataset, held_out: Sequence[HeldOut]) -> None:
     """Show a row whose most probable label set is not made of the most probable labels."""
-    case = _pick(data, held_out)
+    case = _pick(held_out)
     names = data.label_names
     hint = _best_hint(case.joint, names)
     digit = _DIGIT_OF[_label_set(data.Y[case.row], names)]
@@ -77,7 +77,7 @@ def show_one_row(console: Console, data: Dataset, held_out: Sequence[HeldOut]) -
     console.print(_what_the_hint_does(case.joint, hint, names))
 
 
-def _pick(data: Dataset, held_out: Sequence[HeldOut]) -> _Case:
+def _pick(held_out: Sequence[HeldOut]) -> _Case:
     """Pick the row where choosing labels one by one goes wrong most clearly."""
     cases = []
     for part in held_out:

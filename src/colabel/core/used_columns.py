@@ -60,9 +60,8 @@ class UsedColumns:
         parts = (rows.data, place[rows.indices], rows.indptr)
         return sp.csr_array(parts, shape=(rows.shape[0], len(self.positions)))
 
-    def spread(self, values: Array, axis: int = -1) -> Array:
-        """Put values along one axis (m) into their columns (p), zero elsewhere."""
-        values = np.moveaxis(values, axis, -1)
+    def spread(self, values: Array) -> Array:
+        """Put values (..., m) into their columns (..., p), zero elsewhere."""
         spread = np.zeros((*values.shape[:-1], self.n_columns))
         spread[..., self.positions] = values
-        return np.moveaxis(spread, -1, axis)
+        return spread

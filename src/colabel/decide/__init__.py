@@ -1,10 +1,10 @@
 """Deciding on a joint: what to announce, sets with guaranteed coverage, what to ask next."""
 
 from colabel.decide.conformal import (
+    CalibrationScores,
     CoverageCheck,
-    HeldOutScores,
-    checked_coverage,
     conformal_sets,
+    measured_coverage,
     p_value,
 )
 from colabel.decide.decisions import (
@@ -28,11 +28,11 @@ __all__ = [
     "F1",
     "NONCONFORMITIES",
     "RISKS",
+    "CalibrationScores",
     "CoverageCheck",
     "Decision",
     "Hamming",
     "HeldOutErrors",
-    "HeldOutScores",
     "Jaccard",
     "LabelSets",
     "Nonconformity",
@@ -42,10 +42,10 @@ __all__ = [
     "RiskName",
     "Seen",
     "Subset",
-    "checked_coverage",
     "confident_codes",
     "conformal_sets",
     "decide",
+    "measured_coverage",
     "next_question",
     "p_value",
     "resolve_decision",

@@ -28,7 +28,7 @@ def _check_ascending(fields: Fields, dims: Dims) -> None:
     weights=Numbers("n", 0.0),
 )
 @dataclass(frozen=True, eq=False)
-class HeldOutScores:
+class CalibrationScores:
     """How strange the true vectors of rows held out were to a model that had not seen them.
 
     Attributes
@@ -43,7 +43,7 @@ class HeldOutScores:
     weights: Array
 
     @classmethod
-    def of(cls, scores: Array, weights: Array) -> HeldOutScores:
+    def of(cls, scores: Array, weights: Array) -> CalibrationScores:
         """Sort scores (n,) with their weights (n,)."""
         order = np.argsort(scores, kind="stable")
         return cls(scores[order], weights[order])
@@ -54,7 +54,7 @@ class HeldOutScores:
         return tail[np.searchsorted(self.scores, scores - SLACK, side="left")]
 
 
-def p_value(held_out: Sequence[HeldOutScores], scores: Sequence[Array]) -> Array:
+def p_value(held_out: Sequence[CalibrationScores], scores: Sequence[Array]) -> Array:
     """Share of rows, a new one among them, at least as strange as scores of the same shape."""
     total = 1.0 + sum(part.weights.sum() for part in held_out)
     stranger = sum(part.at_least(own) for part, own in zip(held_out, scores, strict=True))
@@ -63,7 +63,7 @@ def p_value(held_out: Sequence[HeldOutScores], scores: Sequence[Array]) -> Array
 
 def conformal_sets(
     joints: Sequence[Joint],
-    held_out: Sequence[HeldOutScores],
+    held_out: Sequence[CalibrationScores],
     coverage: float,
     rule: Nonconformity,
     chance: Array | None = None,
@@ -159,7 +159,7 @@ def _log_prob_of(joint: Joint, lists: Lists, codes: Codes) -> Array:
 
 
 class CoverageCheck(NamedTuple):
-    """What the sets of rows held out turned out to be; see `checked_coverage`.
+    """What the sets of rows held out turned out to be; see `measured_coverage`.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ class CoverageCheck(NamedTuple):
     cut: Flags
 
 
-def checked_coverage(
+def measured_coverage(
     joint: Joint,
     codes: Codes,
     coverage: float = 0.9,
@@ -212,7 +212,7 @@ def checked_coverage(
     >>> table = np.tile(np.log([0.3, 0.7]), (1000, 1))
     >>> joint = Independent(space, [table, table])
     >>> truth = joint.sample(1, 0)[0].astype(np.int32)
-    >>> found = checked_coverage(joint, truth)
+    >>> found = measured_coverage(joint, truth)
     >>> bool(found.covered.mean() >= 0.88), set(found.size.tolist()) <= {3, 4}
     (True, True)
     """
@@ -229,7 +229,7 @@ def checked_coverage(
     halves = order[: len(rows) // 2], order[len(rows) // 2 :]
     for known, new in (halves, halves[::-1]):
         scores = rule.of(joint.rows(known), codes[known], chance[known])
-        held_out = HeldOutScores.of(scores, np.ones(len(known)))
+        held_out = CalibrationScores.of(scores, np.ones(len(known)))
         sets = conformal_sets([joint.rows(new)], [held_out], coverage, rule, chance[new])
         found.covered[new] = sets.contains_codes(codes[new])
         found.size[new], found.cut[new] = sets.sizes, sets.cut

@@ -18,7 +18,7 @@ from colabel.joint.sizes import (
     MOST_ENUMERATED,
     N_DRAWS,
     SizeMarginals,
-    all_vectors,
+    binary_vectors,
     draws_of,
     require_zero_one,
     vector_probabilities,
@@ -167,7 +167,7 @@ class Jaccard(_Overlap):
         if n_labels > MOST_ENUMERATED:
             codes = candidates(joint)
             return codes, mean_overlap(codes, draws_of(joint), self.zero_division)
-        every = all_vectors(n_labels)
+        every = binary_vectors(n_labels)
         expected = vector_probabilities(joint) @ _overlaps(n_labels, self.zero_division)
         return np.broadcast_to(every, (joint.n_rows, *every.shape)), expected
 
@@ -199,7 +199,7 @@ def mean_overlap(codes: Codes, draws: Codes, zero_division: float) -> Array:
 @lru_cache(maxsize=4)
 def _overlaps(n_labels: int, zero_division: float) -> Array:
     """J(y, h) of all pairs of label vectors, (2^d, 2^d)."""
-    vectors = all_vectors(n_labels).astype(np.float64)
+    vectors = binary_vectors(n_labels).astype(np.float64)
     sizes = vectors.sum(axis=1)
     shared = vectors @ vectors.T
     return _ratio(shared, sizes[:, None] + sizes - shared, zero_division)

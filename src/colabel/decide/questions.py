@@ -129,8 +129,8 @@ def _left(joint: Joint, rule: RiskMinimiser, tables: list[Array], is_open: Flags
             if rows.size:
                 evidence = np.full((rows.size, joint.space.n_labels), MISSING, dtype=np.int32)
                 evidence[:, label] = value
-                told = joint.rows(rows).given_codes(evidence)
-                left[rows, label] += prob[rows] * rule.risk(told)
+                known = joint.rows(rows).given_codes(evidence)
+                left[rows, label] += prob[rows] * rule.risk(known)
     return left
 
 

@@ -36,7 +36,6 @@ class Either:
     """A text, or a table of plain values."""
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         if not isinstance(value, str):
             Table(Plain()).check(value, dims, where)
 
@@ -48,7 +47,6 @@ class Mapped:
         self.fields = fields
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         Table(Plain()).check(value, dims, where)
         reason = wrong(value, self.fields, others=False)
         refuse_unless(reason is None, f"{where} {reason}")
@@ -58,7 +56,6 @@ class Plain:
     """Numbers, texts, true or false, and lists and tables of these; no dates."""
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         self._check(value, where, 0)
 
     def _check(self, value: Any, where: str, depth: int) -> None:

@@ -55,20 +55,20 @@ def draws_of(joint: Joint) -> Codes:
     return joint.sample_codes(N_DRAWS, np.random.default_rng(_SEED))
 
 
-def all_vectors(n_labels: int) -> Codes:
+def binary_vectors(n_labels: int) -> Codes:
     """All the 2^d vectors of 0/1 labels, shape (2^d, d); label i is bit i of the position."""
     positions = np.arange(2**n_labels)[:, None]
     return ((positions >> np.arange(n_labels)) & 1).astype(np.int32)
 
 
 def vector_probabilities(joint: Joint) -> Array:
-    """P(y) of all the 0/1 vectors (n, 2^d), in the order of `all_vectors`.
+    """P(y) of all the 0/1 vectors (n, 2^d), in the order of `binary_vectors`.
 
     Exact where `log_prob` is, otherwise the frequencies of draws.
     """
     n_labels = joint.space.n_labels
     if "log_prob" in joint.exact:
-        each = (np.broadcast_to(y, (joint.n_rows, n_labels)) for y in all_vectors(n_labels))
+        each = (np.broadcast_to(y, (joint.n_rows, n_labels)) for y in binary_vectors(n_labels))
         return np.exp(np.stack([joint.log_prob_codes(y) for y in each], axis=1))
     positions = draws_of(joint) @ (1 << np.arange(n_labels))
     cells = positions + np.arange(joint.n_rows) * 2**n_labels
@@ -79,7 +79,7 @@ def vector_probabilities(joint: Joint) -> Array:
 def sizes_by_counting(joint: Joint) -> SizeMarginals:
     """Size marginals of any joint, from all its label vectors or from draws."""
     if "log_prob" in joint.exact and joint.space.n_labels <= MOST_ENUMERATED:
-        return sizes_of_vectors(all_vectors(joint.space.n_labels), vector_probabilities(joint))
+        return sizes_of_vectors(binary_vectors(joint.space.n_labels), vector_probabilities(joint))
     return _sizes_of_draws(draws_of(joint))
 
 

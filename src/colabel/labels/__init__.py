@@ -2,6 +2,7 @@
 
 from colabel.labels.columns import MISSING, SEPARATORS, MissingLabelsError
 from colabel.labels.space import EncodedLabels, Kind, LabelSpace
+from colabel.labels.vectors import all_vectors
 
 __all__ = [
     "MISSING",
@@ -10,4 +11,5 @@ __all__ = [
     "Kind",
     "LabelSpace",
     "MissingLabelsError",
+    "all_vectors",
 ]

@@ -1,7 +1,7 @@
 """Reading Y: whatever container it came in, as columns, as an indicator, or as rows of labels.
 
 Nothing here knows a `LabelSpace`. :func:`read` recognises the container; what its columns hold is
-the matter of `_label_columns`. pandas (or polars) objects are recognised by their methods, so
+the matter of `labels.columns`. pandas (or polars) objects are recognised by their methods, so
 neither is needed.
 """
 
@@ -265,14 +265,14 @@ def set_codes(given: LabelRows, names: tuple[str, ...]) -> Codes:
 def sets_of(codes: Values, labels: tuple[Hashable, ...]) -> list[set[Hashable] | None]:
     """Turn 0/1 codes (n, d) into n sets of labels; None for a row without any observed label."""
     absent: Flags = np.all(codes < 0, axis=1)
-    refuse_missing((codes < 0) & ~absent[:, None], "a set")
+    refuse_unrepresentable((codes < 0) & ~absent[:, None], "a set")
     return [
         None if none else {labels[i] for i in np.flatnonzero(row)}
         for row, none in zip(codes, absent, strict=True)
     ]
 
 
-def refuse_missing(missing: Flags, container: str) -> None:
+def refuse_unrepresentable(missing: Flags, container: str) -> None:
     """Raise where a container cannot hold the missing labels marked in (n, d) booleans."""
     if missing.any():
         row, column = np.argwhere(missing)[0]

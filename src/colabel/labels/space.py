@@ -30,7 +30,7 @@ from colabel.labels.inputs import (
     LabelRows,
     default_names,
     read,
-    refuse_missing,
+    refuse_unrepresentable,
     set_codes,
     sets_of,
 )
@@ -384,7 +384,7 @@ class LabelSpace:
                 "`values` for other shapes."
             )
         if self.kind == "sparse":
-            refuse_missing(checked < 0, "a sparse matrix")
+            refuse_unrepresentable(checked < 0, "a sparse matrix")
             return sparse.csr_array(checked.astype(np.int64))
         if self.kind == "sets":
             return sets_of(checked, self.members or self.names)

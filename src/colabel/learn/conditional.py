@@ -371,7 +371,7 @@ def given_folds(n_rows: int, splits: Iterable[tuple[Any, Any]]) -> Folds:
     of_row = np.full(n_rows, -1, dtype=np.intp)
     n_folds = 0
     for train, test in splits:
-        train, test = _as_index(train, n_rows), _as_index(test, n_rows)
+        train, test = _as_index(train), _as_index(test)
         if (of_row[test] >= 0).any():
             raise ValueError("cv holds out some rows twice. Give splits with disjoint test sets.")
         if len(train) + len(test) != n_rows or len(np.union1d(train, test)) != n_rows:
@@ -386,6 +386,6 @@ def given_folds(n_rows: int, splits: Iterable[tuple[Any, Any]]) -> Folds:
     return Folds(of_row, n_folds)
 
 
-def _as_index(rows: Any, n_rows: int) -> Indices:
+def _as_index(rows: Any) -> Indices:
     rows = np.asarray(rows)
     return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.intp)

@@ -133,7 +133,6 @@ class EstimatorModels:
     models: tuple[EstimatorModel, ...]
 
     def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:
-        """See `ConditionalModels.log_prob`."""
         return [model.log_prob(X, extra) for model in self.models]
 
     @property
@@ -294,7 +293,6 @@ class EstimatorLearner:
         return
 
     def on(self, data: TrainingData) -> EstimatorLearning:
-        """See `ConditionalLearner.on`."""
         if data.weight is not None and not has_fit_parameter(self.estimator, "sample_weight"):
             raise ValueError(
                 f"estimator={self.estimator!r} does not accept sample_weight. Fit without"
@@ -362,7 +360,6 @@ class EstimatorLearning:
     def cross_fitted_scores(
         self, folds: Folds, choice: Indices, models: Any = None
     ) -> tuple[Array, ...]:
-        """See `Learning.cross_fitted_scores`."""
         return self.cross_fitted(folds)[0]
 
     def cross_fitted(

@@ -99,7 +99,6 @@ class LinearModels:
     n_models: int
 
     def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:
-        """See `ConditionalModels.log_prob`."""
         result: list[Array] = [np.empty(0)] * self.n_models
         coefs = [fitted.coef for _, _, fitted in self.parts]
         # one product for all: rows are read once, however many parts there are
@@ -194,7 +193,6 @@ class LinearLearner:
         return self.grid[choice]
 
     def on(self, data: TrainingData) -> LinearLearning:
-        """See `ConditionalLearner.on`."""
         if is_chunked(data):
             from colabel.learn.chunks.chunked_linear import ChunkedLearning
 
@@ -231,7 +229,6 @@ class LinearLearning:
 
     @property
     def needs_choice(self) -> bool:
-        """See `Learning`."""
         return self.learner.needs_choice
 
     def _batch_sizes(self) -> BatchSizes:
@@ -341,7 +338,6 @@ class LinearLearning:
     def cross_fitted_scores(
         self, folds: Folds, choice: Indices, models: Any = None
     ) -> tuple[Array, ...]:
-        """See `Learning.cross_fitted_scores`."""
         data = self.data
         if models is None:
             every = np.arange(data.n_labels)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.label_features import label_columns, n_label_columns
+from colabel.core.parameters import checked_grid
 from colabel.learn.chunks import is_chunked
 from colabel.learn.chunks.passes import added
 from colabel.learn.conditional import (
@@ -28,7 +29,6 @@ from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.glm.device import checked_device
 from colabel.learn.linear import LinearLearner
 from colabel.learn.structure import label_residuals, score_statistics, score_sums
-from colabel.models._parameters import checked_grid
 
 DEFAULT_GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
 DEFAULT_TOLERANCE = 1e-2

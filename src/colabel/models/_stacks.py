@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from sklearn.base import BaseEstimator
 
 from colabel.core.label_features import n_label_columns
+from colabel.core.parameters import check_flag
 from colabel.core.schema import Dims, Fields, Kind, Maybe, Part, bind
 from colabel.learn.conditional import Folds, TrainingData
 from colabel.learn.estimator_scores import EstimatorScores, stack
@@ -68,5 +69,4 @@ class StacksEstimator(JointClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self.stack, bool):
-            raise ValueError(f"stack={self.stack!r} must be True or False.")
+        check_flag("stack", self.stack)

@@ -23,6 +23,7 @@ from colabel.core.extremes import (
     refuse_texts,
     refuse_twins,
 )
+from colabel.core.parameters import check_flag
 from colabel.core.progress import row_counter
 from colabel.core.refitting import forget_fit
 from colabel.core.schema import (
@@ -302,8 +303,7 @@ class JointClassifier(LabelClassifier):
         """Return the joint distribution for checked rows."""
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.calibrate, bool):
-            raise ValueError(f"calibrate={self.calibrate!r} must be True or False.")
+        check_flag("calibrate", self.calibrate)
         if self.decision != "seen":  # which only a fitted model can resolve
             self.decision_rule()
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.hashing import mix, row_keys
+from colabel.core.parameters import check_choice, check_flag, check_integer
 from colabel.core.progress import progress_bar
 from colabel.core.schema import (
     Dims,
@@ -32,9 +33,9 @@ from colabel.core.schema import (
 from colabel.decide import (
     NONCONFORMITIES,
     RISKS,
+    CalibrationScores,
     Decision,
     HeldOutErrors,
-    HeldOutScores,
     LabelSets,
     Nonconformity,
     NonconformityName,
@@ -49,7 +50,6 @@ from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.models._cross_fitting import Members, fitted_members, held_out_folds, joints_of
 from colabel.models._learning import can_hold_out, make_folds, seeded
-from colabel.models._parameters import check_integer
 from colabel.models.base import JointClassifier, row_chunks
 from colabel.models.label_graph import LabelGraph
 
@@ -139,7 +139,7 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
     members_ : list of fitted models
         One, fitted to the rows that were not held out; or one for each fold, whose joints are
         averaged by `joint` and `predict`.
-    held_out_ : list of HeldOutScores
+    held_out_ : list of CalibrationScores
         How strange the true vectors of the rows held out were to each.
     row_errors_, label_errors_ : HeldOutErrors
         How sure the models were of what was wrong there.
@@ -250,8 +250,7 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         """
         check_is_fitted(self)
         level = _checked_coverage(self.coverage if coverage is None else coverage)
-        if per not in RISKS:
-            raise ValueError(f"per={per!r} must be one of {', '.join(map(repr, RISKS))}.")
+        check_choice("per", per, RISKS)
         self._say_if_few(level)
         errors = self.row_errors_ if per == "row" else self.label_errors_
         codes = self._by_chunks(X, lambda joint: errors.stated(joint, level))
@@ -307,11 +306,8 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         super()._check_parameters()
         _checked_coverage(self.coverage)
         check_integer("max_listed", self.max_listed, 1)
-        if not isinstance(self.allow_empty, bool):
-            raise ValueError(f"allow_empty={self.allow_empty!r} must be True or False.")
-        if self.nonconformity not in NONCONFORMITIES:
-            known = ", ".join(map(repr, NONCONFORMITIES))
-            raise ValueError(f"nonconformity={self.nonconformity!r} must be one of {known}.")
+        check_flag("allow_empty", self.allow_empty)
+        check_choice("nonconformity", self.nonconformity, NONCONFORMITIES)
         if not hasattr(self.estimator, "fit"):
             raise ValueError(
                 f"estimator={self.estimator!r} must be a model of colabel that has probabilities,"
@@ -378,7 +374,7 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         scores = self._nonconformity.of(joint, codes, self._chance(data.X[test]))
         return _Answer(
             fitted[0],
-            HeldOutScores.of(scores, weights),
+            CalibrationScores.of(scores, weights),
             HeldOutErrors.of(joint, codes, weights, "row"),
             HeldOutErrors.of(joint, codes, weights, "label"),
         )
@@ -425,7 +421,7 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
 
 class _Answer(NamedTuple):
     model: Any
-    scores: HeldOutScores
+    scores: CalibrationScores
     row_errors: HeldOutErrors
     label_errors: HeldOutErrors
 

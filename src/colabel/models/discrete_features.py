@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, is_sparse
+from colabel.core.parameters import check_integer
 from colabel.core.schema import Dims, Fields, Many, Numbers, YesNo, refuse_unless, stored
 from colabel.joint.lds import FeatureColumns
 from colabel.labels import MISSING
@@ -86,13 +86,8 @@ def fit_features(X: Any, bins: int | None, weight: Array | None) -> DiscreteFeat
 
 def check_bins(bins: object) -> None:
     """Refuse numbers of bins that make no sense."""
-    if bins is None:
-        return
-    if isinstance(bins, bool) or not isinstance(bins, Integral) or int(bins) < 2:
-        raise ValueError(
-            f"bins={bins!r} must be an integer of at least 2, or None for features that are "
-            "discrete already."
-        )
+    if bins is not None:
+        check_integer("bins", bins, 2, "None for features that are discrete already")
 
 
 def dense(X: Any) -> Array:

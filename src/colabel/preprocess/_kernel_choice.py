@@ -18,7 +18,7 @@ from colabel.preprocess._kernel import gaussian, inverse_root, squared_distances
 # Widths to choose from, as multiples of the median distance of a row and a landmark; the search
 # goes up or down from the one in the middle as long as that helps.
 FACTORS = (0.125, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
-FIRST_FACTOR = FACTORS.index(0.5)
+FIRST_WIDTH = FACTORS.index(0.5)
 # Numbers of landmarks to choose from; widths are compared at the second.
 NUMBERS = (100, 200, 400, 800)
 _FIRST_NUMBER = 1
@@ -137,7 +137,7 @@ class KernelSearch:
             return None, None
         distances = self._distances(NUMBERS[_FIRST_NUMBER] if number is None else number)
         if without is None:
-            width = FACTORS[FIRST_FACTOR] * distances.median if width is None else width
+            width = FACTORS[FIRST_WIDTH] * distances.median if width is None else width
             return GaussianFeatures.of(distances, width, self.total_variance), None
         best = self._best_width(distances) if width is None else self._candidate(distances, width)
         best = self._best_number(best) if number is None else best
@@ -149,9 +149,9 @@ class KernelSearch:
     def _best_width(self, distances: Distances) -> Candidate:
         """Climb from the middle of the grid, up or else down."""
         scored = [factor * distances.median for factor in FACTORS]
-        best = self._candidate(distances, scored[FIRST_FACTOR])
+        best = self._candidate(distances, scored[FIRST_WIDTH])
         for step in (1, -1):
-            middle, at = best, FIRST_FACTOR + step
+            middle, at = best, FIRST_WIDTH + step
             while 0 <= at < len(scored):
                 next_one = self._candidate(distances, scored[at])
                 if next_one.log_prob.sum() <= best.log_prob.sum():

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
 from colabel.core.arrays import Array
+from colabel.core.parameters import check_choice, check_integer
 from colabel.core.schema import stored
 from colabel.preprocess._cut_points import CutPoints, between, check_cuts
 
@@ -66,12 +67,8 @@ class FeatureBins(CutPoints):
         sample_weight : array of shape (n,), optional
             How many rows each row stands for; a row of weight zero does not exist.
         """
-        if not isinstance(self.n_bins, int | np.integer) or self.n_bins < 2:
-            raise ValueError(f"n_bins={self.n_bins!r} must be an integer, at least 2.")
-        if self.strategy not in ("quantile", "width"):
-            raise ValueError(
-                f"strategy={self.strategy!r} is not known: choose 'quantile' or 'width'."
-            )
+        check_integer("n_bins", self.n_bins, 2)
+        check_choice("strategy", self.strategy, ("quantile", "width"))
         rows = self._dense(X, reset=True)
         weight: Array = _check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True

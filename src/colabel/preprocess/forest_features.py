@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 
 from colabel.core.arrays import Array, is_sparse
 from colabel.core.label_features import column_owner
+from colabel.core.parameters import check_choice
 from colabel.core.schema import Dims, Fields, Maybe, Part, Values, Whole, YesNo, stored
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
@@ -275,8 +276,7 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
         return _side_by_side(rows, log_odds) if self.passthrough_ else log_odds
 
     def _check_parameters(self) -> None:
-        if self.kind not in KINDS:
-            raise ValueError(f"kind={self.kind!r} is not known: choose one of {KINDS}.")
+        check_choice("kind", self.kind, KINDS)
         if not any(self.passthrough is known for known in (True, False)) and (
             self.passthrough != "auto"
         ):

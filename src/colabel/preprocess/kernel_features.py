@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from colabel.core import schema
 from colabel.core.arrays import Array, is_sparse
 from colabel.core.extremes import refuse_huge
+from colabel.core.parameters import check_choice, check_flag, check_integer, check_positive
 from colabel.core.progress import Advance, progress_bar
 from colabel.core.schema import Dims, Fields, Matrix, Maybe, Numbers, OrNone, Values, Whole, stored
 from colabel.core.threads import map_threads
@@ -23,7 +24,7 @@ from colabel.preprocess._held_out import LabelsAlone, clearly_better, total_vari
 from colabel.preprocess._kernel import gaussian, squared_distances
 from colabel.preprocess._kernel_choice import (
     FACTORS,
-    FIRST_FACTOR,
+    FIRST_WIDTH,
     MOST_CANDIDATES,
     NUMBERS,
     Distances,
@@ -298,22 +299,15 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
 
     def _checked_parameters(self) -> tuple[float | None, int | None]:
         """Width and number of landmarks, None where they are to be chosen."""
-        if self.scaling not in ("auto", *SCALINGS):
-            raise ValueError(
-                f"scaling={self.scaling!r} is not known: choose 'auto', 'columns' or 'common'."
-            )
-        if self.sampling not in SAMPLINGS:
-            raise ValueError(f"sampling={self.sampling!r} is not known: choose one of {SAMPLINGS}.")
-        if not isinstance(self.linear, bool | np.bool_):
-            raise ValueError(f"linear={self.linear!r} must be True or False.")
-        if not _is_positive(self.balance):
-            raise ValueError(f"balance={self.balance!r} must be a positive number.")
+        check_choice("scaling", self.scaling, ("auto", *SCALINGS))
+        check_choice("sampling", self.sampling, SAMPLINGS)
+        check_flag("linear", self.linear)
+        check_positive("balance", self.balance)
         width, number = _unless_auto(self.width), _unless_auto(self.n_landmarks)
         if width is not None and not _is_positive(width):
             raise ValueError(f"width={width!r} must be a positive number or 'auto'.")
-        whole = isinstance(number, Integral) and not isinstance(number, bool | np.bool_)
-        if number is not None and not (whole and number >= 1):
-            raise ValueError(f"n_landmarks={number!r} must be an integer of at least 1, or 'auto'.")
+        if number is not None:
+            check_integer("n_landmarks", number, 1, "'auto'")
         return None if width is None else float(width), None if number is None else int(number)
 
     def _standardised(self, rows: Any) -> Any:
@@ -348,7 +342,7 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         random = np.random.RandomState(seed)
         if width is None and self.sampling == "leverage":
             some = sample[np.sort(random.permutation(sample.shape[0])[: NUMBERS[0]])]
-            width = FACTORS[FIRST_FACTOR] * Distances.of(sample, some).median
+            width = FACTORS[FIRST_WIDTH] * Distances.of(sample, some).median
         return find_landmarks(sample, number, self.sampling, width or 1.0, random, self.n_jobs)
 
     def __sklearn_tags__(self) -> Tags:

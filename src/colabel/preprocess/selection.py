@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, is_sparse
+from colabel.core.parameters import check_integer
 from colabel.core.schema import (
     Dims,
     Fields,
@@ -118,8 +119,7 @@ class CorrelationSelector(SelectorMixin, BaseEstimator):
         y : labels of n rows, in any form that `LabelSpace` reads
             Rows with missing labels are left out, for "each label" only where that one misses.
         """
-        if not isinstance(self.patience, int | np.integer) or self.patience < 1:
-            raise ValueError(f"patience={self.patience!r} must be an integer, at least 1.")
+        check_integer("patience", self.patience, 1)
         X = validate_data(self, X, accept_sparse="csc", dtype=np.float64)
         features = _read_features(X)
         targets = target_columns(y, X.shape[0], self.target)

@@ -107,7 +107,7 @@ def make_drawing(
     if in_trees:
         _add_trees(drawing, forest, in_trees, sized, gains, signs)
     _add_lone(drawing, [sized[i] for i in forest.order if forest.is_lone(i)])
-    _add_legend(drawing, gains, signs)
+    _add_legend(drawing, gains)
     drawing.height += _MARGIN
     return drawing
 
@@ -217,7 +217,7 @@ def _add_lone(drawing: Drawing, lone: list[Box]) -> None:
     drawing.height = y + 0.5 * (tallest + _ROW_GAP)
 
 
-def _add_legend(drawing: Drawing, gains: Array, signs: Indices) -> None:
+def _add_legend(drawing: Drawing, gains: Array) -> None:
     """Explain the marks that occur in this figure, and no others."""
     size, swatch, pad = NOTE_SIZE, 0.32, 0.08
     entries: list[tuple[BoxKind | int | None, str]] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,7 +142,6 @@ def read_chunks(
     source: Source,
     storage: Mapping[str, Storage],
     n_rows: int | None = None,
-    optional: Sequence[str] = (),
 ) -> Iterator[Frame]:
     """Read some columns of a table, a few thousand rows at a time.
 
@@ -153,11 +152,9 @@ def read_chunks(
         The columns wanted, and how each is to be read.
     n_rows : int, optional
         Rows of a chunk; by default as many as make a million values.
-    optional : sequence of str
-        Columns in `storage` that the file need not have.
     """
     have = set(source.names)
-    absent = [name for name in storage if name not in have and name not in optional]
+    absent = [name for name in storage if name not in have]
     if absent:
         listed = ", ".join(map(repr, absent[:5])) + (", …" if len(absent) > 5 else "")
         raise TableError(

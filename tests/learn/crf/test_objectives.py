@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
+from colabel.labels import all_vectors
 from colabel.learn.crf import (
     FieldLayout,
     Parameters,
@@ -14,7 +15,6 @@ from colabel.learn.crf import (
     all_pairs,
 )
 from colabel.learn.crf.scoring import announces_truth, held_out_score, log_likelihood
-from colabel.learn.crf.state_likelihood import all_vectors
 from tests.learn.crf.conftest import dense_rows, make_data, make_parameters
 from tests.learn.crf.oracle import PaperField
 

@@ -174,7 +174,7 @@ def test_a_fit_that_does_not_converge_says_so(rng):
     [
         ({"C": 0.0}, "C=0.0 must be a positive number"),
         ({"C": "big"}, "C='big' must be a positive number"),
-        ({"kernel": "sigmoid"}, "kernel='sigmoid' must be one of linear, rbf, poly"),
+        ({"kernel": "sigmoid"}, "kernel='sigmoid' must be one of 'linear', 'rbf', 'poly'"),
         ({"gamma": "none"}, "gamma='none' must be"),
         ({"gamma": -1.0}, "gamma=-1.0 must be a positive number"),
         ({"coef0": -1.0}, "coef0=-1.0 must be a number that is not negative"),
@@ -226,5 +226,5 @@ def test_the_cut_is_the_same_for_sparse_rows(rng, kernel):
 
 
 def test_an_unknown_cut(rng):
-    with pytest.raises(ValueError, match="cut='x' must be one of scores, features"):
+    with pytest.raises(ValueError, match="cut='x' must be one of 'scores', 'features'"):
         RankSVM(cut="x").fit(np.ones((2, 1)), [[0, 1], [1, 0]])

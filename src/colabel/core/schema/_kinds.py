@@ -84,7 +84,6 @@ class Whole:
     size: Size = None
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         _require(_is_whole(value), value, where, "a whole number")
         inside = self.low <= value <= self.high
         _require(inside, value, where, f"between {self.low} and {self.high}")
@@ -99,7 +98,6 @@ class Real:
     high: float = LARGEST
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         number = _is_whole(value) or isinstance(value, float)
         _require(number, value, where, "a number")
         inside = self.low <= value <= self.high
@@ -111,7 +109,6 @@ class YesNo:
     """True or False."""
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         _require(isinstance(value, bool), value, where, "true or false")
 
 
@@ -129,7 +126,6 @@ class Text:
     """A string that can be written."""
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         _require(isinstance(value, str) and is_unicode(value), value, where, "a text")
 
 
@@ -140,7 +136,6 @@ class OneOf:
         self.values = values
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         known = any(type(value) is type(v) and value == v for v in self.values)
         _require(known, value, where, f"one of {_short(self.values)}")
 
@@ -152,7 +147,6 @@ class Maybe:
     kind: Kind
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         if value is not None:
             self.kind.check(value, dims, where)
 
@@ -164,7 +158,6 @@ class OrNone:
     kind: Kind
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         if value is not None:
             self.kind.check(value, dims, where)
 
@@ -183,7 +176,6 @@ class Numbers:
     nan: bool = False
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         _require_array(value, self.dtypes, where)
         _bind_shape(value, self.shape, dims, where)
         value = value[~np.isnan(value)] if self.nan else value
@@ -203,7 +195,6 @@ class Distributions:
     log: bool = False
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         Numbers(self.shape, -np.inf if self.log else 0.0, _ROUNDING if self.log else 1.0).check(
             value, dims, where
         )
@@ -221,7 +212,6 @@ class Positions:
     least: int = 0
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         _require_array(value, ("int64", "int32", "uint32", "uint64"), where)
         _bind_shape(value, self.shape, dims, where)
         below = _limit(self.below, dims)
@@ -237,7 +227,6 @@ class Values:
     shape: str
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         _require(isinstance(value, np.ndarray), value, where, "an array")
         _bind_shape(value, self.shape, dims, where)
 
@@ -249,7 +238,6 @@ class Matrix:
     shape: str
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         if isinstance(value, Node) and "columns" in value.dims:
             for size, name in zip(self.shape.split(), ("rows", "columns"), strict=True):
                 bind(dims, size, value.dims[name], f"{name} of {where}")
@@ -265,7 +253,6 @@ class Many:
     size: Size = None
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         _require_sequence(value, where)
         bind(dims, self.size, len(value), where)
         for i, each in enumerate(value):
@@ -279,7 +266,6 @@ class Table:
     kind: Kind | None = None
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         _require(isinstance(value, dict), value, where, "a table")
         if self.kind is not None:
             for key, each in value.items():
@@ -293,7 +279,6 @@ class Record:
         self.kinds = kinds
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         _require_sequence(value, where)
         bind(dims, len(self.kinds), len(value), where)
         for i, (kind, each) in enumerate(zip(self.kinds, value, strict=True)):
@@ -316,7 +301,6 @@ class Part:
         self.tags, self.sizes = tags, sizes
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         declared = value.declared if isinstance(value, Node) else None
         known = declared is not None and declared.tag in self.tags
         _require(known, value, where, " or ".join(self.tags))
@@ -333,7 +317,6 @@ class Estimator:
     does: str = "fit"
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         known = isinstance(value, Node) and (value.declared is None or "fitted" in value.dims)
         _require(known, value, where, "an estimator")
         fits = value.declared is None or value.dims["fitted"] or not self.fitted
@@ -346,7 +329,6 @@ class Setting:
     """A plain parameter: a number, a text, true or false, None; or a declared object."""
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         plain = value is None or isinstance(value, bool | int | float | str | Node)
         _require(plain, value, where, "a plain value")
 
@@ -356,7 +338,6 @@ class Anything:
     """Plain values of any nesting, numbers finite; declared objects among them."""
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        """See `Kind.check`."""
         if isinstance(value, np.ndarray) and value.dtype.kind == "f":
             refuse_unless(np.isfinite(value).all(), f"{where} holds numbers that are not finite")
 

@@ -52,7 +52,6 @@ class Header:
 
     relation: str
     attributes: tuple[Attribute, ...]
-    data_line: int
 
 
 def unquote(token: str) -> str:
@@ -121,7 +120,7 @@ def read_header(lines: Iterable[tuple[int, str]], path: FilePath) -> Header:
                     raise at(
                         path, number, "@data comes before any @attribute: declare the columns."
                     )
-                return Header(relation, tuple(attributes), number)
+                return Header(relation, tuple(attributes))
             case _:
                 raise at(
                     path,

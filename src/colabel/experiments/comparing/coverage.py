@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from colabel.core.arrays import Array
-from colabel.decide import Nonconformity, checked_coverage
+from colabel.decide import Nonconformity, measured_coverage
 from colabel.experiments.held_out import Ask, Method, OwnCodes, Task, answer, learn
 from colabel.labels import MISSING
 
@@ -17,7 +17,7 @@ _MOST = 1000
 
 @dataclass(frozen=True)
 class CoveredSets:
-    """Sets of label vectors of rows held out, see `colabel.decide.checked_coverage`.
+    """Sets of label vectors of rows held out, see `colabel.decide.measured_coverage`.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class CoveredSets:
             rows = np.flatnonzero(seen & complete)
             try:
                 rule = Nonconformity("mass", _MOST)
-                found = checked_coverage(held.joint.rows(rows), own[rows], coverage, rule)
+                found = measured_coverage(held.joint.rows(rows), own[rows], coverage, rule)
             except (ValueError, NotImplementedError):  # too few rows, or a family without lists
                 return None
             # a value that no training row has is in no set

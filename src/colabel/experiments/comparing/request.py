@@ -101,11 +101,6 @@ class ComparisonRequest:
         object.__setattr__(self, "estimators", self._made())
 
     @property
-    def short_names(self) -> tuple[str, ...]:
-        """Names of the models, in their order."""
-        return tuple(self.estimators)
-
-    @property
     def decided_by(self) -> str:
         """The decision, or "thresholds"."""
         return THRESHOLDS if self.thresholds else self.decision

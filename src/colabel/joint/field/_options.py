@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-import numpy as np
+from colabel.core.parameters import check_choice, check_integer, check_positive
 
 Engine = Literal["auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"]
 ModeEngine = Literal["auto", "icm", "toulbar2"]
@@ -31,18 +31,12 @@ class FieldOptions:
 
     def __post_init__(self) -> None:
         for name, choices in (("engine", Engine), ("mode_engine", ModeEngine)):
-            value = getattr(self, name)
-            if value not in get_args(choices):
-                listed = ", ".join(map(repr, get_args(choices)))
-                raise ValueError(f"{name}={value!r} must be one of {listed}.")
+            check_choice(name, getattr(self, name), get_args(choices))
         for name, least in _LEAST.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(f"{name}={value!r} must be an integer of at least {least}.")
+            check_integer(name, getattr(self, name), least)
         if not 0.0 <= self.damping < 1.0:
             raise ValueError(
                 f"damping={self.damping!r} must be at least 0 and below 1: it is the share of the "
                 "old message that stays."
             )
-        if not self.tol > 0.0:
-            raise ValueError(f"tol={self.tol!r} must be positive.")
+        check_positive("tol", self.tol)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from colabel.core.arrays import Array, Codes, Indices, Keys
 from colabel.core.label_features import column_owner, label_columns
 from colabel.core.numeric import log_sum_exp
+from colabel.core.parameters import check_integer
 from colabel.core.threads import map_threads, n_threads
 from colabel.joint.gibbs._linear import LinearConditionals
 from colabel.joint.gibbs.kernels import run_rows
@@ -45,9 +46,7 @@ class GibbsOptions:
 
     def __post_init__(self) -> None:
         for name, least in (("burn_in", 0), ("n_sweeps", 1), ("n_best", 1), ("n_chains", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(f"{name}={value!r} must be an integer of at least {least}.")
+            check_integer(name, getattr(self, name), least)
 
 
 class Run(NamedTuple):

@@ -14,7 +14,7 @@ from colabel.core.schema import Dims, Fields, Numbers, Part, Positions, refuse_u
 from colabel.core.threads import map_threads
 from colabel.joint.lds import _score_kernels as kernels
 from colabel.joint.lds.sets import DependencySets, FeatureColumns
-from colabel.labels import MISSING
+from colabel.labels import MISSING, all_vectors
 
 __all__ = ["LDSNetwork"]
 
@@ -191,8 +191,7 @@ class LDSNetwork:
 
     @cached_property
     def _every_table(self) -> tuple[Codes, Array, Array]:
-        grid = np.indices(self.sets.cardinalities).reshape(self.sets.n_labels, -1)
-        codes = np.ascontiguousarray(grid.T, dtype=np.int32)
+        codes = all_vectors(self.sets.cardinalities)
         return codes, self.log_conditional(codes), self.log_prior(codes)
 
     def __getstate__(self) -> dict[str, object]:

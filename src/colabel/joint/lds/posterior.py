@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Rows
+from colabel.core.parameters import check_choice
 from colabel.core.threads import map_threads
 from colabel.joint.exactness import APPROXIMATE, EXACT
 from colabel.joint.lds.network import LDSNetwork
@@ -227,9 +228,7 @@ def chosen_inference(
 
     What is unknown or too large is refused.
     """
-    if inference not in get_args(Inference):
-        known = ", ".join(map(repr, get_args(Inference)))
-        raise ValueError(f"inference={inference!r} must be one of {known}.")
+    check_choice("inference", inference, get_args(Inference))
     n_vectors = math.prod(cardinalities)
     if inference == "auto":
         small = n_vectors <= MOST_ENUMERATED and n_vectors * n_columns <= MOST_ENTRIES

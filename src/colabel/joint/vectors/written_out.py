@@ -13,7 +13,7 @@ from colabel.joint.exactness import EXACT, Exactness
 from colabel.joint.user_terms import impossible_evidence
 from colabel.joint.vectors.chunked_lists import Answer, ChunkedLists
 from colabel.joint.vectors.vector_list import VectorList
-from colabel.labels import MISSING, LabelSpace
+from colabel.labels import MISSING, LabelSpace, all_vectors
 
 __all__ = ["Scores", "WrittenOut"]
 
@@ -90,8 +90,7 @@ class WrittenOut(ChunkedLists):
 
     @cached_property
     def _vectors(self) -> Codes:
-        sizes = self.space.cardinalities
-        return np.ascontiguousarray(np.indices(sizes).reshape(len(sizes), -1).T, dtype=np.int32)
+        return all_vectors(self.space.cardinalities)
 
     def _by_chunks(self, work: Callable[[VectorList, slice], Answer]) -> list[Answer]:
         step = max(1, _SCORES_AT_ONCE // len(self._vectors))

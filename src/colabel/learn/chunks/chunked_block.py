@@ -76,7 +76,6 @@ class ChunkTasks:
         )
 
     def without_folds(self, n_folds: int) -> ChunkTasks:
-        """See `Tasks.without_folds`."""
         every = self.take(np.tile(np.arange(self.n_tasks), n_folds))
         return replace(every, fold=np.repeat(np.arange(n_folds), self.n_tasks))
 
@@ -309,21 +308,23 @@ def _at(part: RowPart, problem: Problem, coef: Array, *known: Any) -> _At:
 
 
 class _Along(NamedTuple):
-    """Curvature (T,) along a direction, and the largest change of a score (T,)."""
+    """Curvature (T,) along a direction, and the sup-norm of the change of scores (T,)."""
 
     curvature: Array
-    largest: Array
+    sup_norm: Array
 
     def joined(self, other: _Along) -> _Along:
-        return _Along(self.curvature + other.curvature, np.maximum(self.largest, other.largest))
+        return _Along(self.curvature + other.curvature, np.maximum(self.sup_norm, other.sup_norm))
 
 
 def _along(part: RowPart, problem: Problem, coef: Array, direction: Array, *known: Any) -> _Along:
     found = _Along(np.zeros(len(coef)), np.zeros(len(coef)))
     for tasks, _, block in problem.blocks(part, *known):
-        curvature, largest = problem.objective(block, coef[tasks]).curvature_along(direction[tasks])
+        curvature, sup_norm = problem.objective(block, coef[tasks]).curvature_along(
+            direction[tasks]
+        )
         found.curvature[tasks] += curvature
-        np.maximum.at(found.largest, tasks, largest)
+        np.maximum.at(found.sup_norm, tasks, sup_norm)
     return found
 
 

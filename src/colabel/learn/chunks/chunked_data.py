@@ -94,7 +94,6 @@ class ChunkedData:
 
     @property
     def column_range(self) -> tuple[Array, Array]:
-        """See `colabel.learn.row_chance.column_range`."""
         return self.first_look.features
 
     @property
@@ -103,7 +102,6 @@ class ChunkedData:
         return self.first_look.weight
 
     def class_frequencies(self, label: int) -> Array:
-        """See `TrainingData.class_frequencies`."""
         return laplace(self.value_counts[label])
 
     def rows_with(self, label: int, value: int) -> RowsWith:
@@ -149,7 +147,6 @@ class ChunkedData:
     def with_extra(
         self, columns: Callable[..., Array], *arguments: Any, n_extra: int
     ) -> ChunkedData:
-        """See `TrainingData.with_extra`."""
         parts = self._derived(_with_extra, columns, *arguments)
         return replace(self, parts=parts, n_extra=n_extra)
 

@@ -52,11 +52,11 @@ def _pooled(one: Moments, other: Moments) -> Moments:
     """Moments of two parts together (Chan, Golub & LeVeque, 1979)."""
     total = one.weight + other.weight
     share = other.weight / max(total, np.finfo(float).tiny)
-    apart = other.mean - one.mean
-    between = np.outer(apart, apart) if one.gram.ndim == 2 else apart**2
+    difference = other.mean - one.mean
+    between = np.outer(difference, difference) if one.gram.ndim == 2 else difference**2
     return Moments(
         total,
-        one.mean + share * apart,
+        one.mean + share * difference,
         one.gram + other.gram + one.weight * share * between,
         np.maximum(one.largest, other.largest),
     )
@@ -128,11 +128,9 @@ class ChunkedDesign:
         return replace(self, axes=Axes(np.zeros(0), None), used=None, n_extra=0, bare=True)
 
     def enter(self, coef: Array) -> Array:
-        """See `Design.enter`."""
         return self.coordinates.enter(coef)
 
     def leave(self, coef: Array) -> Array:
-        """See `Design.leave`."""
         return self.coordinates.leave(coef)
 
     def rows(self, part: RowPart) -> Design:

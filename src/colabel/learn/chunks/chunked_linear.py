@@ -195,7 +195,6 @@ class ChunkedLearning(LinearLearning):
         offsets: Any = None,
         base: Mapping[int, Array] | None = None,
     ) -> LinearModels:
-        """See `Learning.fit`."""
         first = np.cumsum([0, *(len(group.targets) for group in groups)])
         grid = self.learner.grid if offsets is None else self.learner.deviations
         if not first[-1]:

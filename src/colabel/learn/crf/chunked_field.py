@@ -145,19 +145,15 @@ class ChunkedFieldData:
         )
 
     def objective(self, make: Callable[..., Any], layout: FieldLayout) -> ChunkedLikelihood:
-        """See `FieldData.objective`."""
         return ChunkedLikelihood(self, layout, make)
 
     def scored(self, score: Score, layout: FieldLayout, theta: Parameters) -> ChunkedScores:
-        """See `FieldData.scored`."""
         return ChunkedScores(self, score, layout, self.of_rows(theta))
 
     def varied(self) -> Flags:
-        """See `FieldData.varied`."""
         return np.array([(own > 0).sum() > 1 for own in self.look.values])
 
     def dependence(self, node: Array, layout: FieldLayout) -> Array:
-        """See `FieldData.dependence`."""
         sums = self.total(pair_sums, self.nodes.of_rows(node), layout)
         return score_statistics(sums, layout.cardinalities)
 
@@ -207,7 +203,7 @@ class ChunkedLikelihood:
     ----------
     data : ChunkedFieldData
     layout : FieldLayout
-    make : callable (FieldData, FieldLayout) -> Objective
+    make : callable (FieldData, FieldLayout) -> FieldObjective
     """
 
     data: Any

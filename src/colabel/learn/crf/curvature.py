@@ -255,11 +255,11 @@ class Interactions:
         shares = together / np.maximum(alone, np.finfo(float).tiny)[:, None]
         # mean of y_j where y_i is open, and of y_i where y_j is
         self._means = shares[self._left, self._right], shares[self._right, self._left]
-        bend = sum(
+        curvature = sum(
             alone[end] * mean * (1.0 - mean)
             for end, mean in zip((self._left, self._right), self._means, strict=True)
         )
-        self._scale = np.sqrt(data.total_weight * bend + 2.0 * penalty.ridge / 3.0)
+        self._scale = np.sqrt(data.total_weight * curvature + 2.0 * penalty.ridge / 3.0)
         ridge = penalty.node[layout.label_of_column]
         self._node = _Block.of(data.nodes.energy(), list(alone[:, None, None]), ridge)
 

@@ -31,9 +31,9 @@ from colabel.learn.crf.pseudo_likelihood import (
     Score,
 )
 from colabel.learn.crf.scoring import announces_truth, can_enumerate, held_out_score
-from colabel.learn.crf.tuning import Objective, Tuned, Tuner
+from colabel.learn.crf.tuning import FieldObjective, Tuned, Tuner
 
-MakeObjective = Callable[[FieldData, FieldLayout], Objective]
+MakeObjective = Callable[[FieldData, FieldLayout], FieldObjective]
 
 # As shares of the weighted sum of squares of the edges' features, and of the smallest group
 # penalty that leaves no edge.
@@ -58,7 +58,7 @@ class FieldProblem:
         Its candidate edges.
     start : Parameters
         Independent regressions, all edges zero.
-    objective : callable (data, layout) -> Objective
+    objective : callable (data, layout) -> FieldObjective
         What is tuned; structure is always learned by pseudo-likelihood.
     score : callable (data, layout, parameters) -> (n,)
         How rows held out are scored.

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Codes
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.numeric import as_bytes
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters
 
 # Probabilities held at once.
 _BLOCK = 1 << 22
-
-
-def all_vectors(cardinalities: tuple[int, ...]) -> Codes:
-    """Every label vector, (S, d).
-
-    Examples
-    --------
-    >>> all_vectors((2, 2)).tolist()
-    [[0, 0], [0, 1], [1, 0], [1, 1]]
-    """
-    every = itertools.product(*(range(size) for size in cardinalities))
-    return np.array(list(every), dtype=np.int32).reshape(-1, len(cardinalities))
 
 
 def indicators(codes: Codes, layout: FieldLayout) -> tuple[sp.csr_array, sp.csr_array]:
@@ -39,7 +25,7 @@ def indicators(codes: Codes, layout: FieldLayout) -> tuple[sp.csr_array, sp.csr_
     return node, _marked(edge, layout.n_edge_columns)
 
 
-def _marked(columns: NDArray[np.intp], n_columns: int) -> sp.csr_array:
+def _marked(columns: Indices, n_columns: int) -> sp.csr_array:
     """CSR with ones at the columns (S, m) of each row; negative ones are left out."""
     rows, places = np.nonzero(columns >= 0)
     shape = (len(columns), n_columns)
@@ -64,6 +50,7 @@ class StateLikelihood:
     Examples
     --------
     >>> import numpy as np
+    >>> from colabel.labels import all_vectors
     >>> from colabel.learn.design import Design
     >>> from colabel.learn.crf.layout import all_pairs
     >>> codes = np.array([[0, 1], [1, 1], [0, 0]], dtype=np.int32)
@@ -80,7 +67,7 @@ class StateLikelihood:
         self.layout = layout
         self._node, self._edge = indicators(states, layout)
         self._own_node, self._own_edge = indicators(data.codes, layout)
-        self._unlisted = ~_among(data.codes, states)
+        self._unlisted = np.isin(as_bytes(data.codes), as_bytes(states), invert=True)
 
     def value_and_gradient(self, theta: Parameters) -> tuple[float, Parameters]:
         """Return the objective and its gradient."""
@@ -127,8 +114,3 @@ class StateLikelihood:
         size = max(1, _BLOCK // max(1, self._node.shape[0]))
         n_rows = len(self.data.codes)
         return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
-
-
-def _among(codes: Codes, states: Codes) -> NDArray[np.bool_]:
-    listed = {row.tobytes() for row in np.ascontiguousarray(states, dtype=np.int32)}
-    return np.array([row.tobytes() in listed for row in np.ascontiguousarray(codes)], dtype=bool)

@@ -18,7 +18,7 @@ _CORRECTIONS, _FEW_CORRECTIONS = 20, 5
 _MANY_PARAMETERS = 1 << 17
 
 
-class Objective(Protocol):
+class FieldObjective(Protocol):
     """A negative log-likelihood of a field, pseudo or not."""
 
     data: FieldData
@@ -55,7 +55,7 @@ class Tuner:
     tol: float = 1e-2
     max_iter: int = 1000
 
-    def solve(self, objective: Objective, penalty: Penalty, start: Parameters) -> Tuned:
+    def solve(self, objective: FieldObjective, penalty: Penalty, start: Parameters) -> Tuned:
         """Start from `start`."""
         layout, total = objective.layout, objective.data.total_weight
         coordinates = round_coordinates(objective.data, layout, penalty, start)

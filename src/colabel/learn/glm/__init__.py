@@ -8,14 +8,14 @@ coefficients and numbers per task; all that is as long as the rows stays behind 
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge, Solution
 from colabel.learn.glm.losses import Logistic, Loss, Softmax, loss_for
 from colabel.learn.glm.objective import Line, Objective, RowsObjective
-from colabel.learn.glm.path import HeldOut, fit_tasks, held_out_path
+from colabel.learn.glm.path import HeldOutPath, fit_tasks, held_out_path
 from colabel.learn.glm.tasks import FittedTasks, Tasks
 
 __all__ = [
     "LBFGS",
     "CurvaturePairs",
     "FittedTasks",
-    "HeldOut",
+    "HeldOutPath",
     "Line",
     "Logistic",
     "Loss",

@@ -154,20 +154,20 @@ def _move_and_raise(scores: Array, change: Array, step: float, highest: Array) -
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
 def logistic_along(residual: Array, change: Array, inverse_weight: Array) -> tuple[Array, Array]:
-    """Second derivative (T,) of the losses along a change of the scores, and its largest entry.
+    """Second derivative (T,) of the losses along a change of the scores, and its sup-norm.
 
     A row's curvature w p (1 - p) is rebuilt from its residual r = w (p - y): |r| (1 - |r| / w).
     """
     n_tasks, n_rows = change.shape
-    total, largest = np.empty(n_tasks), np.empty(n_tasks)
+    total, sup_norm = np.empty(n_tasks), np.empty(n_tasks)
     for task in range(n_tasks):
         curved = 0.0
         for row in range(n_rows):
             wrong = abs(residual[task, row])
             c = change[task, row]
             curved += wrong * (1.0 - wrong * inverse_weight[row]) * c * c
-        total[task], largest[task] = curved, _sup_norm(change[task])
-    return total, largest
+        total[task], sup_norm[task] = curved, _sup_norm(change[task])
+    return total, sup_norm
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED)
@@ -236,14 +236,14 @@ def softmax_move(
 def softmax_along(
     residual: Array, change: Array, targets: Targets, weight: Array
 ) -> tuple[Array, Array]:
-    """Second derivative (T,) of the losses along a change of the scores, and its largest entry.
+    """Second derivative (T,) of the losses along a change of the scores, and its sup-norm.
 
     sum_k w p_k (c_k - c)^2 with c = sum_k p_k c_k; w p is rebuilt from the residual w (p - [y]).
     """
     n_tasks, size, n_rows = change.shape
-    total, largest = np.empty(n_tasks), np.empty(n_tasks)
+    total, sup_norm = np.empty(n_tasks), np.empty(n_tasks)
     for task in range(n_tasks):
-        total[task], largest[task] = 0.0, 0.0
+        total[task], sup_norm[task] = 0.0, 0.0
         for row in range(n_rows):
             w = weight[row]
             y = targets[task, row]
@@ -258,8 +258,8 @@ def softmax_along(
                 gap = change[task, k, row] - mean
                 total[task] += mass * (gap * gap)
         for k in range(size):
-            largest[task] = max(largest[task], _sup_norm(change[task, k]))
-    return total, largest
+            sup_norm[task] = max(sup_norm[task], _sup_norm(change[task, k]))
+    return total, sup_norm
 
 
 @njit(nogil=True, cache=True, fastmath=_SUMS)

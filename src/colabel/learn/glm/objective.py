@@ -37,9 +37,9 @@ class Line(NamedTuple):
     farthest: Array
 
     @classmethod
-    def of(cls, curvature: Array, largest: Array) -> Line:
-        """From the curvature and the largest change of a score, (T,) each."""
-        return cls(curvature, _LARGEST_CHANGE / np.maximum(largest, 1e-300))
+    def of(cls, curvature: Array, sup_norm: Array) -> Line:
+        """From the curvature and the sup-norm of the change of scores, (T,) each."""
+        return cls(curvature, _LARGEST_CHANGE / np.maximum(sup_norm, 1e-300))
 
 
 def mean_curvature(sums: Sums, n_rows: Any, weight: Any) -> Array:
@@ -228,7 +228,7 @@ class RowsObjective:
         return Line.of(*self.curvature_along(direction))
 
     def curvature_along(self, direction: Array) -> tuple[Array, Array]:
-        """Curvature along a direction (T, K, q), and the largest change of a score, (T,) each."""
+        """Curvature (T,) along a direction (T, K, q), and sup-norm (T,) of the change of scores."""
         self._change = self._times(direction)
         self._length = np.zeros(len(direction))
         return self._loss.along(self._residual, self._change, self._targets, self._design.weight)

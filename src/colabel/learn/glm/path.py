@@ -62,7 +62,7 @@ def fit_block(block: Block, C: Array, solver: LBFGS, base: Array | None = None) 
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOutPath:
     """What the held-out rows say of every task along a path.
 
     Attributes
@@ -101,7 +101,7 @@ def held_out_path(
     start: Array | None = None,
     keep: bool = False,
     patience: int | None = None,
-) -> HeldOut:
+) -> HeldOutPath:
     """Score every task on held-out rows over a grid of C.
 
     All folds of a task are tasks of their own that skip the fold's rows, so one batch holds
@@ -136,11 +136,11 @@ def held_out_path(
 
     found = walk_path(block, grid, n_folds, solver, score, start, keep, patience)
     floor = block.floor.reshape(n_folds, n_tasks, -1)
-    return HeldOut(log_prob, found.total, found.coef, floor, found.n_failed, informed)
+    return HeldOutPath(log_prob, found.total, found.coef, floor, found.n_failed, informed)
 
 
 class Walked(NamedTuple):
-    """What a path of penalties has shown; see `HeldOut`."""
+    """What a path of penalties has shown; see `HeldOutPath`."""
 
     total: Array
     coef: Array | None

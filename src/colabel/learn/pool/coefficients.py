@@ -58,10 +58,10 @@ def pool_coefficients(
         prob = np.exp(scores - np.repeat(log_sums, lengths))
         gradient = of_truth - (prob * entry_weight) @ features
         value = weight @ (scores[truth] - log_sums)
-        apart = coef - prior
+        difference = coef - prior
         return (
-            float(0.5 * penalty * apart @ apart - value),
-            penalty * apart - gradient,
+            float(0.5 * penalty * difference @ difference - value),
+            penalty * difference - gradient,
         )
 
     bounds = [(-_LARGEST, _LARGEST)] * features.shape[1]

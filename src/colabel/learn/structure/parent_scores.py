@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.compiling import njit
+from colabel.core.parameters import check_choice, check_integer, check_positive
 from colabel.learn.structure._set_values import (
     binomials,
     next_combination,
@@ -259,14 +260,9 @@ def _weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
 
 
 def _check_options(score: str, max_parents: int, equivalent_sample_size: float) -> None:
-    if score not in ("bdeu", "bic"):
-        raise ValueError(f"score={score!r} is not known: choose 'bdeu' or 'bic'.")
-    if not isinstance(max_parents, int | np.integer) or max_parents < 0:
-        raise ValueError(f"max_parents={max_parents!r} must be an integer, at least 0.")
-    if not (np.isfinite(equivalent_sample_size) and equivalent_sample_size > 0):
-        raise ValueError(
-            f"equivalent_sample_size={equivalent_sample_size!r} must be positive and finite."
-        )
+    check_choice("score", score, ("bdeu", "bic"))
+    check_integer("max_parents", max_parents, 0)
+    check_positive("equivalent_sample_size", equivalent_sample_size)
 
 
 def _largest_table(sizes: Indices, max_parents: int, n_sets: int) -> int:

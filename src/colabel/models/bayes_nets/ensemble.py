@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.parameters import check_integer, check_positive, checked_grid
 from colabel.core.schema import (
     Dims,
     Distributions,
@@ -32,12 +33,7 @@ from colabel.joint.field import Engine
 from colabel.joint.vectors import WrittenOut
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
-from colabel.models._parameters import (
-    DEFAULT_SMOOTHING,
-    check_integer,
-    check_positive,
-    checked_grid,
-)
+from colabel.models._parameters import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
 from colabel.models.bayes_nets.feature_arcs import ArcScore, choose_label_parents
 from colabel.models.bayes_nets.tables import EnsembleTables, ensemble_tables

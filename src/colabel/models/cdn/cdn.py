@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from colabel.core.arrays import Array, Flags
 from colabel.core.hashing import row_keys
 from colabel.core.label_features import column_owner, n_label_columns
+from colabel.core.parameters import check_integer
 from colabel.core.schema import (
     Dims,
     Estimator,
@@ -41,7 +42,7 @@ from colabel.models._learning import (
     make_folds,
     make_learner,
 )
-from colabel.models._parameters import check_integer, refuse_missing
+from colabel.models._parameters import refuse_missing
 from colabel.models._stacks import StacksEstimator, check_inputs
 from colabel.models.cdn._conditionals import (
     EstimatorConditionals,

@@ -11,12 +11,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array
+from colabel.core.parameters import check_integer
 from colabel.core.schema import Kind, Maybe, Numbers, Part, Positions, Whole
 from colabel.joint import Chain
 from colabel.joint.chain import ChainSearch
 from colabel.learn.conditional import ConditionalLearner, TrainingData
 from colabel.models._learning import make_folds, make_learner, seeded
-from colabel.models._parameters import check_integer, refuse_missing
+from colabel.models._parameters import refuse_missing
 from colabel.models._stacks import StacksEstimator
 from colabel.models.chain._learning import (
     NEEDS_EARLIER,

@@ -14,9 +14,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.parameters import checked_grid
 from colabel.learn.conditional import Folds, HeldOutScores, Learning, RowGroup
 from colabel.models._learning import can_hold_out
-from colabel.models._parameters import checked_grid
 
 DEFAULT_SCALES = (1.0, 10.0, 100.0)
 

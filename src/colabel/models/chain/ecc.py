@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.parameters import check_integer
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Many, Part, Positions, Whole, stored
 from colabel.core.threads import map_threads
@@ -27,7 +28,7 @@ from colabel.models._learning import (
     make_learner,
     seeded,
 )
-from colabel.models._parameters import check_integer, refuse_missing
+from colabel.models._parameters import refuse_missing
 from colabel.models._stacks import StacksEstimator, check_inputs
 from colabel.models.chain._learning import NEEDS_EARLIER, LearnedChain, learn_chain
 from colabel.models.chain._scales import resolve_scales

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from colabel.core.parameters import check_integer, check_positive
 from colabel.core.schema import (
     Dims,
     Fields,
@@ -31,7 +31,6 @@ from colabel.models._learning import (
     make_folds,
     make_learner,
 )
-from colabel.models._parameters import check_integer
 from colabel.models._stacks import StacksEstimator, check_inputs
 from colabel.models.ctbn._learned import LearnedTree, check_slots
 from colabel.models.ctbn._search import fit_tree, most_parents, search_arcs
@@ -226,7 +225,7 @@ class CTBN(StacksEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _check_min_rows(self.min_rows)
+        check_positive("min_rows", self.min_rows, or_zero=True)
         if self.search_estimator is not None and self._conditional_estimator() is None:
             raise ValueError(
                 f"search_estimator={self.search_estimator!r} takes the place of an estimator: give"
@@ -245,8 +244,3 @@ class CTBN(StacksEstimator):
     def label_graph(self) -> LabelGraph:
         """Return the tree, and what each arc adds on rows held out."""
         return LabelGraph.of_tree(self.label_names_, self.tree_, self.edge_gains_)
-
-
-def _check_min_rows(min_rows: Any) -> None:
-    if not (isinstance(min_rows, Real) and float(min_rows) >= 0):
-        raise ValueError(f"min_rows={min_rows!r} must be a number of rows, 0 or more.")

@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 
 from colabel.core.arrays import Array
+from colabel.core.parameters import check_choice
 from colabel.core.schema import Dims, Fields, Maybe, OneOf, Positions, refuse_unless, stored
 from colabel.decide import Decision
 from colabel.joint import Joint, VectorList
 from colabel.joint.field import Engine
+from colabel.labels import all_vectors
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.learner import FieldLearner
 from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood, Score
 from colabel.learn.crf.scoring import held_out_score
 from colabel.learn.crf.selection import MakeObjective
-from colabel.learn.crf.state_likelihood import StateLikelihood, all_vectors
+from colabel.learn.crf.state_likelihood import StateLikelihood
 from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE
 from colabel.models.field._model import FieldModel, check_graph
@@ -176,9 +178,7 @@ class CollectiveCRF(FieldModel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.training not in _TRAININGS:
-            listed = ", ".join(f'"{name}"' for name in _TRAININGS)
-            raise ValueError(f"training={self.training!r} must be one of {listed}.")
+        check_choice("training", self.training, _TRAININGS)
 
     def _field_learner(self, data: TrainingData) -> FieldLearner:
         self.training_ = _resolved(self.training, data.cardinalities)

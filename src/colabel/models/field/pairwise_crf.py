@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from colabel.core.parameters import check_choice, check_flag, check_positive
 from colabel.core.schema import Numbers, Positions, Real, Table, stored
 from colabel.decide import Decision
 from colabel.joint.field import Engine
@@ -201,12 +202,9 @@ class PairwiseCRF(FieldModel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.form not in ("proximal", "constrained"):
-            raise ValueError(f'form={self.form!r} must be "proximal" or "constrained".')
-        if not isinstance(self.tune, bool):
-            raise ValueError(f"tune={self.tune!r} must be True or False.")
-        if not self.standard_errors >= 0:
-            raise ValueError(f"standard_errors={self.standard_errors!r} must not be negative.")
+        check_choice("form", self.form, ("proximal", "constrained"))
+        check_flag("tune", self.tune)
+        check_positive("standard_errors", self.standard_errors, or_zero=True)
 
     def _field_learner(self, data: TrainingData) -> FieldLearner:
         limit = candidate_limit(self.max_candidates, data.n_labels)

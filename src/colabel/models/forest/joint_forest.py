@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from colabel.core.arrays import Codes
+from colabel.core.parameters import check_choice, check_integer
 from colabel.core.schema import (
     Dims,
     Distributions,
@@ -27,7 +28,6 @@ from colabel.learn.chunks import ChunkedData
 from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.learn.forest import grow, label_targets
 from colabel.learn.forest.growing import KINDS, ForestKind
-from colabel.models._parameters import check_integer
 from colabel.models.base import JointClassifier
 from colabel.models.forest._evidence import Evidence
 from colabel.models.forest._learning import LEAVES, Learned, available, learn
@@ -235,11 +235,8 @@ class JointForest(JointClassifier):
         super()._check_parameters()
         check_integer("n_estimators", self.n_estimators, 1)
         check_integer("max_rows", self.max_rows, 1)
-        if self.kind not in KINDS:
-            raise ValueError(f"kind={self.kind!r} is not known: choose one of {KINDS}.")
-        if self.target not in (*TARGETS, "auto"):
-            known = (*TARGETS, "auto")
-            raise ValueError(f"target={self.target!r} is not known: choose one of {known}.")
+        check_choice("kind", self.kind, KINDS)
+        check_choice("target", self.target, (*TARGETS, "auto"))
 
     def _allows_nan(self) -> bool:
         return True

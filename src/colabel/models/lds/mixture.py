@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
 from colabel.core.schema import Many, Numbers, OneOf, Part, Positions, Real, Whole, stored
 from colabel.decide import Decision
 from colabel.joint import Joint, LDSPosterior
@@ -19,12 +20,7 @@ from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
 from colabel.learn.structure import learn_bayes_network
 from colabel.learn.structure.bayes_network import Search
-from colabel.models._parameters import (
-    DEFAULT_SMOOTHING,
-    check_integer,
-    check_positive,
-    checked_grid,
-)
+from colabel.models._parameters import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
 from colabel.models.discrete_features import (
     check_bins,
@@ -278,11 +274,8 @@ class LDSMixture(JointClassifier):
             check_positive(name, getattr(self, name))
         for name, least in (("n_folds", 2), ("max_parents", 0), ("max_rounds", 0), ("max_iter", 1)):
             check_integer(name, getattr(self, name), least)
-        if self.criterion not in CRITERIA:
-            known = ", ".join(map(repr, CRITERIA))
-            raise ValueError(f"criterion={self.criterion!r} must be one of {known}.")
-        if self.m_step not in get_args(MStep):
-            raise ValueError(f"m_step={self.m_step!r} must be 'em' or 'printed'.")
+        check_choice("criterion", self.criterion, CRITERIA)
+        check_choice("m_step", self.m_step, get_args(MStep))
 
     def _learn(self, data: TrainingData) -> None:
         chosen_inference(self.inference, data.cardinalities)

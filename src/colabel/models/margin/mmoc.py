@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.parameters import check_choice, check_integer, check_positive
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Dims, Fields, Numbers, OneOf, Part, Real, refuse_unless, stored
 from colabel.learn.conditional import Folds, TrainingData
@@ -23,7 +24,6 @@ from colabel.models._learning import (
     linear_learner,
     make_folds,
 )
-from colabel.models._parameters import check_integer, check_positive
 from colabel.models.base import LabelClassifier
 from colabel.models.margin._mean_field import mean_field
 from colabel.models.margin._output_coding import code_of_metric, decode, learn_metric
@@ -207,14 +207,8 @@ class MaxMarginOutputCoding(LabelClassifier):
             raise ValueError("alphas is empty. Give a positive number, or several to choose from.")
         for alpha in alphas:
             check_positive("alphas", alpha)
-        if self.code_covariance not in _COVARIANCES:
-            raise ValueError(
-                f"code_covariance={self.code_covariance!r} must be one of "
-                f"{', '.join(_COVARIANCES)}."
-            )
-
-        if self.decoding not in _DECODINGS:
-            raise ValueError(f"decoding={self.decoding!r} must be one of {', '.join(_DECODINGS)}.")
+        check_choice("code_covariance", self.code_covariance, _COVARIANCES)
+        check_choice("decoding", self.decoding, _DECODINGS)
 
     def _learn(self, data: TrainingData) -> None:
         labels = two_valued(data, self.label_space_, "MaxMarginOutputCoding")

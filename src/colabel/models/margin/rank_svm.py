@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes, is_sparse
+from colabel.core.parameters import check_choice, check_integer, check_positive
 from colabel.core.progress import progress_bar
 from colabel.core.schema import (
     Dims,
@@ -29,7 +30,6 @@ from colabel.core.schema import (
     stored,
 )
 from colabel.learn.conditional import TrainingData, distinct_rows
-from colabel.models._parameters import check_integer, check_positive
 from colabel.models.base import LabelClassifier
 from colabel.models.margin._ranking import (
     KernelRows,
@@ -218,10 +218,8 @@ class RankSVM(LabelClassifier):
         check_integer("max_iter", self.max_iter, 1)
         check_integer("degree", self.degree, 1)
         check_positive("coef0", self.coef0, or_zero=True)
-        if self.kernel not in _KERNELS:
-            raise ValueError(f"kernel={self.kernel!r} must be one of {', '.join(_KERNELS)}.")
-        if self.cut not in _CUTS:
-            raise ValueError(f"cut={self.cut!r} must be one of {', '.join(_CUTS)}.")
+        check_choice("kernel", self.kernel, _KERNELS)
+        check_choice("cut", self.cut, _CUTS)
         if isinstance(self.gamma, str):
             if self.gamma not in ("scale", "auto"):
                 raise ValueError(

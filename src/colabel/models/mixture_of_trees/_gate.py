@@ -100,7 +100,6 @@ class SoftTargets:
         weight: Array | None,
         residual: Array,
     ) -> Sums:
-        """See `Loss`."""
         scores += steps[:, None, None] * change
         log_total = log_sum_exp(scores, axis=1)
         prob = np.exp(scores - log_total[:, None])
@@ -113,7 +112,6 @@ class SoftTargets:
     def along(
         self, residual: Array, change: Array, targets: Targets, weight: Array | None
     ) -> tuple[Array, Array]:
-        """See `Loss`."""
         row_weight = np.ones(change.shape[2]) if weight is None else weight
         # a row's w p is its residual w (p - r) and w r
         mass = residual + row_weight * self._target

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from colabel.core.arrays import Array
+from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Many, Maybe, Numbers, Part, Real, Whole, stored
 from colabel.decide import Decision
@@ -22,7 +23,7 @@ from colabel.models._learning import (
     linear_learner,
     make_folds,
 )
-from colabel.models._parameters import check_integer, check_positive, checked_grid, refuse_missing
+from colabel.models._parameters import refuse_missing
 from colabel.models.base import JointClassifier
 from colabel.models.chain import NEEDS_EARLIER, resolve_scales
 from colabel.models.ctbn import LearnedTree
@@ -263,13 +264,9 @@ class MixtureOfTrees(JointClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for name, known in _KNOWN.items():
-            if getattr(self, name) not in known:
-                choices = " or ".join(f'"{each}"' for each in known)
-                raise ValueError(f"{name}={getattr(self, name)!r} must be {choices}.")
+            check_choice(name, getattr(self, name), known)
         if self.n_trees != "auto":
-            if isinstance(self.n_trees, str):
-                raise ValueError(f'n_trees={self.n_trees!r} must be a number of trees or "auto".')
-            check_integer("n_trees", self.n_trees, 1)
+            check_integer("n_trees", self.n_trees, 1, "'auto'")
         check_integer("max_trees", self.max_trees, 1)
         check_integer("growing_iter", self.growing_iter, 1)
         check_integer("final_iter", self.final_iter, 1)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
+from colabel.core.parameters import check_integer
 from colabel.core.progress import progress_bar
 from colabel.core.schema import (
     Anything,
@@ -37,7 +38,6 @@ from colabel.models._cross_fitting import (
     voices,
 )
 from colabel.models._learning import can_hold_out, make_folds, seeded
-from colabel.models._parameters import check_integer
 from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
 from colabel.models.stack._members import checked_members, default_members

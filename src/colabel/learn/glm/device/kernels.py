@@ -58,21 +58,21 @@ def logistic_move(
 def logistic_along(
     residual: Tensor, change: Tensor, targets: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """See `objective.logistic_along`."""
+    """Directional curvature and sup-norm of a change of scores, by one launch."""
     blocks, n_tasks, _, n_rows = residual.shape
-    curvature, largest = (residual.new_empty((blocks, n_tasks)) for _ in range(2))
+    curvature, sup_norm = (residual.new_empty((blocks, n_tasks)) for _ in range(2))
     _kernels().along[(blocks * n_tasks,)](
         residual,
         change,
         targets,
         weight.contiguous(),
         curvature,
-        largest,
+        sup_norm,
         n_rows,
         n_tasks,
         BLOCK=_ROWS_AT_ONCE,
     )
-    return curvature, largest
+    return curvature, sup_norm
 
 
 def holds(n_coordinates: int) -> bool:
@@ -174,7 +174,7 @@ def _along_kernel() -> Any:
 
     @triton.jit
     def along(  # type: ignore[no-untyped-def]
-        residual, change, targets, weight, curvature, largest, n_rows, n_tasks, BLOCK: tl.constexpr
+        residual, change, targets, weight, curvature, sup_norm, n_rows, n_tasks, BLOCK: tl.constexpr
     ):
         task = tl.program_id(0).to(tl.int64)
         own, block = task * n_rows, (task // n_tasks) * n_rows
@@ -191,7 +191,7 @@ def _along_kernel() -> Any:
             curved += wrong * (1.0 - wrong / w) * c * c
             highest = tl.maximum(highest, tl.abs(c))
         tl.store(curvature + task, tl.sum(curved))
-        tl.store(largest + task, tl.max(highest))
+        tl.store(sup_norm + task, tl.max(highest))
 
     return along
 

@@ -314,12 +314,12 @@ def _search_line(
     import torch
 
     line = objective.along(direction)
-    tilt, bend = of_penalty
-    curvature = (line.curvature + bend).clamp_min(1e-30)
+    penalty_slope, penalty_curvature = of_penalty
+    curvature = (line.curvature + penalty_curvature).clamp_min(1e-30)
     length = torch.minimum(-slope / curvature, line.farthest).masked_fill(done, 0.0)
     noise = _VALUE_NOISE[direction.element_size()]
     for _ in range(_MOST_HALVINGS):
-        there = penalty + length * (tilt + 0.5 * length * bend)
+        there = penalty + length * (penalty_slope + 0.5 * length * penalty_curvature)
         new = objective.move(length.to(direction.dtype)) + there
         allowed = value + _SUFFICIENT_DECREASE * length * slope + noise * value.abs()
         enough = done | (new <= allowed)

@@ -221,10 +221,10 @@ class TorchObjective:
         """Look along a direction (P, c, K, q) from the present point."""
         self._change = self._rows.scores(direction.flatten(1, 2)).reshape(self._scores.shape)
         self._length = self._scores.new_zeros(self._scores.shape[:2])
-        curvature, largest = self._look(
+        curvature, sup_norm = self._look(
             self._residual, self._change, self._targets, self._rows.weight
         )
-        return DeviceLine(curvature, _LARGEST_CHANGE / largest.clamp_min(1e-30))
+        return DeviceLine(curvature, _LARGEST_CHANGE / sup_norm.clamp_min(1e-30))
 
     def move(self, length: Tensor) -> Tensor:
         """Go to the point where `along` looked from plus lengths (P, c) times the direction."""

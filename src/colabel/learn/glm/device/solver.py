@@ -123,7 +123,6 @@ class DeviceLBFGS(LBFGS):
     known: tuple[Any, AnyMatrix] | None = None
 
     def objective(self, design: Any, loss: Loss, targets: Targets, scores: Array) -> Any:
-        """See `LBFGS.objective`."""
         n_tasks, n_scores, _ = scores.shape
         work = scores.size * design.n_coordinates
         if not isinstance(design, Design) or design.shared or work < LEAST_WORK:
