@@ -7,6 +7,7 @@ order of the rooms too, since a room that needs a higher one only sometimes stil
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -276,3 +277,14 @@ def test_checker_knows_walls(tmp_path, place, code, open_wall):
 def test_checker_asks_for_a_room(tmp_path):
     with pytest.raises(LookupError, match=r"colabel\.attic is in no room"):
         checked(tmp_path, "attic", "")
+
+
+def test_contributing_names_the_rooms_in_their_order_and_the_packages_in_them():
+    text = (TESTS.parent / "CONTRIBUTING.md").read_text()
+    rows = re.findall(r"(?m)^\| `(\w+)/` \| (.*) \|$", text)
+    assert tuple(room for room, _ in rows) == ROOMS
+    for room, described in rows:
+        packages = (SOURCE / "colabel" / room).glob("[a-z]*/__init__.py")
+        folders = {file.parent.name for file in packages}
+        named = set(re.findall(r"`(\w+)/`", described)) - set(ROOMS)
+        assert named == folders - set(ROOMS), room
