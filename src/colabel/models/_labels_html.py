@@ -5,8 +5,6 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-import numpy as np
-
 from colabel.labels import LabelSpace
 
 _MOST = 30
@@ -17,7 +15,7 @@ def labels_html(model: Any) -> str:
     space = getattr(model, "label_space_", None)
     if not isinstance(space, LabelSpace):
         return ""
-    notes = _notes(model, space)
+    notes = model.label_notes()
     items = []
     for i, name in enumerate(space.names[:_MOST]):
         values = "" if space.is_indicator else f" [{len(space.classes[i])} values]"
@@ -29,14 +27,3 @@ def labels_html(model: Any) -> str:
         f"<details><summary>{space.n_labels} {what} learned by {escape(type(model).__name__)}"
         f"</summary><ul>{''.join(items)}</ul></details>"
     )
-
-
-def _notes(model: Any, space: LabelSpace) -> dict[int, str]:
-    """What each label depends on, where the model says so in a word."""
-    if hasattr(model, "tree_"):
-        parents = np.asarray(model.tree_).tolist()
-        return {i: f" ← {space.names[p]}" for i, p in enumerate(parents) if p >= 0}
-    if hasattr(model, "order_"):
-        order = np.asarray(model.order_).tolist()
-        return {label: f" (place {place} in the chain)" for place, label in enumerate(order, 1)}
-    return {}

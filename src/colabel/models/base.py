@@ -251,6 +251,10 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return int(seed)
 
+    def label_notes(self) -> dict[int, str]:
+        """Return for labels, by position, what a notebook says beside their names."""
+        return {}
+
     def _repr_html_inner(self) -> str:
         return str(super()._repr_html_inner()) + labels_html(self)
 

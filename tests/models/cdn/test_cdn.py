@@ -328,7 +328,7 @@ def test_svm_weights(coupled):
     [
         ({"n_sweeps": 0}, "n_sweeps=0 must be"),
         ({"marginals": "all"}, "marginals='all'"),
-        ({"label_coding": "1/2"}, "label_coding='1/2' must be '0/1'"),
+        ({"label_coding": "1/2"}, "label_coding='1/2' must be one of '0/1'"),
         ({"C": -1.0}, "C=-1.0"),
         ({"decision": "zero"}, "no decision"),
     ],

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes
-from colabel.core.parameters import check_integer, check_positive, checked_grid
+from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
 from colabel.core.schema import (
     Dims,
     Distributions,
@@ -232,8 +232,7 @@ class BayesNetEnsemble(JointClassifier):
         check_integer("n_folds", self.n_folds, 2)
         check_positive("equivalent_sample_size", self.equivalent_sample_size)
         check_integer("max_parents", self.max_parents, 0)
-        if self.arc_score not in ("bdeu", "bic"):
-            raise ValueError(f"arc_score={self.arc_score!r} must be 'bdeu' or 'bic'.")
+        check_choice("arc_score", self.arc_score, ("bdeu", "bic"))
 
     def _learn(self, data: TrainingData) -> None:
         require_complete_rows(data)

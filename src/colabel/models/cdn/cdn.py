@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from colabel.core.arrays import Array, Flags
 from colabel.core.hashing import row_keys
 from colabel.core.label_features import column_owner, n_label_columns
-from colabel.core.parameters import check_integer
+from colabel.core.parameters import check_choice, check_integer
 from colabel.core.schema import (
     Dims,
     Estimator,
@@ -295,10 +295,8 @@ class CDN(MayLackProbabilities, StacksEstimator):
         if self.max_parents is not None:
             check_integer("max_parents", self.max_parents, 1)
         GibbsOptions(self.burn_in, self.n_sweeps, self.n_best, self.n_chains)
-        if self.label_coding not in get_args(LabelCoding):
-            raise ValueError(f"label_coding={self.label_coding!r} must be '0/1' or '-1/+1'.")
-        if self.marginals not in ("best", "plain"):
-            raise ValueError(f"marginals={self.marginals!r} must be 'best' or 'plain'.")
+        check_choice("label_coding", self.label_coding, get_args(LabelCoding))
+        check_choice("marginals", self.marginals, ("best", "plain"))
 
     def _learner(self) -> ConditionalLearner:
         estimator = self._conditional_estimator()

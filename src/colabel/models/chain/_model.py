@@ -75,6 +75,11 @@ class ChainModel(StacksEstimator):
         resolve_scales(self.label_scale, self.C, self._conditional_estimator())
         self._search(0)
 
+    def label_notes(self) -> dict[int, str]:
+        """Return the place of each label."""
+        order = self.order_.tolist()
+        return {label: f" (place {place} in the chain)" for place, label in enumerate(order, 1)}
+
     def _learn(self, data: TrainingData) -> None:
         refuse_missing(data, self.label_space_, NEEDS_EARLIER)
         seed = self._seed()

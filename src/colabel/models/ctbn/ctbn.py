@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from colabel.core.parameters import check_integer, check_positive
+from colabel.core.parameters import check_choice, check_integer, check_positive
 from colabel.core.schema import (
     Dims,
     Fields,
@@ -231,8 +231,7 @@ class CTBN(StacksEstimator):
                 f"search_estimator={self.search_estimator!r} takes the place of an estimator: give"
                 " estimator too, with stack=False."
             )
-        if self.pairs not in ("shared", "separate"):
-            raise ValueError(f'pairs={self.pairs!r} must be "shared" or "separate".')
+        check_choice("pairs", self.pairs, ("shared", "separate"))
         if self.max_parents is not None and self.max_parents != "auto":
             check_integer("max_parents", self.max_parents, 1)
 
@@ -240,6 +239,11 @@ class CTBN(StacksEstimator):
         sizes = self.label_space_.cardinalities
         tree = LearnedTree(self.tree_, self._slots, self.models_, sizes)
         return tree.joint(self.label_space_, self._inputs(X))
+
+    def label_notes(self) -> dict[int, str]:
+        """Return the parent of each label that has one."""
+        parents = self.tree_.tolist()
+        return {i: f" ← {self.label_names_[p]}" for i, p in enumerate(parents) if p >= 0}
 
     def label_graph(self) -> LabelGraph:
         """Return the tree, and what each arc adds on rows held out."""

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from colabel.core.arrays import Indices
+from colabel.core.parameters import check_choice, check_integer
 from colabel.joint import Joint
 from colabel.joint.user_terms import codes_of_evidence
 from colabel.models.evidence.explained_row import ExplainedRow
@@ -95,10 +96,9 @@ def feature_evidence(
     >>> evidence.method, bool(abs(evidence.labels[0, 1]) > 0)
     ('linear', True)
     """
-    if method not in get_args(Method):
-        raise ValueError(f'method={method!r} must be "auto", "linear" or "shapley".')
-    if n_orders is not None and n_orders < 2:
-        raise ValueError(f"n_orders={n_orders!r} must be at least 2.")
+    check_choice("method", method, get_args(Method))
+    if n_orders is not None:
+        check_integer("n_orders", n_orders, 2)
     own = getattr(model, "feature_evidence", None)
     options: dict[str, Any] = {
         "labels": labels,
