@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Keys, is_sparse
+from colabel.core.chunks import row_slices
 
 # Factors of SplitMix64 (Steele, Lea & Flood, 2014).
 FIRST_FACTOR = 0xBF58476D1CE4E5B9
@@ -60,9 +61,7 @@ def row_keys(X: Any, units: Array | None = None) -> Keys:
         running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(hashes, dtype=np.uint64)])
         return np.asarray(running[csr.indptr[1:]] - running[csr.indptr[:-1]])
     keys = np.empty(n_rows, dtype=np.uint64)
-    step = max(1, _NUMBERS_AT_ONCE // max(1, n_columns))
-    for start in range(0, n_rows, step):
-        part = slice(start, start + step)
+    for part in row_slices(n_rows, _NUMBERS_AT_ONCE, n_columns):
         keys[part] = _entry_hashes(X[part], places, units).sum(axis=1, dtype=np.uint64)
     return keys
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.chunks import row_slices
 from colabel.core.schema import stored
 from colabel.joint import Joint
 from colabel.joint.sizes import (
@@ -213,8 +214,7 @@ def _by_chunks(joint: Joint, answer: Callable[[Joint], NDArray[Any]]) -> NDArray
     """Return what `answer` finds, (n, ...), for rows in chunks of a few megabytes."""
     d = joint.space.n_labels
     # of each row and label there are d + 1 sizes, several times over, and perhaps draws
-    step = max(1, _ENTRIES_AT_ONCE // (d * max(8 * (d + 1), N_DRAWS)))
-    if joint.n_rows <= step:
+    chunks = row_slices(joint.n_rows, _ENTRIES_AT_ONCE, d * max(8 * (d + 1), N_DRAWS))
+    if len(chunks) == 1:
         return answer(joint)
-    starts = range(0, joint.n_rows, step)
-    return np.concatenate([answer(joint.rows(slice(s, s + step))) for s in starts])
+    return np.concatenate([answer(joint.rows(chunk)) for chunk in chunks])

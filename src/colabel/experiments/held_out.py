@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.chunks import row_slices
 from colabel.decide import Subset, decide
 from colabel.joint import Chain, Joint
 from colabel.joint.chain import BeamSearch
@@ -217,11 +218,8 @@ def answer(fitted: Fitted, task: Task, test: Indices, ask: Ask = _EVERYTHING) ->
     started = time.perf_counter()
     X = fitted.prepared(task.X[test])
     prepared = time.perf_counter() - started
-    starts = range(0, max(1, len(test)), len(test) + 1 if ask.joint else _ROWS_AT_ONCE)
-    parts = [
-        _answers(fitted.model, X[s : s + starts.step], test[s : s + starts.step], task, ask)
-        for s in starts
-    ]
+    chunks = row_slices(len(test), len(test) if ask.joint else _ROWS_AT_ONCE)
+    parts = [_answers(fitted.model, X[chunk], test[chunk], task, ask) for chunk in chunks]
     first, *others = [part for part, _ in parts]
     whole = first.in_order(*others) if others else first
     return replace(

@@ -12,6 +12,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.core.chunks import row_slices
 from colabel.joint._listing import Listed, listed_by_top_k
 from colabel.joint.exactness import Exactness
 from colabel.joint.sizes import SizeMarginals, require_zero_one, sizes_by_counting
@@ -216,12 +217,8 @@ class Joint(ABC):
         A row may be asked about many vectors: what this costs depends on the vectors, not on how
         much is known about the row.
         """
-        step = max(1, _CODES_AT_ONCE // self.space.n_labels)
-        parts = [
-            self.rows(rows[start : start + step]).log_prob_codes(codes[start : start + step])
-            for start in range(0, len(rows), step)
-        ]
-        return np.concatenate([np.empty(0), *parts])
+        chunks = row_slices(len(rows), _CODES_AT_ONCE, self.space.n_labels)
+        return np.concatenate([self.rows(rows[c]).log_prob_codes(codes[c]) for c in chunks])
 
     @abstractmethod
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:

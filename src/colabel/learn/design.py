@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
+from colabel.core.chunks import row_slices
 from colabel.core.numeric import eigenvectors
 from colabel.core.used_columns import UsedColumns
 from colabel.learn._products import csr_times
@@ -186,7 +187,7 @@ class Design:
             axes = Axes(np.concatenate([axes.mean, mean]), axes.basis, n_extra)
         rank = X.shape[1] if axes.basis is None else axes.basis.shape[1]
         rows = np.ones((X.shape[0], rank + n_extra + 1))
-        for part in _parts(len(X)):  # no second array as large as X
+        for part in row_slices(len(X), _ROWS_AT_ONCE):  # no second array as large as X
             joined = X[part] if extra is None else np.hstack([X[part], extra[part]])
             rows[part, :-1] = axes.rotate(joined - axes.mean)
         return cls(rows, None, weight, axes, n_extra=n_extra)
@@ -343,10 +344,6 @@ def linear_scores(X: Any, coef: Array, extra: Array | None = None) -> Array:
     return scores.reshape(*coef.shape[:2], -1)
 
 
-def _parts(n_rows: int) -> list[slice]:
-    return [slice(start, start + _ROWS_AT_ONCE) for start in range(0, n_rows, _ROWS_AT_ONCE)]
-
-
 def _sparse(rows: sp.csr_array, weight: Array | None, outer: Coordinates, n_extra: int) -> Design:
     """Wrap sparse rows without their empty columns; the extra ones and the constant always stay."""
     used = UsedColumns.of(rows, n_extra + 1)
@@ -381,14 +378,14 @@ def _principal_axes(X: Array, weight: Array | None) -> Axes:
         return rows if root is None else rows * root[part]
 
     energy = np.zeros(n_features)
-    for part in _parts(n_rows):
+    for part in row_slices(n_rows, _ROWS_AT_ONCE):
         rows = centred(part)
         energy += np.einsum("np,np->p", rows, rows)
     if energies_differ(energy, n_rows, np.abs(X).max(axis=0, initial=0.0)):
         return Axes(mean, None)
     if n_features <= n_rows:
         gram = np.zeros((n_features, n_features))
-        for part in _parts(n_rows):
+        for part in row_slices(n_rows, _ROWS_AT_ONCE):
             rows = centred(part)
             gram += rows.T @ rows
         return Axes(mean, gram_basis(gram))

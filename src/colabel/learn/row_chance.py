@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices, Keys, is_sparse
+from colabel.core.chunks import row_slices
 from colabel.core.hashing import mix, row_keys
 
 if TYPE_CHECKING:
@@ -138,8 +139,8 @@ def column_range(data: TrainingData) -> tuple[Array, Array]:
     counted = _counted(data)
     highest = np.full(data.n_features, -np.inf)
     lowest = -highest
-    for start in range(0, data.n_rows, _ROWS_AT_ONCE):
-        part = data.X[start : start + _ROWS_AT_ONCE][counted[start : start + _ROWS_AT_ONCE]]
+    for rows in row_slices(data.n_rows, _ROWS_AT_ONCE):
+        part = data.X[rows][counted[rows]]
         if part.shape[0]:
             np.fmax(highest, _along_columns(part, np.fmax), out=highest)
             np.fmin(lowest, _along_columns(part, np.fmin), out=lowest)

@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.chunks import row_slices
 from colabel.core.extremes import (
     refuse_extreme_weights,
     refuse_huge,
@@ -441,5 +442,5 @@ def row_chunks(X: Any, space: LabelSpace) -> Iterator[Any]:
     """Rows of X, as many at once as may have joints at the same time."""
     sizes = space.cardinalities
     at_once = min(_ROWS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // (sum(sizes) * max(sizes))))
-    for start in range(0, max(1, _num_samples(X)), at_once):
-        yield X[start : start + at_once]
+    for chunk in row_slices(_num_samples(X), at_once):
+        yield X[chunk]

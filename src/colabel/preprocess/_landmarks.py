@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.chunks import row_slices
 from colabel.core.hashing import row_keys
 from colabel.core.numeric import eigenvectors
 from colabel.core.threads import map_threads, one_blas_thread
@@ -51,8 +52,7 @@ def _drawn(rows: Any, size: int, random: np.random.RandomState, odds: Array | No
 
 
 def _parts(rows: Any) -> list[Any]:
-    starts = range(0, rows.shape[0], _ROWS_AT_ONCE)
-    return [rows[start : start + _ROWS_AT_ONCE] for start in starts]
+    return [rows[part] for part in row_slices(rows.shape[0], _ROWS_AT_ONCE)]
 
 
 def _cluster_means(rows: Any, centres: Any, n_jobs: int | None) -> Any:

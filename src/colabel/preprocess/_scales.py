@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from colabel.core.arrays import Array, is_sparse
+from colabel.core.chunks import row_slices
 
 _ROWS_AT_ONCE = 1 << 12
 
@@ -24,8 +25,8 @@ def mean_and_spread(X: Any) -> tuple[Array | None, Array]:
         return None, np.sqrt(squares / n_rows)
     mean = X.mean(axis=0, dtype=np.float64)
     variance = np.zeros(X.shape[1])
-    for start in range(0, n_rows, _ROWS_AT_ONCE):  # no second array as large as X
-        part = X[start : start + _ROWS_AT_ONCE] - mean
+    for rows in row_slices(n_rows, _ROWS_AT_ONCE):  # no second array as large as X
+        part = X[rows] - mean
         variance += np.einsum("np,np->p", part, part) / n_rows
     spread = np.sqrt(variance)
     # what differs from the mean by rounding alone is constant

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from colabel.core import schema
 from colabel.core.arrays import Array, is_sparse
+from colabel.core.chunks import row_slices
 from colabel.core.extremes import refuse_huge
 from colabel.core.parameters import check_choice, check_flag, check_integer, check_positive
 from colabel.core.progress import Advance, progress_bar
@@ -256,10 +257,9 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = self._checked(X, reset=False)
-        starts = range(0, X.shape[0], _ROWS_AT_ONCE)
 
-        def features(start: int) -> Any:
-            rows = self._standardised(X[start : start + _ROWS_AT_ONCE])
+        def features(part: slice) -> Any:
+            rows = self._standardised(X[part])
             if self.width_ is None:
                 return rows.astype(X.dtype, copy=False)
             distances = squared_distances(_clipped(rows), self.landmarks_)
@@ -267,7 +267,9 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
             found = beside(rows, columns) if self.linear else columns
             return found.astype(X.dtype, copy=False)
 
-        parts = map_threads(features, list(starts), self.n_jobs, lambda: None)
+        parts = map_threads(
+            features, row_slices(X.shape[0], _ROWS_AT_ONCE), self.n_jobs, lambda: None
+        )
         if is_sparse(parts[0]):
             return sp.csr_array(sp.vstack(parts, format="csr"))
         return np.concatenate(parts)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import log_softmax
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.core.chunks import row_slices
 from colabel.core.compiling import njit
 from colabel.core.label_features import label_columns
 from colabel.labels import MISSING
@@ -331,9 +332,8 @@ class EstimatorLinks:
         position = prefix.shape[1]
         target = int(self.order[position])
         table = np.empty((len(rows), self.label_cardinalities[target]))
-        step = max(1, _NUMBERS_AT_ONCE // (self.X.shape[1] + len(self.order)))
-        for start in range(0, len(rows), step):
-            part = slice(start, start + step)
+        width = self.X.shape[1] + len(self.order)
+        for part in row_slices(len(rows), _NUMBERS_AT_ONCE, width):
             codes = np.full((len(rows[part]), len(self.order)), MISSING, dtype=np.int32)
             codes[:, self.order[:position]] = prefix[part]
             extra = label_columns(codes, self.label_cardinalities)

@@ -107,7 +107,7 @@ class BeamSearch:
     def candidates(self, links: Links, known: Codes, k: int) -> Found:
         width = max(self.width, k)
         rows = np.arange(links.n_rows)
-        chunks = grown.row_chunks(rows, width, len(links.cardinalities))
+        chunks = grown.chunks_of(rows, width, len(links.cardinalities))
         found = [_beam(links, known, part, width) for part in chunks]
         return _uncut(links, grown.joined([grown.nothing(known.shape[1]), *found]))
 
@@ -204,7 +204,7 @@ def _beams(links: Links, known: Codes, rows: Indices, k: int) -> Iterator[Prefix
     A beam may drop the prefix that greedy search follows, so it is not sure to do better.
     """
     for width in (1, max(k, _CUT_WIDTH)):
-        for part in grown.row_chunks(rows, width, known.shape[1]):
+        for part in grown.chunks_of(rows, width, known.shape[1]):
             yield _beam(links, known, part, width)
 
 
@@ -220,7 +220,7 @@ def above(links: Links, known: Codes, least: Array, width: int) -> Found:
     cut = np.zeros(links.n_rows, dtype=bool)
     visited = np.zeros(links.n_rows, dtype=np.intp)
     found = [grown.nothing(known.shape[1])]
-    for part in grown.row_chunks(wanted, min(width, _USUAL_WIDTH), known.shape[1]):
+    for part in grown.chunks_of(wanted, min(width, _USUAL_WIDTH), known.shape[1]):
         prefixes = grown.root(part)
         for position in range(known.shape[1]):
             table = children(links, prefixes, known)
@@ -312,7 +312,7 @@ class EpsilonSearch:
         rows = np.arange(links.n_rows)
         parts = [
             self._reached(links, known, part, bound - _SLACK)
-            for part in grown.row_chunks(rows, widest * (1 if k == 1 else d), d)
+            for part in grown.chunks_of(rows, widest * (1 if k == 1 else d), d)
         ]
         return _uncut(links, grown.joined([greedy, *parts]))
 
@@ -398,7 +398,7 @@ class MonteCarlo:
     def candidates(self, links: Links, known: Codes, k: int) -> Found:
         rows = np.arange(links.n_rows)
         uniforms = shared_uniforms(self.n_samples, len(links.cardinalities), self.seed)
-        chunks = grown.row_chunks(rows, self.n_samples, len(links.cardinalities))
+        chunks = grown.chunks_of(rows, self.n_samples, len(links.cardinalities))
         parts = [draw_vectors(links, known, part, uniforms).vectors for part in chunks]
         possible = grown.joined([grown.nothing(known.shape[1]), *parts])
         return _uncut(links, possible.take(possible.log_prob > -np.inf))

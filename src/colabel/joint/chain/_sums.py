@@ -74,13 +74,13 @@ def log_mass(links: Links, known: Codes, effort: Effort) -> Array:
     bits = _bits_before_last(links, known)
     few = effort.allows(bits)
     small = few & (bits <= _SMALL_BITS)
-    for part in grown.row_chunks(np.flatnonzero(small), 2.0**_SMALL_BITS, known.shape[1]):
+    for part in grown.chunks_of(np.flatnonzero(small), 2.0**_SMALL_BITS, known.shape[1]):
         result[part] = _mass_of_pairs(links.take(part), known[part])
     for part in gridded.alike(np.flatnonzero(few & ~small), known, bits):
         evidence = known[part[0]]
         length = int(grown.last_known(evidence[None])[0]) + 1
         result[part] = gridded.grid(links.take(part), evidence, length).log_total()
-    for part in grown.row_chunks(np.flatnonzero(~few), effort.n_samples, known.shape[1]):
+    for part in grown.chunks_of(np.flatnonzero(~few), effort.n_samples, known.shape[1]):
         log_weight = _sampled(links.take(part), known[part], effort).log_weight
         result[part] = log_sum_exp(log_weight, axis=0) - np.log(effort.n_samples)
     return result
@@ -120,7 +120,7 @@ def marginal_tables(links: Links, known: Codes, effort: Effort) -> list[Array]:
     few = effort.allows(bits)
     for part in gridded.alike(np.flatnonzero(few), known, bits):
         fill(part, _enumerated_marginals(links.take(part), known[part[0]]))
-    for part in grown.row_chunks(np.flatnonzero(~few), effort.n_samples, known.shape[1]):
+    for part in grown.chunks_of(np.flatnonzero(~few), effort.n_samples, known.shape[1]):
         fill(part, _sampled_marginals(links.take(part), known[part], effort))
     return tables
 
@@ -203,7 +203,7 @@ def over_vectors(
     for part in gridded.alike(np.flatnonzero(few), known, bits):
         vectors, weight = _weighed(links.take(part), known[part[0]], known.shape[1])
         result[part] = reduce(vectors, weight, len(part))
-    for part in grown.row_chunks(np.flatnonzero(~few), effort.n_samples, known.shape[1]):
+    for part in grown.chunks_of(np.flatnonzero(~few), effort.n_samples, known.shape[1]):
         draws = _sampled(links.take(part), known[part], effort)
         result[part] = reduce(draws.vectors, draws.vector_weight, len(part))
     return result
@@ -239,12 +239,12 @@ def sample(links: Links, known: Codes, effort: Effort, size: int, rng: Generator
         some, values = links.take(part), known[part]
         result[:, part] = drawn.continue_from(some, values, prefixes, weight, size, rng)
 
-    for part in grown.row_chunks(np.flatnonzero(pending < 0), size, d):
+    for part in grown.chunks_of(np.flatnonzero(pending < 0), size, d):
         extend(part, grown.root(np.arange(len(part))), np.ones(len(part)))
     for part in gridded.alike(np.flatnonzero(few & (pending >= 0)), known, bits):
         length = int(pending[part[0]]) + 1
         extend(part, *_weighed(links.take(part), known[part[0]], length))
-    for part in grown.row_chunks(np.flatnonzero(~few), effort.n_samples + size, d):
+    for part in grown.chunks_of(np.flatnonzero(~few), effort.n_samples + size, d):
         uniforms = rng.random((d, effort.n_samples, len(part)))
         draws = drawn.draw_vectors(links.take(part), known[part], np.arange(len(part)), uniforms)
         extend(part, draws.vectors, draws.vector_weight)  # importance resampling

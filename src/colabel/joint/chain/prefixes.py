@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.chunks import row_slices
 from colabel.core.numeric import bin_sums
 from colabel.joint.chain._links import Links
 from colabel.labels import MISSING
@@ -162,8 +163,8 @@ def last_known(known: Codes) -> Indices:
     return reached
 
 
-def row_chunks(rows: Indices, vectors_each: float, n_labels: int) -> Iterator[Indices]:
+def chunks_of(rows: Indices, vectors_each: float, n_labels: int) -> list[Indices]:
     """Cut rows so that a chunk with so many vectors for each row stays small."""
-    step = max(1, int(_CODES_AT_ONCE // (max(1.0, vectors_each) * max(1, n_labels))))
-    for start in range(0, len(rows), step):
-        yield rows[start : start + step]
+    numbers_each = max(1.0, vectors_each) * max(1, n_labels)
+    parts = row_slices(len(rows), _CODES_AT_ONCE, numbers_each) if len(rows) else []
+    return [rows[part] for part in parts]

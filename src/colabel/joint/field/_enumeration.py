@@ -23,6 +23,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.chunks import row_slices
 from colabel.core.threads import map_threads
 from colabel.joint.field._engine import FieldSums
 from colabel.joint.field._options import FieldOptions
@@ -240,9 +241,7 @@ class Enumeration:
 
     @property
     def _chunks(self) -> list[slice]:
-        n_rows = self._field.n_rows
-        step = max(1, _CHUNK_ELEMENTS // self._n_states)
-        return [slice(s, min(s + step, n_rows)) for s in range(0, max(n_rows, 1), step)]
+        return row_slices(self._field.n_rows, _CHUNK_ELEMENTS, self._n_states)
 
     def _by_chunks(self, work: Callable[[FieldTables], Answer]) -> list[Answer]:
         return map_threads(

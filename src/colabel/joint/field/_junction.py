@@ -7,7 +7,6 @@ its scope, and of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.chunks import row_slices
 from colabel.core.threads import map_threads
 from colabel.joint.field._elimination import NO_PARENT, Elimination
 from colabel.joint.field._engine import FieldSums, pair_by_conditioning
@@ -120,18 +120,17 @@ class JunctionTree:
         def work(chunk: slice) -> tuple[Array, list[Array], list[Array]]:
             return _sums(self._field.rows(chunk), self._elimination)
 
-        parts = map_threads(work, list(self._chunks()), self._options.n_jobs, lambda: None)
+        parts = map_threads(work, self._chunks(), self._options.n_jobs, lambda: None)
         log_partition = np.concatenate([part[0] for part in parts])
         single = [np.concatenate(t) for t in zip(*(part[1] for part in parts), strict=True)]
         pairs = [np.concatenate(t) for t in zip(*(part[2] for part in parts), strict=True)]
         return FieldSums(log_partition, single), pairs
 
-    def _chunks(self) -> Iterator[slice]:
-        n_rows, entries = self._field.n_rows, self._elimination.n_entries
+    def _chunks(self) -> list[slice]:
+        entries = self._elimination.n_entries
         most = max(1, self._options.memory // (8 * entries))
         step = min(most, max(_FEWEST_ROWS, _CHUNK_ELEMENTS // entries))
-        for start in range(0, max(n_rows, 1), step):
-            yield slice(start, min(start + step, n_rows))
+        return row_slices(self._field.n_rows, step)
 
 
 def _upward(field: FieldTables, elimination: Elimination) -> Upward:

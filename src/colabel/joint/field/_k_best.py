@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.chunks import row_slices
 from colabel.core.threads import map_threads
 from colabel.joint._semiring import Best, KBest
 from colabel.joint.field._elimination import Bucket, Elimination
@@ -26,8 +27,7 @@ def k_best_rows(
 ) -> tuple[Codes, Array]:
     """Return codes (n, k, d) and scores (n, k), best first; k at most the number of vectors."""
     k = min(k, math.prod(elimination.sizes))
-    step = max(1, _CHUNK_ELEMENTS // (elimination.n_entries * k))
-    chunks = [slice(s, s + step) for s in range(0, max(field.n_rows, 1), step)]
+    chunks = row_slices(field.n_rows, _CHUNK_ELEMENTS, elimination.n_entries * k)
     parts = map_threads(
         lambda chunk: _k_best(field.rows(chunk), elimination, k), chunks, n_jobs, lambda: None
     )

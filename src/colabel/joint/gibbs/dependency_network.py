@@ -12,6 +12,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Keys, Rows
+from colabel.core.chunks import row_slices
 from colabel.core.label_features import column_owner
 from colabel.joint.base import Joint
 from colabel.joint.exactness import APPROXIMATE, Exactness
@@ -178,9 +179,8 @@ class DependencyNetwork(Joint):
     def _by_blocks(self, answer: Callable[[DependencyNetwork, Run], Any]) -> list[Any]:
         """Ask for the samples of a block of rows at a time; those of all may not fit."""
         row = self._plan.n_chains * self._plan.n_sweeps * self.space.n_labels
-        size = max(1, _NUMBERS_AT_ONCE // row)
-        starts = range(0, max(1, self.n_rows), size)
-        blocks = [self if size >= self.n_rows else self.rows(slice(s, s + size)) for s in starts]
+        chunks = row_slices(self.n_rows, _NUMBERS_AT_ONCE, row)
+        blocks = [self] if len(chunks) == 1 else [self.rows(chunk) for chunk in chunks]
         return [answer(block, block._run(keep_samples=True)) for block in blocks]
 
     # Answers

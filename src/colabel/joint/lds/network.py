@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.chunks import row_slices
 from colabel.core.schema import Dims, Fields, Numbers, Part, Positions, refuse_unless, stored
 from colabel.core.threads import map_threads
 from colabel.joint.lds import _score_kernels as kernels
@@ -168,9 +169,7 @@ class LDSNetwork:
     def log_joint(self, features: Codes, codes: Codes) -> Array:
         """Log Pr(labels, features) of each row's own label vector: (n, p), (n, d) to (n,)."""
         found = self.log_prior(codes)
-        step = max(1, _ENTRIES_AT_ONCE // self.columns.n_columns)
-        for start in range(0, len(codes), step):
-            chunk = slice(start, start + step)
+        for chunk in row_slices(len(codes), _ENTRIES_AT_ONCE, self.columns.n_columns):
             table = self.log_conditional(codes[chunk])
             place = self.columns.positions(features[chunk])
             found[chunk] += np.take_along_axis(table, place, axis=1).sum(axis=1)
@@ -257,7 +256,7 @@ class LDSNetwork:
                 which, max_sweeps, *self._arguments(own, codes[chunk], known[chunk], scores)
             )
 
-        map_threads(work, _chunks(len(codes)), n_jobs, lambda: None)
+        map_threads(work, row_slices(len(codes), _ROWS_AT_ONCE), n_jobs, lambda: None)
         return codes
 
     def neighbours(
@@ -310,7 +309,3 @@ def _evidence_or_none(evidence: Codes | None, codes: Codes) -> Codes:
 
 def _starts(lengths: list[int]) -> NDArray[np.intp]:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
-
-
-def _chunks(n_rows: int) -> list[slice]:
-    return [slice(s, s + _ROWS_AT_ONCE) for s in range(0, n_rows, _ROWS_AT_ONCE)]

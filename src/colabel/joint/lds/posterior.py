@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Rows
+from colabel.core.chunks import row_slices
 from colabel.core.parameters import check_choice
 from colabel.core.threads import map_threads
 from colabel.joint.exactness import APPROXIMATE, EXACT
@@ -214,8 +215,7 @@ class LDSPosterior(ChunkedLists):
             self._climbed  # noqa: B018 - found once, before the threads ask for it
             own = int(self.network.sets.n_states.sum()) * self.space.n_labels
             step = min(_OWN_CODES_AT_ONCE // own, _SCORES_AT_ONCE // len(self.network.vectors))
-        step = max(1, step)
-        chunks = [slice(s, s + step) for s in range(0, max(1, self.n_rows), step)]
+        chunks = row_slices(self.n_rows, step)
         return map_threads(
             lambda chunk: work(self._list(chunk), chunk), chunks, self._n_jobs, lambda: None
         )

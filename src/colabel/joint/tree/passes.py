@@ -15,6 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.chunks import row_slices
 from colabel.core.numeric import short_sum
 from colabel.joint._semiring import Best, KBest, LogSum, Semiring
 from colabel.joint.tree.wiring import ROOT, Wiring
@@ -199,11 +200,9 @@ def k_best(wiring: Wiring, log_tables: Tables, k: int) -> tuple[Codes, Array]:
     """
     n_rows = len(log_tables[0])
     lists = sum((table.shape[1] + 1) * table.shape[2] for table in log_tables)
-    step = max(1, _CHUNK_ELEMENTS // (lists * k))
     codes = np.empty((n_rows, k, len(log_tables)), dtype=np.int32)
     scores = np.empty((n_rows, k))
-    for start in range(0, n_rows, step):
-        chunk = slice(start, start + step)
+    for chunk in row_slices(n_rows, _CHUNK_ELEMENTS, lists * k):
         passed = upward(wiring, [table[chunk] for table in log_tables], KBest(k))
         scores[chunk] = passed.root.score[:, 0]
         _read_back(wiring, passed, codes[chunk])

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.chunks import row_slices
 from colabel.core.numeric import as_bytes
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters
@@ -111,6 +112,4 @@ class StateLikelihood:
         return scores, own - log_sum
 
     def _blocks(self) -> list[slice]:
-        size = max(1, _BLOCK // max(1, self._node.shape[0]))
-        n_rows = len(self.data.codes)
-        return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+        return row_slices(len(self.data.codes), _BLOCK, self._node.shape[0])

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.chunks import row_slices
 from colabel.core.label_features import column_owner
 from colabel.labels import MISSING
 
@@ -96,8 +97,7 @@ def score_sums(residuals: Residuals, weight: Array) -> tuple[Array, Array]:
     """The sums over rows in `score_tests`, (e, e) each: slopes and their variances."""
     n_rows, n_columns = residuals.residual.shape
     slope, variance = np.zeros((n_columns, n_columns)), np.zeros((n_columns, n_columns))
-    for start in range(0, n_rows, _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
+    for rows in row_slices(n_rows, _ROWS_AT_ONCE):
         own, expected = (part[rows] for part in residuals)
         factor = weight[rows, None]
         slope += (factor * own).T @ own

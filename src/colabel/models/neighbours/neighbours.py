@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 
 from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.chunks import row_slices
 from colabel.core.label_features import label_columns
 from colabel.core.schema import Matrix, Maybe, Numbers, OneOf, Positions, Real, Table, Whole, stored
 from colabel.labels import MISSING
@@ -140,8 +141,7 @@ class Neighbours:
 
     def _counts(self, X: Any, own: Indices) -> Array:
         counts = np.zeros((X.shape[0], self.columns.shape[1]))
-        for start in range(0, X.shape[0] if self.k else 0, _ROWS_AT_ONCE):
-            chunk = slice(start, start + _ROWS_AT_ONCE)
+        for chunk in row_slices(X.shape[0], _ROWS_AT_ONCE) if self.k else ():
             # one neighbour at a time: all at once would take k times the memory
             for neighbour in self.indices(X[chunk], own[chunk]).T:
                 counts[chunk] += self.columns[neighbour]
@@ -272,5 +272,4 @@ class NeighbourClassifier(JointClassifier):
 
 def _parts(rows: Indices, asked: int) -> list[Indices]:
     """Cut rows so that a part's candidates fit in memory."""
-    step = max(1, _ENTRIES_AT_ONCE // asked)
-    return [rows[start : start + step] for start in range(0, len(rows), step)]
+    return [rows[part] for part in row_slices(len(rows), _ENTRIES_AT_ONCE, asked)]
