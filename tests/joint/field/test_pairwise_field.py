@@ -323,7 +323,7 @@ def test_rows_without_any_possible_vector():
         ({"mode_engine": "magic"}, "mode_engine='magic' must be one of"),
         ({"memory": 0}, "memory=0 must be an integer of at least 1"),
         ({"damping": 1.0}, "damping=1.0 must be at least 0 and below 1"),
-        ({"tol": 0.0}, "tol=0.0 must be positive"),
+        ({"tol": 0.0}, "tol=0.0 must be a positive"),
         ({"n_chains": 1.5}, "n_chains=1.5 must be an integer"),
     ],
 )
