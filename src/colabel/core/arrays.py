@@ -28,3 +28,14 @@ def is_sparse(X: Any) -> bool:
     False
     """
     return bool(sp.issparse(X))
+
+
+def dense(X: Any) -> Any:
+    """X as a dense array; the same object where it is one.
+
+    Examples
+    --------
+    >>> dense(sp.csr_array([[0.0, 1.0]]))
+    array([[0., 1.]])
+    """
+    return X.toarray() if is_sparse(X) else np.asarray(X)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Flags, Indices, is_sparse
+from colabel.core.arrays import Array, Flags, Indices, dense, is_sparse
 from colabel.core.chunks import row_slices
 from colabel.core.numeric import eigenvectors
 from colabel.core.used_columns import UsedColumns
@@ -422,7 +422,7 @@ def _prefers_row_space(design: Design) -> bool:
 def _in_row_space(design: Design) -> Design:
     rows = design.rows[:, :-1]
     outer = rows @ rows.T
-    energy, left = eigenvectors(outer.toarray() if is_sparse(outer) else outer)
+    energy, left = eigenvectors(dense(outer))
     kept = energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)
     length = np.sqrt(energy[kept])
     inner = np.hstack([left[:, kept] * length, np.ones((design.n_rows, 1))])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colabel.core.arrays import Array, Codes, is_sparse
+from colabel.core.arrays import Array, Codes, dense
 from colabel.core.parameters import check_integer
 from colabel.core.schema import Dims, Fields, Many, Numbers, YesNo, refuse_unless, stored
 from colabel.joint.lds import FeatureColumns
@@ -88,11 +88,6 @@ def check_bins(bins: object) -> None:
     """Refuse numbers of bins that make no sense."""
     if bins is not None:
         check_integer("bins", bins, 2, "None for features that are discrete already")
-
-
-def dense(X: Any) -> Array:
-    """X as a dense array."""
-    return np.asarray(X.toarray() if is_sparse(X) else X)
 
 
 def complete_rows(data: TrainingData, seed: int) -> TrainingData:

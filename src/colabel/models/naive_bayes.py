@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from colabel.core.arrays import Array, is_sparse
+from colabel.core.arrays import Array, dense
 from colabel.core.schema import (
     Distributions,
     Maybe,
@@ -144,4 +144,4 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
 
 
 def _dense(X: Any) -> Array:
-    return np.ascontiguousarray(X.toarray() if is_sparse(X) else X)
+    return np.ascontiguousarray(dense(X))

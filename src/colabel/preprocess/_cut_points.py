@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.arrays import Array, Indices, dense
 from colabel.core.schema import (
     Dims,
     Fields,
@@ -78,7 +78,7 @@ class CutPoints(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _dense(self, X: Any, *, reset: bool) -> Array:
         """Check X; a sparse one is made dense, as zero need not be the lowest bin."""
         X = validate_data(self, X, reset=reset, accept_sparse="csc", dtype=np.float64)
-        rows: Array = X.toarray() if is_sparse(X) else X
+        rows: Array = dense(X)
         return rows
 
     def _set_cuts(self, cuts: list[Array]) -> None:

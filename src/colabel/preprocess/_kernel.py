@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from colabel.core.arrays import Array, is_sparse
+from colabel.core.arrays import Array, dense, is_sparse
 from colabel.core.numeric import eigenvectors
 
 # Eigenvalues below this share of the largest are rounding: dividing by their root would show it.
@@ -16,7 +16,7 @@ _RANK_TOLERANCE = 1e-10
 def squared_distances(rows: Any, landmarks: Any) -> Array:
     """|x - l|^2 (n, m) of rows (n, p) and landmarks (m, p), either of them dense or CSR."""
     inner = rows @ landmarks.T
-    product: Array = inner.toarray() if is_sparse(inner) else np.asarray(inner)
+    product: Array = dense(inner)
     distances = squared_norms(rows)[:, None] + squared_norms(landmarks) - 2.0 * product
     return np.maximum(distances, 0.0, out=distances)
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.arrays import Array, Indices, dense
 from colabel.core.chunks import row_slices
 from colabel.core.hashing import row_keys
 from colabel.core.numeric import eigenvectors
@@ -76,7 +76,7 @@ def _nearest_to(centres: Any) -> Callable[[Any], Indices]:
 
     def nearest(part: Any) -> Indices:
         inner = part @ centres.T
-        product = inner.toarray() if is_sparse(inner) else np.asarray(inner)
+        product = dense(inner)
         return np.asarray((half_norms - product).argmin(axis=1))
 
     return nearest

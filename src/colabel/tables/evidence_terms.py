@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from colabel.core.arrays import is_sparse
+from colabel.core.arrays import dense
 from colabel.datasets.frame import Frame
 from colabel.models.evidence.terms import FeatureTerms
 from colabel.tables.preprocessing import Preprocessor
@@ -32,7 +32,7 @@ def terms_of_row(preprocessor: Preprocessor, frame: Frame, x: Any) -> FeatureTer
     >>> list(zip(terms.names, terms.values))
     [('size', 'missing'), ('said: “is”', ''), ('said: “it”', ''), ('said: “so”', '')]
     """
-    row = np.asarray(x.toarray() if is_sparse(x) else x)[0]
+    row = dense(x)[0]
     columns = preprocessor.column_of_feature()
     words = iter(preprocessor.texts_)
     names: list[str] = []

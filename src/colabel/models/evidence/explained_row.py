@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.arrays import Array, Indices, dense, is_sparse
 from colabel.joint import Joint
 from colabel.models.evidence.label_terms import LabelTerms, log_odds_of
 from colabel.models.evidence.record import FeatureEvidence
@@ -157,4 +157,4 @@ def _agrees(found: FeatureEvidence, joint: Joint) -> bool:
 
 
 def _dense(X: Any) -> Array:
-    return np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+    return np.asarray(dense(X), dtype=np.float64)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.arrays import Array, Indices, dense
 from colabel.learn.chunks.passes import added
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.learner import FittedField
@@ -124,7 +124,7 @@ def linear_log_odds(
 
 
 def _row(x: Any) -> Array:
-    row: Array = np.asarray(x.toarray() if is_sparse(x) else x, dtype=np.float64)[0]
+    row: Array = np.asarray(dense(x), dtype=np.float64)[0]
     return row
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, is_sparse
+from colabel.core.arrays import Array, dense, is_sparse
 from colabel.core.threads import map_threads
 
 __all__ = ["ConjugateRidge", "RidgePath", "best_penalty", "ridge_path"]
@@ -64,20 +64,20 @@ class RidgePath:
     def _gram(self) -> Array:
         scaled = _scale_rows(self._X, self._root)
         centre = self._root @ self._root * np.outer(self._shift, self._shift)
-        gram: Array = _dense(scaled.T @ scaled) - centre
+        gram: Array = dense(scaled.T @ scaled) - centre
         return gram
 
     def _outer(self) -> Array:
         scaled = _scale_rows(self._X, self._root)
         cross = np.outer(self._root, np.asarray(scaled @ self._shift).ravel())
         centre = np.outer(self._root, self._root) * (self._shift @ self._shift)
-        outer: Array = _dense(scaled @ scaled.T) - cross - cross.T + centre
+        outer: Array = dense(scaled @ scaled.T) - cross - cross.T + centre
         return outer
 
     def _pullback(self, residual: Array) -> Array:
         """Transposed product (p, q) of the weighted and centred X with a residual (n, q)."""
         scaled = self._root[:, None] * residual
-        result: Array = _dense(self._X.T @ scaled) - np.outer(self._shift, scaled.sum(axis=0))
+        result: Array = dense(self._X.T @ scaled) - np.outer(self._shift, scaled.sum(axis=0))
         return result
 
     def at(self, alpha: float) -> tuple[Array, Array]:
@@ -186,8 +186,3 @@ def best_penalty(
 
 def _scale_rows(X: Any, scale: Array) -> Any:
     return X.multiply(scale[:, None]).tocsr() if is_sparse(X) else X * scale[:, None]
-
-
-def _dense(product: Any) -> Array:
-    result: Array = product.toarray() if is_sparse(product) else np.asarray(product)
-    return result
