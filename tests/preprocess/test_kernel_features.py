@@ -290,6 +290,8 @@ def test_labels_of_every_kind(circles):
 def test_a_few_rows_choose_no_kernel(circles, n_rows):
     X, Y = circles
     features = KernelFeatures(random_state=0).fit(X[:n_rows], Y[:n_rows])
+    assert features.width_ is None
+    assert features.transform(X).shape == X.shape
     assert np.isfinite(features.transform(X)).all()
 
 
@@ -372,7 +374,8 @@ def test_rows_that_are_all_equal(circles):
     _, Y = circles
     for features in (KernelFeatures(random_state=0), KernelFeatures(1.0, 5)):
         found = features.fit_transform(np.ones((300, 2)), Y)
-        assert np.isfinite(found).all()
+        np.testing.assert_array_equal(found[:, :2], 0.0)
+        np.testing.assert_array_equal(found, np.tile(found[:1], (300, 1)))
 
 
 def test_duplicate_rows_are_one_landmark(X):
@@ -399,7 +402,10 @@ def test_rows_far_from_all_others_have_no_kernel(X):
 
 @pytest.mark.parametrize("width", [1e-90, 1e90])
 def test_extreme_widths_give_numbers(X, width):
-    assert np.isfinite(KernelFeatures(width, 10, random_state=0).fit_transform(X)).all()
+    found = KernelFeatures(width, 10, random_state=0).fit_transform(X)
+    assert np.isfinite(found).all()
+    linear = KernelFeatures(2.0, 10, random_state=0).fit_transform(X)[:, :4]
+    np.testing.assert_allclose(found[:, :4], linear)
 
 
 def test_single_precision_is_kept(X, rng):
