@@ -14,7 +14,7 @@ from colabel.joint import Joint
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData, random_folds
 from colabel.learn.pool import LabelPrior, Pool, learn_pool
-from colabel.models._cross_fitting import asked_about, held_out_folds
+from colabel.models._cross_fitting import asked_about, counted, held_out_folds
 
 _FOLDS = 3
 _N_LISTED = 32
@@ -65,7 +65,7 @@ def learn_calibration(
     model: BaseEstimator, data: TrainingData, space: LabelSpace, seed: int
 ) -> Calibration | None:
     """Learn the calibration of an unfitted model; None where no rows can be held out."""
-    folds = random_folds(data, _FOLDS, seed)
+    data, folds = counted(data, random_folds(data, _FOLDS, seed))
     held, numbers = [], []
     for f in held_out_folds(folds):
         train, test = np.flatnonzero(folds.of_row != f), np.flatnonzero(folds.of_row == f)

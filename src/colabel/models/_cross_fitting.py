@@ -29,6 +29,20 @@ def held_out_folds(folds: Folds) -> list[int]:
     return [f for f in range(folds.n_folds) if (folds.of_row == f).any()]
 
 
+def counted(data: TrainingData, folds: Folds) -> tuple[TrainingData, Folds]:
+    """The rows of positive weight and their folds.
+
+    The others must not be seen by transformers and models that know no weights.
+    """
+    used = data.row_weights > 0
+    if used.all():
+        return data, folds
+    of_row = folds.of_row[used]
+    filled = np.unique(of_row[of_row >= 0])
+    of_row = np.where(of_row < 0, -1, np.searchsorted(filled, of_row))
+    return data.take(used), Folds(of_row, len(filled))
+
+
 def asked_about(
     members: Members,
     data: TrainingData,

@@ -99,6 +99,27 @@ def test_a_row_of_weight_two_is_two_rows():
     np.testing.assert_allclose(once.counts, prior_of(codes).counts)
 
 
+def test_weights_of_a_row_are_those_of_its_repetitions():
+    codes = EVERY[[0, 0, 0, 3, 3, 7, 8, 9]]
+    weight = np.array([1.0, 2.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0])
+    repeated = prior_of(np.repeat(codes, weight.astype(int), axis=0))
+    np.testing.assert_allclose(prior_of(codes, weight).weights, repeated.weights, atol=1e-6)
+
+
+def test_small_weights_leave_a_vector_seen():
+    codes = np.repeat(EVERY[:10], 30, axis=0)
+    for each in (1.0, 0.3):
+        assert prior_of(codes, np.full(300, each)).weights[0] > 0.98
+    # three rows' worth of evidence: the floor is one row of five
+    assert prior_of(codes, np.full(300, 0.01)).weights[0] == pytest.approx(1 / 1.2, rel=0.01)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5, 0.01])
+def test_what_occurs_once_is_new_whatever_its_weight(scale):
+    weights = prior_of(EVERY, np.full(len(EVERY), scale)).weights
+    assert weights[0] < weights[1]
+
+
 def test_incomplete_rows_are_no_vectors():
     codes = EVERY[[0, 3, 7]].copy()
     codes[:, 1] = MISSING

@@ -134,6 +134,35 @@ def test_sample_weight_reaches_members_and_weights():
     )
 
 
+def with_rows_of_weight_zero(X, Y):
+    """The rows, and others that no model may see: far away, and with labels of their own."""
+    rng = np.random.default_rng(1)
+    wild = 50 + 20 * rng.normal(size=(40, X.shape[1])), 1 - Y[:40]
+    weight = np.r_[np.ones(len(X)), np.zeros(40)]
+    order = np.argsort(np.r_[np.arange(len(X)), rng.uniform(0, len(X), 40)])  # in between
+    return np.r_[X, wild[0]][order], np.r_[Y, wild[1]][order], weight[order]
+
+
+def test_rows_of_weight_zero_are_not_there():
+    X, Y = rows(80)
+    members = [make_pipeline(KernelFeatures(1.0, 20, random_state=0), CTBN(C=0.1)), FAST[0]]
+    more_X, more_Y, weight = with_rows_of_weight_zero(X, Y)
+    plain = JointStack(members, cv=2, random_state=0).fit(X, Y)
+    model = JointStack(members, cv=2, random_state=0).fit(more_X, more_Y, sample_weight=weight)
+    assert model.weights_ == pytest.approx(plain.weights_, abs=1e-4)
+    np.testing.assert_allclose(
+        model.joint(X).log_prob(Y), plain.joint(X).log_prob(Y), rtol=1e-3, atol=1e-3
+    )
+
+
+def test_a_fold_without_weight_is_no_fold():
+    X, Y = rows(40)
+    weight = np.r_[np.ones(20), np.zeros(20)]
+    cv = [(np.arange(20, 40), np.arange(20)), (np.arange(20), np.arange(20, 40))]
+    model = JointStack(FAST, cv=cv, random_state=0).fit(X, Y, sample_weight=weight)
+    assert model.weights_["frequencies"] == 0.0  # nobody could be held out
+
+
 def test_too_few_rows_to_hold_out():
     X, Y = rows(1)
     model = JointStack(FAST, random_state=0).fit(X, Y)

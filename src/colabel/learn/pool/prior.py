@@ -63,7 +63,8 @@ class LabelPrior:
     """The label vectors of the training rows by their frequency, mixed with independent labels.
 
     The weights of the two maximise the likelihood of each row under the counts of the others, so
-    that what has not been seen has the probability that new vectors really have.
+    that what has not been seen has the probability that new vectors really have. Of a row of weight
+    w, which stands for w rows, one is left out, or all of it where w is below one.
 
     Attributes
     ----------
@@ -91,9 +92,10 @@ class LabelPrior:
         inverse = inverse.ravel()
         counts = bin_sums(inverse, weight, len(vectors))
         frequencies = tuple(data.class_frequencies(i) for i in range(data.n_labels))
-        others = max(float(weight.sum()) - 1.0, 1.0)
+        own = np.minimum(weight, 1.0)
+        left, others = counts[inverse] - own, float(weight.sum()) - own
         with np.errstate(divide="ignore"):
-            among_others = np.log(np.maximum(counts[inverse] - 1.0, 0.0) / others)
+            among_others = np.log(np.divide(left, others, out=np.zeros(len(left)), where=left > 0))
         alone = sum(
             (np.log(table)[data.codes[whole, i]] for i, table in enumerate(frequencies)),
             start=np.zeros(len(weight)),

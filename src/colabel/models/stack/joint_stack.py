@@ -31,6 +31,7 @@ from colabel.learn.pool import HeldOutOpinions, LabelPrior, Pool, learn_pool
 from colabel.models._cross_fitting import (
     Members,
     asked_about,
+    counted,
     fitted_members,
     heard,
     held_out_folds,
@@ -179,11 +180,11 @@ class JointStack(JointClassifier):
             checked_members(self.members)
 
     def _learn(self, data: TrainingData) -> None:
+        seed = self._seed()
+        data, folds = counted(data, make_folds(data, self.cv, seed))
         auto = isinstance(self.members, str)
         members = default_members(data) if auto else checked_members(self.members)
-        seed = self._seed()
         members = [(name, seeded(model, seed)) for name, model in members]
-        folds = make_folds(data, self.cv, seed)
         numbers = held_out_folds(folds) if can_hold_out(folds) else []
         space = self.label_space_
         self.prior_ = LabelPrior.of(data)
