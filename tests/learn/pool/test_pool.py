@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -126,7 +127,36 @@ def test_incomplete_rows_are_no_vectors():
     prior = prior_of(codes)
     assert len(prior.vectors) == 0
     assert prior.weights.tolist() == [0.0, 1.0]
-    assert isinstance(prior.joint(make_space(SIZES), 1), Independent)
+    assert isinstance(prior.joint(make_space(SIZES), 1).shared, Independent)
+
+
+def written_out(prior, space, n_rows):
+    """The prior as it was: a copy of all vectors for every row."""
+    alone = Independent(space, [np.tile(np.log(t), (n_rows, 1)) for t in prior.frequencies])
+    listed = np.tile(np.log(prior.counts), (n_rows, 1))
+    return Mixture([VectorList(space, prior.vectors, listed), alone], prior.weights)
+
+
+def test_the_prior_of_many_rows_is_kept_once():
+    rng = np.random.default_rng(0)
+    space = make_space((2,) * 20)
+    codes = np.unique(rng.integers(2, size=(3000, 20)).astype(np.int32), axis=0)
+    prior = LabelPrior.of(TrainingData(np.zeros((len(codes), 1)), codes, (2,) * 20))
+    expected = written_out(prior, space, 2)
+    asked = codes[rng.integers(len(codes), size=4000)]
+    tracemalloc.start()
+    joint = prior.joint(space, 4000)
+    best, log_prob = joint.top_k_codes(5)
+    of_asked = joint.log_prob_codes(asked)
+    tables = joint.marginal_tables()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50e6  # 4000 rows of 3000 vectors are 144 MB, at 12 bytes each
+    np.testing.assert_array_equal(best[[0, -1]], expected.top_k_codes(5)[0])
+    np.testing.assert_allclose(log_prob[[0, -1]], expected.top_k_codes(5)[1])
+    np.testing.assert_allclose(of_asked[:2], expected.log_prob_codes(asked[:2]))
+    for table, other in zip(tables, expected.marginal_tables(), strict=True):
+        np.testing.assert_allclose(table[:2], other)
 
 
 @pytest.mark.parametrize("outside", [0.0, 0.7])

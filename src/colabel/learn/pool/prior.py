@@ -20,6 +20,7 @@ from colabel.core.schema import (
     stored,
 )
 from colabel.joint import Independent, Joint, Mixture, VectorList
+from colabel.joint.repeated import Repeated
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.learn.mixing import mixture_weights
@@ -109,13 +110,11 @@ class LabelPrior:
 
     def joint(self, space: LabelSpace, n_rows: int) -> Joint:
         """The same distribution for each of some rows."""
-        alone = Independent(
-            space, [np.tile(np.log(table), (n_rows, 1)) for table in self.frequencies]
-        )
-        if not len(self.vectors):
-            return alone
-        listed = np.broadcast_to(np.log(self.counts), (n_rows, len(self.counts)))
-        return Mixture([VectorList(space, self.vectors, listed), alone], self.weights)
+        one: Joint = Independent(space, [np.log(table)[None] for table in self.frequencies])
+        if len(self.vectors):
+            listed = VectorList(space, self.vectors, np.log(self.counts)[None])
+            one = Mixture([listed, one], self.weights)
+        return Repeated(one, np.zeros(n_rows, dtype=np.intp))
 
     def is_new(self, codes: Codes) -> Flags:
         """Whether each vector (m, d) is none of those that were seen."""
