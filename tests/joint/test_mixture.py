@@ -277,6 +277,50 @@ def test_long_lists_are_not_copied_for_every_vector_asked_about(rng):
     assert peak < 25 * one_list  # a copy for each vector that a member names would be 100 of them
 
 
+def noted_lengths(monkeypatch):
+    """How many vectors each later call of `VectorList.listed_above` lists."""
+    lengths, listed_above = [], VectorList.listed_above
+
+    def noting(self, least):
+        found = listed_above(self, least)
+        lengths.append(len(found.rows))
+        return found
+
+    monkeypatch.setattr(VectorList, "listed_above", noting)
+    return lengths
+
+
+def test_light_members_are_spared_long_lists(monkeypatch):
+    """All vectors of the list are more probable than the mixture's mode, but have little weight."""
+    space, rng = make_space((2,) * 10), np.random.default_rng(0)
+    vectors = np.array(list(itertools.product(range(2), repeat=10)), dtype=np.int32)
+    on = rng.uniform(0.45, 0.55, size=(10, 5))
+    alone = Independent(space, [np.log(np.stack([1 - p, p], axis=1)) for p in on])
+    listed = VectorList(space, vectors[::2], np.zeros((5, 512)))
+    joint = Mixture([alone, listed], [0.999, 0.001])
+    lengths = noted_lengths(monkeypatch)
+    log_prob = joint.top_k_codes(3)[1]
+    assert sum(lengths) == 0
+    every = np.stack([joint.log_prob_codes(np.tile(y, (5, 1))) for y in vectors], axis=1)
+    np.testing.assert_allclose(log_prob, -np.sort(-every, axis=1)[:, :3])
+    assert joint.exact.all
+
+
+def test_long_lists_are_made_for_a_few_rows_at_a_time(monkeypatch, rng):
+    space = make_space((2,) * 8)
+    vectors = np.array(list(itertools.product(range(2), repeat=8)), dtype=np.int32)
+    tables = rng.normal(size=(2, 40, 256))
+    joint = Mixture([VectorList(space, vectors, table) for table in tables])
+    whole = joint.top_k_codes(200)
+    monkeypatch.setattr("colabel.joint.mixture._CODES_AT_ONCE", 1 << 12)
+    lengths = noted_lengths(monkeypatch)
+    parts = joint.top_k_codes(200)
+    assert max(lengths) <= 8 * 256
+    assert max(lengths[2:]) <= 2 * 256
+    np.testing.assert_array_equal(parts[0], whole[0])
+    np.testing.assert_allclose(parts[1], whole[1])
+
+
 def test_lists_that_would_be_hopelessly_long_are_not_begun(monkeypatch):
     """Forty labels of about one half: millions of vectors are as probable as a member's mode."""
     space, rng = make_space((2,) * 40), np.random.default_rng(0)
