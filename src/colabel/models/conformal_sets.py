@@ -54,9 +54,11 @@ from colabel.models._cross_fitting import (
     fitted_members,
     held_out_folds,
     joints_of,
+    require_joint,
 )
 from colabel.models._learning import can_hold_out, make_folds, seeded
-from colabel.models.base import JointClassifier, row_chunks
+from colabel.models._row_chunks import row_chunks
+from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
 
 
@@ -319,6 +321,7 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
                 f"estimator={self.estimator!r} must be a model of colabel that has probabilities,"
                 " or a pipeline that ends with one."
             )
+        require_joint(self.estimator)
 
     def _learn(self, data: TrainingData) -> None:
         seed = self._seed()

@@ -52,6 +52,42 @@ def test_opinions_list_what_some_joint_finds_probable():
     np.testing.assert_allclose(said.listed_mass(weights), np.add.reduceat(mixed, said.indptr[:-1]))
 
 
+def many_labels(d, n_rows=6, seed=0):
+    """Two members, each with an opinion of its own on d labels, all of them about one half."""
+    rng = np.random.default_rng(seed)
+    on = rng.uniform(0.4, 0.6, size=(2, d, n_rows))
+    space = make_space((2,) * d)
+    tables = [[np.log(np.stack([1 - p, p], axis=1)) for p in own] for own in on]
+    return [Independent(space, own) for own in tables]
+
+
+def test_modes_of_many_labels_are_no_ties():
+    """The mode of 300 labels is far below e^-40, and yet the next ones are less probable."""
+    members = many_labels(300)
+    said = opinions(members, 4)
+    assert said.log_prob.max() < -100
+    features = said.features(np.zeros(len(said.codes), dtype=bool))
+    for r in range(said.n_rows):
+        own = slice(said.indptr[r], said.indptr[r + 1])
+        expected = said.log_prob[own] - said.log_prob[own].max(axis=0)
+        np.testing.assert_allclose(features[own, :2], np.maximum(expected, -40.0))
+        assert len(np.unique(features[own, 0])) > 4
+
+
+def test_what_a_member_finds_impossible_is_far_below_its_best():
+    space = make_space((2, 2))
+    sure = VectorList(space, [[0, 0]], np.zeros((1, 1)))
+    alone = Independent(space, [np.log([[0.5, 0.5]])] * 2)
+    features = opinions([sure, alone], 4).features(np.zeros(4, dtype=bool))
+    np.testing.assert_array_equal(features[:, 0], [0.0, -40.0, -40.0, -40.0])
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_thousand_labels():
+    said = opinions(many_labels(1100, 1), 2)
+    assert np.isfinite(said.most_unlisted).all()
+
+
 def test_rows_are_asked_a_few_at_a_time(monkeypatch):
     members, _ = joints()
     whole = opinions(members, 3)

@@ -36,6 +36,7 @@ from colabel.models._cross_fitting import (
     heard,
     held_out_folds,
     joints_of,
+    require_joint,
     voices,
 )
 from colabel.models._learning import can_hold_out, make_folds, seeded
@@ -94,8 +95,9 @@ class JointStack(JointClassifier):
         `ForestFeatures`; where there are at most 2^10 label vectors, random fields on both and,
         unless x is sparse, on `KernelFeatures`; else a `CTBN` and, if the labels have at most 32
         values in all, a chain on kernel features. With missing labels, CTBNs instead of the
-        chains, and no fields. Of large data (some ten thousand rows or a hundred labels) a forest
-        of 100 trees and CTBNs on x and on forest features.
+        chains, and no fields. Of large data (labels times the numbers of x and of the labels above
+        5e7: ten thousand rows of a hundred features and forty labels) a forest and CTBNs on x and
+        on forest features. Where rows times labels exceed 2e5, forests have 100 trees.
     cv : int, float, splitter or iterable
         How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
         of index arrays (train, test).
@@ -104,8 +106,8 @@ class JointStack(JointClassifier):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`.
     n_jobs : int or None
-        Joblib workers over folds and members (None: one after the other, each with the threads
-        of its own; joblib's backends reach Dask clusters too).
+        Joblib workers over folds, each of which fits all members; the fit to all rows comes after
+        (None: one after the other; joblib's backends reach Dask clusters too).
     random_state : int, RandomState or None
         Seed of the folds, and of members without a seed of their own.
     verbose : int
@@ -132,8 +134,8 @@ class JointStack(JointClassifier):
 
     Notes
     -----
-    A member that cannot learn from some folds is left out with a warning, and what the others
-    have computed is kept.
+    A member that cannot learn from some folds, or cannot answer for the rows held out, is left out
+    with a warning, and what the others have computed is kept.
 
     References
     ----------
@@ -177,7 +179,8 @@ class JointStack(JointClassifier):
         super()._check_parameters()
         check_integer("n_listed", self.n_listed, 1)
         if not (isinstance(self.members, str) and self.members == "auto"):
-            checked_members(self.members)
+            for _, model in checked_members(self.members):
+                require_joint(model)
 
     def _learn(self, data: TrainingData) -> None:
         seed = self._seed()
