@@ -277,6 +277,18 @@ def test_a_member_too_sure_of_itself_is_tempered():
     assert 0.1 < pool.coef[0] < 0.5
 
 
+def test_a_member_that_is_always_wrong_keeps_the_least_exponent():
+    """What it finds improbable is true; beside it is one that is too sure, and needs the pool."""
+    (first, second), codes = experts(300, 4)
+    wrong = Independent(first.space, [table[:, ::-1] for table in first.log_tables])
+    sharp = [4.0 * table for table in second.log_tables]
+    sharp = [table - np.logaddexp.reduce(table, axis=1, keepdims=True) for table in sharp]
+    held = held_out([wrong, Independent(first.space, sharp)], codes, 4)
+    fold = np.arange(300) % 3
+    assert learn_pool(held, fold, 4).coef[0] < 0
+    assert learn_pool(held, fold, 4, least=[0.05]).coef[0] == pytest.approx(0.05)
+
+
 def test_where_a_pool_is_no_better_the_mixture_stays():
     members, _ = experts(60, 3)
     right = Mixture(members)

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import colabel
 from colabel import CTBN, BinaryRelevance, JointStack, KernelFeatures, ProbabilisticClassifierChain
@@ -69,6 +69,14 @@ def test_the_joint_joins_the_members_fitted_to_all_rows():
     assert (found >= expected - 1e-9).all()
     assert (found <= expected + rest + 1e-9).all()
     assert model.predict(X[:5]).shape == (5, 3)
+
+
+def first_only(X):
+    return X[:, :1]
+
+
+def second_only(X):
+    return X[:, 1:2]
 
 
 class Counting(BaseEstimator):
@@ -161,6 +169,21 @@ def test_a_fold_without_weight_is_no_fold():
     cv = [(np.arange(20, 40), np.arange(20)), (np.arange(20), np.arange(20, 40))]
     model = JointStack(FAST, cv=cv, random_state=0).fit(X, Y, sample_weight=weight)
     assert model.weights_["frequencies"] == 0.0  # nobody could be held out
+
+
+@pytest.mark.parametrize("cv", [0.5, [(np.arange(150), np.arange(150, 300))]])
+def test_a_single_split_can_pool(cv):
+    """Two members that each see one of two labels: a product of them is far better."""
+    X, Y = rows(300, d=3)
+    members = [
+        make_pipeline(FunctionTransformer(first_only), FAST[0][1]),
+        make_pipeline(FunctionTransformer(second_only), FAST[0][1]),
+    ]
+    model = JointStack(members, cv=cv, random_state=0).fit(X, Y[:, [0, 2]])
+    assert model.exponents_ is not None
+    assert model.held_out_log_loss_["stack"] < min(
+        loss for name, loss in model.held_out_log_loss_.items() if name != "stack"
+    )
 
 
 def test_too_few_rows_to_hold_out():
