@@ -165,6 +165,41 @@ def test_lists_too_short_to_prove_it_take_the_proof_back(monkeypatch):
     assert joint[0].exact == {"sums", "log_prob"}
 
 
+def test_a_mixture_of_mixtures_takes_the_proof_back_too(monkeypatch):
+    inner = smooth()
+    alone = Independent(inner.space, [np.log(np.full((4, 2), 0.5))] * 6)
+    joint = Mixture([inner, alone])
+    assert joint.exact.all
+    monkeypatch.setattr(chain_module, "_MOST_LISTED", 1)
+    joint.mode_codes()
+    assert joint.exact == {"sums", "log_prob"}
+
+
+def test_long_lists_of_the_best_are_asked_for_a_few_rows_at_a_time(monkeypatch):
+    space, rng = make_space((2,) * 8), np.random.default_rng(0)
+    on = rng.uniform(0.2, 0.8, size=(8, 9))
+    joint = Independent(space, [np.log(np.stack([1 - p, p], axis=1)) for p in on])
+    least = joint.top_k_codes(40)[1][:, -1] - 1e-12
+    whole = joint.listed_above(least)
+    monkeypatch.setattr("colabel.joint._listing._CODES_AT_ONCE", 64 * 8 * 2)
+    asked, top_k = [], Independent.top_k_codes
+    monkeypatch.setattr(
+        Independent,
+        "top_k_codes",
+        lambda self, k: (asked.append((self.n_rows, k)), top_k(self, k))[1],
+    )
+    parts = joint.listed_above(least)
+    assert max(rows * k for rows, k in asked) <= 64 * 2
+    assert not parts.cut.any()
+    for found in (whole, parts):
+        assert np.bincount(found.rows).tolist() == [40] * 9
+    one, other = (
+        {(r, *y) for r, y in zip(found.rows.tolist(), found.codes.tolist(), strict=True)}
+        for found in (whole, parts)
+    )
+    assert one == other
+
+
 class CostlyLinks(TableLinks):
     """Tables that claim to be classifiers."""
 

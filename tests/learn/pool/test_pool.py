@@ -8,7 +8,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from colabel.joint import Independent, Mixture, Tree, VectorList
+from colabel.joint import Chain, Independent, Mixture, Tree, VectorList
+from colabel.joint.chain import TableLinks
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import HeldOutOpinions, LabelPrior, Pool, learn_pool, opinions
@@ -218,6 +219,18 @@ def test_a_pool_is_its_formula(outside):
         mass = mixed[score > 0].sum()
         expected = np.where(score > 0, np.exp(-outside) * mass * score / score.sum(), mixed)
         np.testing.assert_allclose(found[r], expected / expected.sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("inference", ["greedy", "exact"])
+def test_members_that_do_not_name_their_best_prove_no_mode(inference):
+    """What a greedy chain has not named may be more probable than what it has."""
+    rng = np.random.default_rng(0)
+    tables = [random_log_table(rng, (5, *SIZES[: i + 1]), "smooth") for i in range(3)]
+    chain = Chain(make_space(SIZES), [0, 1, 2], TableLinks.of(tables), inference=inference)
+    pool = Pool(np.array([0.5, 0.5]), np.array([0.5, 0.5, 0.0]), 0.0, 2)
+    joint = pool.joint([chain, joints()[0][1]], prior_of(EVERY))
+    assert "mode" in joint.base.exact
+    assert ("mode" in joint.exact) == (inference == "exact")
 
 
 def held_out(members, codes, n_listed=3):

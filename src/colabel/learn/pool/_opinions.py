@@ -36,12 +36,15 @@ class Opinions:
         Log-probability of each under each joint.
     most_unlisted : (n, M)
         Log-probability that no vector outside the list exceeds under each joint.
+    proven : (M,)
+        Whether that is so: a joint may have named vectors that are not its best.
     """
 
     indptr: Indices
     codes: Codes
     log_prob: Array
     most_unlisted: Array
+    proven: Flags
 
     @property
     def n_rows(self) -> int:
@@ -93,6 +96,7 @@ class Opinions:
             np.concatenate([part.codes for part in parts]),
             np.concatenate([part.log_prob for part in parts]),
             np.concatenate([part.most_unlisted for part in parts]),
+            np.all([part.proven for part in parts], axis=0),
         )
 
     def without_codes(self) -> Opinions:
@@ -169,7 +173,8 @@ def _opinions(
     unlisted = np.stack([values[:, -1] for _, values in best], axis=1)
     every = math.prod(joints[0].space.cardinalities)  # beyond any float, of a thousand labels
     unlisted[np.diff(indptr) >= every] = -np.inf
-    return Opinions(indptr, codes, log_prob, unlisted)
+    proven = np.array(["mode" in joint.exact for joint in joints])  # after they have searched
+    return Opinions(indptr, codes, log_prob, unlisted, proven)
 
 
 @dataclass(frozen=True)
@@ -205,6 +210,7 @@ class HeldOutOpinions:
             said,
             log_prob=said.log_prob[:, columns],
             most_unlisted=said.most_unlisted[:, columns],
+            proven=said.proven[columns],
         )
         return replace(self, opinions=kept, truth=self.truth[:, columns])
 

@@ -78,7 +78,11 @@ class Pool:
         log_weights = self._list_weights(said, said.features(prior.is_new(said.codes)))
         entries = np.arange(len(said.codes))
         listed = VectorList.of_lists(base.space, said.codes, said.indptr, entries, log_weights)
-        return Reweighted(base, listed, said.most_left(self.weights))
+        joint = Reweighted(base, listed, said.most_left(self.weights))
+        if not said.proven[used].all():
+            joint.exact = joint.exact.without("mode")
+            joint.how += " Some member's list was cut short: modes are not proven."
+        return joint
 
     def _list_weights(self, said: Opinions, features: Array) -> Array:
         """Log-weights (N,) of the entries: together the mixture's mass of the list."""
