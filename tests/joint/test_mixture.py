@@ -165,14 +165,13 @@ def test_lists_too_short_to_prove_it_take_the_proof_back(monkeypatch):
     assert joint[0].exact == {"sums", "log_prob"}
 
 
-def test_a_mixture_of_mixtures_takes_the_proof_back_too(monkeypatch):
-    inner = smooth()
-    alone = Independent(inner.space, [np.log(np.full((4, 2), 0.5))] * 6)
-    joint = Mixture([inner, alone])
-    assert joint.exact.all
+def test_lists_of_a_mixture_that_cannot_prove_them_are_cut(monkeypatch):
+    joint = smooth()
+    least = np.log(np.full(4, 1e-3))
+    assert not joint.listed_above(least).cut.any()
     monkeypatch.setattr(chain_module, "_MOST_LISTED", 1)
-    joint.mode_codes()
-    assert joint.exact == {"sums", "log_prob"}
+    assert joint.exact.all  # it has not been asked yet: only some rows of it
+    assert joint.listed_above(least).cut.any()
 
 
 def test_long_lists_of_the_best_are_asked_for_a_few_rows_at_a_time(monkeypatch):
