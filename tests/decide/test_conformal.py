@@ -15,10 +15,13 @@ from colabel.decide import (
     measured_coverage,
     p_value,
 )
+from colabel.decide.nonconformity import NONCONFORMITIES
 from colabel.joint import Independent, Tree
+from colabel.joint.chain import chain as chain_module
 from colabel.joint.exactness import Exactness
 from colabel.labels import LabelSpace
 from tests.decide.test_decisions import make_space, random_tree
+from tests.joint.test_mixture import enumerated, smooth
 
 
 def vectors_of(joint):
@@ -290,3 +293,21 @@ def test_errors_of_folds_are_joined(rng):
         for part in (slice(0, 30), slice(30, 60))
     ]
     assert HeldOutErrors.joined(*halves).threshold(0.9) == whole.threshold(0.9)
+
+
+@pytest.mark.parametrize("kind", NONCONFORMITIES)
+def test_whether_lists_are_approximate_is_asked_after_the_search(monkeypatch, kind):
+    """A mixture finds out while it searches that it cannot prove which vectors are the best."""
+    joint = smooth()
+    rarest = enumerated(joint)
+    codes = np.array([min(row, key=row.get) for row in rarest.rows], dtype=np.int32)
+    rule = Nonconformity(kind, max_listed=20)
+    proven = rule.of(joint, codes, np.full(4, 0.5))
+    monkeypatch.setattr(chain_module, "_MOST_LISTED", 1)
+    assert "mode" in joint.exact
+    scores = rule.of(joint, codes, np.full(4, 0.5))
+    if kind == "probability":
+        np.testing.assert_allclose(proven, -joint.log_prob_codes(codes))
+        assert np.isposinf(scores).all()  # not listed, so that no set could have them
+    else:
+        np.testing.assert_array_equal(scores, np.ones(4))

@@ -165,6 +165,40 @@ def test_lists_too_short_to_prove_it_take_the_proof_back(monkeypatch):
     assert joint[0].exact == {"sums", "log_prob"}
 
 
+def test_lists_of_a_mixture_that_cannot_prove_them_are_cut(monkeypatch):
+    joint = smooth()
+    least = np.log(np.full(4, 1e-3))
+    assert not joint.listed_above(least).cut.any()
+    monkeypatch.setattr(chain_module, "_MOST_LISTED", 1)
+    assert joint.exact.all  # it has not been asked yet: only some rows of it
+    assert joint.listed_above(least).cut.any()
+
+
+def test_long_lists_of_the_best_are_asked_for_a_few_rows_at_a_time(monkeypatch):
+    space, rng = make_space((2,) * 8), np.random.default_rng(0)
+    on = rng.uniform(0.2, 0.8, size=(8, 9))
+    joint = Independent(space, [np.log(np.stack([1 - p, p], axis=1)) for p in on])
+    least = joint.top_k_codes(40)[1][:, -1] - 1e-12
+    whole = joint.listed_above(least)
+    monkeypatch.setattr("colabel.joint._listing._CODES_AT_ONCE", 64 * 8 * 2)
+    asked, top_k = [], Independent.top_k_codes
+    monkeypatch.setattr(
+        Independent,
+        "top_k_codes",
+        lambda self, k: (asked.append((self.n_rows, k)), top_k(self, k))[1],
+    )
+    parts = joint.listed_above(least)
+    assert max(rows * k for rows, k in asked) <= 64 * 2
+    assert not parts.cut.any()
+    for found in (whole, parts):
+        assert np.bincount(found.rows).tolist() == [40] * 9
+    one, other = (
+        {(r, *y) for r, y in zip(found.rows.tolist(), found.codes.tolist(), strict=True)}
+        for found in (whole, parts)
+    )
+    assert one == other
+
+
 class CostlyLinks(TableLinks):
     """Tables that claim to be classifiers."""
 
@@ -275,6 +309,50 @@ def test_long_lists_are_not_copied_for_every_vector_asked_about(rng):
     tracemalloc.stop()
     assert codes.shape == (20, 50, 12)
     assert peak < 25 * one_list  # a copy for each vector that a member names would be 100 of them
+
+
+def noted_lengths(monkeypatch):
+    """How many vectors each later call of `VectorList.listed_above` lists."""
+    lengths, listed_above = [], VectorList.listed_above
+
+    def noting(self, least):
+        found = listed_above(self, least)
+        lengths.append(len(found.rows))
+        return found
+
+    monkeypatch.setattr(VectorList, "listed_above", noting)
+    return lengths
+
+
+def test_light_members_are_spared_long_lists(monkeypatch):
+    """All vectors of the list are more probable than the mixture's mode, but have little weight."""
+    space, rng = make_space((2,) * 10), np.random.default_rng(0)
+    vectors = np.array(list(itertools.product(range(2), repeat=10)), dtype=np.int32)
+    on = rng.uniform(0.45, 0.55, size=(10, 5))
+    alone = Independent(space, [np.log(np.stack([1 - p, p], axis=1)) for p in on])
+    listed = VectorList(space, vectors[::2], np.zeros((5, 512)))
+    joint = Mixture([alone, listed], [0.999, 0.001])
+    lengths = noted_lengths(monkeypatch)
+    log_prob = joint.top_k_codes(3)[1]
+    assert sum(lengths) == 0
+    every = np.stack([joint.log_prob_codes(np.tile(y, (5, 1))) for y in vectors], axis=1)
+    np.testing.assert_allclose(log_prob, -np.sort(-every, axis=1)[:, :3])
+    assert joint.exact.all
+
+
+def test_long_lists_are_made_for_a_few_rows_at_a_time(monkeypatch, rng):
+    space = make_space((2,) * 8)
+    vectors = np.array(list(itertools.product(range(2), repeat=8)), dtype=np.int32)
+    tables = rng.normal(size=(2, 40, 256))
+    joint = Mixture([VectorList(space, vectors, table) for table in tables])
+    whole = joint.top_k_codes(200)
+    monkeypatch.setattr("colabel.joint.mixture._CODES_AT_ONCE", 1 << 12)
+    lengths = noted_lengths(monkeypatch)
+    parts = joint.top_k_codes(200)
+    assert max(lengths) <= 8 * 256
+    assert max(lengths[2:]) <= 2 * 256
+    np.testing.assert_array_equal(parts[0], whole[0])
+    np.testing.assert_allclose(parts[1], whole[1])
 
 
 def test_lists_that_would_be_hopelessly_long_are_not_begun(monkeypatch):

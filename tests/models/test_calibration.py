@@ -65,6 +65,19 @@ def test_a_model_too_sure_of_itself_is_tempered():
     assert model.calibration_.temperature > 1.0
 
 
+class Contrary(BinaryRelevance):
+    """A model that says the opposite of what it has learned."""
+
+    def _joint(self, X):
+        return Independent(self.label_space_, [t[:, ::-1] for t in super()._joint(X).log_tables])
+
+
+def test_a_temperature_is_positive_and_finite():
+    X, Y = exclusive(120)
+    model = Contrary(C=0.1, calibrate=True, random_state=0).fit(X, Y[:, :2])
+    assert 0 < model.calibration_.temperature < 21
+
+
 def test_a_second_fit_forgets_the_calibration():
     X, Y = exclusive(60)
     model = BinaryRelevance(C=0.1, calibrate=True, decision="seen", random_state=0).fit(X, Y)

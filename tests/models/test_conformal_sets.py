@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import colabel
-from colabel import CTBN, BinaryRelevance, ConformalSets, JointForest, RankSVM
+from colabel import CTBN, BinaryRelevance, ConformalSets, JointForest, KernelFeatures, RankSVM
 from colabel.decide import CalibrationScores, Nonconformity
 from colabel.tables.model_names import MODEL_NAMES
 
@@ -52,6 +52,17 @@ def test_split_conformal_is_the_formula(rng):
         before = np.append(0.0, np.exp(log_prob[0]).cumsum()[:-1])
         expected = vectors[0][before <= largest + 1e-9]
         np.testing.assert_array_equal(sets[row], expected)
+
+
+def test_rows_of_weight_zero_are_not_there(rng):
+    X, Y = make_data(rng, 80)
+    estimator = make_pipeline(KernelFeatures(1.0, 20, random_state=0), BinaryRelevance(**QUICK))
+    plain = ConformalSets(estimator, coverage=0.8, random_state=0).fit(X, Y)
+    wild, weight = 50 + 20 * rng.normal(size=(30, 3)), np.r_[np.ones(80), np.zeros(30)]
+    model = ConformalSets(estimator, coverage=0.8, random_state=0)
+    model.fit(np.r_[X, wild], np.r_[Y, 1 - Y[:30]], sample_weight=weight)
+    assert model.n_held_out_ == plain.n_held_out_ == 20
+    np.testing.assert_allclose(model.held_out_[0].scores, plain.held_out_[0].scores, atol=1e-3)
 
 
 @pytest.mark.parametrize("cv", [0.3, 4])
@@ -107,7 +118,7 @@ def test_rows_of_many_chunks_are_joined(rng, monkeypatch):
     X, Y = make_data(rng, 120)
     model = ConformalSets(CTBN(**QUICK), random_state=0).fit(X, Y)
     whole = model.predict_sets(X)
-    monkeypatch.setattr("colabel.models.base._ROWS_AT_ONCE", 50)
+    monkeypatch.setattr("colabel.models._row_chunks._ROWS_AT_ONCE", 50)
     parts = model.predict_sets(X)
     np.testing.assert_array_equal(parts.rows, whole.rows)
     np.testing.assert_array_equal(parts.codes, whole.codes)

@@ -98,7 +98,8 @@ def conformal_sets(
         final = (
             longest or rule.kind == "probability" or np.all([part.has(p) for part, p in pairs], 0)
         )
-        done = longest | (ended & (final | ~wanted).all(axis=1))
+        exact = all(part.exact for part in lists)
+        done = longest | (exact & ended & (final | ~wanted).all(axis=1))
         cut[rows[done]] = ~ended[done]
         mean = log_sum_exp(np.stack(log_prob, axis=2))
         order = np.lexsort((-mean, -values), axis=1)
@@ -150,7 +151,7 @@ def _log_prob_of(joint: Joint, lists: Lists, codes: Codes) -> Array:
     n_rows, n_vectors, n_labels = codes.shape
     rows, flat = np.repeat(np.arange(n_rows), n_vectors), codes.reshape(-1, n_labels)
     found = joint.log_prob_at(rows, flat)
-    if "mode" not in joint.exact:
+    if not lists.exact:
         own = np.repeat(np.arange(n_rows), lists.codes.shape[1])
         listed = np.column_stack([own, lists.codes.reshape(-1, n_labels)]).astype(np.int32)
         asked = np.column_stack([rows, flat]).astype(np.int32)

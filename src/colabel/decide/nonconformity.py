@@ -27,6 +27,7 @@ class Lists(NamedTuple):
     log_prob: Array
     longest: bool  # no longer list will be asked for
     has_all: bool  # there are no other vectors
+    exact: bool  # the search that has found them says that there are none more probable
 
     def has(self, log_prob: Array) -> Flags:
         """Which of vectors (n, m), told by their log-probabilities, the list must have."""
@@ -66,20 +67,18 @@ class Nonconformity:
         `chance` (n,) are the rows' own numbers between 0 and 1, for ``"random mass"``.
         """
         log_prob = joint.log_prob_codes(codes)
-        exact = "mode" in joint.exact
-        if exact and self.kind == "probability":
-            return -log_prob
         scores = np.empty(joint.n_rows)
 
         def visit(rows: Indices, lists: list[Lists]) -> Flags:
             own = lists[0]
             known = log_prob[rows]
-            if not exact:
+            if not own.exact:
                 listed = (own.codes == codes[rows, None]).all(axis=2).any(axis=1)
                 known = np.where(listed, known, -np.inf)
             scores[rows] = self.scores(own, known[:, None], _rows_of(chance, rows))[:, 0]
             # a vector among the list's least probable ones may have equals beyond it
-            return known <= own.log_prob[:, -1] + SLACK
+            open_rows = (self.kind != "probability") & (known <= own.log_prob[:, -1] + SLACK)
+            return np.asarray(open_rows | (not own.exact))
 
         self.grow([joint], visit)
         return scores
@@ -93,7 +92,8 @@ class Nonconformity:
         n_vectors = math.prod(first.space.cardinalities)
         longest = min(self.max_listed, n_vectors)
         exact = all("mode" in joint.exact for joint in joints)
-        # lists that are approximate need not begin alike: only the longest counts
+        # lists that are approximate need not begin alike: only the longest counts, also where that
+        # they are turns out on the way
         length = min(_FIRST_LENGTH, longest) if exact else longest
         rows = np.arange(first.n_rows)
         while rows.size:
@@ -101,13 +101,16 @@ class Nonconformity:
             going_on = np.zeros(rows.size, dtype=bool)
             for start in range(0, rows.size, step):
                 part = rows[start : start + step]
+                some = [joint.rows(part) for joint in joints]
+                best = [joint.top_k_codes(length) for joint in some]
                 lists = [
                     Lists(
-                        *joint.rows(part).top_k_codes(length),
+                        *named,
                         longest=length == longest,
                         has_all=length == n_vectors,
+                        exact="mode" in joint.exact,
                     )
-                    for joint in joints
+                    for joint, named in zip(some, best, strict=True)
                 ]
                 going_on[start : start + step] = visit(part, lists)
             if length == longest:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _FIRST, _LONGEST = 16, 4096
 # A list that would be about so long is not begun: far beyond the longest, for it is a guess.
 _HOPELESS = 1 << 16
+_CODES_AT_ONCE = 1 << 23  # numbers of the vectors that are named at once
 
 
 class Listed(NamedTuple):
@@ -38,27 +39,33 @@ class Listed(NamedTuple):
 def listed_by_top_k(joint: Joint, least: Array) -> Listed:
     """List the vectors of log-probability at least `least` (n,), by ever longer lists of the best.
 
-    A family whose best vectors are approximate is asked once, and all it names is listed. Nor is
-    one asked again in rows where the list would be hopelessly long.
+    Rows whose best vectors are approximate are asked about once, and all that is named is listed.
+    Nor is anybody asked again in rows where the list would be hopelessly long.
     """
-    cut = least < np.inf
+    cut, d = least < np.inf, joint.space.n_labels
     open_rows, length = np.flatnonzero(cut), _FIRST
     rows: list[Indices] = [np.empty(0, dtype=np.intp)]
-    codes: list[Codes] = [np.empty((0, joint.space.n_labels), dtype=np.int32)]
-    exact = "mode" in joint.exact
+    codes: list[Codes] = [np.empty((0, d), dtype=np.int32)]
     while open_rows.size:
-        found, log_prob = joint.rows(open_rows).top_k_codes(length)
-        complete = found.shape[1] == joint._at_most_all(length + 1)
-        ended = complete | (log_prob[:, -1] < least[open_rows])
-        done = ended | (length >= _LONGEST) | (not exact)
-        done |= _expected_length(log_prob, least[open_rows]) > _HOPELESS
-        wanted = (log_prob >= least[open_rows, None]) | (not exact)
-        place, rank = np.nonzero(wanted & (log_prob > -np.inf) & done[:, None])
-        rows.append(open_rows[place])
-        codes.append(found[place, rank])
-        if exact:
-            cut[open_rows[ended]] = False
-        open_rows, length = open_rows[~done], 4 * length
+        going_on = [open_rows[:0]]
+        step = max(1, _CODES_AT_ONCE // (length * d))
+        for start in range(0, open_rows.size, step):
+            part = open_rows[start : start + step]
+            some = joint.rows(part)
+            found, log_prob = some.top_k_codes(length)
+            exact = "mode" in some.exact  # as the search says that has just been made
+            complete = found.shape[1] == joint._at_most_all(length + 1)
+            ended = complete | (log_prob[:, -1] < least[part])
+            done = ended | (length >= _LONGEST) | (not exact)
+            done |= _expected_length(log_prob, least[part]) > _HOPELESS
+            wanted = (log_prob >= least[part, None]) | (not exact)
+            place, rank = np.nonzero(wanted & (log_prob > -np.inf) & done[:, None])
+            rows.append(part[place])
+            codes.append(found[place, rank])
+            if exact:
+                cut[part[ended]] = False
+            going_on.append(part[~done])
+        open_rows, length = np.concatenate(going_on), 4 * length
     return Listed(np.concatenate(rows), np.concatenate(codes), cut)
 
 

@@ -21,6 +21,8 @@ __all__ = ["Mixture"]
 
 
 _SLACK = 1e-9  # nats; so that vectors tied with the best are candidates too
+# Numbers of listed vectors that are compared at once; of how many rows, before that is known.
+_CODES_AT_ONCE, _FIRST_ROWS = 1 << 22, 8
 
 
 class Mixture(Joint):
@@ -29,12 +31,13 @@ class Mixture(Joint):
     This is the joint of ensembles. Probabilities, marginals and samples are those of the
     members, averaged; evidence also reweighs the members, by the probability each gave it.
 
-    The weights sum to one, so a vector of probability p has at least p in some member. The
-    members' own modes give a first p; every vector that some member finds that probable is then
-    scored by the mixture, and the best of them is the mode, with proof. The same goes for the k
-    best. So no vector is more probable than the mode, in particular none of `top_k`. Members that
-    cannot list all those vectors list the best they have: `exact` then lacks "mode", which is
-    the best vector found and never less probable than a member's own.
+    A vector of probability p reaches t_m in some member, for any t_m with sum_m w_m t_m <= p: more
+    is asked of light members than of heavy ones. The members' own modes give a first p; every
+    vector that some member finds that probable is then scored by the mixture, and the best of them
+    is the mode, with proof. The same goes for the k best. So no vector is more probable than the
+    mode, in particular none of `top_k`. Members that cannot list all those vectors list the best
+    they have: `exact` then lacks "mode", which is the best vector found and never less probable
+    than a member's own.
 
     Parameters
     ----------
@@ -122,16 +125,39 @@ class Mixture(Joint):
         best = self._best(rows, codes.reshape(-1, d), k)
         # where less than k vectors are possible, the members' lists have them all
         least = np.where(np.isneginf(best[1][:, -1]), np.inf, best[1][:, -1])
-        listed = [
-            member.listed_above(np.where(np.isneginf(weight), np.inf, least - _SLACK))
-            for member, weight in zip(self.members, self.log_weights.T, strict=True)
-        ]
-        self._take_back(int(np.any([part.cut for part in listed], axis=0).sum()))
-        return self._best(
-            np.concatenate([np.repeat(np.arange(self.n_rows), k), *(p.rows for p in listed)]),
-            np.concatenate([best[0].reshape(-1, d), *(p.codes for p in listed)]),
-            k,
-        )
+        return self._proven(*best, self._thresholds(least) - _SLACK)
+
+    def _thresholds(self, least: Array) -> Array:
+        """Log-probabilities t (n, M), one of which every vector above `least` (n,) reaches.
+
+        With ``sum_m w_m t_m = p`` a vector below all t_m is below p. Of t_m ~ w_m^(-1/2) those of
+        light members are high, which spares them long lists.
+        """
+        half = 0.5 * self.log_weights
+        found: Array = (least - log_sum_exp(half))[:, None] - half
+        return found
+
+    def _proven(self, codes: Codes, log_prob: Array, least: Array) -> tuple[Codes, Array]:
+        """The best of vectors (n, k, d) and of all that reach a threshold (n, M) of some member.
+
+        Some rows at a time, the more the shorter their lists are.
+        """
+        codes, log_prob, k = codes.copy(), log_prob.copy(), codes.shape[1]
+        n_cut, start, step = 0, 0, _FIRST_ROWS
+        while start < self.n_rows:
+            chunk = np.arange(start, min(start + step, self.n_rows))
+            some = self.rows(chunk)
+            listed = [m.listed_above(t) for m, t in zip(some.members, least[chunk].T, strict=True)]
+            n_cut += int(np.any([part.cut for part in listed], axis=0).sum())
+            rows = np.concatenate([np.repeat(np.arange(len(chunk)), k), *(p.rows for p in listed)])
+            known = codes[chunk].reshape(-1, codes.shape[2])
+            vectors = np.concatenate([known, *(part.codes for part in listed)])
+            codes[chunk], log_prob[chunk] = some._best(rows, vectors, k)
+            start += len(chunk)
+            fitting = _CODES_AT_ONCE * len(chunk) // max(1, vectors.size)
+            step = min(max(1, fitting), 4 * len(chunk))
+        self._take_back(n_cut)
+        return codes, log_prob
 
     def _best(self, rows: Indices, codes: Codes, k: int) -> tuple[Codes, Array]:
         """Of vectors (m, d), each of its own row, the k best of each row."""

@@ -197,6 +197,9 @@ class Reweighted(Joint):
         while open_rows.size:
             some = self.base.rows(open_rows)
             found, of_base = some.top_k_codes(length)
+            if "mode" in self.exact and "mode" not in some.exact:
+                self.exact = self.exact.without("mode")
+                self.how += " A search of theirs was cut short: some modes are not proven."
             whole = found.shape[1] == self._at_most_all(length + 1)
             codes[open_rows], log_prob[open_rows] = self._merged(
                 open_rows, codes[open_rows], log_prob[open_rows], found

@@ -14,10 +14,11 @@ from colabel.joint import Joint
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData, random_folds
 from colabel.learn.pool import LabelPrior, Pool, learn_pool
-from colabel.models._cross_fitting import asked_about, held_out_folds
+from colabel.models._cross_fitting import asked_about, counted, held_out_folds
 
 _FOLDS = 3
 _N_LISTED = 32
+_HOTTEST = 20.0  # temperature; a model so far from the truth says next to nothing
 
 
 @stored("calibration", pool=Part("pool", m="m"), prior=Part("label-prior", d="d", sizes="sizes"))
@@ -30,9 +31,9 @@ class Calibration:
 
     .. math:: Q(y \mid x) \propto P(y \mid x)^{1/T} \, e^{b \cdot 1[y \text{ is new}]} \cdots
 
-    where the temperature T is above one for a model that is too sure of itself, -b is the price of
-    a label vector that no training row has, and the frequencies have an exponent too. Where that
-    is no better on rows held out once more, only the mixture is left.
+    where the temperature T, at most 20, is above one for a model that is too sure of itself, -b is
+    the price of a label vector that no training row has, and the frequencies have an exponent too.
+    Where that is no better on rows held out once more, only the mixture is left.
 
     Attributes
     ----------
@@ -65,7 +66,7 @@ def learn_calibration(
     model: BaseEstimator, data: TrainingData, space: LabelSpace, seed: int
 ) -> Calibration | None:
     """Learn the calibration of an unfitted model; None where no rows can be held out."""
-    folds = random_folds(data, _FOLDS, seed)
+    data, folds = counted(data, random_folds(data, _FOLDS, seed))
     held, numbers = [], []
     for f in held_out_folds(folds):
         train, test = np.flatnonzero(folds.of_row != f), np.flatnonzero(folds.of_row == f)
@@ -81,7 +82,8 @@ def learn_calibration(
     if not held:
         return None
     whole = held[0].joined(*held[1:])
-    return Calibration(learn_pool(whole, np.concatenate(numbers), _N_LISTED), LabelPrior.of(data))
+    pool = learn_pool(whole, np.concatenate(numbers), _N_LISTED, least=[1.0 / _HOTTEST])
+    return Calibration(pool, LabelPrior.of(data))
 
 
 def uncalibrated(model: Any) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from pickle import PicklingError
 from typing import Any
 
+import joblib
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
@@ -14,8 +16,9 @@ from colabel.core.arrays import Array, Indices
 from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING, EncodedLabels, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData
-from colabel.learn.pool import HeldOutOpinions, LabelPrior, opinions
-from colabel.models.wrapped import joint_of
+from colabel.learn.pool import HeldOutOpinions, LabelPrior, UnansweredError, ask_each, opinions
+from colabel.models._row_chunks import row_chunks
+from colabel.models.wrapped import joint_of, model_inside
 
 Members = list[tuple[str, BaseEstimator]]
 
@@ -27,6 +30,20 @@ _EXPECTED = (ValueError, NotImplementedError, MemoryError, FloatingPointError)
 def held_out_folds(folds: Folds) -> list[int]:
     """The folds that hold rows out."""
     return [f for f in range(folds.n_folds) if (folds.of_row == f).any()]
+
+
+def counted(data: TrainingData, folds: Folds) -> tuple[TrainingData, Folds]:
+    """The rows of positive weight and their folds.
+
+    The others must not be seen by transformers and models that know no weights.
+    """
+    used = data.row_weights > 0
+    if used.all():
+        return data, folds
+    of_row = folds.of_row[used]
+    filled = np.unique(of_row[of_row >= 0])
+    of_row = np.where(of_row < 0, -1, np.searchsorted(filled, of_row))
+    return data.take(used), Folds(of_row, len(filled))
 
 
 def asked_about(
@@ -47,33 +64,63 @@ def asked_about(
         A column each member, or each of their `voices` if `with_parts`, and the last for how often
         label vectors occur.
     failed : dict of int to str
-        Members that could not be fitted, and why; their columns repeat the last.
+        Members that could not be fitted or asked, and why; their columns say nothing.
     """
     some = data.take(train)
     prior = LabelPrior.of(some)
-    of_prior = prior.joint(space, len(test))
     fitted, failed = fitted_members(members, some, space)
-    joints, unasked = joints_of(fitted, data.X[test])
+
+    def of_rows(rows: TrainingData) -> HeldOutOpinions:
+        of_prior = prior.joint(space, rows.n_rows)
+        said_by, member = _heard_of(members, fitted, failed, rows.X, of_prior, with_parts)
+        try:
+            said = opinions(said_by, n_listed, _EXPECTED)
+            truth = ask_each(said_by, lambda joint: joint.log_prob_codes(rows.codes), _EXPECTED)
+        except UnansweredError as error:
+            if error.position == len(member):  # the prior's own
+                raise
+            failed[member[error.position]] = error.why
+            return of_rows(rows)
+        return HeldOutOpinions(
+            said.without_codes(),
+            prior.is_new(said.codes),
+            np.stack(truth, axis=1),
+            said.entry_of(rows.codes),
+            (rows.codes != MISSING).all(axis=1),
+            rows.row_weights,
+        )
+
+    first, *others = [of_rows(data.take(rows)) for rows in row_chunks(test, space)]
+    return first.joined(*others), failed
+
+
+def _heard_of(
+    members: Members,
+    fitted: Mapping[int, Any],
+    failed: dict[int, str],
+    X: Any,
+    of_prior: Joint,
+    with_parts: bool,
+) -> tuple[list[Joint], list[int]]:
+    """The joints of all voices and, last, the prior; and the member of each but the last.
+
+    A member that has no answer joins the failed, in whose place the prior stands.
+    """
+    joints, unasked = joints_of({m: fitted[m] for m in fitted if m not in failed}, X)
     failed |= unasked
     said_by: list[Joint] = []
+    member: list[int] = []
     for m, (_, model) in enumerate(members):
-        parts = _parts_heard(model) if with_parts else ()
-        if m in failed:
-            said_by += [of_prior] * (1 + len(parts))
-        else:
-            said_by += heard(fitted[m], joints[m], data.X[test], of_prior) if parts else [joints[m]]
-    said_by.append(of_prior)
-    codes = data.codes[test]
-    said = opinions(said_by, n_listed)
-    held = HeldOutOpinions(
-        said,
-        prior.is_new(said.codes),
-        np.stack([joint.log_prob_codes(codes) for joint in said_by], axis=1),
-        said.entry_of(codes),
-        (codes != MISSING).all(axis=1),
-        data.row_weights[test],
-    )
-    return held, failed
+        n_voices = 1 + (len(_parts_heard(model)) if with_parts else 0)
+        own = [of_prior] * n_voices
+        if m not in failed:
+            try:
+                own = heard(fitted[m], joints[m], X, of_prior) if with_parts else [joints[m]]
+            except _EXPECTED as error:
+                failed[m] = _why(error)
+        said_by += own
+        member += [m] * n_voices
+    return [*said_by, of_prior], member
 
 
 def voices(members: Members) -> list[tuple[int, str]]:
@@ -118,7 +165,7 @@ def fitted_members(
     Pipelines that begin alike share their fitted transformers, and the rows these make.
     """
     labels = EncodedLabels(space, data.codes)
-    prepared: dict[str, tuple[list[Any], Any]] = {}
+    prepared: dict[Hashable, tuple[list[Any], Any]] = {}
     fitted: dict[int, Any] = {}
     failed: dict[int, str] = {}
     for m, (_, model) in enumerate(members):
@@ -127,7 +174,7 @@ def fitted_members(
             last = clone(_last(model))
             last.fit(X, labels, **_weight_argument(last, data.weight))
         except _EXPECTED as error:
-            failed[m] = str(error) or type(error).__name__
+            failed[m] = _why(error)
         else:
             fitted[m] = Pipeline([*steps, (model.steps[-1][0], last)]) if steps else last
     return fitted, failed
@@ -137,13 +184,13 @@ def _prepared(
     model: BaseEstimator,
     data: TrainingData,
     labels: EncodedLabels,
-    known: dict[str, tuple[list[Any], Any]],
+    known: dict[Hashable, tuple[list[Any], Any]],
 ) -> tuple[list[Any], Any]:
     """Fitted steps of a member before its model, and the rows that the model sees."""
     if not isinstance(model, Pipeline):
         return [], data.X
     before = [(name, step) for name, step in model.steps[:-1] if step not in (None, "passthrough")]
-    key = repr([(type(step).__name__, step.get_params()) for _, step in before])
+    key = _key_of([step for _, step in before])
     if key not in known:
         X, fitted = data.X, []
         for name, step in before:
@@ -152,6 +199,15 @@ def _prepared(
             fitted.append((name, fresh))
         known[key] = fitted, X
     return known[key]
+
+
+def _key_of(steps: Sequence[BaseEstimator]) -> Hashable:
+    """A key that steps share with others of the same types and parameters."""
+    alike = [(type(step).__module__, type(step).__qualname__, step.get_params()) for step in steps]
+    try:
+        return joblib.hash(alike)
+    except (PicklingError, TypeError, AttributeError):  # such as a lambda: shared with itself
+        return tuple(id(step) for step in steps)
 
 
 def joints_of(models: Mapping[int, Any], X: Any) -> tuple[dict[int, Joint], dict[int, str]]:
@@ -169,7 +225,7 @@ def joints_of(models: Mapping[int, Any], X: Any) -> tuple[dict[int, Joint], dict
             else:
                 joints[m] = joint_of(model, X)
         except _EXPECTED as error:
-            failed[m] = str(error) or type(error).__name__
+            failed[m] = _why(error)
     return joints, failed
 
 
@@ -177,3 +233,19 @@ def _weight_argument(model: Any, weight: Array | None) -> dict[str, Array]:
     if weight is None or not has_fit_parameter(model, "sample_weight"):
         return {}
     return {"sample_weight": weight}
+
+
+def _why(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def require_joint(model: Any) -> None:
+    """Raise TypeError unless a model, or that inside a pipeline or a search, will have a joint."""
+    inner = found = model_inside(model)
+    while not hasattr(inner, "joint") and isinstance(inner, MetaEstimatorMixin):
+        inner = model_inside(getattr(inner, "estimator", None))
+    if not hasattr(inner, "joint"):
+        raise TypeError(
+            f"{type(found).__name__} has no joint: give a model of colabel that has probabilities,"
+            " or a pipeline or a search with one at its end."
+        )

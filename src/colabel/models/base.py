@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,13 +11,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import (
     _check_sample_weight,
-    _num_samples,
     check_is_fitted,
     validate_data,
 )
 
 from colabel.core.arrays import Array, Codes
-from colabel.core.chunks import row_slices
 from colabel.core.extremes import (
     refuse_extreme_weights,
     refuse_huge,
@@ -53,14 +51,10 @@ from colabel.models._calibration import learn_calibration, uncalibrated
 from colabel.models._chunks import is_short, refuse_chunks
 from colabel.models._frames import PredictionFrames
 from colabel.models._labels_html import labels_html
+from colabel.models._row_chunks import row_chunks
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lazy import LazyJoint, lazy_rows
 from colabel.models.linear_log_odds import LinearLogOdds
-
-# Rows whose joints are held at once while predicting.
-_ROWS_AT_ONCE = 1 << 14
-# of tables over pairs of labels, which trees and fields have for every row
-_NUMBERS_AT_ONCE = 1 << 26
 
 
 class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
@@ -436,11 +430,3 @@ def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) 
     refuse_extreme_weights(weight)
     uniform = bool((weight == 1.0).all())
     return TrainingData(X, codes, space.cardinalities, None if uniform else weight)
-
-
-def row_chunks(X: Any, space: LabelSpace) -> Iterator[Any]:
-    """Rows of X, as many at once as may have joints at the same time."""
-    sizes = space.cardinalities
-    at_once = min(_ROWS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // (sum(sizes) * max(sizes))))
-    for chunk in row_slices(_num_samples(X), at_once):
-        yield X[chunk]

@@ -48,9 +48,17 @@ from colabel.joint import Joint, Mixture
 from colabel.joint.user_terms import codes_of_labels
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import TrainingData
-from colabel.models._cross_fitting import Members, fitted_members, held_out_folds, joints_of
+from colabel.models._cross_fitting import (
+    Members,
+    counted,
+    fitted_members,
+    held_out_folds,
+    joints_of,
+    require_joint,
+)
 from colabel.models._learning import can_hold_out, make_folds, seeded
-from colabel.models.base import JointClassifier, row_chunks
+from colabel.models._row_chunks import row_chunks
+from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
 
 
@@ -313,11 +321,12 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
                 f"estimator={self.estimator!r} must be a model of colabel that has probabilities,"
                 " or a pipeline that ends with one."
             )
+        require_joint(self.estimator)
 
     def _learn(self, data: TrainingData) -> None:
         seed = self._seed()
         self.chance_seed_ = seed
-        folds = make_folds(data, self.cv, seed)
+        data, folds = counted(data, make_folds(data, self.cv, seed))
         numbers = held_out_folds(folds) if can_hold_out(folds) else []
         if not numbers:
             raise ValueError(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
 
-from colabel.joint import Independent, Mixture, Tree, VectorList
+from colabel.joint import Chain, Independent, Mixture, Tree, VectorList
+from colabel.joint.chain import TableLinks
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import HeldOutOpinions, LabelPrior, Pool, learn_pool, opinions
@@ -49,6 +51,42 @@ def test_opinions_list_what_some_joint_finds_probable():
     mixed = np.exp(said.log_prob) @ weights
     np.testing.assert_allclose(np.exp(said.mixed(weights)), mixed)
     np.testing.assert_allclose(said.listed_mass(weights), np.add.reduceat(mixed, said.indptr[:-1]))
+
+
+def many_labels(d, n_rows=6, seed=0):
+    """Two members, each with an opinion of its own on d labels, all of them about one half."""
+    rng = np.random.default_rng(seed)
+    on = rng.uniform(0.4, 0.6, size=(2, d, n_rows))
+    space = make_space((2,) * d)
+    tables = [[np.log(np.stack([1 - p, p], axis=1)) for p in own] for own in on]
+    return [Independent(space, own) for own in tables]
+
+
+def test_modes_of_many_labels_are_no_ties():
+    """The mode of 300 labels is far below e^-40, and yet the next ones are less probable."""
+    members = many_labels(300)
+    said = opinions(members, 4)
+    assert said.log_prob.max() < -100
+    features = said.features(np.zeros(len(said.codes), dtype=bool))
+    for r in range(said.n_rows):
+        own = slice(said.indptr[r], said.indptr[r + 1])
+        expected = said.log_prob[own] - said.log_prob[own].max(axis=0)
+        np.testing.assert_allclose(features[own, :2], np.maximum(expected, -40.0))
+        assert len(np.unique(features[own, 0])) > 4
+
+
+def test_what_a_member_finds_impossible_is_far_below_its_best():
+    space = make_space((2, 2))
+    sure = VectorList(space, [[0, 0]], np.zeros((1, 1)))
+    alone = Independent(space, [np.log([[0.5, 0.5]])] * 2)
+    features = opinions([sure, alone], 4).features(np.zeros(4, dtype=bool))
+    np.testing.assert_array_equal(features[:, 0], [0.0, -40.0, -40.0, -40.0])
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_thousand_labels():
+    said = opinions(many_labels(1100, 1), 2)
+    assert np.isfinite(said.most_unlisted).all()
 
 
 def test_rows_are_asked_a_few_at_a_time(monkeypatch):
@@ -99,13 +137,63 @@ def test_a_row_of_weight_two_is_two_rows():
     np.testing.assert_allclose(once.counts, prior_of(codes).counts)
 
 
+def test_weights_of_a_row_are_those_of_its_repetitions():
+    codes = EVERY[[0, 0, 0, 3, 3, 7, 8, 9]]
+    weight = np.array([1.0, 2.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0])
+    repeated = prior_of(np.repeat(codes, weight.astype(int), axis=0))
+    np.testing.assert_allclose(prior_of(codes, weight).weights, repeated.weights, atol=1e-6)
+
+
+def test_small_weights_leave_a_vector_seen():
+    codes = np.repeat(EVERY[:10], 30, axis=0)
+    for each in (1.0, 0.3):
+        assert prior_of(codes, np.full(300, each)).weights[0] > 0.98
+    # three rows' worth of evidence: the floor is one row of five
+    assert prior_of(codes, np.full(300, 0.01)).weights[0] == pytest.approx(1 / 1.2, rel=0.01)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5, 0.01])
+def test_what_occurs_once_is_new_whatever_its_weight(scale):
+    weights = prior_of(EVERY, np.full(len(EVERY), scale)).weights
+    assert weights[0] < weights[1]
+
+
 def test_incomplete_rows_are_no_vectors():
     codes = EVERY[[0, 3, 7]].copy()
     codes[:, 1] = MISSING
     prior = prior_of(codes)
     assert len(prior.vectors) == 0
     assert prior.weights.tolist() == [0.0, 1.0]
-    assert isinstance(prior.joint(make_space(SIZES), 1), Independent)
+    assert isinstance(prior.joint(make_space(SIZES), 1).shared, Independent)
+
+
+def written_out(prior, space, n_rows):
+    """The prior as it was: a copy of all vectors for every row."""
+    alone = Independent(space, [np.tile(np.log(t), (n_rows, 1)) for t in prior.frequencies])
+    listed = np.tile(np.log(prior.counts), (n_rows, 1))
+    return Mixture([VectorList(space, prior.vectors, listed), alone], prior.weights)
+
+
+def test_the_prior_of_many_rows_is_kept_once():
+    rng = np.random.default_rng(0)
+    space = make_space((2,) * 20)
+    codes = np.unique(rng.integers(2, size=(3000, 20)).astype(np.int32), axis=0)
+    prior = LabelPrior.of(TrainingData(np.zeros((len(codes), 1)), codes, (2,) * 20))
+    expected = written_out(prior, space, 2)
+    asked = codes[rng.integers(len(codes), size=4000)]
+    tracemalloc.start()
+    joint = prior.joint(space, 4000)
+    best, log_prob = joint.top_k_codes(5)
+    of_asked = joint.log_prob_codes(asked)
+    tables = joint.marginal_tables()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50e6  # 4000 rows of 3000 vectors are 144 MB, at 12 bytes each
+    np.testing.assert_array_equal(best[[0, -1]], expected.top_k_codes(5)[0])
+    np.testing.assert_allclose(log_prob[[0, -1]], expected.top_k_codes(5)[1])
+    np.testing.assert_allclose(of_asked[:2], expected.log_prob_codes(asked[:2]))
+    for table, other in zip(tables, expected.marginal_tables(), strict=True):
+        np.testing.assert_allclose(table[:2], other)
 
 
 @pytest.mark.parametrize("outside", [0.0, 0.7])
@@ -131,6 +219,18 @@ def test_a_pool_is_its_formula(outside):
         mass = mixed[score > 0].sum()
         expected = np.where(score > 0, np.exp(-outside) * mass * score / score.sum(), mixed)
         np.testing.assert_allclose(found[r], expected / expected.sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("inference", ["greedy", "exact"])
+def test_members_that_do_not_name_their_best_prove_no_mode(inference):
+    """What a greedy chain has not named may be more probable than what it has."""
+    rng = np.random.default_rng(0)
+    tables = [random_log_table(rng, (5, *SIZES[: i + 1]), "smooth") for i in range(3)]
+    chain = Chain(make_space(SIZES), [0, 1, 2], TableLinks.of(tables), inference=inference)
+    pool = Pool(np.array([0.5, 0.5]), np.array([0.5, 0.5, 0.0]), 0.0, 2)
+    joint = pool.joint([chain, joints()[0][1]], prior_of(EVERY))
+    assert "mode" in joint.base.exact
+    assert ("mode" in joint.exact) == (inference == "exact")
 
 
 def held_out(members, codes, n_listed=3):
@@ -188,6 +288,18 @@ def test_a_member_too_sure_of_itself_is_tempered():
     pool = learn_pool(held_out([sharp], codes, 4), np.arange(400) % 4, 4)
     assert pool.coef is not None
     assert 0.1 < pool.coef[0] < 0.5
+
+
+def test_a_member_that_is_always_wrong_keeps_the_least_exponent():
+    """What it finds improbable is true; beside it is one that is too sure, and needs the pool."""
+    (first, second), codes = experts(300, 4)
+    wrong = Independent(first.space, [table[:, ::-1] for table in first.log_tables])
+    sharp = [4.0 * table for table in second.log_tables]
+    sharp = [table - np.logaddexp.reduce(table, axis=1, keepdims=True) for table in sharp]
+    held = held_out([wrong, Independent(first.space, sharp)], codes, 4)
+    fold = np.arange(300) % 3
+    assert learn_pool(held, fold, 4).coef[0] < 0
+    assert learn_pool(held, fold, 4, least=[0.05]).coef[0] == pytest.approx(0.05)
 
 
 def test_where_a_pool_is_no_better_the_mixture_stays():

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import colabel
 from colabel import CTBN, BinaryRelevance, JointStack, KernelFeatures, ProbabilisticClassifierChain
@@ -71,6 +71,14 @@ def test_the_joint_joins_the_members_fitted_to_all_rows():
     assert model.predict(X[:5]).shape == (5, 3)
 
 
+def first_only(X):
+    return X[:, :1]
+
+
+def second_only(X):
+    return X[:, 1:2]
+
+
 class Counting(BaseEstimator):
     """A transformer that counts its fits."""
 
@@ -131,6 +139,50 @@ def test_sample_weight_reaches_members_and_weights():
     model = JointStack(FAST, cv=cv).fit(X, Y, sample_weight=weight)
     np.testing.assert_allclose(
         list(model.weights_.values()), list(half.weights_.values()), atol=1e-3
+    )
+
+
+def with_rows_of_weight_zero(X, Y):
+    """The rows, and others that no model may see: far away, and with labels of their own."""
+    rng = np.random.default_rng(1)
+    wild = 50 + 20 * rng.normal(size=(40, X.shape[1])), 1 - Y[:40]
+    weight = np.r_[np.ones(len(X)), np.zeros(40)]
+    order = np.argsort(np.r_[np.arange(len(X)), rng.uniform(0, len(X), 40)])  # in between
+    return np.r_[X, wild[0]][order], np.r_[Y, wild[1]][order], weight[order]
+
+
+def test_rows_of_weight_zero_are_not_there():
+    X, Y = rows(80)
+    members = [make_pipeline(KernelFeatures(1.0, 20, random_state=0), CTBN(C=0.1)), FAST[0]]
+    more_X, more_Y, weight = with_rows_of_weight_zero(X, Y)
+    plain = JointStack(members, cv=2, random_state=0).fit(X, Y)
+    model = JointStack(members, cv=2, random_state=0).fit(more_X, more_Y, sample_weight=weight)
+    assert model.weights_ == pytest.approx(plain.weights_, abs=1e-4)
+    np.testing.assert_allclose(
+        model.joint(X).log_prob(Y), plain.joint(X).log_prob(Y), rtol=1e-3, atol=1e-3
+    )
+
+
+def test_a_fold_without_weight_is_no_fold():
+    X, Y = rows(40)
+    weight = np.r_[np.ones(20), np.zeros(20)]
+    cv = [(np.arange(20, 40), np.arange(20)), (np.arange(20), np.arange(20, 40))]
+    model = JointStack(FAST, cv=cv, random_state=0).fit(X, Y, sample_weight=weight)
+    assert model.weights_["frequencies"] == 0.0  # nobody could be held out
+
+
+@pytest.mark.parametrize("cv", [0.5, [(np.arange(150), np.arange(150, 300))]])
+def test_a_single_split_can_pool(cv):
+    """Two members that each see one of two labels: a product of them is far better."""
+    X, Y = rows(300, d=3)
+    members = [
+        make_pipeline(FunctionTransformer(first_only), FAST[0][1]),
+        make_pipeline(FunctionTransformer(second_only), FAST[0][1]),
+    ]
+    model = JointStack(members, cv=cv, random_state=0).fit(X, Y[:, [0, 2]])
+    assert model.exponents_ is not None
+    assert model.held_out_log_loss_["stack"] < min(
+        loss for name, loss in model.held_out_log_loss_.items() if name != "stack"
     )
 
 

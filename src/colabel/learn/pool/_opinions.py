@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import bin_sums, log_sum_exp
 from colabel.joint import Joint
+from colabel.joint.vectors.lists import row_max
 
-# A joint that calls a vector impossible says no more than one that gives it this log-probability.
-_LEAST = -40.0
+# A joint that calls a vector impossible says no more than one that finds it so many nats less
+# probable than the best of the row's list.
+_MOST_BELOW = 40.0
 _CODES_AT_ONCE = 1 << 23  # numbers of listed vectors that are sorted at once
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -30,12 +36,15 @@ class Opinions:
         Log-probability of each under each joint.
     most_unlisted : (n, M)
         Log-probability that no vector outside the list exceeds under each joint.
+    proven : (M,)
+        Whether that is so: a joint may have named vectors that are not its best.
     """
 
     indptr: Indices
     codes: Codes
     log_prob: Array
     most_unlisted: Array
+    proven: Flags
 
     @property
     def n_rows(self) -> int:
@@ -48,8 +57,13 @@ class Opinions:
         return np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
 
     def features(self, new: Flags) -> Array:
-        """What a log-linear pool sees of each entry: opinions, and whether it is new (N, M + 1)."""
-        return np.column_stack([np.maximum(self.log_prob, _LEAST), new])
+        """What a log-linear pool sees of each entry: opinions, and whether it is new (N, M + 1).
+
+        Opinions are relative to the best of the row's list: a pool is normed row by row.
+        """
+        best = np.stack([row_max(column, self.indptr) for column in self.log_prob.T], axis=1)
+        below = self.log_prob - np.where(np.isneginf(best), 0.0, best)[self.row]
+        return np.column_stack([np.maximum(below, -_MOST_BELOW), new])
 
     def mixed(self, weights: Array) -> Array:
         """Log-probability (N,) of the entries under the mixture of the joints."""
@@ -82,10 +96,46 @@ class Opinions:
             np.concatenate([part.codes for part in parts]),
             np.concatenate([part.log_prob for part in parts]),
             np.concatenate([part.most_unlisted for part in parts]),
+            np.all([part.proven for part in parts], axis=0),
         )
 
+    def without_codes(self) -> Opinions:
+        """Return the opinions without the vectors they are about, which take most of the room."""
+        return replace(self, codes=np.empty((len(self.codes), 0), dtype=np.int32))
 
-def opinions(joints: Sequence[Joint], n_listed: int) -> Opinions:
+
+class UnansweredError(Exception):
+    """A joint that could not be asked, by its position among all."""
+
+    def __init__(self, position: int, why: str) -> None:
+        super().__init__(position, why)
+        self.position, self.why = position, why
+
+
+def ask_each(
+    joints: Sequence[Joint],
+    question: Callable[[Joint], Answer],
+    excused: tuple[type[Exception], ...] = (),
+) -> list[Answer]:
+    """Return the answer of every joint; of an error that is excused, say whose it is.
+
+    Raises
+    ------
+    UnansweredError
+        Instead of an error that is excused.
+    """
+    found = []
+    for position, joint in enumerate(joints):
+        try:
+            found.append(question(joint))
+        except excused as error:
+            raise UnansweredError(position, str(error) or type(error).__name__) from error
+    return found
+
+
+def opinions(
+    joints: Sequence[Joint], n_listed: int, excused: tuple[type[Exception], ...] = ()
+) -> Opinions:
     """List the most probable vectors of each joint, and ask all of them about all of these.
 
     Parameters
@@ -94,19 +144,23 @@ def opinions(joints: Sequence[Joint], n_listed: int) -> Opinions:
         Of the same rows and labels.
     n_listed : int
         How many vectors each joint names.
+    excused : tuple of exceptions
+        See `ask_each`.
     """
     n_rows, d = joints[0].n_rows, joints[0].space.n_labels
     step = max(1, _CODES_AT_ONCE // (len(joints) * n_listed * (d + 1)))
     if n_rows <= step:
-        return _opinions(joints, n_listed)
+        return _opinions(joints, n_listed, excused)
     starts = range(0, n_rows, step)
     parts = [[joint.rows(slice(s, s + step)) for joint in joints] for s in starts]
-    first, *others = [_opinions(part, n_listed) for part in parts]
+    first, *others = [_opinions(part, n_listed, excused) for part in parts]
     return first.joined(*others)
 
 
-def _opinions(joints: Sequence[Joint], n_listed: int) -> Opinions:
-    best = [joint.top_k_codes(n_listed) for joint in joints]
+def _opinions(
+    joints: Sequence[Joint], n_listed: int, excused: tuple[type[Exception], ...]
+) -> Opinions:
+    best = ask_each(joints, lambda joint: joint.top_k_codes(n_listed), excused)
     n_rows, d = joints[0].n_rows, joints[0].space.n_labels
     flat = np.concatenate([codes.reshape(-1, d) for codes, _ in best])
     row = np.concatenate([np.repeat(np.arange(n_rows), codes.shape[1]) for codes, _ in best])
@@ -114,11 +168,13 @@ def _opinions(joints: Sequence[Joint], n_listed: int) -> Opinions:
     keyed = np.unique(keyed, axis=0)  # sorted by row, then by codes
     row, codes = keyed[:, 0].astype(np.intp), np.ascontiguousarray(keyed[:, 1:], dtype=np.int32)
     indptr = np.searchsorted(row, np.arange(n_rows + 1))
-    log_prob = np.stack([joint.log_prob_at(row, codes) for joint in joints], axis=1)
+    said = ask_each(joints, lambda joint: joint.log_prob_at(row, codes), excused)
+    log_prob = np.stack(said, axis=1)
     unlisted = np.stack([values[:, -1] for _, values in best], axis=1)
-    every = np.prod([float(k) for k in joints[0].space.cardinalities])
+    every = math.prod(joints[0].space.cardinalities)  # beyond any float, of a thousand labels
     unlisted[np.diff(indptr) >= every] = -np.inf
-    return Opinions(indptr, codes, log_prob, unlisted)
+    proven = np.array(["mode" in joint.exact for joint in joints])  # after they have searched
+    return Opinions(indptr, codes, log_prob, unlisted, proven)
 
 
 @dataclass(frozen=True)
@@ -128,6 +184,7 @@ class HeldOutOpinions:
     Attributes
     ----------
     opinions : Opinions
+        With or without the codes of the vectors: nothing here needs them.
     new : (N,)
         Whether a listed vector is none of those the models had learned from.
     truth : (n, M)
@@ -153,6 +210,7 @@ class HeldOutOpinions:
             said,
             log_prob=said.log_prob[:, columns],
             most_unlisted=said.most_unlisted[:, columns],
+            proven=said.proven[columns],
         )
         return replace(self, opinions=kept, truth=self.truth[:, columns])
 

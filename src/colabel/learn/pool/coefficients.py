@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from colabel.core.arrays import Array, Indices
@@ -19,6 +20,7 @@ def pool_coefficients(
     sample_weight: Array | None = None,
     *,
     penalty: float = 1.0,
+    least: ArrayLike = -np.inf,
 ) -> Array:
     r"""Exponents a (F,) of a log-linear pool, by penalised conditional likelihood.
 
@@ -42,6 +44,8 @@ def pool_coefficients(
     sample_weight : (n,), optional
     penalty : float
         The weight of a row's evidence that the prior is worth.
+    least : float or (F,)
+        Lower bounds of the coefficients.
 
     Returns
     -------
@@ -64,7 +68,9 @@ def pool_coefficients(
             penalty * difference - gradient,
         )
 
-    bounds = [(-_LARGEST, _LARGEST)] * features.shape[1]
-    found = minimize(negative, prior, jac=True, method="L-BFGS-B", bounds=bounds)
+    lower = np.broadcast_to(np.maximum(least, -_LARGEST), prior.shape)
+    bounds = [(bound, _LARGEST) for bound in lower.tolist()]
+    start = np.maximum(prior, lower)
+    found = minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds)
     coef: Array = found.x
     return coef

@@ -78,7 +78,11 @@ class Pool:
         log_weights = self._list_weights(said, said.features(prior.is_new(said.codes)))
         entries = np.arange(len(said.codes))
         listed = VectorList.of_lists(base.space, said.codes, said.indptr, entries, log_weights)
-        return Reweighted(base, listed, said.most_left(self.weights))
+        joint = Reweighted(base, listed, said.most_left(self.weights))
+        if not said.proven[used].all():
+            joint.exact = joint.exact.without("mode")
+            joint.how += " Some member's list was cut short: modes are not proven."
+        return joint
 
     def _list_weights(self, said: Opinions, features: Array) -> Array:
         """Log-weights (N,) of the entries: together the mixture's mass of the list."""
@@ -103,7 +107,9 @@ class Pool:
         return found
 
 
-def learn_pool(held: HeldOutOpinions, fold: Indices, n_listed: int) -> Pool:
+def learn_pool(
+    held: HeldOutOpinions, fold: Indices, n_listed: int, least: Sequence[float] = ()
+) -> Pool:
     """Learn how to join the members from what they said about rows they had not seen.
 
     The weights are those of the most likely mixture. Whether to pool, and how near to these weights
@@ -118,6 +124,8 @@ def learn_pool(held: HeldOutOpinions, fold: Indices, n_listed: int) -> Pool:
         The fold in which each row was held out.
     n_listed : int
         How many vectors each joint lists.
+    least : sequence of float
+        Lower bounds of the exponents of the first members; the others may be negative.
     """
     plain = Pool(mixture_weights(held.truth, held.weight), None, 0.0, n_listed)
     folds = np.unique(fold)
@@ -127,7 +135,7 @@ def learn_pool(held: HeldOutOpinions, fold: Indices, n_listed: int) -> Pool:
     for penalty in _PENALTIES if len(folds) > 1 else ():
         gain = np.zeros(len(fold))
         for f in folds:
-            pooled = _pooled(held, plain, fold != f, penalty)
+            pooled = _pooled(held, plain, fold != f, penalty, least)
             mine = fold == f
             gain[mine] = (pooled.log_prob(held) - of_plain)[mine]
         worth = float(counted[counted > 0] @ gain[counted > 0])
@@ -135,10 +143,12 @@ def learn_pool(held: HeldOutOpinions, fold: Indices, n_listed: int) -> Pool:
             best, most = penalty, worth
     if best is None:
         return plain
-    return _pooled(held, plain, np.ones(len(fold), dtype=bool), best)
+    return _pooled(held, plain, np.ones(len(fold), dtype=bool), best, least)
 
 
-def _pooled(held: HeldOutOpinions, plain: Pool, rows: Flags, penalty: float) -> Pool:
+def _pooled(
+    held: HeldOutOpinions, plain: Pool, rows: Flags, penalty: float, least: Sequence[float]
+) -> Pool:
     """Learn the exponents of the pool from some of the rows."""
     said = held.opinions
     use = np.flatnonzero(rows & (held.entry >= 0) & (held.weight > 0))
@@ -150,7 +160,11 @@ def _pooled(held: HeldOutOpinions, plain: Pool, rows: Flags, penalty: float) -> 
     truth = indptr[:-1] + held.entry[use] - said.indptr[use]
     features = said.features(held.new)[entries]
     prior = np.append(plain.weights, 0.0)
-    coef = pool_coefficients(features, indptr, truth, prior, held.weight[use], penalty=penalty)
+    lower = np.full(len(prior), -np.inf)
+    lower[: len(least)] = least
+    coef = pool_coefficients(
+        features, indptr, truth, prior, held.weight[use], penalty=penalty, least=lower
+    )
     counted = rows & held.known
     mass = said.listed_mass(plain.weights)[counted]
     outside = _log_outside(mass, held.entry[counted] >= 0, held.weight[counted])

@@ -20,6 +20,7 @@ from colabel.core.schema import (
     stored,
 )
 from colabel.joint import Independent, Joint, Mixture, VectorList
+from colabel.joint.repeated import Repeated
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.learn.mixing import mixture_weights
@@ -63,7 +64,8 @@ class LabelPrior:
     """The label vectors of the training rows by their frequency, mixed with independent labels.
 
     The weights of the two maximise the likelihood of each row under the counts of the others, so
-    that what has not been seen has the probability that new vectors really have.
+    that what has not been seen has the probability that new vectors really have. Of a row of weight
+    w, which stands for w rows, one is left out, or all of it where w is below one.
 
     Attributes
     ----------
@@ -91,9 +93,10 @@ class LabelPrior:
         inverse = inverse.ravel()
         counts = bin_sums(inverse, weight, len(vectors))
         frequencies = tuple(data.class_frequencies(i) for i in range(data.n_labels))
-        others = max(float(weight.sum()) - 1.0, 1.0)
+        own = np.minimum(weight, 1.0)
+        left, others = counts[inverse] - own, float(weight.sum()) - own
         with np.errstate(divide="ignore"):
-            among_others = np.log(np.maximum(counts[inverse] - 1.0, 0.0) / others)
+            among_others = np.log(np.divide(left, others, out=np.zeros(len(left)), where=left > 0))
         alone = sum(
             (np.log(table)[data.codes[whole, i]] for i, table in enumerate(frequencies)),
             start=np.zeros(len(weight)),
@@ -107,13 +110,11 @@ class LabelPrior:
 
     def joint(self, space: LabelSpace, n_rows: int) -> Joint:
         """The same distribution for each of some rows."""
-        alone = Independent(
-            space, [np.tile(np.log(table), (n_rows, 1)) for table in self.frequencies]
-        )
-        if not len(self.vectors):
-            return alone
-        listed = np.broadcast_to(np.log(self.counts), (n_rows, len(self.counts)))
-        return Mixture([VectorList(space, self.vectors, listed), alone], self.weights)
+        one: Joint = Independent(space, [np.log(table)[None] for table in self.frequencies])
+        if len(self.vectors):
+            listed = VectorList(space, self.vectors, np.log(self.counts)[None])
+            one = Mixture([listed, one], self.weights)
+        return Repeated(one, np.zeros(n_rows, dtype=np.intp))
 
     def is_new(self, codes: Codes) -> Flags:
         """Whether each vector (m, d) is none of those that were seen."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
+from colabel.core.arrays import Indices
 from colabel.core.parameters import check_integer
 from colabel.core.progress import progress_bar
 from colabel.core.schema import (
@@ -26,21 +27,25 @@ from colabel.core.schema import (
 )
 from colabel.decide import Decision
 from colabel.joint import Joint
-from colabel.learn.conditional import TrainingData
+from colabel.learn.conditional import TrainingData, random_folds
 from colabel.learn.pool import HeldOutOpinions, LabelPrior, Pool, learn_pool
 from colabel.models._cross_fitting import (
     Members,
     asked_about,
+    counted,
     fitted_members,
     heard,
     held_out_folds,
     joints_of,
+    require_joint,
     voices,
 )
 from colabel.models._learning import can_hold_out, make_folds, seeded
 from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
 from colabel.models.stack._members import checked_members, default_members
+
+_PARTS_OF_ONE = 3  # in which the rows of a single split are cut to judge the pool
 
 
 def _check_members(fields: Fields, dims: Dims) -> None:
@@ -93,18 +98,20 @@ class JointStack(JointClassifier):
         `ForestFeatures`; where there are at most 2^10 label vectors, random fields on both and,
         unless x is sparse, on `KernelFeatures`; else a `CTBN` and, if the labels have at most 32
         values in all, a chain on kernel features. With missing labels, CTBNs instead of the
-        chains, and no fields. Of large data (some ten thousand rows or a hundred labels) a forest
-        of 100 trees and CTBNs on x and on forest features.
+        chains, and no fields. Of large data (labels times the numbers of x and of the labels above
+        5e7: ten thousand rows of a hundred features and forty labels) a forest and CTBNs on x and
+        on forest features. Where rows times labels exceed 2e5, forests have 100 trees.
     cv : int, float, splitter or iterable
         How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
-        of index arrays (train, test).
+        of index arrays (train, test). The rows of a single split are cut into three parts, to
+        judge the pool.
     n_listed : int
         How many of its most probable vectors each member names, a row.
     decision : str or Decision
         Loss that `predict` minimises, see `decide`.
     n_jobs : int or None
-        Joblib workers over folds and members (None: one after the other, each with the threads
-        of its own; joblib's backends reach Dask clusters too).
+        Joblib workers over folds, each of which fits all members; the fit to all rows comes after
+        (None: one after the other; joblib's backends reach Dask clusters too).
     random_state : int, RandomState or None
         Seed of the folds, and of members without a seed of their own.
     verbose : int
@@ -131,8 +138,8 @@ class JointStack(JointClassifier):
 
     Notes
     -----
-    A member that cannot learn from some folds is left out with a warning, and what the others
-    have computed is kept.
+    A member that cannot learn from some folds, or cannot answer for the rows held out, is left out
+    with a warning, and what the others have computed is kept.
 
     References
     ----------
@@ -176,14 +183,15 @@ class JointStack(JointClassifier):
         super()._check_parameters()
         check_integer("n_listed", self.n_listed, 1)
         if not (isinstance(self.members, str) and self.members == "auto"):
-            checked_members(self.members)
+            for _, model in checked_members(self.members):
+                require_joint(model)
 
     def _learn(self, data: TrainingData) -> None:
+        seed = self._seed()
+        data, folds = counted(data, make_folds(data, self.cv, seed))
         auto = isinstance(self.members, str)
         members = default_members(data) if auto else checked_members(self.members)
-        seed = self._seed()
         members = [(name, seeded(model, seed)) for name, model in members]
-        folds = make_folds(data, self.cv, seed)
         numbers = held_out_folds(folds) if can_hold_out(folds) else []
         space = self.label_space_
         self.prior_ = LabelPrior.of(data)
@@ -213,7 +221,13 @@ class JointStack(JointClassifier):
         said = voices(members)
         used = [v for v, (m, _) in enumerate(said) if m not in failures]
         self.voices_ = [*(said[v][1] for v in used), "frequencies"]
-        self._learn_pool([held for held, _ in answers], used)
+        tested = [np.flatnonzero(folds.of_row == f) for f in numbers]
+        if len(tested) == 1:
+            # the pool is judged by rows that its exponents have not seen: parts of the only fold
+            fold = random_folds(data.take(tested[0]), _PARTS_OF_ONE, seed).of_row
+        else:
+            fold = np.repeat(np.arange(len(tested)), [len(rows) for rows in tested])
+        self._learn_pool([held for held, _ in answers], fold, used)
 
     def _keep(self, members: Members, fitted: dict[int, Any], failures: dict[int, str]) -> None:
         """Keep the members that could be fitted, and say which could not."""
@@ -229,7 +243,7 @@ class JointStack(JointClassifier):
         self.members_ = [fitted[m] for m in used]
         self.member_names_ = [members[m][0] for m in used]
 
-    def _learn_pool(self, answers: list[HeldOutOpinions], used: list[int]) -> None:
+    def _learn_pool(self, answers: list[HeldOutOpinions], fold: Indices, used: list[int]) -> None:
         """Learn how to join some of the voices, the last of all being the prior's."""
         if not answers:
             # too few rows to hold any out: all alike
@@ -239,7 +253,6 @@ class JointStack(JointClassifier):
             columns = np.append(used, -1)
             parts = [held.of_joints(columns) for held in answers]
             held = parts[0].joined(*parts[1:])
-            fold = np.repeat(np.arange(len(parts)), [len(part.entry) for part in parts])
             self.pool_ = learn_pool(held, fold, self.n_listed)
             share = held.weight / held.weight.sum()
             losses = [*(share @ -held.truth), share @ -self.pool_.log_prob(held)]

@@ -1,0 +1,78 @@
+"""Rows that share distributions: every answer is that of a copy for each row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colabel.joint import Independent, Mixture
+from colabel.joint.repeated import Repeated
+from tests.joint.oracle import Oracle, make_space, random_evidence
+from tests.joint.test_against_enumeration import assert_same
+from tests.joint.test_mixture import WithoutEntropy, mixtures
+
+pytestmark = pytest.mark.filterwarnings("error")
+SETTINGS = settings(max_examples=20, deadline=None)
+
+
+@st.composite
+def repeated(draw):
+    """Rows that share the distributions of a mixture, their oracle and a generator."""
+    shared, oracle, rng = draw(mixtures(max_labels=3))
+    of_row = rng.integers(shared.n_rows, size=5)
+    rows = Oracle(oracle.cardinalities, [oracle.rows[u] for u in of_row])
+    return Repeated(shared, of_row), rows, rng
+
+
+@SETTINGS
+@given(repeated())
+def test_every_answer(case):
+    joint, oracle, rng = case
+    assert_same(WithoutEntropy(joint, oracle), oracle, rng)
+
+
+@SETTINGS
+@given(repeated())
+def test_every_answer_given_evidence(case):
+    joint, oracle, rng = case
+    evidence = random_evidence(rng, joint.n_rows, oracle.cardinalities)
+    impossible = np.flatnonzero(np.isneginf(oracle.log_prob(evidence)))
+    if impossible.size:
+        with pytest.raises(ValueError, match=f"row {impossible[0]} has"):
+            joint.given_codes(evidence)
+        evidence[impossible] = -1
+    known, expected = joint.given_codes(evidence), oracle.given(evidence)
+    assert_same(WithoutEntropy(known, expected), expected, rng)
+
+
+@SETTINGS
+@given(repeated())
+def test_what_is_probable_enough_is_listed(case):
+    joint, oracle, rng = case
+    least = np.log(rng.uniform(0.01, 0.5, joint.n_rows))
+    least[0] = np.inf
+    found = joint.listed_above(least)
+    assert not found.cut.any()
+    listed = {(r, *y) for r, y in zip(found.rows.tolist(), found.codes.tolist(), strict=True)}
+    assert len(listed) == len(found.rows)
+    wanted = {
+        (r, *y)
+        for r, row in enumerate(oracle.rows)
+        for y, prob in row.items()
+        if prob > np.exp(least[r]) * (1 + 1e-9)
+    }
+    assert wanted <= listed
+    assert all(oracle.rows[r][tuple(y)] >= np.exp(least[r]) * (1 - 1e-9) for r, *y in listed)
+
+
+def test_draws_of_rows_that_share_a_distribution_differ():
+    space = make_space((2,) * 6)
+    one = Independent(space, [np.log([[0.5, 0.5]])] * 6)
+    drawn = Repeated(Mixture([one]), np.zeros(3, dtype=np.intp)).sample_codes(
+        400, np.random.default_rng(0)
+    )
+    assert drawn.shape == (400, 3, 6)
+    assert (drawn[:, 0] != drawn[:, 1]).any(axis=1).mean() > 0.9
+    np.testing.assert_allclose(drawn.mean(axis=0), 0.5, atol=0.1)

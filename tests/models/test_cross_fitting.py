@@ -1,0 +1,153 @@
+"""Asking models about rows that they have not seen: what is shared, what fails, what is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from colabel import CTBN, BinaryRelevance, JointStack, RankSVM
+from colabel.joint import Independent
+from colabel.labels import LabelSpace
+from colabel.learn.conditional import TrainingData
+from colabel.models import _row_chunks
+from colabel.models._cross_fitting import asked_about, fitted_members, require_joint
+
+ALONE = BinaryRelevance(C=0.1, random_state=0)
+
+
+def rows(n=60, n_features=3):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, n_features))
+    return X, (X[:, :2] + 0.5 * rng.normal(size=(n, 2)) > 0).astype(int)
+
+
+def data_of(X, Y):
+    space, codes = LabelSpace.infer(Y)
+    return TrainingData(X, codes, space.cardinalities), space
+
+
+def test_rows_held_out_are_asked_a_few_at_a_time(monkeypatch):
+    data, space = data_of(*rows())
+    halves = np.arange(30), np.arange(30, 60)
+    whole, _ = asked_about([("alone", ALONE)], data, space, *halves, 3)
+    asked, joint = [], BinaryRelevance.joint
+    monkeypatch.setattr(
+        BinaryRelevance, "joint", lambda self, X: (asked.append(len(X)), joint(self, X))[1]
+    )
+    monkeypatch.setattr(_row_chunks, "_ROWS_AT_ONCE", 7)
+    parts, _ = asked_about([("alone", ALONE)], data, space, *halves, 3)
+    assert asked == [7, 7, 7, 7, 2]
+    for name in ("new", "entry", "known", "weight"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+    np.testing.assert_allclose(parts.truth, whole.truth)
+    np.testing.assert_array_equal(parts.opinions.indptr, whole.opinions.indptr)
+    np.testing.assert_allclose(parts.opinions.log_prob, whole.opinions.log_prob)
+
+
+def test_the_vectors_listed_are_not_kept():
+    data, space = data_of(*rows())
+    held, _ = asked_about([("alone", ALONE)], data, space, np.arange(30), np.arange(30, 60), 3)
+    assert held.opinions.codes.size == 0
+    assert len(held.new) == held.opinions.indptr[-1]
+
+
+class Kept(BaseEstimator):
+    """Keeps the columns of a mask."""
+
+    def __init__(self, mask=None):
+        self.mask = mask
+
+    def fit(self, X, y=None):
+        self.fitted_ = True
+        return self
+
+    def transform(self, X):
+        return X[:, self.mask]
+
+    def fit_transform(self, X, y=None):
+        return self.fit(X).transform(X)
+
+
+def transformers(*steps):
+    data, space = data_of(*rows(20, 1200))
+    members = [(str(i), make_pipeline(step, ALONE)) for i, step in enumerate(steps)]
+    fitted, failed = fitted_members(members, data, space)
+    assert not failed
+    return [model[0] for model in fitted.values()]
+
+
+def test_long_parameters_that_differ_in_the_middle_share_nothing():
+    one, other = np.zeros(1200, dtype=bool), np.zeros(1200, dtype=bool)
+    one[600], other[601] = True, True
+    first, second, again = transformers(Kept(one), Kept(other), Kept(one.copy()))
+    assert first is again
+    assert first is not second
+    assert second.mask[601]
+
+
+def test_types_of_one_name_share_nothing():
+    other = type("Kept", (Kept,), {"__module__": "elsewhere"})
+    first, second = transformers(Kept(slice(0, 2)), other(slice(0, 2)))
+    assert type(first) is Kept
+    assert type(second) is other
+
+
+def test_what_cannot_be_hashed_is_shared_with_itself():
+    step = FunctionTransformer(lambda X: X[:, :2])
+    first, second, third = transformers(step, step, FunctionTransformer(lambda X: X[:, 2:4]))
+    assert first is second
+    assert first is not third
+
+
+class Unable(Independent):
+    """A joint that cannot answer some question."""
+
+    question = "top_k_codes"
+
+    def top_k_codes(self, k):
+        return self._answer("top_k_codes", k)
+
+    def log_prob_codes(self, codes):
+        return self._answer("log_prob_codes", codes)
+
+    def rows(self, index):
+        return Unable(self.space, [table[index] for table in self.log_tables])
+
+    def _answer(self, name, argument):
+        if name == Unable.question:
+            raise MemoryError("it would take 3 TB")
+        return getattr(super(), name)(argument)
+
+
+class Hopeless(BinaryRelevance):
+    """A model whose joint fails once it is asked."""
+
+    def _joint(self, X):
+        return Unable(self.label_space_, super()._joint(X).log_tables)
+
+
+@pytest.mark.parametrize("question", ["top_k_codes", "log_prob_codes"])
+def test_a_member_that_cannot_answer_is_left_out(monkeypatch, question):
+    monkeypatch.setattr(Unable, "question", question)
+    X, Y = rows()
+    members = [("hopeless", Hopeless(C=0.1)), ("alone", ALONE)]
+    with pytest.warns(UserWarning, match="'hopeless' is left out of the stack: it would take 3 TB"):
+        model = JointStack(members, cv=2, random_state=0).fit(X, Y)
+    assert model.member_names_ == ["alone"]
+    plain = JointStack([("alone", ALONE)], cv=2, random_state=0).fit(X, Y)
+    assert model.weights_ == pytest.approx(plain.weights_)
+
+
+def test_members_without_a_joint_are_refused_before_anything_is_fitted(monkeypatch):
+    monkeypatch.setattr(BinaryRelevance, "fit", None)
+    members = [ALONE, make_pipeline(StandardScaler(), RankSVM())]
+    with pytest.raises(TypeError, match="RankSVM has no joint: give a model of colabel"):
+        JointStack(members).fit(*rows())
+    searches = GridSearchCV(CTBN(), {"C": [0.1]}), GridSearchCV(RankSVM(), {"C": [0.1]})
+    require_joint(make_pipeline(StandardScaler(), searches[0]))
+    with pytest.raises(TypeError, match="GridSearchCV has no joint"):
+        require_joint(searches[1])
