@@ -28,6 +28,8 @@ _MOST_WORK = 5e7
 _MANY_TARGETS = 2e5  # rows times labels, beyond which fewer trees do, and each takes long
 _FEW_TREES = 100
 _MOST_DISTINCT = 1000  # label vectors as classes of a tree, each of whose nodes counts them all
+_MOST_COUNTS = 2e6  # rows times these classes: nodes of a tree keep up to twice as many counts
+_MOST_LANDMARKS = 800  # columns that kernel features may add
 
 
 def default_members(data: TrainingData) -> Members:
@@ -44,6 +46,7 @@ def default_members(data: TrainingData) -> Members:
         data.X.shape[1] <= _WIDEST_KERNEL
         and not is_sparse(data.X)
         and sum(data.cardinalities) <= _MOST_VALUES
+        and data.n_rows * (data.X.shape[1] + _MOST_LANDMARKS) * data.n_labels <= _MOST_WORK
     )
 
     # a chain's links have the features and the labels before them
@@ -59,7 +62,11 @@ def default_members(data: TrainingData) -> Members:
 
     # Trees grown to the end on the label vectors have the best modes, and the smooth parts of the
     # joint see to the probabilities; but vectors that are nearly all different are no target.
-    repeat = 2 * n_distinct <= data.n_rows and n_distinct <= _MOST_DISTINCT
+    repeat = (
+        2 * n_distinct <= data.n_rows
+        and n_distinct <= _MOST_DISTINCT
+        and data.n_rows * n_distinct <= _MOST_COUNTS
+    )
     of_vectors: dict[str, Any] = {"target": "vectors", "min_samples_leaf": 1} if repeat else {}
     forest, kernel = ForestFeatures(**trees), KernelFeatures(**seeded)
     found: Members = [
