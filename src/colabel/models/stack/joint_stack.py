@@ -94,7 +94,7 @@ class JointStack(JointClassifier):
         unless x is sparse, on `KernelFeatures`; else a `CTBN` and, if the labels have at most 32
         values in all, a chain on kernel features. With missing labels, CTBNs instead of the
         chains, and no fields. Of large data (some ten thousand rows or a hundred labels) a forest
-        of 100 trees and CTBNs on x and on forest features.
+        of 100 trees and CTBNs on x and on forest features; kernel features leave earlier.
     cv : int, float, splitter or iterable
         How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
         of index arrays (train, test).
