@@ -8,8 +8,8 @@ import itertools
 import numpy as np
 import pytest
 
-from colabel.decide import DECISIONS, F1, Hamming, Jaccard, Subset, decide
-from colabel.joint import Chain, Independent, Mixture, Tree, sizes
+from colabel.decide import DECISIONS, F1, Hamming, Jaccard, Seen, Subset, decide
+from colabel.joint import Chain, Independent, Mixture, Tree, VectorList, sizes
 from colabel.joint.chain import TableLinks
 from colabel.joint.exactness import APPROXIMATE
 from colabel.labels import LabelSpace
@@ -46,6 +46,42 @@ def test_the_decision_has_the_least_expected_loss(tree, name):
     assert codes.dtype == np.int32
     chosen = [(vectors == h).all(axis=1).argmax() for h in codes]
     np.testing.assert_allclose(risk[np.arange(len(codes)), chosen], risk.min(axis=1), atol=1e-12)
+
+
+def lists_and_a_tree(tree):
+    """Return a mixture in which vectors tie, and rows of which some list none of the vectors."""
+    vectors = np.array(list(itertools.product(range(3), range(2), range(4))), dtype=np.int32)
+    indptr = np.cumsum([0, *[6] * 40])
+    indices = np.concatenate([np.arange(row % 19, row % 19 + 6) for row in range(40)])
+    listed = VectorList.of_lists(tree.space, vectors, indptr, indices, np.zeros(240))
+    return vectors, {"list": listed, "mixture": Mixture([listed, tree]), "tree": tree}
+
+
+@pytest.mark.parametrize("name", ["list", "mixture", "tree"])
+@pytest.mark.parametrize("at_once", [1, 700, 1 << 22])
+def test_of_vectors_seen_the_most_probable_the_first_in_a_tie(tree, name, at_once, monkeypatch):
+    monkeypatch.setattr(
+        importlib.import_module("colabel.decide.decisions"), "_CODES_AT_ONCE", at_once
+    )
+    vectors, joints = lists_and_a_tree(tree)
+    seen = vectors[np.random.default_rng(0).permutation(len(vectors))[:15]]
+    values = np.stack([joints[name].log_prob(y) for y in seen])
+    found = decide(joints[name], Seen(seen))
+    assert np.isneginf(values).any() == (name == "list")
+    np.testing.assert_array_equal(found, seen[values.argmax(axis=0)])
+
+
+def test_lists_are_asked_about_many_vectors_at_a_time(tree, monkeypatch):
+    asked = []
+    lookup = VectorList._log_prob_of_vectors
+    monkeypatch.setattr(
+        VectorList,
+        "_log_prob_of_vectors",
+        lambda self, *of: asked.append(len(of[0])) or lookup(self, *of),
+    )
+    vectors, joints = lists_and_a_tree(tree)
+    decide(joints["mixture"], Seen(vectors))
+    assert asked == [40 * 24]
 
 
 # --------------------------------------------------------------- F1 and Jaccard, 0/1 labels

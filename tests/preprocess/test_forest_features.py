@@ -101,6 +101,32 @@ def test_no_label_reaches_its_own_row(table):
     assert np.abs(one - two).max() > own
 
 
+def test_no_label_reaches_a_copy_of_its_row(table):
+    """Every row twice: a tree that has drawn one of them knows the other's labels."""
+    X, Y = table
+    twice, labels = np.vstack([X, X[::-1]]), np.vstack([Y, Y[::-1]])
+    other = labels.copy()
+    other[[7, 292]] = 1 - Y[7]
+    one, two = (features(300).fit_transform(twice, each) for each in (labels, other))
+    np.testing.assert_allclose(one[:150], one[150:][::-1])
+    own = np.abs(one[[7, 292]] - two[[7, 292]]).max()
+    assert own < 0.05  # the prior, of which they are two rows
+    assert np.abs(one - two).max() > own
+
+
+@pytest.mark.parametrize("times", [1, 40])
+def test_rows_that_are_equal_by_chance_know_of_each_other(rng, times):
+    """Eight kinds of rows: without all its equals, a row would see only the other labels."""
+    X = rng.integers(0, 2, size=(300, 3)).astype(float)
+    kind = (X[:, 0] + X[:, 1]) % 2 == 1
+    y = kind ^ (rng.random(300) < 0.2)
+    if times > 1:  # so many copies that there is no tree without one
+        X, kind = np.repeat(X[:8], times, axis=0), np.repeat(kind[:8], times)
+        y = kind
+    found = features(60).fit_transform(X, y.astype(int))[:, 0]
+    assert ((found > 0) == kind).mean() > 0.95
+
+
 def test_keeping_x_is_chosen_by_held_out_likelihood(table, rng):
     X, Y = table
     kept = ForestFeatures(40, random_state=0).fit(X, (X @ rng.normal(size=(4, 3)) > 0).astype(int))
@@ -225,7 +251,7 @@ def test_labels_without_a_straight_line_are_learned(table, rng):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"kind": "boosted"}, "kind='boosted' is not known"),
+        ({"kind": "boosted"}, "kind='boosted' must be one of"),
         ({"passthrough": "maybe"}, "passthrough='maybe' must be True, False or 'auto'"),
         ({"cv": 1}, "cv=1 must be a number of folds"),
     ],

@@ -28,6 +28,9 @@ __all__ = [
 ]
 
 
+_CODES_AT_ONCE = 1 << 22
+
+
 class Decision(Protocol):
     """A rule that turns a joint distribution into one label vector per row."""
 
@@ -81,13 +84,31 @@ class Seen:
         """Return codes (n, d); in a tie the first vector of the list wins."""
         if not len(self.vectors):
             raise ValueError("There is no label vector to choose from: no row has all its labels.")
+        vectors = self.vectors.astype(np.int32)
         best = np.full(joint.n_rows, -np.inf)
-        codes = np.repeat(self.vectors[:1].astype(np.int32), joint.n_rows, axis=0)
-        for vector in self.vectors.astype(np.int32):
-            value = joint.log_prob_codes(np.broadcast_to(vector, codes.shape))
+        codes = np.repeat(vectors[:1], joint.n_rows, axis=0)
+        step = 1
+        # Lists look up many vectors at a time; other families would copy their rows for each.
+        if type(joint).log_prob_at is not Joint.log_prob_at:
+            step = max(1, _CODES_AT_ONCE // max(1, codes.size))
+        for start in range(0, len(vectors), step):
+            some = vectors[start : start + step]
+            values = _log_prob_of_each(joint, some)
+            first = values.argmax(axis=1)
+            value = values[np.arange(joint.n_rows), first]
             better = value > best
-            best[better], codes[better] = value[better], vector
+            best[better], codes[better] = value[better], some[first[better]]
         return codes
+
+
+def _log_prob_of_each(joint: Joint, vectors: Codes) -> Array:
+    """Log-probabilities (n, m) of vectors (m, d) in every row."""
+    n_rows, shape = joint.n_rows, (joint.n_rows, vectors.shape[1])
+    if len(vectors) == 1:
+        return joint.log_prob_codes(np.broadcast_to(vectors[0], shape))[:, None]
+    rows = np.repeat(np.arange(n_rows), len(vectors))
+    found = joint.log_prob_at(rows, np.tile(vectors, (n_rows, 1)))
+    return found.reshape(n_rows, len(vectors))
 
 
 @stored("hamming")

@@ -64,7 +64,8 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
     `Pipeline` calls when it is fitted, therefore gives each training row the average of the trees
     that have not seen it (out of bag; with `cv`, of a forest grown without its fold), its own
     labels left out of the leaves. `transform` averages all trees. scikit-learn's `TargetEncoder`
-    makes the same difference.
+    makes the same difference. Copies of a row (the same features, all with the same labels) are
+    left out together, unless there are so many that every tree has seen one.
 
     Parameters
     ----------

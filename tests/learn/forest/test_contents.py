@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from colabel.learn.forest import LeafCounts, grow
-from colabel.learn.forest.contents import tree_means
+from colabel.learn.conditional import TrainingData
+from colabel.learn.forest import LabelForest, LeafCounts, contents, grow
+from colabel.learn.forest.contents import label_frequencies, tree_means
 
 SIZES = (2, 3, 1)
 OWNER = (0, 1, 1, 1, 2)
@@ -37,8 +40,8 @@ def slow_frequency(leaf, column, leaves, codes, weight, strength, without=None):
 
 def test_frequencies_are_those_of_the_rows_in_a_leaf(counted):
     leaves, grown, codes, weight = counted
-    contents = LeafCounts.of(leaves, grown.forest.n_leaves, codes, SIZES, weight)
-    table = contents.frequencies(PRIOR, 1.5)
+    counts = LeafCounts.of(leaves, grown.forest.n_leaves, codes, SIZES, weight)
+    table = counts.frequencies(PRIOR, 1.5)
     assert table.shape == (grown.forest.n_leaves, 5)
     for leaf in range(grown.forest.n_leaves):
         for column in range(5):
@@ -48,12 +51,21 @@ def test_frequencies_are_those_of_the_rows_in_a_leaf(counted):
     np.testing.assert_allclose(means, table[leaves].mean(axis=1))
 
 
-def test_out_of_bag_means_leave_out_the_row_itself(counted):
+def frequencies(counted, codes, used, n_jobs=1):
+    leaves, grown, _, weight = counted
+    first = grown.forest.first_leaves
+    return label_frequencies(leaves, first, used, codes, SIZES, weight, weight, PRIOR, 1.5, n_jobs)
+
+
+@pytest.mark.parametrize("bytes_at_once", [1, 4000, 1 << 26], ids=["a tree", "some", "all"])
+def test_out_of_bag_means_leave_out_the_row_itself(counted, bytes_at_once, monkeypatch):
+    monkeypatch.setattr(contents, "_BYTES_AT_ONCE", bytes_at_once)
     leaves, grown, codes, weight = counted
-    contents = LeafCounts.of(leaves, grown.forest.n_leaves, codes, SIZES, weight)
     used = grown.out_of_bag
     used[5] = False  # a row that all trees have seen
-    found = contents.out_of_bag_means(leaves, used, codes, weight, PRIOR, 1.5)
+    table, found = frequencies(counted, codes, used)
+    whole = LeafCounts.of(leaves, grown.forest.n_leaves, codes, SIZES, weight)
+    np.testing.assert_array_equal(table, whole.frequencies(PRIOR, 1.5).astype(np.float32))
     np.testing.assert_allclose(found[5], PRIOR)
     for row in (0, 17, 59):
         for column in range(5):
@@ -65,15 +77,32 @@ def test_out_of_bag_means_leave_out_the_row_itself(counted):
     # nothing of the row's own labels is in its averages
     other = codes.copy()
     other[0] = (codes[0] + 1) % np.array(SIZES)
-    again = LeafCounts.of(leaves, grown.forest.n_leaves, other, SIZES, weight)
-    moved = again.out_of_bag_means(leaves, used, other, weight, PRIOR, 1.5)
-    np.testing.assert_allclose(moved[0], found[0])
+    np.testing.assert_allclose(frequencies(counted, other, used)[1][0], found[0])
+    np.testing.assert_array_equal(frequencies(counted, codes, used, 2)[1], found)
+
+
+def test_memory_does_not_grow_with_the_trees(rng, monkeypatch):
+    """Beside what is returned, of which the table is as long as there are leaves."""
+    monkeypatch.setattr(contents, "_BYTES_AT_ONCE", 1 << 20)
+    codes = (rng.random((500, 20)) < 0.3).astype(np.int32)
+    data = TrainingData(rng.normal(size=(500, 3)), codes, (2,) * 20)
+    beside = []
+    for n_trees in (20, 160):
+        grown = grow(data.X, codes, n_estimators=n_trees, random_state=0)
+        LabelForest.of(grown, data, 1)  # compiled, and what is cached is there
+        tracemalloc.start()
+        made, _ = LabelForest.of(grown, data, 1)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        walked = grown.in_bag.size * (4 + 1)  # leaves of rows, and whether they are out of bag
+        beside.append(peak - made.frequencies.nbytes - walked)
+    assert beside[1] < 1.2 * beside[0]
 
 
 def test_without_smoothing_a_leaf_without_labels_has_the_prior(counted):
     leaves, grown, codes, _ = counted
-    contents = LeafCounts.of(leaves, grown.forest.n_leaves, np.full_like(codes, -1), SIZES)
-    np.testing.assert_array_equal(contents.frequencies(PRIOR, 0.0)[0], PRIOR)
+    counts = LeafCounts.of(leaves, grown.forest.n_leaves, np.full_like(codes, -1), SIZES)
+    np.testing.assert_array_equal(counts.frequencies(PRIOR, 0.0)[0], PRIOR)
 
 
 def test_threads_change_nothing(counted):

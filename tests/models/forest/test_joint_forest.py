@@ -257,24 +257,6 @@ def test_targets_and_kinds(target, kind, rows):
 # ------------------------------------------------------------------------- missing labels
 
 
-def test_incomplete_rows_are_shared_by_vectors_that_agree():
-    codes = np.array([[0, 0], [0, 1], [0, 1], [0, -1], [1, -1], [-1, 0]], dtype=np.int32)
-    found = RowVectors.of(codes, np.ones(6))
-    shares = found.shares.toarray()
-    place = {tuple(v): i for i, v in enumerate(found.vectors.tolist())}
-    assert set(place) == {(0, 0), (0, 1), (1, 0)}
-    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
-    assert shares[3, place[0, 0]] == pytest.approx(1 / 3)
-    assert shares[3, place[0, 1]] == pytest.approx(2 / 3)
-    assert shares[4, place[1, 0]] == 1.0  # nothing agrees: the usual value
-    assert shares[5, place[0, 0]] == 1.0
-    lists = np.zeros((6, 3))
-    lists[3, place[0, 0]], lists[3, place[0, 1]] = 0.6, 0.2
-    again = found.informed(sp.csr_array(lists))
-    np.testing.assert_allclose(again.shares.toarray()[3, place[0, 0]], 0.75)
-    np.testing.assert_allclose(again.shares.toarray()[5], shares[5])
-
-
 def test_missing_labels_cost_little(rng):
     X = rng.normal(size=(400, 4))
     Y = (X[:, :3] + 0.3 * rng.normal(size=(400, 3)) > 0).astype(float)

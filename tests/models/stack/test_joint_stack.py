@@ -250,6 +250,47 @@ def test_large_data_have_members_that_scale():
     assert members["forest"].n_estimators == members["forest features"][0].n_estimators == 100
 
 
+def rows_with_vectors(n_rows, n_features, n_labels, n_distinct):
+    """Return rows of zeros, without memory of their own, and so many different label vectors."""
+    number = np.minimum(np.arange(n_rows), n_distinct - 1)
+    codes = (number[:, None] >> np.arange(n_labels)) & 1
+    X = np.broadcast_to(0.0, (n_rows, n_features))
+    return TrainingData(X, codes.astype(np.int32), (2,) * n_labels)
+
+
+def test_many_rows_have_no_kernels():
+    """Up to 800 columns are added to ten, under a random field: what counts is their product."""
+    many = dict(default_members(rows_with_vectors(100_000, 10, 3, 8)))
+    assert list(many) == [
+        "forest",
+        "linear",
+        "forest features",
+        "linear field",
+        "forest features, field",
+    ]
+    assert "kernel features, field" in dict(default_members(rows_with_vectors(10_000, 10, 3, 8)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_distinct", "target", "kernels"),
+    [
+        ((593, 72, 6), 27, "vectors", True),  # emotions
+        ((2407, 294, 6), 15, "vectors", True),  # scene
+        ((2417, 103, 14), 198, "vectors", True),  # yeast
+        ((2000, 294, 5), 20, "vectors", True),  # image
+        ((1702, 1001, 53), 753, "vectors", False),  # enron
+        ((978, 1449, 45), 94, "vectors", False),  # medical
+        ((1060, 16, 14), 825, "labels", True),  # water_quality
+        ((323, 10, 3), 7, "vectors", True),  # solar_flare
+        ((7484, 100, 26), 600, "labels", False),  # as many rows and vectors as Yahoo's Arts
+    ],
+)
+def test_members_of_data_we_know(shape, n_distinct, target, kernels):
+    members = dict(default_members(rows_with_vectors(*shape, n_distinct)))
+    assert members["forest"].target == target
+    assert any(name.startswith("kernel") for name in members) == kernels
+
+
 def test_the_default_on_a_curved_boundary():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(240, 2))

@@ -129,7 +129,7 @@ def mean_over_trees(leaves: Codes, table: Array | Singles, mean: Array) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def mean_without_own(
+def add_without_own(
     leaves: Codes,
     codes: Codes,
     weight: Array,
@@ -140,24 +140,19 @@ def mean_without_own(
     known: Array,
     prior: Array,
     strength: float,
-    mean: Array,
+    total: Array,
 ) -> None:
-    """Average smoothed frequencies over the trees `used` (n, T) marks, the row itself left out.
+    """Add to `total` (n, e) smoothed frequencies in the trees `used` (n, T) marks, rows left out.
 
     The row's own weight w leaves the contents of each leaf l before these are smoothed:
 
         (counts_l - w [y = value] + m prior) / (known_l - w [y known] + m)
-
-    A row for which no tree is marked gets the prior.
     """
     n_rows, n_trees = leaves.shape
     for row in range(n_rows):
-        n_used = 0
-        mean[row] = 0.0
         for tree in range(n_trees):
             if not used[row, tree]:
                 continue
-            n_used += 1
             own = leaves[row, tree]
             for c in range(len(owner)):
                 j = owner[c]
@@ -167,6 +162,4 @@ def mean_without_own(
                 # differences of sums of weights may fall below zero by rounding
                 of_value = max(counts[own, c] - w_value, 0.0)
                 of_known = max(known[own, j] - w_known, of_value)
-                mean[row, c] += (of_value + strength * prior[c]) / (of_known + strength)
-        for c in range(len(owner)):
-            mean[row, c] = mean[row, c] / n_used if n_used else prior[c]
+                total[row, c] += (of_value + strength * prior[c]) / (of_known + strength)

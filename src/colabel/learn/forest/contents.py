@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,20 +12,20 @@ from colabel.core.label_features import column_owner
 from colabel.core.threads import map_threads
 from colabel.learn.forest._kernels import (
     Singles,
+    add_without_own,
     count_labels,
     mean_over_trees,
-    mean_without_own,
 )
 from colabel.learn.forest.forest import row_blocks
 
-__all__ = ["LeafCounts", "tree_means"]
+__all__ = ["LeafCounts", "label_frequencies", "tree_means"]
 
-_TREES_AT_ONCE = 16
+_BYTES_AT_ONCE = 1 << 25  # of counts in leaves; those of all trees would fill the memory
 
 
 @dataclass(frozen=True)
 class LeafCounts:
-    """Weight of the training rows in every leaf, by label value.
+    """Weight of the training rows in every leaf of some trees, by label value.
 
     Values stand in label columns (`core.label_features`): one for the value 1 of a variable of two
     values, K for one of K.
@@ -74,12 +74,11 @@ class LeafCounts:
         known = np.zeros((n_leaves, len(cardinalities)))
         weight = np.ones(len(codes)) if weight is None else weight
 
-        def count(start: int) -> None:  # trees share no leaf, so that threads do not meet
-            part = np.ascontiguousarray(leaves[:, start : start + _TREES_AT_ONCE])
-            count_labels(part, codes, weight, first, binary, counts, known)
+        def count(tree: int) -> None:  # trees share no leaf, so that threads do not meet
+            own = np.ascontiguousarray(leaves[:, [tree]])
+            count_labels(own, codes, weight, first, binary, counts, known)
 
-        starts = list(range(0, leaves.shape[1], _TREES_AT_ONCE))
-        map_threads(count, starts, n_jobs, lambda: None)
+        map_threads(count, list(range(leaves.shape[1])), n_jobs, lambda: None)
         return cls(tuple(int(size) for size in cardinalities), counts, known)
 
     @property
@@ -96,28 +95,31 @@ class LeafCounts:
         smoothed: Array = (self.counts + strength * prior) / np.maximum(known + strength, 1e-300)
         return np.where(known + strength > 0, smoothed, prior)
 
-    def out_of_bag_means(
+    def add_out_of_bag(
         self,
         leaves: Codes,
         used: Flags,
         codes: Codes,
-        weight: Array | None,
+        weight: Array,
         prior: Array,
         strength: float,
+        total: Array,
         n_jobs: int | None = None,
-    ) -> Array:
-        """Average smoothed frequencies (n, e) of the counted rows themselves, each left out.
+    ) -> None:
+        """Add to `total` (n, e) the counted rows' smoothed frequencies, each row left out.
 
         Parameters
         ----------
-        leaves, codes, weight
+        leaves, codes
             Of the rows that were counted.
         used : (n, T)
-            Trees that have not seen the row, `Grown.out_of_bag`; where there is none the prior
-            stands.
+            Trees that have not seen the row, `Grown.out_of_bag`.
+        weight : (n,)
+            What of a row's counted weight is left out.
         prior : (e,)
         strength : float, positive
             As in `frequencies`.
+        total : (n, e)
         n_jobs : int or None
             Threads; None for all cores.
         """
@@ -125,11 +127,9 @@ class LeafCounts:
         first = np.searchsorted(owner, owner)
         binary = np.asarray(self.cardinalities)[owner] == 2
         value = np.where(binary, 1, np.arange(len(owner)) - first)
-        weight = np.ones(len(codes)) if weight is None else weight
-        mean = np.empty((len(codes), len(owner)))
 
-        def average(part: slice) -> None:
-            mean_without_own(
+        def add(part: slice) -> None:
+            add_without_own(
                 leaves[part],
                 codes[part],
                 weight[part],
@@ -140,11 +140,73 @@ class LeafCounts:
                 self.known,
                 prior,
                 strength,
-                mean[part],
+                total[part],
             )
 
-        map_threads(average, list(row_blocks(len(codes), n_jobs)), n_jobs, lambda: None)
-        return mean
+        map_threads(add, list(row_blocks(len(codes), n_jobs)), n_jobs, lambda: None)
+
+
+def label_frequencies(
+    leaves: Codes,
+    first_leaves: Indices,
+    used: Flags,
+    codes: Codes,
+    cardinalities: Sequence[int],
+    weight: Array,
+    itself: Array,
+    prior: Array,
+    strength: float,
+    n_jobs: int | None = None,
+) -> tuple[Singles, Array]:
+    """Smoothed frequencies in all leaves, and their averages out of bag, each row left out.
+
+    Trees share no leaf, so that some at a time are counted and forgotten.
+
+    Parameters
+    ----------
+    leaves : (n, T)
+        Leaves of the rows, see `Forest.leaves`.
+    first_leaves : (T + 1,)
+        See `Forest.first_leaves`.
+    used : (n, T)
+        Trees that have not seen the row, `Grown.out_of_bag`; where there is none the average is
+        the prior.
+    codes, cardinalities, weight, n_jobs
+        See `LeafCounts.of`.
+    itself : (n,)
+        What is left out of a row's leaves: its weight, and that of rows that are the same.
+    prior, strength
+        See `LeafCounts.frequencies`.
+
+    Returns
+    -------
+    frequencies : (L, e) of single precision
+    means : (n, e)
+    """
+    table = np.empty((int(first_leaves[-1]), len(prior)), dtype=np.float32)
+    total = np.zeros((len(codes), len(prior)))
+    most = _BYTES_AT_ONCE // (8 * (len(prior) + len(cardinalities)))
+    for start, end in _tree_blocks(first_leaves, most):
+        low, high = int(first_leaves[start]), int(first_leaves[end])
+        own = leaves[:, start:end] - np.int32(low)
+        unseen = np.ascontiguousarray(used[:, start:end])
+        contents = LeafCounts.of(own, high - low, codes, cardinalities, weight, n_jobs)
+        contents.add_out_of_bag(own, unseen, codes, itself, prior, strength, total, n_jobs)
+        table[low:high] = contents.frequencies(prior, strength)
+    n_used = used.sum(axis=1)
+    total /= np.maximum(n_used, 1)[:, None]
+    total[n_used == 0] = prior
+    return table, total
+
+
+def _tree_blocks(first_leaves: Indices, most: int) -> Iterator[tuple[int, int]]:
+    """Ranges of trees with at most so many leaves together, or of one tree."""
+    start = 0
+    while start < len(first_leaves) - 1:
+        fit = int(np.searchsorted(first_leaves, first_leaves[start] + most, side="right")) - 1
+        end = max(start + 1, fit)
+        yield start, end
+        start = end
 
 
 def tree_means(leaves: Codes, table: Array | Singles, n_jobs: int | None = None) -> Array:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, Flags
+from colabel.core.hashing import row_keys
 from colabel.core.label_features import column_owner, label_columns
 from colabel.core.schema import (
     Dims,
@@ -24,7 +25,7 @@ from colabel.core.schema import (
 )
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
-from colabel.learn.forest.contents import LeafCounts, tree_means
+from colabel.learn.forest.contents import label_frequencies, tree_means
 from colabel.learn.forest.forest import Forest
 from colabel.learn.forest.growing import Grown
 
@@ -83,17 +84,22 @@ class LabelForest:
 
         Also returns the log-odds (n, e) of these rows by the trees that have not seen them. Every
         row counts in its leaf of every tree, drawn for the tree or not; a row out of bag is left
-        out of its own. So these rows and new ones meet leaves of the same kind.
+        out of its own, and so are its copies. So these rows and new ones meet leaves of the same
+        kind.
         """
-        leaves = grown.forest.leaves(data.X, n_jobs)
-        prior = _prior(data)
-        counts = LeafCounts.of(
-            leaves, grown.forest.n_leaves, data.codes, data.cardinalities, data.weight, n_jobs
+        unseen, itself = _unseen_with_copies(grown, data)
+        table, means = label_frequencies(
+            grown.forest.leaves(data.X, n_jobs),
+            grown.forest.first_leaves,
+            unseen,
+            data.codes,
+            data.cardinalities,
+            data.row_weights,
+            itself,
+            _prior(data),
+            _PRIOR_ROWS,
+            n_jobs,
         )
-        means = counts.out_of_bag_means(
-            leaves, grown.out_of_bag, data.codes, data.weight, prior, _PRIOR_ROWS, n_jobs
-        )
-        table = counts.frequencies(prior, _PRIOR_ROWS).astype(np.float32)
         made = cls(grown.forest, table, data.cardinalities)
         return made, _log_odds(means, data.cardinalities)
 
@@ -107,6 +113,27 @@ class LabelForest:
         for part in _parts(X.shape[0]):
             found[part] = tree_means(self.forest.leaves(X[part], n_jobs), self.frequencies, n_jobs)
         return _log_odds(found, self.cardinalities)
+
+
+def _unseen_with_copies(grown: Grown, data: TrainingData) -> tuple[Flags, Array]:
+    """Which trees (n, T) have seen neither a row nor a copy of it; the weight (n,) of all these.
+
+    Rows of equal features are copies if they all have the same labels. If they do not, features
+    are such that rows are equal by chance, and each stands for itself: without its equals, a row
+    would see just the other labels. So does a row of so many copies that every tree has seen one.
+    """
+    unseen, weight = grown.out_of_bag, data.row_weights
+    _, group = np.unique(row_keys(data.X), return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    first = np.flatnonzero(np.diff(group[order], prepend=-1))
+    if len(first) == data.n_rows:
+        return unseen, weight
+    same = (data.codes == data.codes[order[first]][group]).all(axis=1)
+    copies = np.logical_and.reduceat(same[order], first)[group]
+    of_all = np.logical_and.reduceat(unseen[order], first)[group]
+    together = copies & of_all.any(axis=1)
+    total = np.bincount(group, weights=weight)[group]
+    return np.where(together[:, None], of_all, unseen), np.where(together, total, weight)
 
 
 def label_targets(data: TrainingData) -> Array:

@@ -15,7 +15,10 @@ from colabel.models.forest._kernels import pair_gains
 # The share of a smoothed probability that is the frequency in all rows.
 _SHRINKAGE = 0.02
 _BLOCKS = 16  # of rows, whatever the number of threads: sums keep their order
-_MOST_STEPS = 1 << 28  # of the loop over pairs of labels; beyond, fewer rows are looked at
+# Steps of the loop over pairs of labels, beyond which fewer rows are looked at, and how few.
+_MOST_STEPS = 1 << 35
+_STEPS_OF_A_LOGARITHM = 8
+_FEWEST_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -100,12 +103,9 @@ class Evidence:
         """What each pair of labels gains by being taken together, nats per row (d, d).
 
         This is the mean of ``log P(y_i, y_j | x) / (P(y_i | x) P(y_j | x))`` at the labels of the
-        rows (n, d) themselves, which `own` keeps out of their counts. Of very many rows and labels
-        the first rows are taken.
+        rows (n, d) themselves, which `own` keeps out of their counts.
         """
         d = len(self.cardinalities)
-        usual = max(1, self.lists.nnz // max(1, len(codes)))
-        n_rows = min(len(codes), max(_BLOCKS, _MOST_STEPS // (usual * d * d)))
         sizes = np.asarray(self.cardinalities)
         first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         columns = value_columns(self.vectors, self.cardinalities)
@@ -114,20 +114,20 @@ class Evidence:
         if self.own is not None:
             own += self.own.sum(axis=1)
         trust = self.trust
+        looked_at = self._looked_at(np.diag(pair_counts))
 
         def gained(rows: Indices) -> Array:
             gains = np.zeros((d, d))
-            part = slice(int(rows[0]), int(rows[-1]) + 1)
-            lists = self.lists[part]
+            lists = self.lists[rows]
             pair_gains(
                 lists.indptr,
                 lists.indices,
                 lists.data,
                 self.vectors,
-                codes[part],
-                weight[part],
-                own[part],
-                trust[part],
+                codes[rows],
+                weight[rows],
+                own[rows],
+                trust[rows],
                 first,
                 sizes,
                 pair_counts,
@@ -136,10 +136,25 @@ class Evidence:
             )
             return gains
 
-        blocks = [b for b in np.array_split(np.arange(n_rows), _BLOCKS) if len(b)]
+        blocks = [b for b in np.array_split(looked_at, _BLOCKS) if len(b)]
         total = np.sum(map_threads(gained, blocks, n_jobs, lambda: None), axis=0)
-        below: Array = total / weight[:n_rows].sum()
+        below: Array = total / weight[looked_at].sum()
         return below + below.T
+
+    def _looked_at(self, value_counts: Array) -> Indices:
+        """Rows whose pairs of labels are looked at: all, or as many as take tens of seconds.
+
+        A listed vector costs the search for the labels in which it differs from the row, and the
+        pairs of these; two rows differ in label i with probability 1 - sum_v f_i(v)^2.
+        """
+        n_rows, d = self.lists.shape[0], len(self.cardinalities)
+        differ = d - float(((value_counts / self.counts.sum()) ** 2).sum())
+        listed = self.lists.nnz / max(1, n_rows)
+        steps = listed * (d + differ**2 / 2) + _STEPS_OF_A_LOGARITHM * d**2 / 2
+        n_most = max(_FEWEST_ROWS, int(_MOST_STEPS / steps))
+        if n_rows <= n_most:
+            return np.arange(n_rows)
+        return np.sort(np.random.default_rng(0).choice(n_rows, n_most, replace=False))
 
 
 def value_columns(vectors: Codes, cardinalities: tuple[int, ...]) -> Array:

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.labels import MISSING
+from colabel.models.forest._kernels import agreeing_vectors
 
 _MOST_COMPLETIONS = 32
 
@@ -40,17 +41,18 @@ class RowVectors:
         seen, place = np.unique(codes[whole], axis=0, return_inverse=True)
         counts = np.zeros(len(seen))
         np.add.at(counts, place.ravel(), weight[whole])
-        agreeing = {row: _agreeing(codes[row], seen, counts) for row in np.flatnonzero(~whole)}
-        alone = np.array([row for row, found in agreeing.items() if not len(found)], dtype=np.intp)
+        partial = np.flatnonzero(~whole)
+        agreeing = _agreeing(codes[partial], seen, counts)
+        alone = partial[(agreeing < 0).all(axis=1)]
         new, new_place = np.unique(_filled(codes, weight)[alone], axis=0, return_inverse=True)
-        rows = [np.flatnonzero(whole), alone]
-        columns = [place.ravel(), len(seen) + new_place.ravel()]
-        shares = [np.ones(len(place)), np.ones(len(alone))]
-        for row, found in agreeing.items():
-            rows.append(np.full(len(found), row))
-            columns.append(found)
-            shares.append(counts[found] / max(counts[found].sum(), 1e-300))
-        entries = (np.concatenate(shares), (np.concatenate(rows), np.concatenate(columns)))
+        which, rank = np.nonzero(agreeing >= 0)
+        found = agreeing[which, rank]
+        total = np.bincount(which, weights=counts[found], minlength=len(partial))
+        rows = [np.flatnonzero(whole), alone, partial[which]]
+        columns = [place.ravel(), len(seen) + new_place.ravel(), found]
+        of_found = counts[found] / np.maximum(total[which], 1e-300)
+        shares = np.concatenate([np.ones(len(place)), np.ones(len(alone)), of_found])
+        entries = (shares, (np.concatenate(rows), np.concatenate(columns)))
         vectors = np.concatenate([seen, new])
         return cls(vectors, sp.csr_array(entries, shape=(len(codes), len(vectors))))
 
@@ -76,10 +78,15 @@ class RowVectors:
 
 
 def _agreeing(codes: Codes, seen: Codes, counts: Array) -> Indices:
-    """Positions of the most frequent vectors (S, d) that have the known labels of a row (d,)."""
-    known = codes != MISSING
-    found = np.flatnonzero((seen[:, known] == codes[known]).all(axis=1))
-    return found[np.argsort(-counts[found], kind="stable")[:_MOST_COMPLETIONS]]
+    """Positions (n, 32) of the most frequent vectors (S, d) that have the known labels of rows.
+
+    Where there are fewer, -1.
+    """
+    order = np.argsort(-counts, kind="stable")
+    found = np.full((len(codes), _MOST_COMPLETIONS), -1, dtype=np.int32)
+    if len(codes):  # where no label is missing nothing needs to be compiled
+        agreeing_vectors(codes, np.ascontiguousarray(seen[order]), found)
+    return np.append(order, -1)[found]
 
 
 def _filled(codes: Codes, weight: Array) -> Codes:

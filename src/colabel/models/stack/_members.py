@@ -28,6 +28,10 @@ _MOST_WORK = 5e7
 _MANY_TARGETS = 2e5  # rows times labels, beyond which fewer trees do, and each takes long
 _FEW_TREES = 100
 _MOST_DISTINCT = 1000  # label vectors as classes of a tree, each of whose nodes counts them all
+# rows times these classes, of which the nodes of a tree keep up to twice as many counts: the most,
+# and how many make each tree take long
+_MOST_COUNTS, _MANY_COUNTS = 5e6, 2e6
+_MOST_LANDMARKS = 800  # columns that kernel features may add
 
 
 def default_members(data: TrainingData) -> Members:
@@ -44,23 +48,29 @@ def default_members(data: TrainingData) -> Members:
         data.X.shape[1] <= _WIDEST_KERNEL
         and not is_sparse(data.X)
         and sum(data.cardinalities) <= _MOST_VALUES
+        and data.n_rows * (data.X.shape[1] + _MOST_LANDMARKS) * data.n_labels <= _MOST_WORK
     )
 
     # a chain's links have the features and the labels before them
     stored_numbers = data.X.nnz if is_sparse(data.X) else data.X.size
     work = data.n_labels * (stored_numbers + data.n_rows * data.n_labels)
     large = work > _MOST_WORK
-    trees: dict[str, Any] = dict(seeded)
-    if data.n_rows * data.n_labels > _MANY_TARGETS:
-        trees["n_estimators"] = _FEW_TREES
 
     def chain() -> BaseEstimator:
         return CTBN(**seeded) if missing or large else ProbabilisticClassifierChain(**seeded)
 
     # Trees grown to the end on the label vectors have the best modes, and the smooth parts of the
     # joint see to the probabilities; but vectors that are nearly all different are no target.
-    repeat = 2 * n_distinct <= data.n_rows and n_distinct <= _MOST_DISTINCT
+    repeat = (
+        2 * n_distinct <= data.n_rows
+        and n_distinct <= _MOST_DISTINCT
+        and data.n_rows * n_distinct <= _MOST_COUNTS
+    )
     of_vectors: dict[str, Any] = {"target": "vectors", "min_samples_leaf": 1} if repeat else {}
+    trees: dict[str, Any] = dict(seeded)
+    dear = repeat and data.n_rows * n_distinct > _MANY_COUNTS
+    if dear or data.n_rows * data.n_labels > _MANY_TARGETS:
+        trees["n_estimators"] = _FEW_TREES
     forest, kernel = ForestFeatures(**trees), KernelFeatures(**seeded)
     found: Members = [
         ("forest", JointForest(**of_vectors, **trees)),

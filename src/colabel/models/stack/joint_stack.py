@@ -100,7 +100,8 @@ class JointStack(JointClassifier):
         values in all, a chain on kernel features. With missing labels, CTBNs instead of the
         chains, and no fields. Of large data (labels times the numbers of x and of the labels above
         5e7: ten thousand rows of a hundred features and forty labels) a forest and CTBNs on x and
-        on forest features. Where rows times labels exceed 2e5, forests have 100 trees.
+        on forest features; kernel features leave earlier. Where rows times labels exceed 2e5, or
+        rows times different label vectors 2e6, forests have 100 trees.
     cv : int, float, splitter or iterable
         How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
         of index arrays (train, test). The rows of a single split are cut into three parts, to
