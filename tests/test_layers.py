@@ -288,3 +288,15 @@ def test_contributing_names_the_rooms_in_their_order_and_the_packages_in_them():
         folders = {file.parent.name for file in packages}
         named = set(re.findall(r"`(\w+)/`", described)) - set(ROOMS)
         assert named == folders - set(ROOMS), room
+
+
+def test_array_types_have_one_name_each():
+    spelled = re.compile(r"NDArray\[np\.(float64|intp|bool_)\]")
+    # aliases for the type checker alone, in a block of their own
+    allowed = {"core/arrays.py", "datasets/dataset.py"}
+    found = [
+        path.relative_to(SOURCE / "colabel").as_posix()
+        for path in (SOURCE / "colabel").rglob("*.py")
+        if spelled.search(path.read_text())
+    ]
+    assert set(found) <= allowed, "use Array, Indices or Flags of colabel.core.arrays"

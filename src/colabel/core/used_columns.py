@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, Flags, Indices
 
 # Leaving empty columns out does not pay when more than this share of the columns is in use.
 _MOST_USED = 0.9
@@ -36,7 +35,7 @@ class UsedColumns:
     ([[5, 1], [0, 1]], [0.0, 7.0, 0.0, 8.0])
     """
 
-    positions: NDArray[np.intp]
+    positions: Indices
     n_columns: int
 
     @classmethod
@@ -47,7 +46,7 @@ class UsedColumns:
         return cls.among(filled, n_kept)
 
     @classmethod
-    def among(cls, filled: NDArray[np.bool_], n_kept: int) -> UsedColumns | None:
+    def among(cls, filled: Flags, n_kept: int) -> UsedColumns | None:
         """Return the columns marked (p,) and `n_kept` more behind them; None if nearly all."""
         n_columns = len(filled) + n_kept
         positions = np.flatnonzero(np.concatenate([filled, np.ones(n_kept, dtype=bool)]))

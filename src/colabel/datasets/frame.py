@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from colabel.core.arrays import is_sparse
+from colabel.core.arrays import Array, is_sparse
 from colabel.datasets.dataset import DatasetError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Frame:
                 f"A table is a Frame, a data frame, a mapping of names to columns or an array of "
                 f"two dimensions, not {type(data).__name__}."
             )
-        numbers: dict[str, NDArray[np.float64]] = {}
+        numbers: dict[str, Array] = {}
         texts: dict[str, Texts] = {}
         for name, column in data.items():
             array = np.asarray(column, dtype=None if hasattr(column, "dtype") else object)
@@ -177,7 +177,7 @@ def _holds_numbers(array: NDArray[Any]) -> bool:
     )
 
 
-def _as_numbers(array: NDArray[Any]) -> NDArray[np.float64]:
+def _as_numbers(array: NDArray[Any]) -> Array:
     if array.dtype.kind == "O":
         array = np.array([np.nan if value is None else value for value in array])
     return array.astype(np.float64)

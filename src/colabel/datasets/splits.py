@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.model_selection import KFold, ShuffleSplit
 
+from colabel.core.arrays import Array, Flags, Indices
 from colabel.datasets.dataset import DatasetError
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    Split: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
+    Split: TypeAlias = tuple[Indices, Indices]
 
 
 def kfold(n_rows: int, n_splits: int = 10, seed: int | None = None) -> list[Split]:
@@ -173,7 +174,7 @@ def _check_folds(n_rows: int, n_splits: int) -> None:
         )
 
 
-def _indicators(Y: NDArray[Any]) -> NDArray[np.bool_]:
+def _indicators(Y: NDArray[Any]) -> Flags:
     """Return Y itself when it is 0/1, otherwise one column per value: (n_rows, n_indicators)."""
     if Y.ndim != 2:
         raise DatasetError(f"Y has shape {Y.shape}: give one row a case and one column a label.")
@@ -184,9 +185,7 @@ def _indicators(Y: NDArray[Any]) -> NDArray[np.bool_]:
     return np.concatenate([column[:, None] == np.unique(column) for column in columns], axis=1)
 
 
-def _assign_folds(
-    indicators: NDArray[np.bool_], n_splits: int, rng: np.random.Generator
-) -> NDArray[np.intp]:
+def _assign_folds(indicators: Flags, n_splits: int, rng: np.random.Generator) -> Indices:
     """Return the fold of each row, shape (n_rows,)."""
     n_rows = indicators.shape[0]
     fold_of = np.full(n_rows, -1, dtype=np.intp)
@@ -195,7 +194,7 @@ def _assign_folds(
     order = rng.permutation(n_rows)
     members = [np.flatnonzero(row) for row in indicators]
 
-    def give(row: int, wish: NDArray[np.float64]) -> None:
+    def give(row: int, wish: Array) -> None:
         best = np.flatnonzero(wish >= wish.max() - 1e-9)
         most = rows_wanted[best]
         best = best[most >= most.max() - 1e-9]

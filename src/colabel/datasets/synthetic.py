@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
+from colabel.core.arrays import Array
 from colabel.datasets.dataset import Dataset, DatasetError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Draw = Callable[[np.random.Generator, NDArray[np.float64]], NDArray[np.int64]]
+    Draw = Callable[[np.random.Generator, Array], NDArray[np.int64]]
 
 SYNTHETIC_GRAPHS: dict[str, tuple[tuple[str, str], ...]] = {
     "SD1": (),
@@ -28,34 +29,32 @@ SYNTHETIC_GRAPHS: dict[str, tuple[tuple[str, str], ...]] = {
 """Edges between labels given the features, as Figure 1 of the paper draws them."""
 
 
-def _bernoulli(
-    rng: np.random.Generator, X: NDArray[np.float64], slope: float, first: int
-) -> NDArray[np.int64]:
+def _bernoulli(rng: np.random.Generator, X: Array, slope: float, first: int) -> NDArray[np.int64]:
     """Draw 0/1 with P(1) = sigmoid(slope * (x_first + x_{first+1})), one a row: shape (n,)."""
     probability = expit(slope * (X[:, first] + X[:, first + 1]))
     return (rng.random(X.shape[0]) < probability).astype(np.int64)
 
 
-def _sd1(rng: np.random.Generator, X: NDArray[np.float64]) -> NDArray[np.int64]:
+def _sd1(rng: np.random.Generator, X: Array) -> NDArray[np.int64]:
     """Independent: three logistic labels on features of their own."""
     draws = [_bernoulli(rng, X, slope, first) for slope, first in ((1, 0), (3, 2), (5, 4))]
     return np.stack(draws, axis=1)
 
 
-def _sd2(rng: np.random.Generator, X: NDArray[np.float64]) -> NDArray[np.int64]:
+def _sd2(rng: np.random.Generator, X: Array) -> NDArray[np.int64]:
     """Single edge: z decides whether exactly one of y1, y2 is on; y3 stands alone."""
     y3, z = _bernoulli(rng, X, 1, 0), _bernoulli(rng, X, 3, 2)
     first = rng.integers(2, size=X.shape[0])
     return np.stack([z * first, z * (1 - first), y3], axis=1)
 
 
-def _sd3(rng: np.random.Generator, X: NDArray[np.float64]) -> NDArray[np.int64]:
+def _sd3(rng: np.random.Generator, X: Array) -> NDArray[np.int64]:
     """Chain: y3 is off exactly when y1 and y2 are both on."""
     y1, y2 = _bernoulli(rng, X, 1, 0), _bernoulli(rng, X, 3, 2)
     return np.stack([y1, y2, 1 - y1 * y2], axis=1)
 
 
-def _sd4(rng: np.random.Generator, X: NDArray[np.float64]) -> NDArray[np.int64]:
+def _sd4(rng: np.random.Generator, X: Array) -> NDArray[np.int64]:
     """Complete graph: none of the labels, or exactly one of the three."""
     z = _bernoulli(rng, X, 1, 0)
     which = rng.integers(3, size=X.shape[0])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Codes
+from colabel.core.arrays import Codes, Indices
 from colabel.labels import MISSING, LabelSpace
 
 _SHOWN = 5  # how many rows an error names
@@ -39,7 +39,7 @@ def codes_of_evidence(space: LabelSpace, evidence: Any, n_rows: int) -> Codes:
     return codes
 
 
-def as_rows(index: Any, n_rows: int) -> slice | NDArray[np.intp]:
+def as_rows(index: Any, n_rows: int) -> slice | Indices:
     """Return an index of rows (int, slice, indices or mask) as a slice or an index array."""
     if isinstance(index, slice):
         return index
@@ -63,7 +63,7 @@ def as_rows(index: Any, n_rows: int) -> slice | NDArray[np.intp]:
     return rows
 
 
-def impossible_evidence(space: LabelSpace, evidence: Codes, rows: NDArray[np.intp]) -> ValueError:
+def impossible_evidence(space: LabelSpace, evidence: Codes, rows: Indices) -> ValueError:
     """Return the error for evidence (n, d) that has probability zero in `rows`."""
     fixed = np.flatnonzero((evidence[rows] != MISSING).any(axis=0))
     labels = ", ".join(repr(space.names[i]) for i in fixed)

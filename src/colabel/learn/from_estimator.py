@@ -9,11 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import has_fit_parameter
 
-from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.progress import progress_bar
 from colabel.core.schema import (
     Dims,
@@ -102,7 +101,7 @@ class EstimatorModel:
     estimator: Any | None
     seen: Indices  # codes of the values the estimator knows
     frequency: Array  # (K,) smoothed frequencies
-    allowed: NDArray[np.bool_] | None = None  # (e,) extra features it uses, None for all
+    allowed: Flags | None = None  # (e,) extra features it uses, None for all
     n_rows: float | None = None  # weight of the rows it learned from; None: do not smooth
 
     def log_prob(self, X: Any, extra: Array | None = None) -> Array:
@@ -177,7 +176,7 @@ def _in_parallel(
     raise AssertionError("unreachable")
 
 
-def _with_extra(X: Any, extra: Array | None, allowed: NDArray[np.bool_] | None) -> Any:
+def _with_extra(X: Any, extra: Array | None, allowed: Flags | None) -> Any:
     """Append the allowed extra features to the rows."""
     if extra is None:
         return X
@@ -203,8 +202,8 @@ def _fit_one(
     rows: Indices | None,
     target: int,
     frequency: Array,
-    allowed: NDArray[np.bool_] | None,
-    train: NDArray[np.bool_] | None,
+    allowed: Flags | None,
+    train: Flags | None,
 ) -> EstimatorModel:
     """Fit one target on the group's rows, or on those that `train` (n,) marks."""
     codes = data.codes[:, target]
@@ -240,7 +239,7 @@ def _score_one(
     rows: Indices | None,
     target: int,
     frequency: Array,
-    allowed: NDArray[np.bool_] | None,
+    allowed: Flags | None,
     folds: Folds,
 ) -> Array:
     """Held-out log-probabilities of one target for the rows of its group."""
@@ -380,9 +379,7 @@ class EstimatorLearning:
         whole = models[folds.n_folds * data.n_labels :]
         return tuple(scores_of(table) for table in tables), EstimatorModels(tuple(whole))
 
-    def _fitted(
-        self, groups: Sequence[tuple[RowGroup, NDArray[np.bool_] | None]]
-    ) -> list[EstimatorModel]:
+    def _fitted(self, groups: Sequence[tuple[RowGroup, Flags | None]]) -> list[EstimatorModel]:
         """Fit the targets of groups, on their rows or on those that a mask (n,) leaves."""
         data, learner = self.data, self.learner
         calls = [

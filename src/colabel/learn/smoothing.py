@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
 
 __all__ = ["SmoothingScorer", "choose_smoothing", "held_out_weights"]
 
 # From the weights (n,) that are left for training, and positions of m rows that are held out, to
 # the log-probabilities of the latter, (G, m): one row for each pseudo-count of the grid.
-SmoothingScorer = Callable[[Array, NDArray[np.intp]], Array]
+SmoothingScorer = Callable[[Array, Indices], Array]
 
 
 def choose_smoothing(

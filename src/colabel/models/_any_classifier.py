@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
-from colabel.core.arrays import Array, Codes
+from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.labels import MISSING
 from colabel.models.base import JointClassifier
 
@@ -21,8 +20,8 @@ def held_out_prob(
     X: Any,
     codes: Codes,
     weight: Array | None,
-    is_train: NDArray[np.bool_],
-    test: NDArray[np.intp],
+    is_train: Flags,
+    test: Indices,
 ) -> Array:
     """Probabilities (n_test, d) of the rows held out."""
     if not len(test):

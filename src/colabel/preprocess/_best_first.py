@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, Indices
 from colabel.preprocess._uncertainty import FeatureUncertainty
 
 _IMPROVEMENT = 1e-5  # by which a set must be better to count
@@ -89,7 +88,7 @@ def _worth(child: _Child) -> tuple[float, list[int]]:
 
 def _children(
     subset: _Subset,
-    useful: NDArray[np.intp],
+    useful: Indices,
     to_class: Array,
     seen: set[frozenset[int]],
     most: int,

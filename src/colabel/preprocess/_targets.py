@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from colabel.core.arrays import Indices
 from colabel.labels import MISSING, LabelSpace
 
 Target = Literal["label set", "each label"]
@@ -16,8 +17,8 @@ TARGETS: tuple[Target, ...] = ("label set", "each label")
 class TargetColumn(NamedTuple):
     """One class variable: the rows where it is known (m,), its codes there (m,), its name."""
 
-    rows: NDArray[np.intp]
-    codes: NDArray[np.intp]
+    rows: Indices
+    codes: Indices
     n_values: int
 
 

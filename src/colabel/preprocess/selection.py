@@ -6,13 +6,12 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from colabel.core.arrays import Array, is_sparse
+from colabel.core.arrays import Array, Flags, is_sparse
 from colabel.core.parameters import check_integer
 from colabel.core.schema import (
     Dims,
@@ -140,7 +139,7 @@ class CorrelationSelector(SelectorMixin, BaseEstimator):
             self.support_[:] = True
         return self
 
-    def _get_support_mask(self) -> NDArray[np.bool_]:
+    def _get_support_mask(self) -> Flags:
         check_is_fitted(self)
         return self.support_
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Indices
 from colabel.core.optional import require
 from colabel.models.lds.drivers import FeatureDrivers
 from colabel.report._axes import ACCENT, INK
@@ -70,13 +70,13 @@ def plot_feature_drivers(drivers: FeatureDrivers, *, n_sets: int = 8) -> Figure:
     return figure
 
 
-def _shown_states(drivers: FeatureDrivers, k: int) -> NDArray[np.intp]:
+def _shown_states(drivers: FeatureDrivers, k: int) -> Indices:
     """States of a set that occur, the most frequent ones, in their order."""
     frequent = np.argsort(-drivers.state_prob[k], kind="stable")[:_MOST_STATES]
     return np.sort(frequent[drivers.state_prob[k][frequent] > 0])
 
 
-def _draw_strengths(ax: Axes, drivers: FeatureDrivers, order: NDArray[np.intp]) -> None:
+def _draw_strengths(ax: Axes, drivers: FeatureDrivers, order: Indices) -> None:
     """Bars of weight times information, the largest on top."""
     names = [", ".join(drivers.sets[k]) for k in order]
     places = np.arange(len(order))
@@ -97,7 +97,7 @@ def _draw_strengths(ax: Axes, drivers: FeatureDrivers, order: NDArray[np.intp]) 
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_table(ax: Axes, drivers: FeatureDrivers, k: int, shown: NDArray[np.intp]) -> None:
+def _draw_table(ax: Axes, drivers: FeatureDrivers, k: int, shown: Indices) -> None:
     """Probabilities of the feature's values in some states of a set."""
     table = drivers.tables[k][shown]
     ax.imshow(table, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")

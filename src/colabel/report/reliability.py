@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, Indices
 from colabel.core.optional import require
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Reliability:
 
     predicted: Array
     observed: Array
-    counts: NDArray[np.intp]
+    counts: Indices
 
     @property
     def error(self) -> float:

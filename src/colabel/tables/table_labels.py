@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from colabel.core.arrays import Array, Flags
 from colabel.core.schema import Many, Text, stored
 from colabel.datasets.frame import Frame, TableError
 from colabel.datasets.readers.mulan import read_label_names
@@ -65,7 +66,7 @@ class Labels:
     source: LabelSource
 
     @property
-    def missing(self) -> NDArray[np.bool_]:
+    def missing(self) -> Flags:
         """Which labels are not observed, (n, d)."""
         if self.Y.dtype.kind == "f":
             return np.asarray(np.isnan(self.Y))
@@ -280,9 +281,7 @@ def _refuse_key(name: str, counts: Mapping[int | str, int]) -> None:
         )
 
 
-def _refuse_fractions(
-    column: NDArray[np.float64], values: NDArray[np.float64], name: str, place: Place
-) -> None:
+def _refuse_fractions(column: Array, values: Array, name: str, place: Place) -> None:
     odd = values[(values != np.round(values)) | (abs(values) > 2**53)]
     if len(odd):
         first = int(np.flatnonzero(np.isin(column, odd))[0])
@@ -369,7 +368,7 @@ class LabelReader:
         return Y
 
 
-def is_labelled(frame: Frame, columns: Sequence[str]) -> NDArray[np.bool_]:
+def is_labelled(frame: Frame, columns: Sequence[str]) -> Flags:
     """Whether any of some label columns is known in a row, (n,)."""
     known = np.zeros(frame.n_rows, dtype=bool)
     for name in columns:
@@ -390,6 +389,6 @@ def _rows_of_tags(frame: Frame, name: str, separator: str) -> list[list[str]]:
     return [split_tags(text, separator) for text in column]
 
 
-def _is_none(values: NDArray[Any]) -> NDArray[np.bool_]:
+def _is_none(values: NDArray[Any]) -> Flags:
     none = [value is None for value in values.ravel().tolist()]
     return np.array(none, dtype=bool).reshape(values.shape)

@@ -282,7 +282,7 @@ def test_many_rows_have_no_kernels():
         ((978, 1449, 45), 94, "vectors", False),  # medical
         ((1060, 16, 14), 825, "labels", True),  # water_quality
         ((323, 10, 3), 7, "vectors", True),  # solar_flare
-        ((7484, 100, 26), 600, "labels", False),  # as many rows and vectors as Yahoo's Arts
+        ((7484, 100, 26), 600, "vectors", False),  # as many rows and vectors as Yahoo's Arts
     ],
 )
 def test_members_of_data_we_know(shape, n_distinct, target, kernels):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from colabel.core.arrays import Array
 from colabel.datasets.dataset import DatasetError
 from colabel.datasets.readers.arff_header import (
     QUOTED,
@@ -75,7 +76,7 @@ class Columns:
 
     def convert(
         self, tokens: Sequence[str], domain: int, places: Sequence[tuple[int, int]]
-    ) -> NDArray[np.float64]:
+    ) -> Array:
         """Turn strings of one domain into numbers; `places` are their (line, column)."""
         if domain == -2:
             return np.zeros(len(tokens))
@@ -167,7 +168,7 @@ class _DenseRows:
         self.chunk_rows = max(1, _CHUNK_VALUES // self.width)
         self.rows: list[list[str]] = []
         self.lines: list[int] = []
-        self.blocks: list[NDArray[np.float64]] = []
+        self.blocks: list[Array] = []
 
     def add(self, number: int, line: str) -> None:
         values: list[str] | None
@@ -199,7 +200,7 @@ class _DenseRows:
         self.blocks.append(block)
         self.rows, self.lines = [], []
 
-    def finish(self) -> NDArray[np.float64]:
+    def finish(self) -> Array:
         if self.rows:
             self._flush()
         return self.blocks[0] if len(self.blocks) == 1 else np.concatenate(self.blocks)
@@ -230,7 +231,7 @@ class _SparseRows:
         self.lines: list[int] = []  # of the chunk's rows
         self.sizes: list[int] = []
         self.index_blocks: list[NDArray[np.int32]] = []
-        self.value_blocks: list[NDArray[np.float64]] = []
+        self.value_blocks: list[Array] = []
 
     def add(self, number: int, line: str) -> None:
         if line[-1] != "}":

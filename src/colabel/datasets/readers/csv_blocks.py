@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from colabel.core.arrays import Indices
+from colabel.core.arrays import Array, Indices
 from colabel.datasets.frame import Storage
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 FEWEST_CHARACTERS = 1 << 16
 """Less than this is read before pyarrow is imported."""
@@ -55,9 +55,7 @@ class BlockReader:
     missing: frozenset[str]
     own_words: bool
 
-    def read(
-        self, text: str, storage: Mapping[str, Storage]
-    ) -> dict[str, NDArray[np.float64] | Tokens] | None:
+    def read(self, text: str, storage: Mapping[str, Storage]) -> dict[str, Array | Tokens] | None:
         """Return the columns in `storage` of some lines; None to read them row by row."""
         spellings = _spellings(self.missing)
         if (
@@ -97,7 +95,7 @@ class BlockReader:
             )
         except arrow.ArrowException:
             return None
-        columns: dict[str, NDArray[np.float64] | Tokens] = {}
+        columns: dict[str, Array | Tokens] = {}
         for name, how in storage.items():
             column = table[name].combine_chunks()
             if how == "text":

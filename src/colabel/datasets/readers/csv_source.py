@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 import numpy as np
 
+from colabel.core.arrays import Array
 from colabel.datasets.dataset import DatasetError
 from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.datasets.readers.csv_blocks import BlockReader, Tokens
@@ -263,9 +264,7 @@ class CsvSource:
         for row in checked_rows(reader, len(self.names), self.path, before):
             yield before + reader.line_num, row
 
-    def _numbers(
-        self, tokens: Sequence[str], name: str, lines: Sequence[int]
-    ) -> NDArray[np.float64]:
+    def _numbers(self, tokens: Sequence[str], name: str, lines: Sequence[int]) -> Array:
         numbers = as_numbers(tokens, self.missing)
         if numbers is not None:
             return numbers
@@ -329,7 +328,7 @@ class SeenColumn:
                 self.n_odd += 1
                 self.odd = self.odd or (token, path, line)
 
-    def count(self, column: NDArray[np.float64] | Tokens, missing: frozenset[str]) -> None:
+    def count(self, column: Array | Tokens, missing: frozenset[str]) -> None:
         """Look at the next rows: numbers, or texts of a column that is known to hold some."""
         if isinstance(column, np.ndarray):
             self.n_values += int((~np.isnan(column)).sum())
@@ -363,7 +362,7 @@ class SeenColumn:
         return "text" if self.odd else "number"
 
 
-def as_numbers(tokens: Sequence[str], missing: frozenset[str]) -> NDArray[np.float64] | None:
+def as_numbers(tokens: Sequence[str], missing: frozenset[str]) -> Array | None:
     """Read numbers, NaN where missing; None when a value is not a finite number."""
     try:
         numbers = np.array(list(map(float, tokens)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy import sparse
 
+from colabel.core.arrays import Array
 from colabel.datasets.dataset import Dataset, DatasetError
 from colabel.datasets.readers.arff_header import Attribute
 from colabel.datasets.readers.table import Table
@@ -72,7 +73,7 @@ class _Code:
     """How one column becomes output columns: output = lookup[code] or the number itself."""
 
     how: Literal["number", "lookup", "one-hot"]
-    lookup: NDArray[np.float64]
+    lookup: Array
     names: tuple[str, ...]
 
     @property
@@ -145,7 +146,7 @@ def _features(table: Table, columns: Sequence[int]) -> tuple[Features, tuple[str
     return _sparse_features(values, columns, codes), names
 
 
-def _encode(column: NDArray[np.float64], code: _Code) -> NDArray[np.float64]:
+def _encode(column: Array, code: _Code) -> Array:
     """Encode one full column (n_rows,) as (n_rows, n_columns)."""
     if code.how == "number":
         return column[:, None]
@@ -206,7 +207,7 @@ def _labels(table: Table, columns: Sequence[int]) -> tuple[NDArray[Any], tuple[s
 
 
 def _label_values(
-    codes: NDArray[np.float64], attribute: Attribute, table: Table
+    codes: Array, attribute: Attribute, table: Table
 ) -> NDArray[np.int64] | NDArray[np.str_]:
     """Values (n_rows,) of one class variable; entries that are missing get any value."""
     known = np.where(np.isnan(codes), 0.0, codes)

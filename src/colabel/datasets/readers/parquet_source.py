@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from colabel.core.arrays import Array
 from colabel.core.optional import require
 from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.datasets.readers.table import first_repeat
@@ -77,9 +78,7 @@ class ParquetSource:
                 yield Frame(numbers.T, numeric, texts)
                 before += batch.num_rows
 
-    def _refuse_infinite(
-        self, numbers: NDArray[np.float64], names: Sequence[str], before: int
-    ) -> None:
+    def _refuse_infinite(self, numbers: Array, names: Sequence[str], before: int) -> None:
         if np.isfinite(np.sum(numbers)):
             return
         infinite = np.argwhere(np.isinf(numbers))

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.chunks import row_slices
 from colabel.core.numeric import bin_sums
 from colabel.joint.chain._links import Links
@@ -39,7 +38,7 @@ class Prefixes:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, index: Indices | slice | NDArray[np.bool_]) -> Prefixes:
+    def take(self, index: Indices | slice | Flags) -> Prefixes:
         """Return some of the prefixes."""
         return Prefixes(self.rows[index], self.codes[index], self.log_prob[index])
 
@@ -50,7 +49,7 @@ class Prefixes:
         codes[:, -1] = values
         return Prefixes(self.rows[parents], codes, log_prob)
 
-    def grow(self, table: Array, keep: NDArray[np.bool_]) -> Prefixes:
+    def grow(self, table: Array, keep: Flags) -> Prefixes:
         """Return the children that `keep` (m, K) marks, in order; `table` (m, K) scores them."""
         parents, values = np.nonzero(keep)
         return self.extend(parents, values, table[keep])
@@ -91,7 +90,7 @@ def children(links: Links, prefixes: Prefixes, known: Codes) -> Array:
     return table
 
 
-def best_distinct(prefixes: Prefixes, n_rows: int, k: int) -> tuple[Codes, Array, NDArray[np.intp]]:
+def best_distinct(prefixes: Prefixes, n_rows: int, k: int) -> tuple[Codes, Array, Indices]:
     """Choose the k most probable of each row's vectors, each vector once.
 
     Returns

@@ -20,7 +20,6 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.chunks import row_slices
@@ -299,7 +298,7 @@ def _leading_rows(scores: Array, k: int) -> tuple[Indices, Array]:
     return place, np.take_along_axis(scores, place, axis=1)
 
 
-def _inverted(weight: Array, uniform: NDArray[np.float64]) -> Indices:
+def _inverted(weight: Array, uniform: Array) -> Indices:
     """Draw positions with probabilities proportional to weight (N,), by uniform numbers."""
     cumulated = np.cumsum(weight)
     found: Indices = np.searchsorted(cumulated, uniform * cumulated[-1], side="right")

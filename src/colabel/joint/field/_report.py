@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from colabel.core.arrays import Array, Flags, Indices
 
 _SHOWN = 6  # how many labels of a component are named
 
@@ -24,9 +25,9 @@ class Convergence:
         Largest change of a message, in nats, in the last iteration.
     """
 
-    converged: NDArray[np.bool_]
-    iterations: NDArray[np.intp]
-    residual: NDArray[np.float64]
+    converged: Flags
+    iterations: Indices
+    residual: Array
 
     def to_text(self) -> str:
         """Return one line for people."""
@@ -103,7 +104,7 @@ class FieldReport:
         return all(part.exact for part in self.components)
 
     @property
-    def converged(self) -> NDArray[np.bool_] | None:
+    def converged(self) -> Flags | None:
         """Whether each row converged in all components (n,); None if nothing iterates."""
         found = [c.convergence.converged for c in self.components if c.convergence is not None]
         return np.logical_and.reduce(found) if found else None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Codes
+from colabel.core.arrays import Array, Codes, Flags
 from colabel.core.compiling import njit
 from colabel.joint.field._flat import (
     FlatField,
@@ -177,7 +177,7 @@ def _hashes(codes: Codes, flat: FlatField, words: NDArray[np.int64]) -> NDArray[
     return found
 
 
-def _isin(one: NDArray[np.int64], two: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _isin(one: NDArray[np.int64], two: NDArray[np.int64]) -> Flags:
     """Whether each of one (m, a) is among two (m, b) of the same row."""
-    found: NDArray[np.bool_] = (one[:, :, None] == two[:, None, :]).any(axis=2)
+    found: Flags = (one[:, :, None] == two[:, None, :]).any(axis=2)
     return found

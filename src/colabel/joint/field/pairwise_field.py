@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from colabel.core.arrays import Array, Codes, Rows
+from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint._semiring import Best, KBest
 from colabel.joint.base import Joint
 from colabel.joint.exactness import APPROXIMATE, EXACT
@@ -27,7 +27,7 @@ from colabel.labels import MISSING, LabelSpace
 class Part(NamedTuple):
     """A connected component: its labels (ascending) and the engine that answers for them."""
 
-    labels: NDArray[np.intp]
+    labels: Indices
     engine: FieldEngine
 
 
@@ -202,7 +202,7 @@ class PairwiseField(Joint):
     # What and how
 
     @property
-    def edges(self) -> NDArray[np.intp]:
+    def edges(self) -> Indices:
         """The edges (E, 2), i < j, ascending."""
         return np.array(self._field.edges, dtype=np.intp).reshape(-1, 2)
 
@@ -380,7 +380,7 @@ class PairwiseField(Joint):
     # Helpers
 
     @property
-    def _labels(self) -> list[NDArray[np.intp]]:
+    def _labels(self) -> list[Indices]:
         return [part.labels for part in self._parts]
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from colabel.core.arrays import Array, Codes, Keys, Rows
+from colabel.core.arrays import Array, Codes, Indices, Keys, Rows
 from colabel.core.chunks import row_slices
 from colabel.core.label_features import column_owner
 from colabel.joint.base import Joint
@@ -166,7 +166,7 @@ class DependencyNetwork(Joint):
             **wanted,
         )
 
-    def _shared_order(self) -> NDArray[np.intp] | None:
+    def _shared_order(self) -> Indices | None:
         """Return one order for all rows, unless the conditionals do not mind one each."""
         if isinstance(self.conditionals, LinearConditionals):
             return None
@@ -360,10 +360,10 @@ def _vectors(cardinalities: tuple[int, ...], known: Codes) -> Iterator[tuple[int
             yield vector
 
 
-def shared_order(seed: int, n_labels: int) -> NDArray[np.intp]:
+def shared_order(seed: int, n_labels: int) -> Indices:
     """Return a random order (d,) of the labels that depends on the seed alone."""
     orders = random_orders(chain_keys(np.zeros(1, dtype=np.uint64), 1, seed), n_labels)
-    first: NDArray[np.intp] = orders[0, 0]
+    first: Indices = orders[0, 0]
     return first
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Codes
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.compiling import njit
 from colabel.core.exponential import (
     EXPONENT_BIAS,
@@ -62,11 +62,11 @@ class Network(NamedTuple):
     """
 
     weights: Array
-    first: NDArray[np.intp]
-    size: NDArray[np.intp]
+    first: Indices
+    size: Indices
     floor: Array
-    start: NDArray[np.intp]
-    reached: NDArray[np.intp]
+    start: Indices
+    reached: Indices
 
 
 @njit(nogil=True, cache=True)
@@ -181,7 +181,7 @@ def drawn_value(scores: Array, net: Network, i: int, uniform: float, prob: Array
 def sweep(
     labels: Codes,
     scores: Array,
-    order: NDArray[np.intp],
+    order: Indices,
     known: Codes,
     key: np.uint64,
     number: int,
@@ -250,7 +250,7 @@ def tally(
 
 @njit(nogil=True, cache=True)
 def keep_best(
-    score: float, labels: Codes, place: NDArray[np.intp], best_scores: Array, best_labels: Codes
+    score: float, labels: Codes, place: Indices, best_scores: Array, best_labels: Codes
 ) -> None:
     """Offer a sample to the n best (the end of Algorithm 1).
 
@@ -278,7 +278,7 @@ def keep_best(
 def log_transition(
     labels: Codes,
     scores: Array,
-    order: NDArray[np.intp],
+    order: Indices,
     known: Codes,
     query: Codes,
     net: Network,
@@ -350,7 +350,7 @@ def log_mean_exp(values: Array) -> float:
 def run_rows(
     base: Array,
     labels: Codes,
-    order: NDArray[np.intp],
+    order: Indices,
     known: Codes,
     keys: NDArray[np.uint64],
     net: Network,

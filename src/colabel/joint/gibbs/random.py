@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Keys
+from colabel.core.arrays import Array, Indices, Keys
 from colabel.core.hashing import mix
 
 # An odd number close to 2^64 / golden ratio: its multiples spread evenly.
@@ -51,11 +51,11 @@ def distinct_keys(row_keys: Keys) -> Keys:
     return mix(mix(row_keys) + earlier * np.uint64(GAMMA))
 
 
-def random_orders(keys: Keys, n_labels: int) -> NDArray[np.intp]:
+def random_orders(keys: Keys, n_labels: int) -> Indices:
     """Return a random permutation (..., d) of the labels for each stream."""
     own = mix(keys ^ np.uint64(_FOR_ORDER))
     draws = [uniforms(own, i) for i in range(n_labels)]
-    order: NDArray[np.intp] = np.argsort(np.stack(draws, axis=-1), axis=-1, kind="stable")
+    order: Indices = np.argsort(np.stack(draws, axis=-1), axis=-1, kind="stable")
     return order
 
 

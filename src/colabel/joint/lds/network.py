@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.chunks import row_slices
@@ -307,5 +306,5 @@ def _evidence_or_none(evidence: Codes | None, codes: Codes) -> Codes:
     return np.ascontiguousarray(evidence, dtype=np.int32)
 
 
-def _starts(lengths: list[int]) -> NDArray[np.intp]:
+def _starts(lengths: list[int]) -> Indices:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)

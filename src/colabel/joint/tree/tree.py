@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from colabel.core.arrays import Array, Codes, Rows
+from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint._checks import checked_tables
 from colabel.joint.base import Joint
 from colabel.joint.exactness import EXACT, Exactness
@@ -91,7 +91,7 @@ class Tree(Joint):
         return joint
 
     @property
-    def parents(self) -> NDArray[np.intp]:
+    def parents(self) -> Indices:
         """Parent of each label, -1 for a root, shape (d,)."""
         return np.array(self._wiring.parents, dtype=np.intp)
 

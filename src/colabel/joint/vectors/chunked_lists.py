@@ -8,9 +8,8 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Codes
+from colabel.core.arrays import Array, Codes, Flags
 from colabel.joint.base import Joint
 from colabel.joint.user_terms import impossible_evidence
 from colabel.joint.vectors.vector_list import VectorList
@@ -75,8 +74,8 @@ class ChunkedLists(Joint):
         return np.where(evidence == MISSING, self._evidence, evidence).astype(np.int32)
 
 
-def contradictions(evidence: Codes, codes: Codes) -> NDArray[np.bool_]:
+def contradictions(evidence: Codes, codes: Codes) -> Flags:
     """Rows (n,) in which codes (n, d) contradict the evidence."""
     both = (evidence != MISSING) & (codes != MISSING)
-    clash: NDArray[np.bool_] = (both & (evidence != codes)).any(axis=1)
+    clash: Flags = (both & (evidence != codes)).any(axis=1)
     return clash

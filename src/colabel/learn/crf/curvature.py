@@ -20,7 +20,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import softmax
 
 from colabel.core.arrays import Array, Indices
@@ -94,7 +93,7 @@ def _variances(data: FieldData, layout: FieldLayout, theta: Parameters) -> tuple
 
 def _roots(
     data: FieldData, layout: FieldLayout, theta: Parameters
-) -> Iterator[tuple[NDArray[np.intp], Array]]:
+) -> Iterator[tuple[Indices, Array]]:
     """For each variable the columns (c_i,) that move it, and R (m, c_i): its Hessian is R'R."""
     scores = np.hstack([data.nodes.times(theta.node), _edge_scores(data, theta)])
     for i in range(data.codes.shape[1]):
@@ -116,7 +115,7 @@ def _edge_scores(data: FieldData, theta: Parameters) -> Array:
     return np.broadcast_to(edge, (len(data.codes), edge.shape[1]))
 
 
-def _active(data: FieldData, layout: FieldLayout, i: int, node_columns: NDArray[np.intp]) -> Array:
+def _active(data: FieldData, layout: FieldLayout, i: int, node_columns: Indices) -> Array:
     """Which of a variable's columns each of its values adds up, (K_i, n, columns)."""
     parts = []
     for value in range(layout.cardinalities[i]):

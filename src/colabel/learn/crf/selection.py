@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, Flags
 from colabel.core.threads import map_threads
 from colabel.learn.crf.layout import FieldLayout
 from colabel.learn.crf.penalties import Penalty
@@ -121,7 +120,7 @@ class FieldProblem:
         )
         return self._structure
 
-    def tune(self, penalty: Penalty, kept: NDArray[np.bool_], tuner: Tuner) -> _OnGraph:
+    def tune(self, penalty: Penalty, kept: Flags, tuner: Tuner) -> _OnGraph:
         """Tune the parameters on a graph (E,), from those of the last one or of its learning."""
         last = self._tuned
         if last is not None and last.penalty == penalty.ridge and (last.kept == kept).all():
@@ -152,7 +151,7 @@ class _OnGraph:
 
     tuned: Tuned
     layout: FieldLayout
-    kept: NDArray[np.bool_]
+    kept: Flags
     penalty: float
     scores: RowScores | None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Indices
+from colabel.core.arrays import Array, Flags, Indices
 
 _ABSENT_SCORE = -1e6  # far below any score, and harmless in sums
 
@@ -30,16 +30,16 @@ class ClassSupport:
     """
 
     smoothed: Array
-    absent: NDArray[np.bool_]
+    absent: Flags
 
     def take(self, tasks: Indices) -> ClassSupport:
         """Return the support of some tasks."""
         return ClassSupport(self.smoothed[tasks], self.absent[tasks])
 
     @property
-    def constant(self) -> NDArray[np.bool_]:
+    def constant(self) -> Flags:
         """Tasks with fewer than two classes, (T,)."""
-        constant: NDArray[np.bool_] = (~self.absent).sum(axis=1) < 2
+        constant: Flags = (~self.absent).sum(axis=1) < 2
         return constant
 
     @property
@@ -74,7 +74,7 @@ def support_of_counts(counts: Array, prior: Array | None) -> ClassSupport:
     return ClassSupport(smoothed, counts <= 0)
 
 
-def shut_scores(scores: Array, absent: NDArray[np.bool_]) -> Array:
+def shut_scores(scores: Array, absent: Flags) -> Array:
     """Scores (T, K, n) with absent classes (T, K) shut out of the softmax."""
     return np.where(absent[:, :, None], _ABSENT_SCORE, scores)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.compiling import njit
@@ -248,7 +248,7 @@ def _read(codes: ArrayLike, n_values: ArrayLike, sample_weight: ArrayLike | None
 def _weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
     if sample_weight is None:
         return np.ones(n_rows)
-    weight: NDArray[np.float64] = np.asarray(sample_weight, dtype=np.float64)
+    weight: Array = np.asarray(sample_weight, dtype=np.float64)
     if weight.shape != (n_rows,):
         raise ValueError(
             f"sample_weight has shape {weight.shape}: give one weight for each of the {n_rows} "

@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from colabel.core.arrays import Array, Codes
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
 from colabel.core.schema import (
     Dims,
@@ -262,7 +261,7 @@ class BayesNetEnsemble(JointClassifier):
             return grid[0]
         rows = self._rows(complete_rows(data, self._field_seed))
 
-        def score(left: Array, held_out: NDArray[np.intp]) -> Array:
+        def score(left: Array, held_out: Indices) -> Array:
             parents = self._feature_parents(replace(rows, weight=left))
             found = []
             for value in grid:

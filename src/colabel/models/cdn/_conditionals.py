@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Codes, Rows, is_sparse
+from colabel.core.arrays import Array, Codes, Flags, Rows, is_sparse
 from colabel.core.label_features import column_owner, label_columns, n_label_columns
 from colabel.core.schema import Dims, Fields, Many, Numbers, Whole, bind, stored
 from colabel.joint import LinearConditionals
@@ -124,8 +123,8 @@ def _repeated(X: Any, times: int) -> Any:
     return sp.vstack([X] * times, format="csr") if is_sparse(X) else np.tile(X, (times, 1))
 
 
-def allowed_columns(cardinalities: Sequence[int]) -> NDArray[np.bool_]:
+def allowed_columns(cardinalities: Sequence[int]) -> Flags:
     """Which label columns each conditional may use, (d, e): those of the other labels."""
     owner = column_owner(cardinalities)
-    others: NDArray[np.bool_] = owner != np.arange(len(cardinalities))[:, None]
+    others: Flags = owner != np.arange(len(cardinalities))[:, None]
     return others

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Indices
+from colabel.core.arrays import Array, Flags, Indices
 from colabel.core.label_features import column_owner, label_columns, n_label_columns
 from colabel.core.schema import (
     Dims,
@@ -165,12 +164,10 @@ def learn_chain_on_predictions(
     return LearnedChain(order, every, choice, scale, data.cardinalities)
 
 
-def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> NDArray[np.bool_]:
+def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> Flags:
     """Which label columns each label may use, (d, e): those of the labels before it."""
     position_of = np.argsort(order)
-    allowed: NDArray[np.bool_] = (
-        position_of[column_owner(cardinalities)][None, :] < position_of[:, None]
-    )
+    allowed: Flags = position_of[column_owner(cardinalities)][None, :] < position_of[:, None]
     return allowed
 
 
@@ -180,7 +177,7 @@ def _screened(
     order: Indices,
     folds: Folds,
     max_parents: int | None,
-) -> NDArray[np.bool_]:
+) -> Flags:
     """Of `earlier_columns`, those of the `max_parents` labels that matter most for each label."""
     allowed = earlier_columns(order, data.cardinalities)
     if max_parents is None or max_parents >= data.n_labels - 1 or not can_hold_out(folds):
@@ -190,7 +187,7 @@ def _screened(
     earlier = position_of[:, None] < position_of[None, :]
     worth = np.where(earlier, dependence(learning, folds, choose(learning, folds)), -np.inf)
     chosen = best_candidates(worth, max_parents)
-    of_columns: NDArray[np.bool_] = chosen[column_owner(data.cardinalities)].T
+    of_columns: Flags = chosen[column_owner(data.cardinalities)].T
     return allowed & of_columns
 
 

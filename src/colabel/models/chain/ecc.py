@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.parameters import check_integer
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Many, Part, Positions, Whole, stored
@@ -284,14 +283,12 @@ def sampled_chunks(data: Any, share: float, seed: int, folds: Any) -> tuple[Any,
     return part, own_folds
 
 
-def _first_ranks(data: TrainingData, ranks: RowRanks, share: float) -> NDArray[np.bool_]:
+def _first_ranks(data: TrainingData, ranks: RowRanks, share: float) -> Flags:
     """Which rows (n,) of positive weight are among a share of the ranks."""
     first = ranks(data) < np.uint64(min(max(1, round(share * ranks.n_ranks)), 2**64 - 1))
     return np.asarray(first & (data.row_weights > 0))
 
 
-def _chosen(
-    data: TrainingData, kept: NDArray[np.bool_], weight: Array | None
-) -> tuple[Indices, TrainingData]:
+def _chosen(data: TrainingData, kept: Flags, weight: Array | None) -> tuple[Indices, TrainingData]:
     rows = np.flatnonzero(kept)
     return rows, replace(data, weight=weight).take(rows)

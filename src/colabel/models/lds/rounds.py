@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import log_sum_exp
 from colabel.core.progress import progress_bar
 from colabel.joint.lds.network import LDSNetwork
@@ -62,9 +61,9 @@ class TrainingRows:
         return self.some(np.flatnonzero(self.is_complete))
 
     @property
-    def is_complete(self) -> NDArray[np.bool_]:
+    def is_complete(self) -> Flags:
         """Whether a row has all its labels and counts at all, (n,)."""
-        found: NDArray[np.bool_] = (self.labels != MISSING).all(axis=1) & (self.weight > 0)
+        found: Flags = (self.labels != MISSING).all(axis=1) & (self.weight > 0)
         return found
 
     def some(self, rows: Indices) -> TrainingRows:

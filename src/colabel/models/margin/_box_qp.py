@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, Indices
 from colabel.core.compiling import njit
 from colabel.core.threads import map_threads
 
@@ -129,7 +128,7 @@ def _jump(
     Q: Array,
     gradient: Array,
     y: Array,
-    free: NDArray[np.intp],
+    free: Indices,
     factor: Array,
     direction: Array,
 ) -> bool:

@@ -27,9 +27,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.progress import Advance
 from colabel.models.margin._ranking_kernels import (
     dense_sweep,
@@ -84,7 +83,7 @@ class Pairs:
         return np.flatnonzero((np.diff(self.first) > 0) & (self.cost > 0))
 
 
-def label_pairs(relevant: NDArray[np.bool_], C: float, weight: Array | None = None) -> Pairs:
+def label_pairs(relevant: Flags, C: float, weight: Array | None = None) -> Pairs:
     """Return the pairs of rows with `relevant` labels (n, q) and weights (n,).
 
     Examples
@@ -252,7 +251,7 @@ def _state(
     return RankingSolution(primal, dual, n_iter, primal - dual <= tol * primal)
 
 
-def best_thresholds(scores: Array, relevant: NDArray[np.bool_]) -> Array:
+def best_thresholds(scores: Array, relevant: Flags) -> Array:
     """Threshold (n,) of each row that separates its labels with the fewest errors.
 
     A label is wrong if it is relevant with a score below the threshold or irrelevant with one
@@ -287,7 +286,7 @@ def best_thresholds(scores: Array, relevant: NDArray[np.bool_]) -> Array:
 
 def fit_threshold(
     scores: Array,
-    relevant: NDArray[np.bool_],
+    relevant: Flags,
     weight: Array | None = None,
     features: Any = None,
 ) -> Array:

@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, dense, is_sparse
+from colabel.core.arrays import Array, Indices, dense, is_sparse
 from colabel.core.threads import map_threads
 
 __all__ = ["ConjugateRidge", "RidgePath", "best_penalty", "ridge_path"]
@@ -145,7 +144,7 @@ def best_penalty(
     X: Any,
     Y: Array,
     alphas: Array,
-    fold_of_row: NDArray[np.intp],
+    fold_of_row: Indices,
     n_folds: int,
     weight: Array | None = None,
     n_jobs: int | None = 1,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from colabel.core.arrays import Flags
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.models._parameters import refuse_missing
 
 
-def two_valued(data: TrainingData, space: LabelSpace, model: str) -> NDArray[np.bool_]:
+def two_valued(data: TrainingData, space: LabelSpace, model: str) -> Flags:
     """Return the codes (n, d) as booleans, or refuse them in a sentence that names the `model`.
 
     The second value of a label, 1 of 0/1 labels, is True.

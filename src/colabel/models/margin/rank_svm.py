@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from colabel.core.arrays import Array, Codes, is_sparse
+from colabel.core.arrays import Array, Codes, Flags, is_sparse
 from colabel.core.parameters import check_choice, check_integer, check_positive
 from colabel.core.progress import progress_bar
 from colabel.core.schema import (
@@ -247,7 +246,7 @@ class RankSVM(LabelClassifier):
         if all(np.array_equal(first, values) for values in others):
             self.classes_ = first
 
-    def _learn_linear(self, X: Any, relevant: NDArray[np.bool_], weight: Array) -> Array:
+    def _learn_linear(self, X: Any, relevant: Flags, weight: Array) -> Array:
         rows = LinearRows(_with_constant(X) if self.fit_intercept else X, relevant.shape[1])
         self._solve(rows, relevant, weight)
         constant = np.zeros(len(rows.coef))
@@ -255,7 +254,7 @@ class RankSVM(LabelClassifier):
         self.intercept_ = rows.coef[:, -1] if self.fit_intercept else constant
         return rows.scores()
 
-    def _learn_kernel(self, X: Any, relevant: NDArray[np.bool_], weight: Array) -> Array:
+    def _learn_kernel(self, X: Any, relevant: Flags, weight: Array) -> Array:
         self.gamma_ = _gamma(self.gamma, X, weight)
         kernel = self._kernel(X, X)
         rows = KernelRows(kernel + 1.0 if self.fit_intercept else kernel, relevant.shape[1])
@@ -267,7 +266,7 @@ class RankSVM(LabelClassifier):
         self.intercept_ = self.dual_coef_.sum(axis=0) * float(self.fit_intercept)
         return rows.scores()
 
-    def _solve(self, rows: RankingRows, relevant: NDArray[np.bool_], weight: Array) -> None:
+    def _solve(self, rows: RankingRows, relevant: Flags, weight: Array) -> None:
         pairs = label_pairs(relevant, float(self.C), weight)
         with progress_bar("ranking", self.max_iter, shown=bool(self.verbose)) as advance:
             found = solve_ranking(rows, pairs, self.tol, self.max_iter, self._seed(), advance)

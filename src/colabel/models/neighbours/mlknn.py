@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, Flags, Indices
 from colabel.core.label_features import column_owner, n_label_columns
 from colabel.core.schema import (
     Dims,
@@ -164,9 +163,7 @@ def _smoothed_share(count: Any, total: Any, smoothing: float, n_outcomes: int) -
     return (smoothing + count) / (n_outcomes * smoothing + total)
 
 
-def _likelihoods(
-    has_label: NDArray[np.bool_], counts: NDArray[np.intp], k: int, smoothing: float
-) -> Array:
+def _likelihoods(has_label: Flags, counts: Indices, k: int, smoothing: float) -> Array:
     """P(c | y = 0) and P(c | y = 1), (2, e, k + 1), from labels and counts (n, e)."""
     n_columns = counts.shape[1]
     cells = (has_label * n_columns + np.arange(n_columns)) * (k + 1) + counts

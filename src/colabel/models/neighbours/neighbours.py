@@ -9,10 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 
-from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.chunks import row_slices
 from colabel.core.label_features import label_columns
 from colabel.core.schema import Matrix, Maybe, Numbers, OneOf, Positions, Real, Table, Whole, stored
@@ -220,7 +219,7 @@ class Neighbours:
 @dataclass(frozen=True)
 class _Settled:
     index: Indices  # (m, k)
-    is_complete: NDArray[np.bool_]  # (m,) whether no further candidate could matter
+    is_complete: Flags  # (m,) whether no further candidate could matter
 
 
 class NeighbourClassifier(JointClassifier):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from colabel.core.arrays import Array
 from colabel.core.optional import require
 from colabel.joint import Joint
 from colabel.joint.views import label_set_text
@@ -52,7 +52,7 @@ class JointProbabilityDisplay:
     ax_: Axes
     figure_: Figure
 
-    def __init__(self, label_sets: Sequence[str], probabilities: NDArray[np.float64]) -> None:
+    def __init__(self, label_sets: Sequence[str], probabilities: Array) -> None:
         self.label_sets = tuple(label_sets)
         self.probabilities = np.asarray(probabilities, dtype=np.float64)
         if self.probabilities.shape != (len(self.label_sets),):
