@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.core.chunks import row_slices
 from colabel.joint.exactness import EXACT, Exactness
 from colabel.joint.user_terms import impossible_evidence
 from colabel.joint.vectors.chunked_lists import Answer, ChunkedLists
@@ -93,10 +94,8 @@ class WrittenOut(ChunkedLists):
         return all_vectors(self.space.cardinalities)
 
     def _by_chunks(self, work: Callable[[VectorList, slice], Answer]) -> list[Answer]:
-        step = max(1, _SCORES_AT_ONCE // len(self._vectors))
         found = []
-        for start in range(0, max(1, self.n_rows), step):
-            chunk = slice(start, start + step)
+        for chunk in row_slices(self.n_rows, _SCORES_AT_ONCE, len(self._vectors)):
             scores = self._scores(self._positions[chunk])
             own = np.empty((len(scores), 0, self.space.n_labels), dtype=np.int32)
             listed = VectorList.of_shared_and_own(self.space, self._vectors, own, scores)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, is_sparse
+from colabel.core.chunks import row_slices
 from colabel.core.schema import (
     Dims,
     Fields,
@@ -239,11 +239,10 @@ def _roots_of(node_counts: ArrayLike) -> Indices:
     return roots
 
 
-def row_blocks(n_rows: int, n_jobs: int | None) -> Iterator[slice]:
+def row_blocks(n_rows: int, n_jobs: int | None) -> list[slice]:
     """Blocks of rows for threads to share; a few each, so that none waits long for the last."""
     step = max(_FEWEST_ROWS, -(-n_rows // (4 * n_threads(n_jobs))))
-    for start in range(0, n_rows, step):
-        yield slice(start, start + step)
+    return row_slices(n_rows, step)
 
 
 def far_from_zero(X: Any) -> Array | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Flags
+from colabel.core.chunks import row_slices
 from colabel.core.hashing import row_keys
 from colabel.core.label_features import column_owner, label_columns
 from colabel.core.schema import (
@@ -110,7 +110,7 @@ class LabelForest:
         probabilities less the mean of these.
         """
         found = np.empty((X.shape[0], self.frequencies.shape[1]))
-        for part in _parts(X.shape[0]):
+        for part in row_slices(X.shape[0], _ROWS_AT_ONCE):
             found[part] = tree_means(self.forest.leaves(X[part], n_jobs), self.frequencies, n_jobs)
         return _log_odds(found, self.cardinalities)
 
@@ -159,8 +159,3 @@ def _log_odds(prob: Array, cardinalities: tuple[int, ...]) -> Array:
         own = owner == variable
         log_odds[:, own] -= log_odds[:, own].mean(axis=1, keepdims=True)
     return log_odds
-
-
-def _parts(n_rows: int) -> Iterator[slice]:
-    for start in range(0, n_rows, _ROWS_AT_ONCE):
-        yield slice(start, start + _ROWS_AT_ONCE)

@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.chunks import row_slices
 from colabel.core.numeric import bin_sums, log_sum_exp
 from colabel.joint import Joint
 from colabel.joint.vectors.lists import row_max
@@ -148,11 +149,10 @@ def opinions(
         See `ask_each`.
     """
     n_rows, d = joints[0].n_rows, joints[0].space.n_labels
-    step = max(1, _CODES_AT_ONCE // (len(joints) * n_listed * (d + 1)))
-    if n_rows <= step:
+    chunks = row_slices(n_rows, _CODES_AT_ONCE, len(joints) * n_listed * (d + 1))
+    if len(chunks) == 1:
         return _opinions(joints, n_listed, excused)
-    starts = range(0, n_rows, step)
-    parts = [[joint.rows(slice(s, s + step)) for joint in joints] for s in starts]
+    parts = [[joint.rows(chunk) for joint in joints] for chunk in chunks]
     first, *others = [_opinions(part, n_listed, excused) for part in parts]
     return first.joined(*others)
 

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
+from colabel.core.chunks import row_slices
 from colabel.joint import Independent, Joint, Tree, VectorList
 from colabel.labels import LabelSpace
 from colabel.learn.pool.coefficients import pool_coefficients
@@ -126,7 +127,7 @@ class VectorPool:
         """Return the pool of all rows as lists."""
         top = self.top
         lengths, indices, weights = [np.zeros(1, dtype=np.intp)], [], []
-        for part in _blocks(self.evidence.lists.shape[0], len(top)):
+        for part in row_slices(self.evidence.lists.shape[0], _ENTRIES_AT_ONCE, len(top)):
             features = self.features(part)
             impossible = np.isneginf(features[..., 3])
             impossible[impossible.all(axis=1)] = False  # a row alone with its vector keeps them all
@@ -191,9 +192,3 @@ def leaf_lists(evidence: Evidence, space: LabelSpace) -> VectorList:
     indices[~own] = np.tile(np.arange(n_vectors), n_without)
     weights[~own] = np.tile(evidence.counts, n_without)
     return VectorList.of_lists(space, evidence.vectors, indptr, indices, np.log(weights))
-
-
-def _blocks(n_rows: int, width: int) -> Iterator[slice]:
-    step = max(1, _ENTRIES_AT_ONCE // width)
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
