@@ -236,9 +236,9 @@ def test_wrong_rows_are_named(bins, table):
 @pytest.mark.parametrize(
     ("bins", "message"),
     [
-        (FeatureBins(1), "n_bins=1 must be an integer, at least 2"),
+        (FeatureBins(1), "n_bins=1 must be an integer of at least 2"),
         (FeatureBins(2.5), r"n_bins=2.5 must be an integer"),
-        (FeatureBins(strategy="kmeans"), "strategy='kmeans' is not known"),
+        (FeatureBins(strategy="kmeans"), "strategy='kmeans' must be one of 'quantile', 'width'"),
         (EntropyBins("labels"), "target='labels' is not known"),
     ],
 )
