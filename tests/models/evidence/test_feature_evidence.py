@@ -272,7 +272,7 @@ def test_for_people(rows):
     [
         ({"row": 240}, "row=240 is not there: X has 240 rows"),
         ({"method": "magic"}, "method='magic' must be"),
-        ({"n_orders": 1}, "n_orders=1 must be at least 2"),
+        ({"n_orders": 1}, "n_orders=1 must be an integer of at least 2"),
         ({"background": np.zeros((5, 2))}, "background has 2 columns and X has 5"),
         ({"background": np.zeros((1, 5))}, "only one: give some as background"),
         ({"labels": ["nothing"]}, "nothing"),

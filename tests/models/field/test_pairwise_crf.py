@@ -233,7 +233,7 @@ def test_edge_features_follow_the_width_of_the_data(rng):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"form": "other"}, 'must be "proximal" or "constrained"'),
+        ({"form": "other"}, "must be one of 'proximal', 'constrained'"),
         ({"tune": "no"}, "tune='no' must be True or False"),
         ({"ridge": 0.0}, "ridge=0.0 must be"),
         ({"ridge": "much"}, "ridge='much' must be"),
