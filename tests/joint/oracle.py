@@ -6,6 +6,7 @@ import itertools
 import math
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from colabel.labels import MISSING, LabelSpace
@@ -126,3 +127,14 @@ def random_evidence(rng, n_rows, cardinalities, known=0.4):
     """Codes (n, d), each entry known with the given probability."""
     codes = np.stack([rng.integers(0, k, size=n_rows) for k in cardinalities], axis=1)
     return np.where(rng.random(codes.shape) < known, codes, MISSING).astype(np.int32)
+
+
+def possible_evidence(joint, oracle, rng):
+    """Draw evidence (n, d); what is impossible must be refused by its row, and is left out."""
+    evidence = random_evidence(rng, joint.n_rows, oracle.cardinalities)
+    impossible = np.flatnonzero(np.isneginf(oracle.log_prob(evidence)))
+    if impossible.size:
+        with pytest.raises(ValueError, match=f"row {impossible[0]} has"):
+            joint.given_codes(evidence)
+        evidence[impossible] = MISSING
+    return evidence

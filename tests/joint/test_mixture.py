@@ -16,7 +16,12 @@ from colabel.joint.chain import TableLinks
 from colabel.joint.chain import chain as chain_module
 from colabel.joint.exactness import APPROXIMATE
 from tests.joint.chain.test_chain import oracle_of
-from tests.joint.oracle import Oracle, make_space, random_evidence, random_log_table
+from tests.joint.oracle import (
+    Oracle,
+    make_space,
+    possible_evidence,
+    random_log_table,
+)
 from tests.joint.test_against_enumeration import assert_best, assert_same
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -108,12 +113,7 @@ def test_every_answer(instance):
 @given(mixtures(max_labels=3))
 def test_every_answer_given_evidence(instance):
     joint, oracle, rng = instance
-    evidence = random_evidence(rng, joint.n_rows, oracle.cardinalities)
-    impossible = np.flatnonzero(np.isneginf(oracle.log_prob(evidence)))
-    if impossible.size:
-        with pytest.raises(ValueError, match=f"row {impossible[0]} has"):
-            joint.given_codes(evidence)
-        evidence[impossible] = -1
+    evidence = possible_evidence(joint, oracle, rng)
     conditioned, expected = joint.given_codes(evidence), oracle.given(evidence)
     np.testing.assert_allclose(conditioned.weights.sum(axis=1), 1.0)
     assert_same(WithoutEntropy(conditioned, expected), expected, rng)

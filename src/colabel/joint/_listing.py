@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.chunks import row_slices
 
 if TYPE_CHECKING:
     from colabel.joint.base import Joint
@@ -48,9 +49,8 @@ def listed_by_top_k(joint: Joint, least: Array) -> Listed:
     codes: list[Codes] = [np.empty((0, d), dtype=np.int32)]
     while open_rows.size:
         going_on = [open_rows[:0]]
-        step = max(1, _CODES_AT_ONCE // (length * d))
-        for start in range(0, open_rows.size, step):
-            part = open_rows[start : start + step]
+        for chunk in row_slices(open_rows.size, _CODES_AT_ONCE, length * d):
+            part = open_rows[chunk]
             some = joint.rows(part)
             found, log_prob = some.top_k_codes(length)
             exact = "mode" in some.exact  # as the search says that has just been made

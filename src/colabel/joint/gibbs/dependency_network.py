@@ -15,13 +15,14 @@ from colabel.core.arrays import Array, Codes, Indices, Keys, Rows
 from colabel.core.chunks import row_slices
 from colabel.core.label_features import column_owner
 from colabel.joint.base import Joint
+from colabel.joint.evidence import merged_evidence
 from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.gibbs._linear import LinearConditionals
 from colabel.joint.gibbs.diagnostics import GibbsDiagnostics, diagnose
 from colabel.joint.gibbs.random import chain_keys, distinct_keys, random_orders
 from colabel.joint.gibbs.runs import GibbsOptions, Run, run
 from colabel.joint.gibbs.sampler import Conditionals, evaluate
-from colabel.joint.user_terms import codes_of_labels, impossible_evidence
+from colabel.joint.user_terms import codes_of_labels
 from colabel.labels import MISSING, LabelSpace
 
 Marginals = Literal["best", "plain"]
@@ -374,11 +375,3 @@ def check_conditionals(space: LabelSpace, conditionals: Conditionals) -> None:
             f"The conditionals are of labels with {tuple(conditionals.cardinalities)} values but"
             f" the label space has {space.cardinalities}: give one conditional for each label."
         )
-
-
-def merged_evidence(space: LabelSpace, old: Codes, new: Codes) -> Codes:
-    """Return what is known after new evidence (n, d); an error where it contradicts the old."""
-    clash = ((old != MISSING) & (new != MISSING) & (old != new)).any(axis=1)
-    if clash.any():
-        raise impossible_evidence(space, new, np.flatnonzero(clash))
-    return np.where(new == MISSING, old, new).astype(np.int32)

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from colabel.core.arrays import Array, Codes, Rows
 from colabel.joint.base import Joint
+from colabel.joint.evidence import merged_evidence
 from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.gibbs._discrete import (
     CAPPED,
@@ -21,7 +22,7 @@ from colabel.joint.gibbs._discrete import (
     Settled,
     settle,
 )
-from colabel.joint.gibbs.dependency_network import check_conditionals, merged_evidence, shared_order
+from colabel.joint.gibbs.dependency_network import check_conditionals, shared_order
 from colabel.joint.gibbs.sampler import Conditionals
 from colabel.labels import MISSING, LabelSpace
 

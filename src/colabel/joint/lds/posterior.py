@@ -14,9 +14,10 @@ from colabel.core.arrays import Array, Codes, Rows
 from colabel.core.chunks import row_slices
 from colabel.core.parameters import check_choice
 from colabel.core.threads import map_threads
+from colabel.joint.evidence import contradictions, merged_evidence
 from colabel.joint.exactness import APPROXIMATE, EXACT
 from colabel.joint.lds.network import LDSNetwork
-from colabel.joint.vectors import Answer, ChunkedLists, VectorList, contradictions
+from colabel.joint.vectors import Answer, ChunkedLists, VectorList
 from colabel.labels import MISSING, LabelSpace
 
 __all__ = ["Inference", "LDSPosterior"]
@@ -163,7 +164,7 @@ class LDSPosterior(ChunkedLists):
 
     def given_codes(self, evidence: Codes) -> LDSPosterior:
         """Return the joint given the known entries of evidence (n, d)."""
-        return self._with(self._features, self._known_with(evidence))
+        return self._with(self._features, merged_evidence(self.space, self._evidence, evidence))
 
     def rows(self, index: Rows) -> LDSPosterior:
         """Return the joint of some of the rows."""

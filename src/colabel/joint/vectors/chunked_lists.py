@@ -9,13 +9,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.random import Generator
 
-from colabel.core.arrays import Array, Codes, Flags
+from colabel.core.arrays import Array, Codes
 from colabel.joint.base import Joint
-from colabel.joint.user_terms import impossible_evidence
 from colabel.joint.vectors.vector_list import VectorList
-from colabel.labels import MISSING
 
-__all__ = ["ChunkedLists", "contradictions"]
+__all__ = ["ChunkedLists"]
 
 Answer = TypeVar("Answer")
 
@@ -23,11 +21,8 @@ Answer = TypeVar("Answer")
 class ChunkedLists(Joint):
     """Base of joints over lists of label vectors that are too large to be kept for all rows.
 
-    A subclass keeps what is known of its rows as `_evidence`, codes (n, d), and implements
-    `_by_chunks`.
+    A subclass implements `_by_chunks`.
     """
-
-    _evidence: Codes
 
     @abstractmethod
     def _by_chunks(self, work: Callable[[VectorList, slice], Answer]) -> list[Answer]:
@@ -65,17 +60,3 @@ class ChunkedLists(Joint):
         uniform = rng.random((self.n_rows, size))
         parts = self._by_chunks(lambda listed, chunk: listed.inverted(uniform[chunk]))
         return np.concatenate(parts, axis=1)
-
-    def _known_with(self, evidence: Codes) -> Codes:
-        """What is known (n, d) once the known entries of evidence are too; a clash is refused."""
-        clash = np.flatnonzero(contradictions(self._evidence, evidence))
-        if clash.size:
-            raise impossible_evidence(self.space, evidence, clash)
-        return np.where(evidence == MISSING, self._evidence, evidence).astype(np.int32)
-
-
-def contradictions(evidence: Codes, codes: Codes) -> Flags:
-    """Rows (n,) in which codes (n, d) contradict the evidence."""
-    both = (evidence != MISSING) & (codes != MISSING)
-    clash: Flags = (both & (evidence != codes)).any(axis=1)
-    return clash

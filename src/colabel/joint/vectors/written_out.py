@@ -10,6 +10,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.core.chunks import row_slices
+from colabel.joint.evidence import merged_evidence
 from colabel.joint.exactness import EXACT, Exactness
 from colabel.joint.user_terms import impossible_evidence
 from colabel.joint.vectors.chunked_lists import Answer, ChunkedLists
@@ -78,7 +79,7 @@ class WrittenOut(ChunkedLists):
 
     def given_codes(self, evidence: Codes) -> WrittenOut:
         """Return the joint given the known entries of evidence (n, d)."""
-        found = self._with(self._positions, self._known_with(evidence))
+        found = self._with(self._positions, merged_evidence(self.space, self._evidence, evidence))
         totals = found._by_chunks(lambda listed, _: listed.log_total)
         impossible = np.flatnonzero(np.isneginf(np.concatenate(totals)))
         if impossible.size:
