@@ -1,7 +1,7 @@
 """Run the cells of the peers' table, and draw it.
 
 Usage: python -m benchmarks.peers run [--sets emotions ...] [--methods RF ...] [--peers | --ours]
-       [--folds 10] [--jobs 2] [--limit 60] [--our-limit 300] [--again] [--store .peers]
+       [--folds 10] [--jobs 2] [--limit 40] [--our-limit 300] [--again] [--store .peers]
        [--data DIR]
        python -m benchmarks.peers table [--store .peers]
 """
@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     which.add_argument("--ours", action="store_true", help="all models of colabel")
     filling.add_argument("--folds", type=int, default=N_FOLDS, help="how many of the ten folds")
     filling.add_argument("--jobs", type=int, default=2, help="cells at once, of one thread each")
-    filling.add_argument("--limit", type=float, default=60.0, help="CPU seconds of a peer's cell")
+    filling.add_argument("--limit", type=float, default=40.0, help="CPU seconds of a peer's cell")
     filling.add_argument("--our-limit", type=float, default=300.0, help="the same of ours")
     filling.add_argument("--again", action="store_true", help="also cells that are in the store")
     return result

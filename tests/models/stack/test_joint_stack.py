@@ -218,6 +218,13 @@ def data_of(X, sizes, missing=False):
     return TrainingData(X, codes, sizes)
 
 
+def test_default_members_take_the_seed_of_their_stack():
+    for _, model in default_members(data_of(np.zeros((5, 4)), (2,) * 6)):
+        seeds = {k: v for k, v in model.get_params().items() if k.endswith("random_state")}
+        assert seeds
+        assert set(seeds.values()) == {None}
+
+
 def test_default_members_suit_the_data():
     dense, text = np.zeros((5, 4)), sparse.csr_array((5, 4))
     names = [name for name, _ in default_members(data_of(dense, (2,) * 6))]

@@ -38,9 +38,8 @@ def default_members(data: TrainingData) -> Members:
     """Return the members that suit some data: what x is like, and how many label vectors.
 
     Straight lines, a forest's log-odds and kernels, each under a joint that is cheap for so many
-    labels, and a forest of label vectors.
+    labels, and a forest of label vectors. They have no seeds of their own: the stack seeds them.
     """
-    seeded: dict[str, Any] = {"random_state": 0}
     missing = bool((data.codes == MISSING).any())
     vectors = math.prod(map(float, data.cardinalities))
     n_distinct = len(np.unique(data.codes, axis=0))
@@ -57,7 +56,7 @@ def default_members(data: TrainingData) -> Members:
     large = work > _MOST_WORK
 
     def chain() -> BaseEstimator:
-        return CTBN(**seeded) if missing or large else ProbabilisticClassifierChain(**seeded)
+        return CTBN() if missing or large else ProbabilisticClassifierChain()
 
     # Trees grown to the end on the label vectors have the best modes, and the smooth parts of the
     # joint see to the probabilities; but vectors that are nearly all different are no target.
@@ -67,11 +66,11 @@ def default_members(data: TrainingData) -> Members:
         and data.n_rows * n_distinct <= _MOST_COUNTS
     )
     of_vectors: dict[str, Any] = {"target": "vectors", "min_samples_leaf": 1} if repeat else {}
-    trees: dict[str, Any] = dict(seeded)
+    trees: dict[str, Any] = {}
     dear = repeat and data.n_rows * n_distinct > _MANY_COUNTS
     if dear or data.n_rows * data.n_labels > _MANY_TARGETS:
         trees["n_estimators"] = _FEW_TREES
-    forest, kernel = ForestFeatures(**trees), KernelFeatures(**seeded)
+    forest, kernel = ForestFeatures(**trees), KernelFeatures()
     found: Members = [
         ("forest", JointForest(**of_vectors, **trees)),
         ("linear", chain()),
@@ -80,16 +79,16 @@ def default_members(data: TrainingData) -> Members:
     if large:
         return found
     if vectors <= _FEW_VECTORS and not missing:
-        found.append(("linear field", CollectiveCRF(**seeded)))
-        found.append(("forest features, field", make_pipeline(forest, PairwiseCRF(**seeded))))
+        found.append(("linear field", CollectiveCRF()))
+        found.append(("forest features, field", make_pipeline(forest, PairwiseCRF())))
         if kernels:
-            field = make_pipeline(kernel, CollectiveCRF(**seeded))
+            field = make_pipeline(kernel, CollectiveCRF())
             found.append(("kernel features, field", field))
         return found
     if kernels:
         found.append(("kernel features", make_pipeline(kernel, chain())))
     if not missing:
-        found.append(("linear tree", CTBN(**seeded)))
+        found.append(("linear tree", CTBN()))
     return found
 
 
