@@ -243,6 +243,11 @@ class ConditionalModels(Protocol):
         """Most iterations any of them took; None where nobody counts."""
         ...
 
+    @property
+    def coef(self) -> list[Array] | None:
+        """Coefficients (K_i, p + e + 1) of every target, the intercept last; None: not linear."""
+        ...
+
     def take(self, order: Indices) -> Self:
         """Return some of the models in another order: position i has the model `order[i]`."""
         ...

@@ -139,6 +139,11 @@ class EstimatorModels:
         """None: how classifiers count, if they do, is their own affair."""
         return None
 
+    @property
+    def coef(self) -> None:
+        """None: nothing is known of how classifiers see x."""
+        return None
+
     def take(self, order: Indices) -> EstimatorModels:
         """Return some of the models in another order: position i has the model `order[i]`."""
         return EstimatorModels(tuple(self.models[i] for i in order))

@@ -15,7 +15,6 @@ from colabel.core.threads import map_threads
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
-from colabel.learn.linear import LinearModels
 from colabel.models._class_weights import check_class_weight, class_weights, one_label
 from colabel.models._learning import (
     DEFAULT_GRID,
@@ -81,7 +80,7 @@ class BinaryRelevance(JointClassifier):
     Attributes
     ----------
     models_ : ConditionalModels
-        The fitted conditionals; `models_.coef` for the built-in regression.
+        The fitted conditionals; `models_.coef` of the built-in regression, None with others.
     C_ : (d,) array
         Chosen C of every label; absent with `estimator`.
     n_iter_ : int
@@ -169,7 +168,7 @@ class BinaryRelevance(JointClassifier):
 
     def linear_log_odds(self, x: Any, others: Array) -> LinearLogOdds | None:
         """Return the regressions, in which no label has a weight."""
-        if not isinstance(self.models_, LinearModels):
+        if self.models_.coef is None:
             return None
         coef = np.concatenate(self.models_.coef)
         return LinearLogOdds(coef[:, :-1], coef[:, -1], np.zeros((len(coef), len(coef))))

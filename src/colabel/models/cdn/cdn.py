@@ -30,8 +30,6 @@ from colabel.decide import Decision
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint
 from colabel.joint.gibbs.runs import GibbsOptions
 from colabel.learn.conditional import ConditionalLearner, Folds, RowGroup, TrainingData
-from colabel.learn.from_estimator import EstimatorModels
-from colabel.learn.linear import LinearModels
 from colabel.learn.structure import best_candidates
 from colabel.models._learning import (
     DEFAULT_GRID,
@@ -268,10 +266,10 @@ class CDN(MayLackProbabilities, StacksEstimator):
         learning = learner.on(data.with_extra(_own_columns, self.label_coding, n_extra=n_extra))
         choice = choose(learning, folds, group)
         models: Any = learning.fit([group], [choice])
-        self.models_: LinearModels | EstimatorModels = models
+        self.models_: Any = models
         self._record(self.models_.n_iter, learner.values(choice))
-        if isinstance(self.models_, LinearModels):
-            self._network = LinearNetwork.of(self.models_, data.cardinalities, self.label_coding)
+        if models.coef is not None:
+            self._network = LinearNetwork.of(models, data.cardinalities, self.label_coding)
             self.label_weights_ = self._network.weights
         frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
         self._usual = np.array([values.argmax() for values in frequencies])
@@ -308,12 +306,12 @@ class CDN(MayLackProbabilities, StacksEstimator):
 
     def _joint(self, X: Any) -> Joint:
         space = self.label_space_
-        if isinstance(self.models_, LinearModels):
-            conditionals: Any = self._network.at(self._inputs(X))
-        else:
-            conditionals = EstimatorConditionals(
-                self.models_, X, space.cardinalities, self.label_coding
-            )
+        network = self._linear_network
+        conditionals: Any = (
+            EstimatorConditionals(self.models_, X, space.cardinalities, self.label_coding)
+            if network is None
+            else network.at(self._inputs(X))
+        )
         if not has_probabilities(self.estimator):
             return DiscreteDependencyNetwork(
                 space,
@@ -335,11 +333,16 @@ class CDN(MayLackProbabilities, StacksEstimator):
             n_jobs=self.n_jobs,
         )
 
+    @property
+    def _linear_network(self) -> LinearNetwork | None:
+        """The regressions as one; None where classifiers are the conditionals."""
+        return getattr(self, "_network", None)
+
     def linear_log_odds(self, x: Any, others: Array) -> LinearLogOdds | None:
         """Return the conditionals, unless they see scores in place of x."""
-        if not isinstance(self.models_, LinearModels) or hasattr(self, "estimator_scores_"):
+        network = self._linear_network
+        if network is None or hasattr(self, "estimator_scores_"):
             return None
-        network = self._network
         intercept = network.intercept + others @ network.weights
         return LinearLogOdds(network.coef, intercept, network.weights.T)
 

@@ -80,16 +80,15 @@ class Search:
         return cls(np.zeros(n_labels), np.zeros(square), np.zeros(square), zeros)
 
 
-def most_parents(max_parents: int | str | None, learning: Learning) -> int:
-    """Return how many parents of a label are tried."""
-    data = learning.data
+def most_parents(max_parents: int | str | None, data: TrainingData, linear: bool) -> int:
+    """Return how many parents of a label are tried, by regressions or by other classifiers."""
     every = data.n_labels - 1
     if max_parents is None:
         return every
     if not isinstance(max_parents, str):
         return min(int(max_parents), every)
     n_pairs = data.n_labels * every
-    if isinstance(learning, LinearLearning):
+    if linear:
         cheap = data.n_rows * n_pairs <= _CHEAP_ROWS
     else:
         cheap = n_pairs <= _CHEAP_PAIRS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -205,9 +205,9 @@ class CTBN(StacksEstimator):
         seed = self._seed()
         folds = make_folds(data, self.cv, seed)
         learning = learner.on(self._stacked(data, folds, seed))
-        linear = learning if isinstance(learning, LinearLearning) else None
+        linear = cast(LinearLearning, learning) if estimator is None else None
         shared = linear if self.pairs == "shared" else None
-        most = most_parents(self.max_parents, learning)
+        most = most_parents(self.max_parents, data, linear is not None)
         trial: Learning = learning
         if estimator is not None and self.search_estimator is not None:
             trial = EstimatorLearner(self.search_estimator, self.n_jobs, bool(self.verbose)).on(

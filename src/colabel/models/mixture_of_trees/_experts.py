@@ -105,9 +105,8 @@ class Trees:
         data = rows.data
         learning = self.learner.on(data)
         shared = learning if self.shared else None
-        search = search_arcs(
-            learning, rows.folds, self.min_rows, shared, most_parents("auto", learning)
-        )
+        most = most_parents("auto", data, linear=True)
+        search = search_arcs(learning, rows.folds, self.min_rows, shared, most)
         parents = search.best_tree(1.0 if self.shared else 0.0)
         fitted = fit_tree(learning, parents, search, shared)
         used = _UsedModels.of(learning, parents, search, fitted)
