@@ -69,12 +69,40 @@ def test_folds_do_not_follow_the_order_of_the_rows(data, rng):
     np.testing.assert_array_equal(there, random_folds(data, 5, seed=1).of_row[order])
 
 
-def test_equal_rows_share_a_fold_and_labels_count(rng):
+def test_equal_rows_share_a_fold(rng):
     X = np.repeat(rng.normal(size=(40, 2)), 3, axis=0)
-    codes = np.tile([[0, 1], [0, 1], [1, 1]], (40, 1))
+    codes = np.repeat(rng.integers(0, 2, size=(40, 2)), 3, axis=0)
     of_row = random_folds(data_of(X, codes), 4, seed=0).of_row.reshape(40, 3)
-    np.testing.assert_array_equal(of_row[:, 0], of_row[:, 1])
-    assert (of_row[:, 0] != of_row[:, 2]).any()  # equal features, other labels
+    np.testing.assert_array_equal(of_row, np.repeat(of_row[:, :1], 3, axis=1))
+
+
+def test_rows_whose_features_are_equal_by_chance_are_dealt_one_by_one(rng):
+    """Else a fold would leave nothing of some features but rows with other labels."""
+    X = rng.integers(0, 2, size=(400, 2)).astype(float)
+    data = data_of(X, np.where(rng.random((400, 2)) < 0.2, 1 - X, X))
+    of_row = random_folds(data, 5, seed=0).of_row
+    assert np.bincount(of_row).tolist() == [80] * 5
+    for fold in range(5):
+        known = np.unique(np.c_[X, data.codes][of_row != fold], axis=0)
+        assert len(known) == 16
+    order = rng.permutation(400)
+    there = random_folds(reordered(data, order), 5, seed=0).of_row
+    content = np.c_[X, data.codes, of_row], np.c_[X[order], data.codes[order], there]
+    np.testing.assert_array_equal(*(rows[np.lexsort(rows.T)] for rows in content))
+
+
+def test_weights_of_equal_rows_decide_who_is_who(rng):
+    X, codes = np.zeros((60, 1)), rng.integers(0, 2, size=(60, 1))
+    data = data_of(X, codes, rng.integers(0, 3, size=60).astype(float))
+    order = rng.permutation(60)
+    there = reordered(data, order)
+    content = [
+        np.c_[part.codes, part.weight, random_folds(part, 4, seed=0).of_row][part.weight > 0]
+        for part in (data, there, reordered(data, np.flatnonzero(data.weight)))
+    ]
+    ordered = [rows[np.lexsort(rows.T)] for rows in content]
+    np.testing.assert_array_equal(ordered[0], ordered[1])
+    np.testing.assert_array_equal(ordered[0], ordered[2])  # without those of weight zero
 
 
 def test_rows_that_differ_in_the_sign_of_zero_are_equal(rng):
@@ -159,7 +187,7 @@ def test_a_single_row_is_never_held_out_for_want_of_others(cv):
 
 
 def test_sparse_rows_share_folds_by_content_too(rng):
-    X = sp.random_array((60, 5), density=0.4, rng=rng, format="csr")
+    X = sp.random_array((60, 5), density=0.9, rng=rng, format="csr")
     twice = sp.vstack([X, X], format="csr")
     codes = rng.integers(0, 2, size=(60, 2))
     of_row = random_folds(data_of(twice, np.vstack([codes, codes])), 4, seed=0).of_row

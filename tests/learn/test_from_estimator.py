@@ -178,3 +178,14 @@ def test_pipelines_are_classifiers_too(data):
     found = fit_one(data, make_pipeline(StandardScaler(), GaussianNB())).log_prob(data.X)
     floor = floor_of(data.codes[:, 0], data.codes[:, 0], 2)
     np.testing.assert_allclose(found, log_of(expected, floor), rtol=1e-9)
+
+
+def test_weights_that_are_shares_of_one_are_not_fewer_rows(rng):
+    """The floor of one row in n + 1 is that of the rows, not of their weights' sum."""
+    X = rng.normal(size=(200, 2))
+    codes = (X[:, :1] > 0).astype(np.int32)
+    found = [
+        fit_one(TrainingData(X, codes, (2,), weight), DecisionTreeClassifier()).log_prob(X)
+        for weight in (np.ones(200), np.full(200, 1 / 200))
+    ]
+    np.testing.assert_allclose(found[0], found[1], rtol=0.05)  # frequencies differ a little

@@ -10,6 +10,7 @@ from colabel import CTBN, BinaryRelevance, ClassifierChain, LDSMixture, decide
 from colabel.decide import Seen, resolve_decision
 from colabel.joint import Independent, Reweighted
 from colabel.models import JointClassifier
+from colabel.saving import ModelFileError
 from tests.joint.oracle import make_space
 
 MODELS = [
@@ -104,6 +105,26 @@ def test_calibrated_models_are_saved(tmp_path):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+def test_splits_of_all_rows_do_not_fit_their_parts():
+    """It was an IndexError, after the model was fitted."""
+    X, Y = exclusive(60)
+    rows = np.arange(len(X))
+    splits = [(rows[rows % 2 != k], rows[rows % 2 == k]) for k in (0, 1)]
+    model = BinaryRelevance(C=(0.1, 1.0), cv=splits, calibrate=True, random_state=0)
+    with pytest.warns(UserWarning, match="cannot be calibrated.*cv names rows beyond"):
+        model.fit(X, Y)
+    assert not hasattr(model, "calibration_")
+
+
+def test_a_file_with_other_vectors_is_refused(tmp_path):
+    X, Y = exclusive(60)
+    model = BinaryRelevance(C=0.1, decision="seen", random_state=0).fit(X, Y)
+    for seen in (model.seen_ + 1, model.seen_[:0]):
+        model.seen_ = seen
+        with pytest.raises(ModelFileError, match="seen_ holds a value that no label has"):
+            colabel.save(model, tmp_path / "m")
+
+
 def test_calibrate_is_true_or_false():
     with pytest.raises(ValueError, match="calibrate='yes' must be True or False"):
         CTBN(calibrate="yes").fit(*exclusive(20))
@@ -127,6 +148,15 @@ def test_seen_is_the_most_probable_of_the_list():
         assert found[r].tolist() == vectors[int(np.argmax(value))].tolist()
     with pytest.raises(ValueError, match="no label vector to choose from"):
         decide(joint, Seen(vectors[:0]))
+
+
+def test_seen_needs_a_row_with_all_its_labels():
+    """It failed in `predict` only."""
+    X, Y = exclusive(40)
+    Y = Y.astype(float)
+    Y[np.arange(40), np.arange(40) % 3] = np.nan
+    with pytest.raises(ValueError, match="no row has all its labels: choose another decision"):
+        BinaryRelevance(C=0.1, decision="seen").fit(X, Y)
 
 
 def test_seen_needs_the_training_rows():

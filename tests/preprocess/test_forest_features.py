@@ -114,6 +114,16 @@ def test_no_label_reaches_a_copy_of_its_row(table):
     assert np.abs(one - two).max() > own
 
 
+def test_rows_of_many_copies_are_cross_fitted(rng):
+    """Every tree has seen one of ten copies, and knows its labels, of pure chance."""
+    X, Y = rng.normal(size=(60, 3)), rng.integers(0, 2, size=(60, 1))
+    told = features().fit_transform(np.repeat(X, 10, axis=0), np.repeat(Y, 10, axis=0))[::10, 0]
+    above = told[Y[:, 0] == 1][:, None] > told[Y[:, 0] == 0]
+    assert 0.2 < above.mean() < 0.7  # area under the curve
+    alike = features().fit_transform(np.zeros((30, 2)), np.ones((30, 1)))  # nothing to hold out
+    assert np.isfinite(alike).all()
+
+
 @pytest.mark.parametrize("times", [1, 40])
 def test_rows_that_are_equal_by_chance_know_of_each_other(rng, times):
     """Eight kinds of rows: without all its equals, a row would see only the other labels."""
@@ -254,6 +264,7 @@ def test_labels_without_a_straight_line_are_learned(table, rng):
         ({"kind": "boosted"}, "kind='boosted' must be one of"),
         ({"passthrough": "maybe"}, "passthrough='maybe' must be True, False or 'auto'"),
         ({"cv": 1}, "cv=1 must be a number of folds"),
+        ({"n_estimators": 10.0}, "n_estimators=10.0 must be an integer of at least 1"),
     ],
 )
 def test_wrong_parameters_are_named(table, options, match):

@@ -21,10 +21,11 @@ def refuse_huge(X: Any, names: Any = None) -> None:
     A column that is huge but never varies is refused too: its mean and variance overflow.
     """
     values = X.data if is_sparse(X) else X
-    if (
-        not values.size
-        or max(float(np.nanmax(values)), -float(np.nanmin(values))) <= LARGEST_NUMBER
-    ):
+    if not values.size:
+        return
+    # NaN, which some models take, is larger than nothing: there may be nothing else
+    largest, smallest = np.fmax.reduce(values, axis=None), np.fmin.reduce(values, axis=None)
+    if not (largest > LARGEST_NUMBER or smallest < -LARGEST_NUMBER):
         return
     if is_sparse(X):
         column = int(X.indices[np.abs(X.data) > LARGEST_NUMBER].min())

@@ -18,9 +18,8 @@ import numpy as np
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.learn.label_summary import LabelSummary, laplace
 from colabel.learn.row_chance import (
-    FoldRule,
-    RowRanks,
     column_range,
+    dealt_folds,
     rounding_units,
     row_digests,
 )
@@ -106,9 +105,7 @@ class TrainingData:
 
     def random_folds(self, cv: int | float, seed: int) -> Folds:
         """See the function of this name."""
-        rule = FoldRule.of(RowRanks.of(self, seed), cv)
-        of_row = rule(self)
-        return Folds(*rule.without_gaps(of_row, np.bincount(of_row[of_row >= 0])))
+        return Folds(*dealt_folds(self, cv, seed))
 
     def rows_with(self, label: int, value: int) -> Indices:
         """Positions of the rows that have a value of a label."""
@@ -346,7 +343,10 @@ def random_folds(data: TrainingData, cv: int | float, seed: int) -> Folds:
     An integer `cv` gives that many folds of equal size; a fraction gives a single hold-out set.
     Chance is drawn from the content of the rows: equal rows share a fold, so that none is ever
     scored by a model that has seen its twin, and neither the order of the rows nor writing a
-    row twice instead of giving it weight 2 changes the folds, nor does rounding noise. Of more
+    row twice instead of giving it weight 2 changes the folds, nor does rounding noise. But where
+    rows of equal features have different labels, each is dealt on its own: there features have few
+    values, and a fold that took all rows with one label vector would leave the contradicting ones
+    (rows in chunks, which are not seen together, stay with their equals there too). Of more
     rows than are worth sorting the sizes are equal only on average (`RowRanks`).
     """
     return data.random_folds(cv, seed)
@@ -377,6 +377,11 @@ def given_folds(n_rows: int, splits: Iterable[tuple[Any, Any]]) -> Folds:
     n_folds = 0
     for train, test in splits:
         train, test = _as_index(train), _as_index(test)
+        if max(train.max(initial=0), test.max(initial=0)) >= n_rows:
+            raise ValueError(
+                f"cv names rows beyond the {n_rows} there are. Give splits of these rows, or a "
+                "number of folds where a model is fitted to parts of the rows."
+            )
         if (of_row[test] >= 0).any():
             raise ValueError("cv holds out some rows twice. Give splits with disjoint test sets.")
         if len(train) + len(test) != n_rows or len(np.union1d(train, test)) != n_rows:

@@ -234,7 +234,8 @@ def _fit_one(
     arguments = {} if weight is None else {"sample_weight": weight}
     extra = None if data.extra is None else data.extra[index]
     fitted.fit(_with_extra(data.X[index], extra, allowed), y, **arguments)
-    n_rows = float(counts.sum()) if _smoothed(estimator) else None
+    # weights that are shares of one are not so many rows
+    n_rows = max(float(counts.sum()), float(len(index))) if _smoothed(estimator) else None
     return EstimatorModel(fitted, seen, smoothed, allowed, n_rows)
 
 

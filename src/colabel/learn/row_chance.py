@@ -64,7 +64,10 @@ class RowRanks:
 
     def __call__(self, data: TrainingData) -> Keys:
         """Ranks (n,) of rows, from 0 on."""
-        digests = row_digests(data, self.seed, self.units)
+        return self.of_digests(row_digests(data, self.seed, self.units))
+
+    def of_digests(self, digests: Keys) -> Keys:
+        """Ranks (n,) of the rows with these digests."""
         if self.distinct is None:
             return digests
         return np.searchsorted(self.distinct, digests).astype(np.uint64)
@@ -96,7 +99,10 @@ class FoldRule:
 
     def __call__(self, data: TrainingData) -> Indices:
         """Folds (n,) of rows; negative for never."""
-        rank = self.ranks(data)
+        return self.at(self.ranks(data))
+
+    def at(self, rank: Keys) -> Indices:
+        """Folds (n,) of ranks; negative for never."""
         if self.n_held_out is not None:
             return np.where(rank < np.uint64(self.n_held_out), 0, -1).astype(np.intp)
         return (rank % np.uint64(self.n_folds)).astype(np.intp)
@@ -123,10 +129,47 @@ def row_digests(data: TrainingData, seed: int, units: Array | None = None) -> Ke
     With `units` (p,) features count as equal when they round to the same multiple of their
     column's unit.
     """
+    return _digests(row_keys(data.X, units), data, seed)
+
+
+def _digests(features: Keys, data: TrainingData, seed: int) -> Keys:
     # A missing label has the code -1; an observed one must not hash to zero.
     of_labels = row_keys(data.codes.astype(np.float64) + 2.0)
     start = mix(np.array([seed], dtype=np.uint64) + np.uint64(1))
-    return mix(mix(row_keys(data.X, units) ^ start) + of_labels)
+    return mix(mix(features ^ start) + of_labels)
+
+
+def dealt_folds(data: TrainingData, cv: int | float, seed: int) -> tuple[Indices, int]:
+    """Folds (n,) of rows that are all at hand, and how many there are; see `random_folds`."""
+    units = units_of(*data.column_range)
+    digests = _told_apart(data, row_keys(data.X, units), seed)
+    distinct = np.unique(digests[_counted(data)]) if data.n_rows <= MOST_SORTED else None
+    ranks = RowRanks(seed, units, distinct)
+    rule = FoldRule.of(ranks, cv)
+    of_row = rule.at(ranks.of_digests(digests))
+    return rule.without_gaps(of_row, np.bincount(of_row[of_row >= 0]))
+
+
+def _told_apart(data: TrainingData, features: Keys, seed: int) -> Keys:
+    """Digests (n,) of rows, different also of equal rows whose features have several label vectors.
+
+    Such features are equal by chance: they have few values, and each row stands for itself. If all
+    rows of one label vector left together, the others of these features would be all that is known
+    of them, and say the contrary.
+    """
+    digests = _digests(features, data, seed)
+    weight = data.row_weights
+    rows = np.flatnonzero(weight > 0)
+    # equal rows by falling weight: neither their order nor rows of weight zero make a difference
+    rows = rows[np.lexsort((-weight[rows], digests[rows], features[rows]))]
+    group = np.cumsum(np.diff(features[rows], prepend=~features[rows[:1]]) != 0) - 1
+    copy = np.diff(digests[rows], prepend=~digests[rows[:1]]) == 0
+    several = np.bincount(group, weights=~copy) > 1
+    first = np.maximum.accumulate(np.where(copy, 0, np.arange(len(rows))))
+    place = (np.arange(len(rows)) - first).astype(np.uint64)
+    own = digests[rows]
+    digests[rows] = np.where(several[group] & copy, mix(own + place), own)
+    return digests
 
 
 def rounding_units(data: TrainingData) -> Array:

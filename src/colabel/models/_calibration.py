@@ -26,8 +26,8 @@ _HOTTEST = 20.0  # temperature; a model so far from the truth says next to nothi
 class Calibration:
     r"""What rows held out say of a model's joint.
 
-    The model is mixed with the frequencies of label vectors, so that nothing is impossible. The
-    vectors that it finds probable then share their probability anew,
+    The model is mixed with the frequencies of label vectors, as far as they help. The vectors that
+    it finds probable then share their probability anew,
 
     .. math:: Q(y \mid x) \propto P(y \mid x)^{1/T} \, e^{b \cdot 1[y \text{ is new}]} \cdots
 

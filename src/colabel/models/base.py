@@ -29,11 +29,11 @@ from colabel.core.schema import (
     Anything,
     Estimator,
     Kind,
+    LabelVectors,
     Many,
     Maybe,
     Numbers,
     Part,
-    Positions,
     Text,
     Values,
     Whole,
@@ -292,7 +292,7 @@ class JointClassifier(LabelClassifier):
         **LabelClassifier.stored_fields,
         "calibrate": Maybe(YesNo()),
         "calibration_": Maybe(Part("calibration", d="d", sizes="sizes", m="2")),
-        "seen_": Maybe(Positions("_ d", below=1 << 31)),
+        "seen_": Maybe(LabelVectors()),
     }
     decision: str | Decision
     calibrate: bool = False
@@ -320,6 +320,11 @@ class JointClassifier(LabelClassifier):
     def _finish(self, data: TrainingData) -> None:
         if self.decision == "seen":
             self.seen_ = data.total(seen_vectors, combine=joined_vectors)
+            if not len(self.seen_):
+                raise ValueError(
+                    "decision='seen' chooses among the label vectors of training rows, but no row "
+                    "has all its labels: choose another decision."
+                )
         if self.calibrate:
             found = learn_calibration(uncalibrated(self), data, self.label_space_, self._seed())
             if found is not None:

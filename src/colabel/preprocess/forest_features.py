@@ -15,12 +15,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from colabel.core.arrays import Array, is_sparse
+from colabel.core.arrays import Array, Flags, is_sparse
+from colabel.core.extremes import refuse_extreme_weights
 from colabel.core.label_features import column_owner
-from colabel.core.parameters import check_choice
+from colabel.core.parameters import check_choice, check_integer
 from colabel.core.schema import Dims, Fields, Maybe, Part, Values, Whole, YesNo, stored
 from colabel.labels import LabelSpace
-from colabel.learn.conditional import RowGroup, TrainingData, random_folds
+from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds
 from colabel.learn.forest import LabelForest, grow, label_targets
 from colabel.learn.forest.growing import KINDS, ForestKind
 from colabel.learn.linear import LinearLearner
@@ -65,7 +66,8 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
     that have not seen it (out of bag; with `cv`, of a forest grown without its fold), its own
     labels left out of the leaves. `transform` averages all trees. scikit-learn's `TargetEncoder`
     makes the same difference. Copies of a row (the same features, all with the same labels) are
-    left out together, unless there are so many that every tree has seen one.
+    left out together; where they are so many that hardly a tree has seen none of them, their
+    features are cross-fitted, in three folds.
 
     Parameters
     ----------
@@ -214,9 +216,16 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
         rows = self._checked(X, reset=True)
         data = self._training_data(rows, y, sample_weight)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        self.forest_, log_odds = self._grown(data, seed)
+        self.forest_, log_odds, crowded = self._grown(data, seed)
+        folds = random_folds(data, _FOLDS if self.cv is None else int(self.cv), seed)
         if self.cv is not None:
-            log_odds = self._cross_fitted(data, seed)
+            if folds.n_folds < 2:
+                raise ValueError(
+                    f"cv={self.cv!r} needs rows that differ: all rows of X and y are the same."
+                )
+            log_odds = self._cross_fitted(data, folds, seed)
+        elif crowded.any() and folds.n_folds > 1:
+            log_odds[crowded] = self._cross_fitted(data, folds, seed)[crowded]
         self.passthrough_ = (
             self._prefers_both(data, log_odds, seed)
             if self.passthrough == "auto"
@@ -224,7 +233,7 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
         )
         return rows, log_odds
 
-    def _grown(self, data: TrainingData, seed: int) -> tuple[LabelForest, Array]:
+    def _grown(self, data: TrainingData, seed: int) -> tuple[LabelForest, Array, Flags]:
         grown = grow(
             data.X,
             label_targets(data),
@@ -240,12 +249,7 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
         )
         return LabelForest.of(grown, data, self.n_jobs)
 
-    def _cross_fitted(self, data: TrainingData, seed: int) -> Array:
-        folds = random_folds(data, int(self.cv or 0), seed)
-        if folds.n_folds < 2:
-            raise ValueError(
-                f"cv={self.cv!r} needs rows that differ: all rows of X and y are the same."
-            )
+    def _cross_fitted(self, data: TrainingData, folds: Folds, seed: int) -> Array:
         found = np.empty((data.n_rows, len(column_owner(data.cardinalities))))
         for fold in range(folds.n_folds):
             kept, held = folds.of_row != fold, folds.of_row == fold
@@ -278,9 +282,8 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_choice("kind", self.kind, KINDS)
-        if not any(self.passthrough is known for known in (True, False)) and (
-            self.passthrough != "auto"
-        ):
+        check_integer("n_estimators", self.n_estimators, 1)
+        if not isinstance(self.passthrough, bool | np.bool_) and self.passthrough != "auto":
             raise ValueError(f"passthrough={self.passthrough!r} must be True, False or 'auto'.")
         if self.cv is not None and not (
             isinstance(self.cv, int | np.integer) and int(self.cv) >= 2
@@ -304,6 +307,7 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
                 raise ValueError(
                     "All sample weights are zero. Give at least one row a positive weight."
                 )
+            refuse_extreme_weights(weight)
         return TrainingData(rows, codes, space.cardinalities, weight)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:

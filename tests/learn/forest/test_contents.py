@@ -91,7 +91,7 @@ def test_memory_does_not_grow_with_the_trees(rng, monkeypatch):
         grown = grow(data.X, codes, n_estimators=n_trees, random_state=0)
         LabelForest.of(grown, data, 1)  # compiled, and what is cached is there
         tracemalloc.start()
-        made, _ = LabelForest.of(grown, data, 1)
+        made, _, _ = LabelForest.of(grown, data, 1)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         walked = grown.in_bag.size * (4 + 1)  # leaves of rows, and whether they are out of bag

@@ -333,7 +333,9 @@ def test_sparse_rows_and_missing_features(rows):
     for one, two in zip(dense.predict_proba(X), sparse.predict_proba(X), strict=True):
         np.testing.assert_allclose(one, two)
     holes = np.where(X == 0.0, np.nan, X)
-    assert JointForest(10, random_state=0).fit(holes, codes).score(holes, codes) > 0.4
+    model = JointForest(10, random_state=0).fit(holes, codes)
+    assert model.score(holes, codes) > 0.4
+    assert np.isfinite(model.predict_proba(np.full((1, X.shape[1]), np.nan))[0]).all()
 
 
 def test_threads_change_nothing(rng):

@@ -221,6 +221,16 @@ class Positions:
 
 
 @dataclass(frozen=True)
+class LabelVectors:
+    """An array (v, d) of label vectors, one at least, each with codes of its labels' values."""
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        Positions("_ d", below=1 << 31).check(value, dims, where)
+        inside = len(value) > 0 and bool((value < np.asarray(dims["sizes"])).all())
+        refuse_unless(inside, f"{where} holds a value that no label has, or no vector")
+
+
+@dataclass(frozen=True)
 class Values:
     """An array of any values: numbers, texts, dates, or plain objects."""
 

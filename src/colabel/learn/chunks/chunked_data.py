@@ -165,7 +165,10 @@ class ChunkedData:
         return derived, replace(folds, chunks=tuple(_delayed(_some, *own) for own in both))
 
     def random_folds(self, cv: int | float, seed: int) -> ChunkedFolds:
-        """See `colabel.learn.conditional.random_folds`: the same folds, whatever the chunks."""
+        """Return `colabel.learn.conditional.random_folds`: the same folds, whatever the chunks.
+
+        But equal rows share a fold also where others of their features have different labels.
+        """
         key = ("folds", cv, seed)
         if key not in self.known:
             rule = FoldRule.of(RowRanks.of(self, seed), cv)  # type: ignore[arg-type]

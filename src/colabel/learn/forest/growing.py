@@ -58,6 +58,7 @@ def grow(
     n_estimators: int = 300,
     max_features: Any = "sqrt",
     min_samples_leaf: int | float = 1,
+    min_weight_fraction_leaf: float = 0.0,
     max_depth: int | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
@@ -85,6 +86,8 @@ def grow(
         How many features are tried at a node, as in scikit-learn.
     min_samples_leaf : int or float
         Fewest drawn rows in a leaf, or their share of all.
+    min_weight_fraction_leaf : float
+        Least share of the weight of all drawn rows in a leaf, at most a half.
     max_depth : int or None
     random_state : int
     n_jobs : int or None
@@ -111,6 +114,7 @@ def grow(
     estimator = (_CLASSIFIERS if classes else _REGRESSORS)[kind](
         max_features=max_features,
         min_samples_leaf=min_samples_leaf,
+        min_weight_fraction_leaf=min_weight_fraction_leaf,
         max_depth=max_depth,
         bootstrap=True,
         warm_start=True,

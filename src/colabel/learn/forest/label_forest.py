@@ -37,6 +37,7 @@ _PRIOR_ROWS = 1.0
 _SMALLEST = 1e-7  # probability, far from zero in single precision; only guards the logarithm
 _ROUNDING = 1e-4
 _ROWS_AT_ONCE = 1 << 16
+_FEWEST_TREES = 10  # that say something of a row
 
 
 def _check_frequencies(fields: Fields, dims: Dims) -> None:
@@ -79,15 +80,15 @@ class LabelForest:
     @classmethod
     def of(
         cls, grown: Grown, data: TrainingData, n_jobs: int | None = None
-    ) -> tuple[LabelForest, Array]:
+    ) -> tuple[LabelForest, Array, Flags]:
         """Fill the leaves of a forest with the labels of the rows it was grown on.
 
         Also returns the log-odds (n, e) of these rows by the trees that have not seen them. Every
         row counts in its leaf of every tree, drawn for the tree or not; a row out of bag is left
         out of its own, and so are its copies. So these rows and new ones meet leaves of the same
-        kind.
+        kind. The last (n,) are the rows of so many copies that nearly every tree has seen one.
         """
-        unseen, itself = _unseen_with_copies(grown, data)
+        unseen, itself, crowded = _unseen_with_copies(grown, data)
         table, means = label_frequencies(
             grown.forest.leaves(data.X, n_jobs),
             grown.forest.first_leaves,
@@ -101,7 +102,7 @@ class LabelForest:
             n_jobs,
         )
         made = cls(grown.forest, table, data.cardinalities)
-        return made, _log_odds(means, data.cardinalities)
+        return made, _log_odds(means, data.cardinalities), crowded
 
     def log_odds(self, X: Any, n_jobs: int | None = None) -> Array:
         """Log-odds (n, e) of the averages over all trees.
@@ -115,25 +116,30 @@ class LabelForest:
         return _log_odds(found, self.cardinalities)
 
 
-def _unseen_with_copies(grown: Grown, data: TrainingData) -> tuple[Flags, Array]:
+def _unseen_with_copies(grown: Grown, data: TrainingData) -> tuple[Flags, Array, Flags]:
     """Which trees (n, T) have seen neither a row nor a copy of it; the weight (n,) of all these.
 
     Rows of equal features are copies if they all have the same labels. If they do not, features
     are such that rows are equal by chance, and each stands for itself: without its equals, a row
-    would see just the other labels. So does a row of so many copies that every tree has seen one.
+    would see just the other labels. So does, for want of trees, a row of so many copies that every
+    tree has seen one; the last (n,) are rows for whose copies hardly a tree is left.
     """
     unseen, weight = grown.out_of_bag, data.row_weights
     _, group = np.unique(row_keys(data.X), return_inverse=True)
     order = np.argsort(group, kind="stable")
     first = np.flatnonzero(np.diff(group[order], prepend=-1))
     if len(first) == data.n_rows:
-        return unseen, weight
+        return unseen, weight, np.zeros(data.n_rows, dtype=bool)
     same = (data.codes == data.codes[order[first]][group]).all(axis=1)
     copies = np.logical_and.reduceat(same[order], first)[group]
     of_all = np.logical_and.reduceat(unseen[order], first)[group]
     together = copies & of_all.any(axis=1)
     total = np.bincount(group, weights=weight)[group]
-    return np.where(together[:, None], of_all, unseen), np.where(together, total, weight)
+    # e^-c of the trees have seen none of c copies
+    few = np.minimum(_FEWEST_TREES, unseen.sum(axis=1))
+    crowded = copies & (np.bincount(group)[group] > 1) & (of_all.sum(axis=1) < few)
+    own = np.where(together, total, weight)
+    return np.where(together[:, None], of_all, unseen), own, crowded
 
 
 def label_targets(data: TrainingData) -> Array:

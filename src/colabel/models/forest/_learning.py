@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.hashing import row_keys
 from colabel.core.numeric import log_sum_exp
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import TrainingData
@@ -103,13 +104,15 @@ def _filled(
 ) -> tuple[VectorForest, Evidence, sp.csr_array]:
     """Return the filled forest, what its trees say of rows they have not seen, and rows' own part.
 
-    The last (n, V) is what of the counts of vectors is the row itself: of a row of weight w, which
-    stands for w rows, one is left out of its own leaves and counts.
+    The last (n, V) is what of the counts of vectors is the row itself, which is left out of its own
+    leaves and counts. A row of weight w stands for w copies, all of which are left out; but for w
+    rows, of which it is one, where rows of equal features have other labels too.
     Rows with missing labels are completed, then completed again as their own lists say.
     """
     leaves = grown.forest.leaves(data.X, n_jobs)
     weight = data.row_weights
-    own_weight = np.minimum(weight, 1.0)
+    _, group, size = np.unique(row_keys(data.X), return_inverse=True, return_counts=True)
+    own_weight = np.where(size[group] > 1, np.minimum(weight, 1.0), weight)
 
     def fill(rows: RowVectors) -> tuple[VectorForest, sp.csr_array]:
         forest = VectorForest.of(grown.forest, data.cardinalities, leaves, rows, weight)

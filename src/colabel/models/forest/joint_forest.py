@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
-from colabel.core.arrays import Codes
+from colabel.core.arrays import Array, Codes
 from colabel.core.parameters import check_choice, check_integer
 from colabel.core.schema import (
     Dims,
@@ -104,7 +104,8 @@ class JointForest(JointClassifier):
     max_features : str, int or float, default="sqrt"
         How many features are tried at a node, as in scikit-learn's forests.
     min_samples_leaf : int or float, default=4
-        Fewest drawn rows in a leaf, or their share of all.
+        Fewest drawn rows in a leaf, or their share of all. Where rows have weights, or are equal
+        to others, the least weight of a leaf.
     max_depth : int or None, default=None
         Most questions between the root of a tree and a leaf.
     max_rows : int, default=200_000
@@ -223,7 +224,7 @@ class JointForest(JointClassifier):
             kind=self.kind,
             n_estimators=self.n_estimators,
             max_features=self.max_features,
-            min_samples_leaf=self.min_samples_leaf,
+            **_smallest_leaf(self.min_samples_leaf, data.row_weights),
             max_depth=self.max_depth,
             random_state=seed,
             n_jobs=self.n_jobs,
@@ -269,6 +270,17 @@ class JointForest(JointClassifier):
     def label_graph(self) -> LabelGraph:
         """Return the tree, and what each pair gains by being taken together, out of bag."""
         return LabelGraph.of_tree(self.label_names_, self.tree_, self.pair_gains_)
+
+
+def _smallest_leaf(least: int | float, weight: Array) -> dict[str, Any]:
+    """How small leaves may be, as trees take it: by weight (n,) where rows stand for several.
+
+    Rows of few-valued features, merged, are a handful; weights that are shares of one are not.
+    """
+    if (weight == weight[0]).all():
+        return {"min_samples_leaf": least}
+    share = least if isinstance(least, float) else least / max(weight.sum(), len(weight))
+    return {"min_weight_fraction_leaf": min(float(share), 0.5)}
 
 
 def _with_labels(data: TrainingData) -> TrainingData:

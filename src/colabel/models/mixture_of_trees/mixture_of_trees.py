@@ -224,7 +224,8 @@ class MixtureOfTrees(JointClassifier):
         self.gate_coef_ = gate.coef
         self.gate_C_ = gate.C
         weight = data.row_weights
-        self.weights_ = weight @ np.exp(gate.log_weights(data.X)) / weight.sum()
+        mean = weight @ np.exp(gate.log_weights(data.X)) / weight.sum()
+        self.weights_ = np.minimum(mean, 1.0)  # of one tree it is 1, but for rounding
         self.objective_ = np.array(found.values)
         self.n_iter_ = max(1, len(found.values) - 1)
         self._sampling_seed = seed
