@@ -28,6 +28,7 @@ from colabel.experiments.cross_validation import cross_validate
 from colabel.experiments.graphs import averaged_graph
 from colabel.experiments.held_out import Ask, Method, Task, answer, learn
 from colabel.experiments.measures import COMPARED, MEASURES
+from colabel.joint import Chain, Joint
 
 
 @pytest.fixture
@@ -199,8 +200,22 @@ def test_a_pipeline_answers_as_its_steps_before_the_model_do(task, model):
             assert found.graph.names == tuple(task.space.names)
 
 
-def test_graphs_of_searched_drawn_and_other_models(task):
-    """Averaged over joints, or counted in one sample where a joint would draw for every pair."""
+def refuse(*_):
+    raise AssertionError("its sums are exact")
+
+
+def refuse_of_estimates(pair_tables):
+    def checked(joint, pairs):
+        assert "sums" in joint.exact
+        return pair_tables(joint, pairs)
+
+    return checked
+
+
+def test_graphs_of_searched_drawn_and_other_models(task, monkeypatch):
+    """Averaged over joints whose sums are exact, counted in one sample of others."""
+    monkeypatch.setattr(Chain, "sample_codes", refuse)
+    monkeypatch.setattr(Joint, "pair_tables", refuse_of_estimates(Joint.pair_tables))
     every = np.arange(300)
     searched = GridSearchCV(CTBN(random_state=0), {"C": [0.1, 1.0]}, cv=2)
     piped = make_pipeline(KernelFeatures(2.0, 20, random_state=0), CTBN(C=0.1, random_state=0))

@@ -87,6 +87,9 @@ def assert_same(joint, oracle, rng):
         np.testing.assert_allclose(table, expected, atol=1e-12)
     i, j = rng.integers(0, d, size=2)
     np.testing.assert_allclose(joint.pair_table(i, j), oracle.pair(i, j), atol=1e-12)
+    pairs = [(j, i), (0, d - 1), (i, i)]
+    for pair, table in zip(pairs, joint.pair_tables(pairs), strict=True):
+        np.testing.assert_allclose(table, oracle.pair(*pair), atol=1e-12)
     np.testing.assert_allclose(joint.entropy(), oracle.entropy(), atol=1e-9)
     for known in (0.0, 0.5, 1.0):
         codes = random_evidence(rng, n_rows, oracle.cardinalities, known)

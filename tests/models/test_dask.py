@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
+import colabel.models
 from colabel import (
     CDN,
     CTBN,
+    IBLR,
     BinaryRelevance,
     ClassifierChain,
     CollectiveCRF,
@@ -337,6 +341,19 @@ X4, Y4 = da.zeros((4, 2), chunks=2), da.zeros((4, 2), chunks=2)
 def test_what_cannot_be_done_is_said_in_one_sentence(model, X, Y, error, match):
     with pytest.raises(error, match=match):
         model.fit(X, Y)
+
+
+def test_models_that_learn_from_chunks_are_named_as_they_declare_it(monkeypatch):
+    with pytest.raises(
+        TypeError, match=r"BinaryRelevance, CDN, .* JointForest \(of a sample\)"
+    ) as no:
+        MLkNN().fit(X4, Y4)
+    named = {name for name in colabel.models.__all__ if name in re.findall(r"\w+", str(no.value))}
+    tested = {type(model).__name__ for model in MODELS.values()}
+    assert named == {*tested, "JointForest", "MLkNN"}
+    monkeypatch.setattr(MLkNN, "fits_chunks", True)
+    with pytest.raises(TypeError, match="MLkNN"):
+        IBLR().fit(X4, Y4)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from colabel.core.arrays import Array
-from colabel.joint import (
-    Chain,
-    DependencyNetwork,
-    DiscreteDependencyNetwork,
-    Joint,
-    label_dependence,
-)
+from colabel.joint import Joint, label_dependence
 from colabel.models.label_graph import LabelGraph
 from colabel.models.wrapped import title_of, unwrapped
 
@@ -39,8 +33,8 @@ def averaged_graph(model: Any, X: Any) -> dict[str, Any] | None:
         "labels": names; "probability": P(y = 1) of each label averaged over rows; "directed":
         whether edges point from parent to child; "edges": list of dicts with "from", "to"
         (positions), "given_on" and "given_off": P(to = 1 | from = 1) and P(to = 1 | from = 0),
-        averaged over the joint distributions of up to 500 rows, and "back_on", "back_off", the
-        same the other way round.
+        averaged over the joint distributions of up to 500 rows (counted in 100 draws of each
+        where their sums are not exact), and "back_on", "back_off", the same the other way round.
     """
     model, X = unwrapped(model, X)
     if not hasattr(model, "label_graph"):
@@ -50,10 +44,10 @@ def averaged_graph(model: Any, X: Any) -> dict[str, Any] | None:
     if learns_none or set(model.label_space_.cardinalities) != {2}:
         return None
     rows = np.linspace(0, X.shape[0] - 1, min(_ROWS, X.shape[0])).astype(int)
-    pair = _pair_tables(model.joint(X[rows]))
+    ends, labels = graph.ends.tolist(), range(len(graph.names))
+    tables = _pair_tables(model.joint(X[rows]), [*ends, *((i, i) for i in labels)])
     edges = []
-    for i, j in graph.ends.tolist():
-        table = pair(i, j)
+    for (i, j), table in zip(ends, tables[: len(ends)], strict=True):
         edges.append(
             {
                 "from": i,
@@ -66,7 +60,7 @@ def averaged_graph(model: Any, X: Any) -> dict[str, Any] | None:
         )
     return {
         "labels": list(graph.names),
-        "probability": [float(pair(i, i)[1, 1]) for i in range(len(graph.names))],
+        "probability": [float(table[1, 1]) for table in tables[len(ends) :]],
         "directed": graph.directed,
         "edges": edges,
     }
@@ -125,17 +119,14 @@ def dependence_graph(model: Any, X: Any) -> dict[str, Any] | None:
     }
 
 
-def _pair_tables(joint: Joint) -> Callable[[int, int], Array]:
-    """Return a function from two labels to P(y_i, y_j), (2, 2), averaged over the rows."""
-    if not isinstance(joint, Chain | DependencyNetwork | DiscreteDependencyNetwork):
-        return lambda i, j: np.asarray(joint.pair_table(i, j)).mean(axis=0)
-    # These families would draw anew for every pair: one sample serves all.
+def _pair_tables(joint: Joint, pairs: Sequence[tuple[int, int]]) -> list[Array]:
+    """Return P(y_i, y_j), (2, 2), of pairs of labels (i, j), averaged over the rows."""
+    if "sums" in joint.exact:
+        return [table.mean(axis=0) for table in joint.pair_tables(pairs)]
+    # Estimates would be made anew for every pair: one sample serves all.
     drawn = joint.sample_codes(_DRAWS, np.random.default_rng(0)).reshape(-1, joint.space.n_labels)
-
-    def counted(i: int, j: int) -> Array:
-        return np.bincount(2 * drawn[:, i] + drawn[:, j], minlength=4).reshape(2, 2) / len(drawn)
-
-    return counted
+    cells = (2 * drawn[:, i] + drawn[:, j] for i, j in pairs)
+    return [np.bincount(cell, minlength=4).reshape(2, 2) / len(drawn) for cell in cells]
 
 
 def _share(part: float, rest: float) -> float:

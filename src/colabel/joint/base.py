@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -251,6 +251,13 @@ class Joint(ABC):
             f"{type(self).__name__} has no closed form for pairs of labels: count them in "
             "sample(size) instead."
         )
+
+    def pair_tables(self, pairs: Sequence[tuple[int, int]]) -> list[Array]:
+        """Return P(y_i, y_j) of several pairs (i, j) as arrays (n, K_i, K_j).
+
+        Families that sum over label vectors do so once for all the pairs.
+        """
+        return [self.pair_table(i, j) for i, j in pairs]
 
     def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,)."""

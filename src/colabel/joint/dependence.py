@@ -77,10 +77,11 @@ def label_dependence(joint: Joint, labels: Sequence[int] | None = None) -> Label
     m, sizes = len(chosen), joint.space.cardinalities
     nats, on, off = np.zeros((m, m)), np.full((m, m), np.nan), np.full((m, m), np.nan)
     exact = "sums" in joint.exact
-    table_of = joint.pair_table if exact else _counted(joint, chosen)
+    table_of = None if exact else _counted(joint, chosen)
     for a, i in enumerate(chosen.tolist()):
-        for b, j in enumerate(chosen[:a].tolist()):
-            table = table_of(i, j)
+        pairs = [(i, j) for j in chosen[:a].tolist()]
+        tables = joint.pair_tables(pairs) if table_of is None else [table_of(*p) for p in pairs]
+        for b, ((_, j), table) in enumerate(zip(pairs, tables, strict=True)):
             chance = 0.0 if exact else (sizes[i] - 1) * (sizes[j] - 1) / (2 * N_DRAWS)
             nats[a, b] = nats[b, a] = max(0.0, float(_information(table).mean()) - chance)
             if sizes[i] == sizes[j] == 2:

@@ -179,7 +179,11 @@ class Mixture(Joint):
 
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
-        return self._averaged([[member.pair_table(i, j)] for member in self.members])[0]
+        return self.pair_tables([(i, j)])[0]
+
+    def pair_tables(self, pairs: Sequence[tuple[int, int]]) -> list[Array]:
+        """Return P(y_i, y_j) of several pairs (i, j) as arrays (n, K_i, K_j)."""
+        return self._averaged([member.pair_tables(pairs) for member in self.members])
 
     def _size_marginals(self) -> SizeMarginals:
         sizes = self._averaged([member._size_marginals() for member in self.members])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.random import Generator
@@ -67,6 +67,10 @@ class Repeated(Joint):
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
         return self.shared.pair_table(i, j)[self.of_row]
+
+    def pair_tables(self, pairs: Sequence[tuple[int, int]]) -> list[Array]:
+        """Return P(y_i, y_j) of several pairs (i, j) as arrays (n, K_i, K_j)."""
+        return [table[self.of_row] for table in self.shared.pair_tables(pairs)]
 
     def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,)."""

@@ -134,9 +134,12 @@ class Reweighted(Joint):
 
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
-        (table,) = self._summed([[part.pair_table(i, j)] for part, _ in self._parts()])
-        normed: Array = table / table.sum(axis=(1, 2), keepdims=True)
-        return normed
+        return self.pair_tables([(i, j)])[0]
+
+    def pair_tables(self, pairs: Sequence[tuple[int, int]]) -> list[Array]:
+        """Return P(y_i, y_j) of several pairs (i, j) as arrays (n, K_i, K_j)."""
+        tables = self._summed([part.pair_tables(pairs) for part, _ in self._parts()])
+        return [table / table.sum(axis=(1, 2), keepdims=True) for table in tables]
 
     def _size_marginals(self) -> SizeMarginals:
         sizes = self._summed([part._size_marginals() for part, _ in self._parts()])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from colabel.learn.chunks import ChunkedData
 from colabel.learn.design import LARGEST_ROTATION
 
-_FITTING = (
-    "BinaryRelevance, StackedBinaryRelevance, ClassifierChain, ProbabilisticClassifierChain,"
-    " EnsembleOfChains, CTBN, CDN, PairwiseCRF and CollectiveCRF (and JointForest of a sample)"
-)
 # Parameters by which a model needs its rows in memory.
 _IN_MEMORY = ("estimator", "calibrate", "class_weight")
 
@@ -20,7 +17,7 @@ def refuse_chunks(model: Any) -> None:
     name = type(model).__name__
     if not model.fits_chunks:
         raise TypeError(
-            f"{name} does not learn from Dask arrays; {_FITTING} do. Give {name} a sample of the"
+            f"{name} does not learn from Dask arrays; {_fitting()} do. Give {name} a sample of the"
             " rows as NumPy arrays, such as X[rows].compute()."
         )
     if model.samples_chunks:  # what it learns from is in memory
@@ -31,6 +28,18 @@ def refuse_chunks(model: Any) -> None:
                 f"{name}({given}=...) does not learn from Dask arrays: leave {given} out, or give a"
                 " sample of the rows as NumPy arrays."
             )
+
+
+def _fitting() -> str:
+    """Name the models that say of themselves that they learn from chunks."""
+    models = import_module("colabel.models")  # when asked: all of them import this file
+    kinds = [getattr(models, name) for name in models.__all__]
+    names = [
+        f"{kind.__name__} (of a sample)" if kind.samples_chunks else kind.__name__
+        for kind in kinds
+        if getattr(kind, "fits_chunks", False)
+    ]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def is_short(data: ChunkedData) -> bool:

@@ -1,6 +1,13 @@
 """Results and fitted models as text and figures."""
 
-from colabel.models.evidence import FeatureEvidence
+from colabel.models.evidence import (
+    Exploration,
+    ExploredRow,
+    FeatureEvidence,
+    RowExplanation,
+    explain_row,
+    explored_rows,
+)
 from colabel.models.label_graph import LabelGraph
 from colabel.report.alpha_profile import alpha_profile_svg, plot_alpha_profile
 from colabel.report.comparison_html import comparison_html, write_comparison_html
@@ -10,7 +17,6 @@ from colabel.report.displays import (
     LabelGraphDisplay,
 )
 from colabel.report.explanation_html import explanation_html, write_explanation_html
-from colabel.report.exploration import Exploration, ExploredRow, explored_rows
 from colabel.report.exploration_html import exploration_html, write_exploration_html
 from colabel.report.feature_drivers import plot_feature_drivers
 from colabel.report.graph_plot import plot_label_graph
@@ -18,7 +24,6 @@ from colabel.report.graph_text import graph_text, label_graph
 from colabel.report.label_tree import plot_label_tree
 from colabel.report.profile_figures import profile_figures
 from colabel.report.reliability import Reliability, reliability
-from colabel.report.row_explanation import RowExplanation, explain_row
 from colabel.report.study_html import StudyFigure, study_report_html, write_study_report
 from colabel.report.tree_shape import tree_layout, tree_text
 

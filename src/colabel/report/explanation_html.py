@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from colabel.models.evidence import FeatureEvidence, Term
+from colabel.models.evidence import FeatureEvidence, RowExplanation, Term
 from colabel.report._html.charts import Contribution, contributions_chart
 from colabel.report._html.markup import Html, details, join, paragraph, tag
 from colabel.report._html.numbers import fixed, signed
 from colabel.report._html.page import page, section, write_page
 from colabel.report._html.tables import Column, Field, table
-from colabel.report.row_explanation import RowExplanation
 
 _DRAWN = 10  # terms of a label; the others are one
 

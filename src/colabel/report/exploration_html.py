@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from colabel.core.arrays import Array
-from colabel.models.evidence import FeatureEvidence
+from colabel.models.evidence import Exploration, ExploredRow, FeatureEvidence
 from colabel.report._html.graphs import graph_figure
 from colabel.report._html.markup import counted, details, join, paragraph, tag
 from colabel.report._html.page import data_block, page, section, write_page
-from colabel.report.exploration import Exploration, ExploredRow
 
 _ABOUT_LISTED = (
     "The page knows the most probable label sets of each row, until 99.95 % of its probability is "

@@ -133,6 +133,18 @@ def test_chunks_do_not_change_the_answer(instance):
         assert_same(joint.given_codes(evidence), oracle.given(evidence), rng)
 
 
+@given(chains(max_labels=3))
+@settings(max_examples=5, deadline=None)
+def test_several_pairs_are_read_off_one_enumeration(instance):
+    joint, _, _ = build(instance)
+    d, calls = joint.space.n_labels, []
+    with pytest.MonkeyPatch.context() as patch:
+        grid = gridded.grid
+        patch.setattr(gridded, "grid", lambda *a: calls.append(a) or grid(*a))
+        joint.pair_tables([(i, j) for i in range(d) for j in range(d)])
+    assert len(calls) == 1
+
+
 @SETTINGS
 @given(chains())
 def test_rows_and_longer_lists(instance):

@@ -256,7 +256,7 @@ def test_report_in_words():
     assert no_edges.engine == "closed_form"
     assert repr(no_edges.report) == "1 label (y0): closed_form, exact, treewidth at most 0"
     assert no_edges.report.converged is None
-    assert no_edges.report.exact
+    assert no_edges.report.exact.all
 
 
 def test_pickle_and_empty_batches():

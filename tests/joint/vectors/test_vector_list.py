@@ -8,6 +8,7 @@ import pytest
 import colabel
 from colabel import VectorList
 from colabel.joint import LDSPosterior
+from colabel.joint.vectors import lists
 from tests.joint.oracle import make_space
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -45,6 +46,17 @@ def test_enormous_weights_leave_probabilities_that_sum_to_one():
     assert joint.log_total == pytest.approx(2e9)
     for table in joint.marginal_tables():
         np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-14)
+
+
+@pytest.mark.parametrize("far", [0.0, 1e9])
+def test_the_largest_weight_of_a_row_is_looked_for_once(monkeypatch, far):
+    asked, row_max = [], lists.row_max
+    monkeypatch.setattr(lists, "row_max", lambda *a: asked.append(a) or row_max(*a))
+    weights = np.log([0.2, 0.3, 0.5]) + far
+    joint = VectorList(make_space((2, 2)), [[0, 0], [0, 1], [1, 1]], [weights, weights - 7.0])
+    assert len(asked) == 1
+    np.testing.assert_allclose(joint.log_total, [far, far - 7.0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(joint.marginals(), [[0.5, 0.8]] * 2, atol=1e-6)
 
 
 def test_few_vectors_are_followed_by_impossible_ones():

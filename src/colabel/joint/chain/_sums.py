@@ -8,7 +8,7 @@ its own answer, since the labels there sum to one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -207,6 +207,31 @@ def over_vectors(
         draws = _sampled(links.take(part), known[part], effort)
         result[part] = reduce(draws.vectors, draws.vector_weight, len(part))
     return result
+
+
+def pair_tables(
+    links: Links, known: Codes, effort: Effort, pairs: Sequence[tuple[int, int]]
+) -> list[Array]:
+    """P(y_i, y_j | known) of pairs of positions (i, j) as arrays (n, K_i, K_j)."""
+    shapes = [(links.cardinalities[i], links.cardinalities[j]) for i, j in pairs]
+    tables = [np.empty((links.n_rows, *shape)) for shape in shapes]
+    bits = grown.log_completions(known, links.cardinalities)
+    few = effort.allows(bits)
+    for part in gridded.alike(np.flatnonzero(few), known, bits):
+        every = gridded.grid(links.take(part), known[part[0]], known.shape[1])
+        weight = every.weight()
+        for table, shape, (i, j) in zip(tables, shapes, pairs, strict=True):
+            cell = every.codes[:, i] * shape[1] + every.codes[:, j]
+            is_cell = cell[:, None] == np.arange(shape[0] * shape[1])
+            table[part] = (weight @ is_cell.astype(np.float64)).reshape(len(part), *shape)
+    for part in grown.chunks_of(np.flatnonzero(~few), effort.n_samples, known.shape[1]):
+        draws = _sampled(links.take(part), known[part], effort)
+        rows, codes = draws.vectors.rows, draws.vectors.codes
+        for table, shape, (i, j) in zip(tables, shapes, pairs, strict=True):
+            cell = (rows * shape[0] + codes[:, i]) * shape[1] + codes[:, j]
+            counts = bin_sums(cell, draws.vector_weight, len(part) * shape[0] * shape[1])
+            table[part] = counts.reshape(len(part), *shape)
+    return tables
 
 
 def size_marginals(links: Links, known: Codes) -> SizeMarginals:

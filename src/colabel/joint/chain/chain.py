@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -243,16 +244,13 @@ class Chain(Joint):
 
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
-        shape = self.space.cardinalities[i], self.space.cardinalities[j]
-        first, second = (int(np.flatnonzero(self.order == label)[0]) for label in (i, j))
+        return self.pair_tables([(i, j)])[0]
 
-        def count(vectors: Prefixes, weight: Array, n_rows: int) -> Array:
-            cell = vectors.rows * shape[0] + vectors.codes[:, first]
-            cell = cell * shape[1] + vectors.codes[:, second]
-            counts = bin_sums(cell, weight, n_rows * shape[0] * shape[1])
-            return counts.reshape(n_rows, *shape)
-
-        return sums.over_vectors(self.links, self._known, self._effort, count, shape)
+    def pair_tables(self, pairs: Sequence[tuple[int, int]]) -> list[Array]:
+        """Return P(y_i, y_j) of several pairs (i, j) as arrays (n, K_i, K_j)."""
+        position = np.argsort(self.order).tolist()
+        places = [(position[i], position[j]) for i, j in pairs]
+        return sums.pair_tables(self.links, self._known, self._effort, places)
 
     def _size_marginals(self) -> SizeMarginals:
         if "sums" not in self.exact:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes, Keys
+from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.field._bp_kernels import run_rows
+from colabel.joint.field._elimination import Elimination, eliminate
 from colabel.joint.field._flat import FlatField, by_blocks, joined, wires_of
 from colabel.joint.field._gibbs_kernels import sample_rows
+from colabel.joint.field._k_best import k_best_rows
 from colabel.joint.field._options import FieldOptions
 from colabel.joint.field._search import climbed, neighbourhood, walled
 from colabel.joint.field._tables import FieldTables
-from colabel.joint.field._toulbar2 import best_by_toulbar2
+from colabel.joint.field._toulbar2 import best_by_toulbar2, k_best_by_toulbar2
 from colabel.joint.gibbs.random import chain_keys
 
 # Max-product that has not settled by then circles, as it does on most dense graphs; the local
@@ -26,7 +28,10 @@ _MAX_PRODUCT_SWEEPS = 50
 
 
 class Approximate:
-    """A connected field that is too large for exact answers.
+    """A connected field whose sums are estimated; its best vectors may be proved all the same.
+
+    They are where the field is a tree, on which max-product is variable elimination, or where
+    toulbar2 is asked.
 
     Parameters
     ----------
@@ -40,8 +45,6 @@ class Approximate:
         Vectors from which the search for the mode starts too.
     """
 
-    exact: ClassVar[bool] = False
-
     def __init__(
         self,
         field: FieldTables,
@@ -54,12 +57,30 @@ class Approximate:
         self._row_keys = row_keys
         self._start = start
         self._wires = wires_of(field)
+        self._is_tree = len(field.edges) == field.n_labels - 1
+        proved = self._eliminates or options.mode_engine == "toulbar2"
+        self.exact = Exactness(["mode"]) if proved else APPROXIMATE
 
     def _first_guess(self) -> Codes:
         """Return good vectors (n, d), where the search for the mode starts."""
         raise NotImplementedError
 
     # The best vectors
+
+    @property
+    def _eliminates(self) -> bool:
+        """Whether the best vectors are found by elimination: lists fit the tables of a tree."""
+        if not self._is_tree or self._options.mode_engine == "icm":
+            return False
+        sizes = self._field.cardinalities
+        n_entries = max(sizes) + sum(sizes[i] * sizes[j] for i, j in self._field.edges)
+        return n_entries <= self._options.most_entries
+
+    @cached_property
+    def _elimination(self) -> Elimination:
+        found = eliminate(self._field, self._options.most_entries)
+        assert found is not None  # the tables of a tree are those of its edges and of its root
+        return found
 
     @cached_property
     def _mode(self) -> Codes:
@@ -74,10 +95,18 @@ class Approximate:
 
     def k_best(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and scores (n, k), best first, of the vectors found."""
+        if self._eliminates:
+            return k_best_rows(self._field, self._elimination, k, self._options.n_jobs)
         if k == 1:
             return self._mode[:, None, :], self._field.score(self._mode)[:, None]
         k = min(k, math.prod(self._field.cardinalities))
-        return neighbourhood(self._field, self._wires, self._mode, k, self._options.n_jobs)
+        found = neighbourhood(self._field, self._wires, self._mode, k, self._options.n_jobs)
+        if self._options.mode_engine != "toulbar2":
+            return found
+        codes, scores, cut = k_best_by_toulbar2(self._field, *found)
+        if cut.any():
+            self.exact = self.exact.without("mode")
+        return codes, scores
 
     def _max_product(self) -> Codes:
         """Return for each label the value of the largest max-marginal, (n, d)."""
@@ -95,8 +124,7 @@ class Approximate:
         Rows that have not converged after `most` sweeps stop there.
         """
         options = self._options
-        is_tree = len(self._field.edges) == self._field.n_labels - 1
-        damping = 0.0 if is_tree else options.damping
+        damping = 0.0 if self._is_tree else options.damping
 
         def work(flat: FlatField, _: slice) -> tuple[Array, Array, Array]:
             n_rows = len(flat.unary)
@@ -162,6 +190,8 @@ class Approximate:
 
     def _mode_note(self) -> str:
         """Say how the mode is found."""
+        if self._eliminates:
+            return "mode by max-product"
         return {
             "auto": "mode by max-product and local search",
             "icm": "mode by local search",

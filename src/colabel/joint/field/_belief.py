@@ -6,10 +6,13 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes
+from colabel.joint.exactness import Exactness
 from colabel.joint.field._approximate import Approximate
 from colabel.joint.field._engine import FieldSums, pair_by_conditioning
+from colabel.joint.field._options import FieldOptions
 from colabel.joint.field._report import Convergence
 from colabel.joint.field._tables import FieldTables
 
@@ -25,6 +28,17 @@ class BeliefPropagation(Approximate):
     """
 
     name: ClassVar[str] = "belief_propagation"
+
+    def __init__(
+        self,
+        field: FieldTables,
+        options: FieldOptions,
+        row_keys: NDArray[np.uint64],
+        start: Codes,
+    ) -> None:
+        super().__init__(field, options, row_keys, start)
+        if self._is_tree:  # one sweep is enough, whatever `tol` and `max_iter` say
+            self.exact = Exactness([*self.exact, "sums", "log_prob"])
 
     def sums(self) -> FieldSums:
         """Return Bethe's estimate of the partition function and the beliefs, computed once."""
@@ -52,7 +66,7 @@ class BeliefPropagation(Approximate):
 
     def note(self) -> str:
         """Say what is exact all the same."""
-        if len(self._field.edges) == self._field.n_labels - 1:
+        if self._is_tree:
             return "a tree, so marginals and log Z are exact, " + self._mode_note()
         return "log Z is Bethe's estimate, " + self._mode_note()
 

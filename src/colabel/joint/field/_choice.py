@@ -17,8 +17,6 @@ from colabel.joint.field._junction import JunctionTree
 from colabel.joint.field._options import FieldOptions
 from colabel.joint.field._tables import FieldTables
 
-# Bytes per entry at work: the tables in double precision, and as much again on the way.
-_BYTES = 16
 # In the time of one table entry in variable elimination, enumeration does this many vectors.
 _ENTRY_COST = 8
 
@@ -38,7 +36,7 @@ def engine_of(
         return BeliefPropagation(field, options, row_keys, start)
     if options.engine == "gibbs":
         return GibbsField(field, options, row_keys, start)
-    most = options.memory // _BYTES
+    most = options.most_entries
     n_states = math.prod(field.cardinalities)
     if options.engine == "enumeration":
         _require(n_states <= most, field, options, f"all {n_states} label vectors of a row")
@@ -59,7 +57,7 @@ def _cheaper(
 ) -> FieldEngine:
     """Return the cheaper one of the exact engines, or elimination where that was named."""
     entries = elimination.n_entries
-    small = n_states <= min(_ENTRY_COST * entries, options.memory // _BYTES)
+    small = n_states <= min(_ENTRY_COST * entries, options.most_entries)
     if options.engine == "auto" and small:
         return Enumeration(field, options)
     return JunctionTree(field, elimination, options)

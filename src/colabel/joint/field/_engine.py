@@ -10,6 +10,7 @@ from numpy.random import Generator
 
 from colabel.core.arrays import Array, Codes
 from colabel.core.numeric import log_sum_exp
+from colabel.joint.exactness import EXACT, Exactness
 from colabel.joint.field._report import Convergence
 from colabel.joint.field._tables import FieldTables
 from colabel.joint.tree.passes import draw
@@ -34,7 +35,11 @@ class FieldEngine(Protocol):
     """Answers about a connected field of d labels for n rows; codes and scores, no names."""
 
     name: ClassVar[str]
-    exact: ClassVar[bool]
+
+    @property
+    def exact(self) -> Exactness:
+        """The questions answered exactly; a search that is cut short takes "mode" back."""
+        ...
 
     def sums(self) -> FieldSums:
         """Return the partition function and the marginals, computed once."""
@@ -93,7 +98,7 @@ class ClosedForm:
     """One label without edges: a softmax."""
 
     name: ClassVar[str] = "closed_form"
-    exact: ClassVar[bool] = True
+    exact: Exactness = EXACT
 
     def __init__(self, field: FieldTables) -> None:
         self._scores = field.unary[0]

@@ -24,6 +24,7 @@ from numpy.random import Generator
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.chunks import row_slices
 from colabel.core.threads import map_threads
+from colabel.joint.exactness import EXACT, Exactness
 from colabel.joint.field._engine import FieldSums
 from colabel.joint.field._options import FieldOptions
 from colabel.joint.field._report import Convergence
@@ -91,7 +92,7 @@ class Enumeration:
     """
 
     name: ClassVar[str] = "enumeration"
-    exact: ClassVar[bool] = True
+    exact: Exactness = EXACT
 
     def __init__(self, field: FieldTables, options: FieldOptions) -> None:
         self._field = field

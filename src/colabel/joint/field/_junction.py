@@ -16,6 +16,7 @@ from numpy.random import Generator
 from colabel.core.arrays import Array, Codes
 from colabel.core.chunks import row_slices
 from colabel.core.threads import map_threads
+from colabel.joint.exactness import EXACT, Exactness
 from colabel.joint.field._elimination import NO_PARENT, Elimination
 from colabel.joint.field._engine import FieldSums, pair_by_conditioning
 from colabel.joint.field._k_best import k_best_rows
@@ -50,7 +51,7 @@ class JunctionTree:
     """
 
     name: ClassVar[str] = "junction_tree"
-    exact: ClassVar[bool] = True
+    exact: Exactness = EXACT
 
     def __init__(self, field: FieldTables, elimination: Elimination, options: FieldOptions) -> None:
         self._field = field

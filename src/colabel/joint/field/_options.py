@@ -10,6 +10,8 @@ from colabel.core.parameters import check_choice, check_integer, check_positive
 Engine = Literal["auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"]
 ModeEngine = Literal["auto", "icm", "toulbar2"]
 
+# Bytes per entry at work: the tables in double precision, and as much again on the way.
+_BYTES = 16
 _LEAST = {"memory": 1, "max_iter": 1, "n_chains": 1, "n_sweeps": 1, "burn_in": 0}
 
 
@@ -40,3 +42,8 @@ class FieldOptions:
                 "old message that stays."
             )
         check_positive("tol", self.tol)
+
+    @property
+    def most_entries(self) -> int:
+        """How many entries the tables of one row may have in all."""
+        return self.memory // _BYTES

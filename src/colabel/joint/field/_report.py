@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices
+from colabel.joint.exactness import Exactness, common
 
 _SHOWN = 6  # how many labels of a component are named
 
@@ -50,8 +51,8 @@ class ComponentReport:
         Names of its labels.
     engine : str
         "closed_form" for a label without edges, otherwise the engine's name.
-    exact : bool
-        Whether marginals and the partition function are exact.
+    exact : Exactness
+        The questions answered exactly.
     n_states : int
         Number of label vectors of the component.
     treewidth : int or None
@@ -64,7 +65,7 @@ class ComponentReport:
 
     labels: tuple[str, ...]
     engine: str
-    exact: bool
+    exact: Exactness
     n_states: int
     treewidth: int | None = None
     convergence: Convergence | None = None
@@ -75,7 +76,7 @@ class ComponentReport:
         shown = ", ".join(self.labels[:_SHOWN]) + (", …" if len(self.labels) > _SHOWN else "")
         parts = [
             f"{len(self.labels)} label{'s' * (len(self.labels) > 1)} ({shown}): {self.engine}",
-            "exact" if self.exact else "approximate",
+            str(self.exact),
         ]
         if self.treewidth is not None:
             parts.append(f"treewidth at most {self.treewidth}")
@@ -99,9 +100,9 @@ class FieldReport:
     components: tuple[ComponentReport, ...]
 
     @property
-    def exact(self) -> bool:
-        """Whether all components are answered exactly."""
-        return all(part.exact for part in self.components)
+    def exact(self) -> Exactness:
+        """The questions answered exactly in all components."""
+        return common(part.exact for part in self.components)
 
     @property
     def converged(self) -> Flags | None:

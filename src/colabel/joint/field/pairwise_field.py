@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint._semiring import Best, KBest
 from colabel.joint.base import Joint
-from colabel.joint.exactness import APPROXIMATE, EXACT
+from colabel.joint.exactness import common
 from colabel.joint.field._choice import engine_of
 from colabel.joint.field._engine import FieldEngine, FieldSums
 from colabel.joint.field._options import Engine, FieldOptions, ModeEngine
@@ -58,7 +58,9 @@ class PairwiseField(Joint):
     (or the best sample) and from `start`, each improved by changing one or two labels at a time
     (ICM): the best one wins, so that it is never worse than `start`. `top_k` searches the
     neighbourhood of the mode; `sample` draws by Gibbs sampling; `log_prob` uses the estimate of
-    log Z.
+    log Z. Modes and sums come from different computations there: on a tree max-product proves
+    the mode and `top_k`, and with ``mode_engine="toulbar2"`` they are proved on any graph, however
+    the sums are estimated. `exact` says so, question by question.
 
     Parameters
     ----------
@@ -77,7 +79,8 @@ class PairwiseField(Joint):
         How components of two labels and more are answered.
     mode_engine : {"auto", "icm", "toulbar2"}
         How the mode is found where the engine is not exact: max-product, then ICM ("auto"); ICM
-        alone; or a proof of optimality by the optional package pytoulbar2.
+        alone; or a proof of optimality by the optional package pytoulbar2, to nine decimals of
+        the scores. `top_k` is proved too, unless so many vectors score alike that `exact` says no.
     memory : int
         Bytes that the tables of one row may take; it bounds the treewidth. Larger batches are
         cut into pieces.
@@ -102,7 +105,8 @@ class PairwiseField(Joint):
     engine : str
         Names of the engines in use, joined by " + ".
     exact : Exactness
-        The questions answered exactly: all, or none.
+        The questions answered exactly, by all engines in use: all of them by enumeration and
+        junction trees, and by belief propagation on trees; "mode" where toulbar2 proves it.
     how : str
         What was chosen, in a sentence.
     report : FieldReport
@@ -187,8 +191,11 @@ class PairwiseField(Joint):
             Part(labels, engine_of(field.restricted(labels), options, row_keys, start[:, labels]))
             for labels in field.components()
         ]
-        engines_exact = all(part.engine.exact for part in self._parts)
-        self.exact = EXACT if engines_exact else APPROXIMATE
+        self._say_how()
+
+    def _say_how(self) -> None:
+        """Set what is exact and how, as the engines say now: a search may have been cut short."""
+        self.exact = common(part.engine.exact for part in self._parts)
         self.how = self._sentence()
 
     def _with(
@@ -248,9 +255,12 @@ class PairwiseField(Joint):
             counts[name] = counts.get(name, 0) + len(part.labels)
         listed = ", ".join(f"{name} ({count} labels)" for name, count in counts.items())
         listed = listed.replace("(1 labels)", "(1 label)")
+        said = f"{str(self.exact).capitalize()}: {listed}"
         if self.exact.all:
-            return f"Exact: {listed}."
-        return f"Approximate: {listed}; log_prob uses an estimate of log Z, see report."
+            return f"{said}."
+        if "log_prob" in self.exact:
+            return f"{said}; modes are searched for, see report."
+        return f"{said}; log_prob uses an estimate of log Z, see report."
 
     # Answers
 
@@ -316,6 +326,7 @@ class PairwiseField(Joint):
         codes, scores = self._parts[0].engine.k_best(k)
         for part in self._parts[1:]:
             codes, scores = _merged(codes, scores, *part.engine.k_best(k), k)
+        self._say_how()
         return codes[:, :, order], scores - self.log_partition()[:, None]
 
     def sample_codes(self, size: int, rng: Generator) -> Codes:

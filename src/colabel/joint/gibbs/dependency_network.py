@@ -168,7 +168,11 @@ class DependencyNetwork(Joint):
         )
 
     def _shared_order(self) -> Indices | None:
-        """Return one order for all rows, unless the conditionals do not mind one each."""
+        """Return one order for all rows, unless the conditionals do not mind one each.
+
+        Compiled loops (see `run`) go row by row. Objects that are asked about all rows at once
+        would be asked about every label as often as rows disagree which comes next.
+        """
         if isinstance(self.conditionals, LinearConditionals):
             return None
         return shared_order(self._seed, self.space.n_labels)

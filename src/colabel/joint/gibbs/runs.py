@@ -106,6 +106,8 @@ def run(
     """
     if queries is None:
         queries = np.empty((model.n_rows, 0, len(model.cardinalities)), dtype=np.int32)
+    # Two algorithms, not two kinds of one: compiled loops read the arrays of linear conditionals,
+    # label by label; others are objects, asked about one label of all rows at once.
     if isinstance(model, LinearConditionals):
         return _run_linear(model, plan, keys, evidence, order, queries, keep_samples, n_jobs)
     return run_reference(model, plan, keys, evidence, order, queries, keep_samples)

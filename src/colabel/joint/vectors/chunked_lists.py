@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -39,7 +39,12 @@ class ChunkedLists(Joint):
 
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
-        return np.concatenate(self._by_chunks(lambda listed, _: listed.pair_table(i, j)))
+        return self.pair_tables([(i, j)])[0]
+
+    def pair_tables(self, pairs: Sequence[tuple[int, int]]) -> list[Array]:
+        """Return P(y_i, y_j) of several pairs (i, j) as arrays (n, K_i, K_j)."""
+        parts = self._by_chunks(lambda listed, _: listed.pair_tables(pairs))
+        return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
     def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,).

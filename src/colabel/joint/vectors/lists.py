@@ -27,9 +27,13 @@ def row_sum(values: Array, indptr: Indices) -> Array:
     return _reduced(np.add, values, indptr, 0.0)
 
 
-def row_log_sum(values: Array, indptr: Indices) -> Array:
-    """Log of the sum of exponentials (n,) of each row, -inf for a row without entries."""
-    largest = row_max(values, indptr)
+def row_log_sum(values: Array, indptr: Indices, largest: Array | None = None) -> Array:
+    """Log of the sum of exponentials (n,) of each row, -inf for a row without entries.
+
+    `largest` (n,) is what `row_max` would find, where that is known.
+    """
+    if largest is None:
+        largest = row_max(values, indptr)
     shift = np.where(np.isneginf(largest), 0.0, largest)
     total = row_sum(np.exp(values - shift[row_of_entries(indptr)]), indptr)
     with np.errstate(divide="ignore"):

@@ -208,7 +208,7 @@ class VectorList(Joint):
         largest = lists.row_max(log_weights, indptr)
         shift = np.where(np.isfinite(largest) & (np.abs(largest) > _FAR), largest, 0.0)
         shifted = log_weights - shift[self._row]
-        log_sum = lists.row_log_sum(shifted, indptr)
+        log_sum = lists.row_log_sum(shifted, indptr, largest - shift)
         self.log_total = log_sum + shift
         self.log_weights = shifted - log_sum[self._row]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -286,7 +286,7 @@ class JointStack(JointClassifier):
         ]
         return self.pool_.joint([*said, frequencies], self.prior_)
 
-    short_name = "stack"
+    short_name: ClassVar[str] = "stack"
 
     def label_graph(self) -> LabelGraph:
         """Return no edges: every member has a graph of its own, if any."""

@@ -11,7 +11,7 @@ import numpy as np
 from colabel.core.arrays import Array, Codes
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
-from colabel.models.evidence import FeatureEvidence
+from colabel.models.evidence.record import FeatureEvidence
 
 _COVER = 0.9995  # of a row's probability; less probable label sets are not listed
 
