@@ -16,6 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from colabel import CTBN, BinaryRelevance
 from colabel.datasets import load, make_synthetic
+from colabel.learn.conditional import TrainingData
+from colabel.models.ctbn import most_parents
 from tests.models.oracle import PaperCTBN, regression
 
 TIGHT = {"tol": 1e-10, "max_iter": 3000}
@@ -319,3 +321,15 @@ def test_few_rows_show_a_dependency_to_shared_pairs(rng):
 def test_unknown_pairs_are_refused(rng):
     with pytest.raises(ValueError, match=r"pairs='both' must be"):
         CTBN(pairs="both").fit(*binary_data(rng))
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_labels", "linear", "most"),
+    [(400, 50, True, 49), (7000, 50, True, 10), (40, 170, True, 10), (40, 12, False, 10)],
+)
+def test_parents_are_screened_where_all_would_take_long(n_rows, n_labels, linear, most):
+    codes = np.zeros((n_rows, n_labels), dtype=np.int32)
+    data = TrainingData(np.zeros((n_rows, 1)), codes, (2,) * n_labels)
+    assert most_parents("auto", data, linear) == most
+    assert most_parents(None, data, linear) == n_labels - 1
+    assert most_parents(3, data, linear) == 3

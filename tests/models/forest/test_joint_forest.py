@@ -14,6 +14,7 @@ from colabel.joint import Independent, Mixture, Tree, VectorList
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.learn.forest import Forest, Grown
+from colabel.models.forest import _learning
 from colabel.models.forest._evidence import Evidence
 from colabel.models.forest._learning import learn
 from colabel.models.forest._parts import VectorPool, leaf_lists, smooth_tables
@@ -389,3 +390,13 @@ def test_progress_is_shown_only_when_asked_for(rows, capsys, monkeypatch):
     assert capsys.readouterr() == ("", "")
     JointForest(45, verbose=1, random_state=0).fit(*rows)
     assert "growing trees" in capsys.readouterr().err
+
+
+def test_without_room_for_the_tables_of_a_tree_there_is_none(rng, monkeypatch):
+    X = rng.normal(size=(60, 2))
+    Y = np.repeat((X[:, :1] > 0).astype(int), 3, axis=1)
+    assert (JointForest(10, random_state=0).fit(X, Y).tree_ >= 0).sum() == 2
+    monkeypatch.setattr(_learning, "_MOST_CELLS", 60 * 8 - 1)  # two edges of four cells
+    model = JointForest(10, random_state=0).fit(X, Y)
+    assert (model.tree_ < 0).all()
+    assert np.isfinite(model.joint(X).log_prob(Y)).all()

@@ -10,10 +10,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import colabel
-from colabel import CTBN, BinaryRelevance, JointStack, KernelFeatures, ProbabilisticClassifierChain
+from colabel import (
+    CTBN,
+    BinaryRelevance,
+    ForestFeatures,
+    JointForest,
+    JointStack,
+    KernelFeatures,
+    ProbabilisticClassifierChain,
+)
 from colabel.joint import Mixture
 from colabel.labels import EncodedLabels, LabelSpace
 from colabel.learn.conditional import TrainingData
+from colabel.models.stack import joint_stack
 from colabel.models.stack._members import checked_members, default_members
 
 FAST = [
@@ -243,9 +252,40 @@ def test_default_members_suit_the_data():
     assert dict(default_members(data_of(dense, (2,) * 6)))["forest"].target == "vectors"
     different = TrainingData(np.zeros((4, 1)), np.eye(4, dtype=np.int32), (2,) * 4)
     assert dict(default_members(different))["forest"].target == "labels"
+    assert default_members(different)[3][0] == "forest, fine"
     missing = dict(default_members(data_of(dense, (2,) * 6, missing=True)))
     assert isinstance(missing["linear"], CTBN)
     assert isinstance(missing["kernel features"][-1], CTBN)
+    gaps = [name for name, _ in default_members(data_of(np.full((5, 4), np.nan), (2,) * 6))]
+    assert gaps == ["forest", "forest features", "forest features, field"]
+    wide = data_of(sparse.csr_array((20_000, 3)), (2,) * 400)
+    assert [name for name, _ in default_members(wide)] == ["forest", "linear"]
+    values = dict(default_members(data_of(np.zeros((3000, 2)), (40, 40))))
+    assert values["forest"].n_estimators == 100
+
+
+def test_missing_features_are_seen_by_forests(rng):
+    X = rng.normal(size=(80, 3))
+    Y = (X[:, :2] > 0).astype(int)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    members = [make_pipeline(ForestFeatures(20), CTBN(C=1.0)), JointForest(20)]
+    model = JointStack(members, random_state=0, cv=2).fit(X, Y)
+    assert model.score(X, Y) > 0.7
+    assert np.isfinite(model.joint(X).log_prob(Y)).all()
+    whole = JointStack([CTBN(C=1.0), JointForest(10)], random_state=0, cv=2)
+    with pytest.raises(ValueError, match="contains NaN"):
+        whole.fit(X, Y)
+
+
+def test_a_default_fitted_without_gaps_takes_none(rng, monkeypatch):
+    X = rng.normal(size=(40, 2))
+    Y = (X > 0).astype(int)
+    small = [("linear", CTBN(C=1.0)), ("forest", JointForest(5))]
+    monkeypatch.setattr(joint_stack, "default_members", lambda _: small)
+    model = JointStack(random_state=0, cv=2).fit(X, Y)
+    assert JointStack()._allows_nan()
+    with pytest.raises(ValueError, match="contains NaN"):
+        model.predict(np.full((1, 2), np.nan))
 
 
 def test_large_data_have_members_that_scale():

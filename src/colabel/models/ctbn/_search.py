@@ -30,6 +30,7 @@ _WIDEST = 0.9  # share of the rows above which a value's rows are not tried so a
 # With max_parents="auto": rows by pairs of labels up to which regressions of all pairs are cheap,
 # pairs of labels up to which all pairs of other classifiers are, and parents tried beyond.
 _CHEAP_ROWS = 1 << 24
+_MOST_PAIRS = 10_000  # of however few rows: each pair has its regressions
 _CHEAP_PAIRS = 100
 _AUTO_PARENTS = 10
 _ROUNDING = 2.0**-40  # of a sum of log-probabilities, relative
@@ -89,7 +90,7 @@ def most_parents(max_parents: int | str | None, data: TrainingData, linear: bool
         return min(int(max_parents), every)
     n_pairs = data.n_labels * every
     if linear:
-        cheap = data.n_rows * n_pairs <= _CHEAP_ROWS
+        cheap = data.n_rows * n_pairs <= _CHEAP_ROWS and n_pairs <= _MOST_PAIRS
     else:
         cheap = n_pairs <= _CHEAP_PAIRS
     return every if cheap else min(_AUTO_PARENTS, every)

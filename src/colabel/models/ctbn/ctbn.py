@@ -91,8 +91,8 @@ class CTBN(StacksEstimator):
     max_parents : int, None or "auto"
         How many parents are tried for each label: those that depend on it most beyond x, by a
         score test on held-out residuals of all pairs at once (`score_tests`). None tries all.
-        "auto": all where that is cheap (rows times pairs of labels up to 2^24, or 100 pairs with
-        an `estimator` that is not stacked), else 10.
+        "auto": all where that is cheap (up to 10,000 pairs of labels, and 2^24 times rows; with an
+        `estimator` that is not stacked, 100 pairs), else 10.
     cv : int, float, splitter or iterable
         How rows are held out to score arcs (and to choose C): a number of folds, the fraction
         of a single hold-out set as in the paper, a scikit-learn splitter, or pairs of index

@@ -21,6 +21,8 @@ from colabel.models.forest._row_vectors import RowVectors
 from colabel.models.forest._vector_forest import VectorForest
 
 LEAVES, INDEPENDENT, TREE, POOL = range(len(PARTS))
+# of the tables of a tree's edges in all rows, several of which are in memory at once
+_MOST_CELLS = 1e8
 
 
 class Learned(NamedTuple):
@@ -57,6 +59,10 @@ def learn(
     codes, weight = data.codes, data.row_weights
     gains = evidence.pair_gains(codes, weight, n_jobs)
     parents = maximum_branching(gains, np.zeros(data.n_labels))
+    sizes = np.asarray(data.cardinalities)
+    cells = float(sizes @ np.where(parents < 0, 0, sizes[parents]))
+    if data.n_rows * cells > _MOST_CELLS:
+        parents = np.full_like(parents, -1)
     pool = VectorPool(evidence, smooth_tables(evidence, parents), parents)
     exponents = pool.exponents(own, weight)
     there = available(parents)

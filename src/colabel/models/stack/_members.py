@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import get_tags
 
 from colabel.core.arrays import is_sparse
+from colabel.core.label_features import n_label_columns
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.models._cross_fitting import Members
@@ -25,7 +27,10 @@ _WIDEST_KERNEL = 2000  # columns of X up to which distances say something
 _MOST_VALUES = 32  # of all labels together, up to which chains on kernel features are quick
 # labels times numbers of a chain's design, up to which all of this is a matter of minutes
 _MOST_WORK = 5e7
-_MANY_TARGETS = 2e5  # rows times labels, beyond which fewer trees do, and each takes long
+_MANY_TARGETS = 2e5  # rows times label columns, beyond which fewer trees do, and each takes long
+# rows times label columns squared, up to which regressions of all labels on all log-odds are a
+# matter of minutes
+_MOST_PRODUCTS = 2e9
 _FEW_TREES = 100
 _MOST_DISTINCT = 1000  # label vectors as classes of a tree, each of whose nodes counts them all
 # rows times these classes, of which the nodes of a tree keep up to twice as many counts: the most,
@@ -41,11 +46,13 @@ def default_members(data: TrainingData) -> Members:
     labels, and a forest of label vectors. They have no seeds of their own: the stack seeds them.
     """
     missing = bool((data.codes == MISSING).any())
+    gaps = not is_sparse(data.X) and bool(np.isnan(data.X).any())
     vectors = math.prod(map(float, data.cardinalities))
     n_distinct = len(np.unique(data.codes, axis=0))
     kernels = (
         data.X.shape[1] <= _WIDEST_KERNEL
         and not is_sparse(data.X)
+        and not gaps
         and sum(data.cardinalities) <= _MOST_VALUES
         and data.n_rows * (data.X.shape[1] + _MOST_LANDMARKS) * data.n_labels <= _MOST_WORK
     )
@@ -68,18 +75,23 @@ def default_members(data: TrainingData) -> Members:
     of_vectors: dict[str, Any] = {"target": "vectors", "min_samples_leaf": 1} if repeat else {}
     trees: dict[str, Any] = {}
     dear = repeat and data.n_rows * n_distinct > _MANY_COUNTS
-    if dear or data.n_rows * data.n_labels > _MANY_TARGETS:
+    targets = data.n_rows * n_label_columns(data.cardinalities)
+    if dear or targets > _MANY_TARGETS:
         trees["n_estimators"] = _FEW_TREES
     forest, kernel = ForestFeatures(**trees), KernelFeatures()
-    found: Members = [
-        ("forest", JointForest(**of_vectors, **trees)),
-        ("linear", chain()),
-        ("forest features", make_pipeline(forest, chain())),
-    ]
+    found: Members = [("forest", JointForest(**of_vectors, **trees))]
+    if not gaps:  # which only trees take
+        found.append(("linear", chain()))
+    if targets * n_label_columns(data.cardinalities) <= _MOST_PRODUCTS:
+        found.append(("forest features", make_pipeline(forest, chain())))
     if large:
         return found
+    if not repeat:
+        # where no row nearby has the same vector, what is nearest still says most of each label
+        found.append(("forest, fine", JointForest(min_samples_leaf=1, **trees)))
     if vectors <= _FEW_VECTORS and not missing:
-        found.append(("linear field", CollectiveCRF()))
+        if not gaps:
+            found.append(("linear field", CollectiveCRF()))
         found.append(("forest features, field", make_pipeline(forest, PairwiseCRF())))
         if kernels:
             field = make_pipeline(kernel, CollectiveCRF())
@@ -87,9 +99,15 @@ def default_members(data: TrainingData) -> Members:
         return found
     if kernels:
         found.append(("kernel features", make_pipeline(kernel, chain())))
-    if not missing:
+    if not missing and not gaps:
         found.append(("linear tree", CTBN()))
     return found
+
+
+def takes_nan(model: BaseEstimator) -> bool:
+    """Whether a member takes rows with missing features; of a pipeline, whether its first step."""
+    first = model[0] if isinstance(model, Pipeline) else model
+    return bool(get_tags(first).input_tags.allow_nan)
 
 
 def checked_members(members: Any) -> Members:

@@ -43,7 +43,7 @@ from colabel.models._cross_fitting import (
 from colabel.models._learning import can_hold_out, make_folds, seeded
 from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
-from colabel.models.stack._members import checked_members, default_members
+from colabel.models.stack._members import checked_members, default_members, takes_nan
 
 _PARTS_OF_ONE = 3  # in which the rows of a single split are cut to judge the pool
 
@@ -98,10 +98,13 @@ class JointStack(JointClassifier):
         `ForestFeatures`; where there are at most 2^10 label vectors, random fields on both and,
         unless x is sparse, on `KernelFeatures`; else a `CTBN` and, if the labels have at most 32
         values in all, a chain on kernel features. With missing labels, CTBNs instead of the
-        chains, and no fields. Of large data (labels times the numbers of x and of the labels above
-        5e7: ten thousand rows of a hundred features and forty labels) a forest and CTBNs on x and
-        on forest features; kernel features leave earlier. Where rows times labels exceed 2e5, or
-        rows times different label vectors 2e6, forests have 100 trees.
+        chains, and no fields; with missing features (NaN), only what sees x through forests.
+        Where label vectors hardly repeat, a second forest, grown to the end. Of large data (labels
+        times the numbers of x and of the labels above 5e7: ten thousand rows of a hundred features
+        and forty labels) a forest and CTBNs on x and on forest features; kernel features leave
+        earlier, and forest features where rows times squared labels exceed 2e9. Where rows times
+        labels exceed 2e5, or rows times different label vectors 2e6, forests have 100 trees. (A
+        variable of K > 2 values counts as K labels.)
     cv : int, float, splitter or iterable
         How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
         of index arrays (train, test). The rows of a single split are cut into three parts, to
@@ -229,6 +232,16 @@ class JointStack(JointClassifier):
         else:
             fold = np.repeat(np.arange(len(tested)), [len(rows) for rows in tested])
         self._learn_pool([held for held, _ in answers], fold, used)
+
+    def _allows_nan(self) -> bool:
+        if hasattr(self, "members_"):  # by default, those fitted to rows without gaps take none
+            return all(takes_nan(model) for model in self.members_)
+        if isinstance(self.members, str):
+            return True
+        try:
+            return all(takes_nan(model) for _, model in checked_members(self.members))
+        except ValueError:  # said when it is fitted
+            return False
 
     def _keep(self, members: Members, fitted: dict[int, Any], failures: dict[int, str]) -> None:
         """Keep the members that could be fitted, and say which could not."""
