@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices, Keys, is_sparse
+from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, is_sparse
 from colabel.core.chunks import row_slices
 from colabel.core.hashing import mix, row_keys
 
@@ -150,25 +150,34 @@ def dealt_folds(data: TrainingData, cv: int | float, seed: int) -> tuple[Indices
     return rule.without_gaps(of_row, np.bincount(of_row[of_row >= 0]))
 
 
-def _told_apart(data: TrainingData, features: Keys, seed: int) -> Keys:
-    """Digests (n,) of rows, different also of equal rows whose features have several label vectors.
+def copies(features: Keys, codes: Codes) -> tuple[Indices, Flags]:
+    """Groups (n,) of rows with equal features; and whether these all have the same labels (n, d).
 
-    Such features are equal by chance: they have few values, and each row stands for itself. If all
-    rows of one label vector left together, the others of these features would be all that is known
-    of them, and say the contrary.
+    Only then are they copies of one row. Otherwise features are equal by chance: they have few
+    values, and each row stands for itself.
+    """
+    _, first, group = np.unique(features, return_index=True, return_inverse=True)
+    other = (codes != codes[first[group]]).any(axis=1)
+    alike: Flags = np.bincount(group, weights=other) == 0
+    return group, alike[group]
+
+
+def _told_apart(data: TrainingData, features: Keys, seed: int) -> Keys:
+    """Digests (n,) of rows, equal of copies alone.
+
+    If all rows of some features and one label vector left together, the others of these features
+    would be all that is known of them, and say the contrary.
     """
     digests = _digests(features, data, seed)
-    weight = data.row_weights
-    rows = np.flatnonzero(weight > 0)
-    # equal rows by falling weight: neither their order nor rows of weight zero make a difference
-    rows = rows[np.lexsort((-weight[rows], digests[rows], features[rows]))]
-    group = np.cumsum(np.diff(features[rows], prepend=~features[rows[:1]]) != 0) - 1
-    copy = np.diff(digests[rows], prepend=~digests[rows[:1]]) == 0
-    several = np.bincount(group, weights=~copy) > 1
-    first = np.maximum.accumulate(np.where(copy, 0, np.arange(len(rows))))
-    place = (np.arange(len(rows)) - first).astype(np.uint64)
-    own = digests[rows]
-    digests[rows] = np.where(several[group] & copy, mix(own + place), own)
+    rows = np.flatnonzero(_counted(data))
+    _, alike = copies(features[rows], data.codes[rows])
+    rows = rows[~alike]
+    # equal rows by falling weight: their order makes no difference
+    rows = rows[np.lexsort((-data.row_weights[rows], digests[rows]))]
+    own, places = digests[rows], np.arange(len(rows))
+    first = np.diff(own, prepend=~own[:1]) != 0
+    place = places - np.maximum.accumulate(np.where(first, places, 0))
+    digests[rows] = np.where(first, own, mix(own + place.astype(np.uint64)))
     return digests
 
 

@@ -28,6 +28,7 @@ from colabel.learn.conditional import TrainingData
 from colabel.learn.forest.contents import label_frequencies, tree_means
 from colabel.learn.forest.forest import Forest
 from colabel.learn.forest.growing import Grown
+from colabel.learn.row_chance import copies
 
 __all__ = ["LabelForest", "label_targets"]
 
@@ -119,25 +120,22 @@ class LabelForest:
 def _unseen_with_copies(grown: Grown, data: TrainingData) -> tuple[Flags, Array, Flags]:
     """Which trees (n, T) have seen neither a row nor a copy of it; the weight (n,) of all these.
 
-    Rows of equal features are copies if they all have the same labels. If they do not, features
-    are such that rows are equal by chance, and each stands for itself: without its equals, a row
+    Rows that are equal by chance (see `copies`) stand for themselves: without its equals, a row
     would see just the other labels. So does, for want of trees, a row of so many copies that every
     tree has seen one; the last (n,) are rows for whose copies hardly a tree is left.
     """
     unseen, weight = grown.out_of_bag, data.row_weights
-    _, group = np.unique(row_keys(data.X), return_inverse=True)
+    group, alike = copies(row_keys(data.X), data.codes)
     order = np.argsort(group, kind="stable")
     first = np.flatnonzero(np.diff(group[order], prepend=-1))
     if len(first) == data.n_rows:
         return unseen, weight, np.zeros(data.n_rows, dtype=bool)
-    same = (data.codes == data.codes[order[first]][group]).all(axis=1)
-    copies = np.logical_and.reduceat(same[order], first)[group]
     of_all = np.logical_and.reduceat(unseen[order], first)[group]
-    together = copies & of_all.any(axis=1)
+    together = alike & of_all.any(axis=1)
     total = np.bincount(group, weights=weight)[group]
     # e^-c of the trees have seen none of c copies
     few = np.minimum(_FEWEST_TREES, unseen.sum(axis=1))
-    crowded = copies & (np.bincount(group)[group] > 1) & (of_all.sum(axis=1) < few)
+    crowded = alike & (np.bincount(group)[group] > 1) & (of_all.sum(axis=1) < few)
     own = np.where(together, total, weight)
     return np.where(together[:, None], of_all, unseen), own, crowded
 

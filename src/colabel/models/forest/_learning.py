@@ -14,6 +14,7 @@ from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.learn.forest import Grown
 from colabel.learn.mixing import mixture_weights
+from colabel.learn.row_chance import copies
 from colabel.learn.structure import maximum_branching
 from colabel.models.forest._evidence import Evidence
 from colabel.models.forest._parts import PARTS, VectorPool, members, smooth_tables
@@ -117,8 +118,8 @@ def _filled(
     """
     leaves = grown.forest.leaves(data.X, n_jobs)
     weight = data.row_weights
-    _, group, size = np.unique(row_keys(data.X), return_inverse=True, return_counts=True)
-    own_weight = np.where(size[group] > 1, np.minimum(weight, 1.0), weight)
+    _, alike = copies(row_keys(data.X), data.codes)
+    own_weight = np.where(alike, weight, np.minimum(weight, 1.0))
 
     def fill(rows: RowVectors) -> tuple[VectorForest, sp.csr_array]:
         forest = VectorForest.of(grown.forest, data.cardinalities, leaves, rows, weight)
