@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -36,8 +37,8 @@ def rows():
     return X, labels_that_depend(X, rng, 3)
 
 
-@pytest.fixture
-def client():
+@pytest.fixture(scope="module")
+def cluster_client():
     with (
         LocalCluster(
             n_workers=2,
@@ -49,6 +50,13 @@ def client():
         Client(cluster) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def client(cluster_client):
+    """Two workers, of which the last test may have killed one: its nanny starts another."""
+    cluster_client.wait_for_workers(2, timeout=60)
+    return cluster_client
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +120,7 @@ def test_small_fits_go_to_the_cluster_by_joblib(rows, client, model):
             random_state=0,
         ),
     }
-    here = clone(makes[model]).fit(*rows)
+    here = clone(makes[model]).set_params(n_jobs=1).fit(*rows)
     before = client.run_on_scheduler(_n_finished)
     with joblib.parallel_config("dask"):
         there = clone(makes[model]).fit(*rows)
@@ -122,7 +130,7 @@ def test_small_fits_go_to_the_cluster_by_joblib(rows, client, model):
 
 def test_a_study_goes_to_the_cluster_by_joblib(client, tmp_path):
     (tmp_path / "small.toml").write_text(PLAN, encoding="utf-8")
-    plan = load_plan(tmp_path / "small.toml", quick=True)
+    plan = replace(load_plan(tmp_path / "small.toml", quick=True), graphs=())
     run(plan, tmp_path / "here.db")
     before = client.run_on_scheduler(_n_finished)
     with joblib.parallel_config("dask"):
