@@ -19,6 +19,7 @@ from colabel.learn.chunks import counting_passes
 
 pytest.importorskip("distributed")
 
+import dask
 from distributed import Client, LocalCluster
 
 from tests.experiments.conftest import PLAN
@@ -61,9 +62,9 @@ def client(cluster_client):
 
 @pytest.fixture(scope="module")
 def untouched(rows):
-    """A fit on this machine, of which no worker can be lost, and its number of passes."""
+    """A fit in this process, of which no worker can be lost, and its number of passes."""
     counted = []
-    with counting_passes(counted.append):
+    with dask.config.set(scheduler="synchronous"), counting_passes(counted.append):
         return clone(MODEL).fit(*chunks(rows)), len(counted)
 
 
@@ -142,26 +143,3 @@ def test_a_study_goes_to_the_cluster_by_joblib(client, tmp_path):
 
 def _n_finished(dask_scheduler):
     return dask_scheduler.transition_counter
-
-
-def test_a_lost_scheduler_is_said_in_one_sentence(rows):
-    cluster = LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
-    )
-    client = Client(cluster, timeout=5, heartbeat_interval=200)
-    passes = []
-
-    def lose(n_rows):
-        passes.append(n_rows)
-        if len(passes) == 3:
-            cluster.close()
-
-    try:
-        with (
-            counting_passes(lose),
-            pytest.raises(RuntimeError, match=r"^The Dask scheduler is gone.*fit again\.$"),
-        ):
-            clone(MODEL).fit(*chunks(rows))
-    finally:
-        client.close(timeout=1)
-        cluster.close(timeout=1)
