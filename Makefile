@@ -27,11 +27,15 @@ lint: $(READY)   ## ruff: lint and format
 types: $(READY)  ## mypy, strict
 	$(BIN)/mypy
 
+# Two processes with one thread each. A process keeps to its half of the files, whose fixtures are
+# then made once, and takes tests of the other at the end.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
 pytest: $(READY) ## tests and doctests
-	$(BIN)/pytest -n 2
+	$(PYTEST)
 
 coverage: $(READY) ## the same, with the lines that no test reaches (half as long again)
-	$(BIN)/pytest -n 2 --cov --cov-report=term:skip-covered
+	$(PYTEST) --cov --cov-report=term:skip-covered
 
 FUZZ_SECONDS ?= 600
 fuzz: $(READY)   ## changed model files, tables and plans, other ones each time (FUZZ_SECONDS=600)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -128,12 +129,21 @@ def is_behind_wall(module: str, private: str) -> bool:
     return module != package and not module.startswith(f"{package}.")
 
 
+def imports_in(path: Path, module: str) -> tuple[Import, ...]:
+    """All imports of the file of a module."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    return imports_of_text(path.read_text(encoding="utf-8"), package)
+
+
+@cache
+def imports_of_text(text: str, package: str) -> tuple[Import, ...]:
+    return tuple(imports_of(ast.parse(text), package))
+
+
 def opened_walls(path: Path, source: Path) -> Iterator[tuple[str, str]]:
     """Pairs of a module and a private module of another package that it imports."""
     module = module_of(path, source)
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    for _, imported, _ in imports_of(tree, package):
+    for _, imported, _ in imports_in(path, module):
         private = private_module(imported, source) if imported.startswith("colabel.") else None
         if private is not None and is_behind_wall(module, private):
             yield module, private
@@ -142,10 +152,8 @@ def opened_walls(path: Path, source: Path) -> Iterator[tuple[str, str]]:
 def violations(path: Path, source: Path) -> Iterator[str]:
     """Sentences, one per import of a file that breaks a rule."""
     module = module_of(path, source)
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
     own = room_of(module)
-    for line, imported, at_import_time in imports_of(tree, package):
+    for line, imported, at_import_time in imports_in(path, module):
         where = f"{path.relative_to(source.parent)}:{line}"
         top = imported.split(".")[0]
         if top in OPTIONAL and at_import_time:
@@ -167,15 +175,14 @@ def source_files() -> list[Path]:
     return sorted((SOURCE / "colabel").rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", source_files(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_point_down_and_optional_packages_wait(path):
-    found = list(violations(path, SOURCE))
+def test_imports_point_down_and_optional_packages_wait():
+    assert len(source_files()) > 300
+    found = [sentence for path in source_files() for sentence in violations(path, SOURCE)]
     assert not found, "\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize("path", source_files(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_private_modules_are_imported_inside_their_package_only(path):
-    found = sorted(set(opened_walls(path, SOURCE)))
+def test_private_modules_are_imported_inside_their_package_only():
+    found = sorted({wall for path in source_files() for wall in opened_walls(path, SOURCE)})
     assert not found, f"{found}: make the module public, or move what is needed to core/."
 
 

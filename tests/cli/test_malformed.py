@@ -11,15 +11,16 @@ import pytest
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("resource")  # as the child process does
-CASES = pytest.importorskip("tests.cli.malformed").CASES
+malformed = pytest.importorskip("tests.cli.malformed")
+CASES, good_model = malformed.CASES, malformed.good_model
 ROOT = Path(__file__).resolve().parents[2]
 MOST_MEMORY = 500_000_000
 
 
-def run_cases(folder, *names):
-    """Run some cases, or all, in a process of their own."""
+def run_cases(folder):
+    """Run all cases in a process of their own."""
     finished = subprocess.run(
-        [sys.executable, "-m", "tests.cli.malformed", str(folder), *names],
+        [sys.executable, "-m", "tests.cli.malformed", str(folder)],
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -35,10 +36,12 @@ def run_cases(folder, *names):
 def results(tmp_path_factory):
     """What became of every case, all run in one child process.
 
-    One that fits a model runs before: where nothing is compiled yet it compiles, and the memory
-    that the compiler takes (100 MB) is not what the inputs take.
+    A model is fitted here before: where nothing is compiled yet this compiles, and the memory that
+    the compiler takes (100 MB) is not what the inputs take.
     """
-    run_cases(tmp_path_factory.mktemp("compiling"), "model_cut_short")
+    folder = tmp_path_factory.mktemp("compiling") / "model"
+    folder.mkdir()
+    good_model(folder)
     return {line["name"]: line for line in run_cases(tmp_path_factory.mktemp("malformed"))}
 
 

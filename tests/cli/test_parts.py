@@ -302,11 +302,12 @@ def test_a_lost_scheduler_is_one_sentence(folder):
 
 def test_worker_processes(folder):
     pytest.importorskip("distributed")
-    fit(folder, table="all.csv")
+    few_passes = ["--model", "br", "--set", "C=0.1", "--set", "tol=0.1"]
+    ask = ["fit", folder / "part-*.csv", "--labels", "tag_*", *few_passes]
+    run(*ask, "-o", folder / "m.colabel")
     expected = colabel.load(folder / "m.colabel")
     code = "from colabel.cli import main; main()"
-    command = [sys.executable, "-c", code, "fit", folder / "part-*.csv", "--labels", "tag_*"]
-    command += ["--set", "C=0.1", "-o", folder / "w.colabel", "--workers", "2"]
+    command = [sys.executable, "-c", code, *ask, "-o", folder / "w.colabel", "--workers", "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=170)
     assert done.returncode == 0, done.stderr
     frame = read_frame(folder / "all.csv")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from colabel.cli import app
 from tests.fenced import Block, blocks, run_page
 
 ROOT = Path(__file__).parents[2]
@@ -26,17 +27,24 @@ def test_python_runs_and_prints_what_is_shown():
     run_page(ROOT / "README.md")
 
 
-def test_commands_of_a_table_that_does_not_fit(tmp_path):
+def typed_in(line: str) -> str:
+    """What a line of commands prints: ours in this process, others by the shell."""
+    words = shlex.split(line, comments=True)
+    if words[0] == "colabel":
+        done = CliRunner().invoke(app, words[1:])
+        assert done.exit_code == 0, done.output
+    else:
+        done = subprocess.run(["bash", "-ec", line], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_commands_of_a_table_that_does_not_fit(tmp_path, monkeypatch):
     pytest.importorskip("dask")
     section = README.split("## When the table does not fit")[1].split("\n## ")[0]
     (typed,) = re.findall(r"```console\n(.*?)```", section, re.DOTALL)
-    colabel = f'{shlex.quote(sys.executable)} -c "from colabel.cli import main; main()" "$@"'
-    script = f"set -e\ncolabel() {{ {colabel}; }}\n{typed}"
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "1,797 rows, 61 features, 4 labels" in done.stdout
+    monkeypatch.chdir(tmp_path)
+    printed = "".join(typed_in(line) for line in typed.splitlines())
+    assert "1,797 rows, 61 features, 4 labels" in printed
     answers = [file.read_text().count("\n") - 1 for file in (tmp_path / "answers").glob("*.csv")]
     assert sum(answers) == 1797
 

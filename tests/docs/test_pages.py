@@ -99,6 +99,9 @@ def _make(name: str) -> BaseEstimator:
         "alphas": 10.0,
         "logistic_C": 0.01,
         "n_sweeps": 20,
+        "n_trees": 2,
+        "gate_C": 0.1,
+        "n_estimators": 10,
         "random_state": 0,
     }
     model = getattr(colabel, name)

@@ -15,7 +15,7 @@ from tests.fuzz.cases import CASES, asked, model_files
 
 SEED = 20261115
 N_CASES = {
-    "models": 1500,
+    "models": 500,
     "tables": 1500,
     "plans": 1000,
     "own-tables": 600,

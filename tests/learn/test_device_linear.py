@@ -79,9 +79,22 @@ def assert_gains_are_those_in_memory(data, cv):
         np.testing.assert_array_equal(one.choice, two.choice)
 
 
-@pytest.mark.parametrize("cv", [3, 1 / 3])
-@pytest.mark.parametrize("wide", [0.0, 0.3, 1.0], ids=["masked", "both", "gathered"])
-def test_gains_are_those_in_memory(rng, store, weighted, cv, wide, monkeypatch):
+MASKED, BOTH, GATHERED = 0.0, 0.3, 1.0
+
+
+@pytest.mark.parametrize(
+    ("wide", "store", "weighted", "cv"),
+    # every two of these choices meet
+    [
+        (MASKED, np.asarray, False, 3),
+        (MASKED, sp.csr_array, True, 1 / 3),
+        (BOTH, np.asarray, True, 3),
+        (BOTH, sp.csr_array, False, 1 / 3),
+        (GATHERED, np.asarray, False, 1 / 3),
+        (GATHERED, sp.csr_array, True, 3),
+    ],
+)
+def test_gains_are_those_in_memory(rng, wide, store, weighted, cv, monkeypatch):
     monkeypatch.setattr(gains, "_WIDE", wide)
     assert_gains_are_those_in_memory(make_data(rng, store, weighted, missing=0.15), cv)
 
@@ -108,10 +121,11 @@ def test_batches_of_any_size_give_the_same_gains(rng, monkeypatch):
         np.testing.assert_allclose(one.gains, two.gains, atol=1e-2)
 
 
-@pytest.mark.parametrize("options", [{"pairs": "separate"}, {"pairs": "shared"}])
-def test_a_tree_is_that_in_memory(rng, store, options):
+@pytest.mark.parametrize(("store", "pairs"), [(np.asarray, "separate"), (sp.csr_array, "shared")])
+def test_a_tree_is_that_in_memory(rng, store, pairs):
     data = make_data(rng, store)
-    settings = {"C": [0.1, 1.0], "tol": 1e-6, "random_state": 0, "max_parents": None, **options}
+    settings = {"C": [0.1, 1.0], "tol": 1e-6, "random_state": 0, "max_parents": None}
+    settings["pairs"] = pairs
     ours = CTBN(**settings).fit(data.X, data.codes)
     theirs = CTBN(device="cpu", **settings).fit(data.X, data.codes)
     np.testing.assert_array_equal(ours.tree_, theirs.tree_)
@@ -123,7 +137,7 @@ def test_a_tree_is_that_in_memory(rng, store, options):
 def test_binary_relevance_is_that_in_memory(rng, device_store, weighted):
     data = make_data(rng, device_store, weighted)
     ours, theirs = (
-        BinaryRelevance(tol=1e-7, random_state=0, device=device).fit(
+        BinaryRelevance(C=(0.01, 0.1, 1.0), cv=3, tol=1e-7, random_state=0, device=device).fit(
             data.X, data.codes, sample_weight=data.weight
         )
         for device in (None, "cpu")

@@ -146,7 +146,7 @@ def extents(ax):
     return rectangles, inside, outside
 
 
-@pytest.mark.parametrize("d", [1, 2, 6, 7, 14, 20, 53, 60])
+@pytest.mark.parametrize("d", [1, 2, 7, 20, 60])
 @pytest.mark.parametrize("name", ["y{}", LONG])
 def test_nothing_overlaps_and_all_is_inside(d, name):
     parents = random_forest(d, d)

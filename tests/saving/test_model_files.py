@@ -44,8 +44,8 @@ def make(estimator_class, **params):
         cheap = [colabel.BinaryRelevance(C=1.0), colabel.CTBN(C=1.0, random_state=0)]
         params = {"members": cheap, "cv": 2, **params}
     model = estimator_class(**params)
-    if "n_estimators" in model.get_params():
-        model.set_params(n_estimators=2)
+    small = {"n_estimators": 2, "n_trees": 2, "gate_C": 0.1}
+    model.set_params(**{key: small[key] for key in small if key in model.get_params()})
     return model.set_params(random_state=0) if "random_state" in model.get_params() else model
 
 

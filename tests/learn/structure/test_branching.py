@@ -129,7 +129,7 @@ def test_sparse_graphs_agree_with_networkx(d):
 @pytest.mark.parametrize("kind", ["real", "integer", "symmetric"])
 def test_large_graphs_agree_with_networkx(kind, seed):
     rng = np.random.default_rng(seed)
-    d = 60
+    d = 40
     weights = {
         "real": rng.normal(size=(d, d)),
         "integer": rng.integers(0, 5, (d, d)).astype(float),

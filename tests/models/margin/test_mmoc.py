@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from colabel import BinaryRelevance, MaxMarginOutputCoding
 from colabel.datasets import kfold, load
@@ -26,11 +25,6 @@ def exclusive_labels(rng, n_rows=400):
     scores = X @ rng.normal(size=(4, 3)) + 1.5 * rng.gumbel(size=(n_rows, 3))
     Y = np.eye(3, dtype=int)[scores.argmax(axis=1)]
     return X, np.column_stack([Y, Y[:, 0]])
-
-
-@parametrize_with_checks([MaxMarginOutputCoding(code_covariance="diagonal", **FAST)])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def test_predicts_label_vectors_that_go_together(rng):

@@ -25,7 +25,8 @@ def linear_labels(rng, n_rows=150, n_labels=4):
     return X, (scores > 0.5).astype(int)
 
 
-@parametrize_with_checks([RankSVM(kernel="rbf"), RankSVM(kernel="poly", degree=2)])
+# tests/test_conformance.py has the linear one; kernels differ in one matrix
+@parametrize_with_checks([RankSVM(kernel="rbf", max_iter=100)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -61,6 +61,20 @@ def test_large_means_cost_no_digits(rng, n_features):
     np.testing.assert_allclose(far, near, atol=1e-6)
 
 
+def test_columns_in_very_different_units_cost_no_digits(rng):
+    """As a penalty of each column's own, written into rows of an X in equal units."""
+    units = np.array([1.0, 1e6, 1e12, 1e3])
+    X, Y = rng.normal(size=(60, 4)), rng.normal(size=(60, 2))
+    coef, intercept = RidgePath(X * units, Y).at(10.0)
+    centred = X - X.mean(axis=0)
+    # |Y - X b|^2 + 10 |b / units|^2, in which the b are of one size
+    rows = np.vstack([centred, np.sqrt(10.0) * np.diag(1.0 / units)])
+    targets = np.vstack([Y - Y.mean(axis=0), np.zeros((4, 2))])
+    expected = np.linalg.lstsq(rows, targets, rcond=None)[0]
+    np.testing.assert_allclose(coef * units[:, None], expected, atol=1e-9)
+    np.testing.assert_allclose(intercept, Y.mean(axis=0) - X.mean(axis=0) @ expected, atol=1e-9)
+
+
 def test_best_penalty_is_that_of_the_loop(rng):
     X, noise = rng.normal(size=(60, 20)), rng.normal(size=(60, 2))
     Y = X[:, :2] + 2 * noise

@@ -89,17 +89,17 @@ def test_iterations_are_those_of_a_slow_em(rng, monkeypatch, gate_C):
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("labels", "options"),
     [
-        {},
-        {"gate": "constant"},
-        {"base": "chains"},
-        {"pairs": "separate"},
-        {"C": (0.01, 0.1, 1.0), "gate": "constant"},
+        ("problem", {}),
+        ("problem", {"base": "chains"}),
+        ("problem", {"C": (0.01, 0.1, 1.0), "gate": "constant"}),
+        ("variables", {}),
+        ("variables", {"gate": "constant", "base": "chains"}),
+        ("variables", {"pairs": "separate"}),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("labels", ["problem", "variables"])
 def test_em_never_descends(request, labels, options, rng):
     X, Y = request.getfixturevalue(labels)
     model = MixtureOfTrees(3, em_tol=0.0, final_iter=15, **{**QUICK, **options})

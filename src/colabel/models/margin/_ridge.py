@@ -20,6 +20,9 @@ __all__ = ["ConjugateRidge", "RidgePath", "best_penalty", "ridge_path"]
 
 # An eigendecomposition of more rows and columns than this takes minutes.
 _MOST_DECOMPOSED = 2500
+# An eigendecomposition errs by a rounding of its largest eigenvalue. Where the sums of squares of
+# the columns differ by more than this factor, that is more than the small columns have to say.
+_MOST_SPREAD = 1e12
 # Residuals of conjugate gradients beside the right-hand side; regressions that differ by less
 # decode alike.
 _RESIDUAL, _MOST_STEPS = 1e-5, 2000
@@ -53,6 +56,7 @@ class RidgePath:
         self._values, self._vectors = np.linalg.eigh(matrix)
         right = targets if self._dual else self._pullback(targets)
         self._rotated = self._vectors.T @ right
+        self._uneven = None if self._dual or not _is_uneven(matrix) else (matrix, right)
 
     @property
     def eigenvalues(self) -> Array:
@@ -81,10 +85,13 @@ class RidgePath:
 
     def at(self, alpha: float) -> tuple[Array, Array]:
         """Coefficients (p, q) and intercepts (q,) for a positive penalty."""
-        # rounding may leave eigenvalues just below zero
-        shrunk = self._rotated / (np.maximum(self._values, 0.0) + alpha)[:, None]
-        solution = self._vectors @ shrunk
-        coef = self._pullback(solution) if self._dual else solution
+        if self._uneven is not None:
+            coef = _solve_scaled(*self._uneven, alpha)
+        else:
+            # rounding may leave eigenvalues just below zero
+            shrunk = self._rotated / (np.maximum(self._values, 0.0) + alpha)[:, None]
+            solution = self._vectors @ shrunk
+            coef = self._pullback(solution) if self._dual else solution
         return coef, self._target_mean - self._mean @ coef
 
 
@@ -185,3 +192,22 @@ def best_penalty(
 
 def _scale_rows(X: Any, scale: Array) -> Any:
     return X.multiply(scale[:, None]).tocsr() if is_sparse(X) else X * scale[:, None]
+
+
+def _is_uneven(gram: Array) -> bool:
+    squares = np.diag(gram)
+    squares = squares[squares > 0]
+    return bool(len(squares)) and bool(squares.max() > _MOST_SPREAD * squares.min())
+
+
+def _solve_scaled(gram: Array, right: Array, alpha: float) -> Array:
+    r"""Solve (A + alpha I) B = R after the columns are brought to the same size.
+
+    With :math:`s_j = (A_{jj} + \alpha)^{-1/2}` and S = diag(s), S (A + alpha I) S has ones on its
+    diagonal, and rounding costs a small column no more digits than a large one. Directions that
+    then vanish (columns that say the same) get nothing.
+    """
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), 0.0) + alpha)
+    scaled = scale[:, None] * (gram + alpha * np.eye(len(gram))) * scale
+    coef: Array = scale[:, None] * np.linalg.lstsq(scaled, scale[:, None] * right, rcond=None)[0]
+    return coef
