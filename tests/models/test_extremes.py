@@ -33,7 +33,7 @@ def test_huge_numbers_are_refused_with_their_column(estimator_class, kind, rows)
     elif kind == "a scale":
         X[:, 1] *= 1e300
     else:
-        X[5, 1] = -1e160
+        X[5, 1] = -1e37  # gradients have no place in single precision: it failed in `predict`
     X = sp.csr_array(X) if kind == "sparse" else X
     with pytest.raises(ValueError, match=r"X holds -?[\d.]+e\+\d+ in column 1; squares of numbers"):
         make(estimator_class).fit(X, Y)

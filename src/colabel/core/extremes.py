@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from colabel.core.arrays import Array, is_sparse
 
 # Squares are summed over rows and columns, and multiplied by weights, all below 1.8e308.
-LARGEST_NUMBER = 1e140
+_LARGEST_SQUARED = 1e140
+# Solvers keep gradients, sums of features over rows, in single precision, all below 3.4e38.
+LARGEST_FEATURE = 1e30
 _WEIGHTS = (1e-100, 1e20)
 
 
-def refuse_huge(X: Any, names: Any = None) -> None:
+def refuse_huge(X: Any, names: Any = None, most: float = _LARGEST_SQUARED) -> None:
     """Raise ValueError for the first column of X (n, p) with a number that is too large.
 
     A column that is huge but never varies is refused too: its mean and variance overflow.
@@ -24,18 +26,19 @@ def refuse_huge(X: Any, names: Any = None) -> None:
     if not values.size:
         return
     # NaN, which some models take, is larger than nothing: there may be nothing else
-    largest, smallest = np.fmax.reduce(values, axis=None), np.fmin.reduce(values, axis=None)
-    if not (largest > LARGEST_NUMBER or smallest < -LARGEST_NUMBER):
+    largest = float(np.fmax.reduce(values, axis=None))
+    smallest = float(np.fmin.reduce(values, axis=None))
+    if not (largest > most or smallest < -most):
         return
     if is_sparse(X):
-        column = int(X.indices[np.abs(X.data) > LARGEST_NUMBER].min())
-        worst = float(X.data[(X.indices == column) & (np.abs(X.data) > LARGEST_NUMBER)][0])
+        column = int(X.indices[np.abs(X.data) > most].min())
+        worst = float(X.data[(X.indices == column) & (np.abs(X.data) > most)][0])
     else:
-        row, column = np.argwhere(np.abs(X) > LARGEST_NUMBER)[0]
+        row, column = np.argwhere(np.abs(X) > most)[0]
         worst = float(X[row, column])
     called = f"column {column}" if names is None else f"the column {str(names[column])!r}"
     raise ValueError(
-        f"X holds {worst:g} in {called}; squares of numbers beyond {LARGEST_NUMBER:g} cannot be "
+        f"X holds {worst:g} in {called}; squares of numbers beyond {most:g} cannot be "
         "summed. Divide the column by a power of ten, or leave it out."
     )
 

@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 
 from colabel.core.arrays import Array, Codes
 from colabel.core.extremes import (
+    LARGEST_FEATURE,
     refuse_extreme_weights,
     refuse_huge,
     refuse_texts,
@@ -228,7 +229,7 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
             dtype=np.float64,
             ensure_all_finite="allow-nan" if self._allows_nan() else True,
         )
-        refuse_huge(checked, getattr(self, "feature_names_in_", None))
+        refuse_huge(checked, getattr(self, "feature_names_in_", None), LARGEST_FEATURE)
         return checked
 
     def _allows_nan(self) -> bool:

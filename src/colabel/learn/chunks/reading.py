@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from colabel.core.arrays import is_sparse
-from colabel.core.extremes import LARGEST_NUMBER, refuse_extreme_weights
+from colabel.core.extremes import LARGEST_FEATURE, refuse_extreme_weights
 from colabel.labels.space import LabelSpace, SeenLabels
 from colabel.learn.chunks.chunked_data import ChunkedData
 from colabel.learn.chunks.passes import active_client, computed, is_dask, reduced, require_dask
@@ -196,7 +196,7 @@ class _Checks(NamedTuple):
 def _checked(part: RowPart, checks: _Checks) -> RowPart:
     """Refuse numbers that cannot be learned from, by row and column."""
     values: NDArray[Any] = part.X.data if is_sparse(part.X) else part.X
-    wrong = ~(np.abs(values) <= np.float64(LARGEST_NUMBER))  # in single precision it is infinite
+    wrong = ~(np.abs(values) <= np.float64(LARGEST_FEATURE))
     if checks.allow_nan:
         wrong &= ~np.isnan(values)
     if wrong.any():
@@ -211,7 +211,7 @@ def _checked(part: RowPart, checks: _Checks) -> RowPart:
         what = "NaN" if np.isnan(value) else f"{value:g}"
         raise ValueError(
             f"X holds {what} in row {part.first + row}, {called}. Fill in missing values, leave "
-            "out what is infinite, and scale numbers beyond 1e+140, before the fit."
+            f"out what is infinite, and scale numbers beyond {LARGEST_FEATURE:g}, before the fit."
         )
     if part.weight is not None:
         wrong = ~(np.isfinite(part.weight) & (part.weight >= 0))
