@@ -217,15 +217,15 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
         data = self._training_data(rows, y, sample_weight)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         self.forest_, log_odds, crowded = self._grown(data, seed)
-        folds = random_folds(data, _FOLDS if self.cv is None else int(self.cv), seed)
-        if self.cv is not None:
-            if folds.n_folds < 2:
+        if self.cv is not None or crowded.any():
+            folds = random_folds(data, _FOLDS if self.cv is None else int(self.cv), seed)
+            if folds.n_folds > 1:
+                used = crowded if self.cv is None else slice(None)
+                log_odds[used] = self._cross_fitted(data, folds, seed)[used]
+            elif self.cv is not None:
                 raise ValueError(
                     f"cv={self.cv!r} needs rows that differ: all rows of X and y are the same."
                 )
-            log_odds = self._cross_fitted(data, folds, seed)
-        elif crowded.any() and folds.n_folds > 1:
-            log_odds[crowded] = self._cross_fitted(data, folds, seed)[crowded]
         self.passthrough_ = (
             self._prefers_both(data, log_odds, seed)
             if self.passthrough == "auto"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -45,6 +46,8 @@ class Approximate:
         Vectors from which the search for the mode starts too.
     """
 
+    exact_on_trees: ClassVar[Exactness] = APPROXIMATE  # beside the best vectors
+
     def __init__(
         self,
         field: FieldTables,
@@ -59,7 +62,8 @@ class Approximate:
         self._wires = wires_of(field)
         self._is_tree = len(field.edges) == field.n_labels - 1
         proved = self._eliminates or options.mode_engine == "toulbar2"
-        self.exact = Exactness(["mode"]) if proved else APPROXIMATE
+        sums = self.exact_on_trees if self._is_tree else APPROXIMATE
+        self.exact = Exactness([*sums, "mode"]) if proved else sums
 
     def _first_guess(self) -> Codes:
         """Return good vectors (n, d), where the search for the mode starts."""

@@ -6,13 +6,11 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes
 from colabel.joint.exactness import Exactness
 from colabel.joint.field._approximate import Approximate
 from colabel.joint.field._engine import FieldSums, pair_by_conditioning
-from colabel.joint.field._options import FieldOptions
 from colabel.joint.field._report import Convergence
 from colabel.joint.field._tables import FieldTables
 
@@ -29,16 +27,8 @@ class BeliefPropagation(Approximate):
 
     name: ClassVar[str] = "belief_propagation"
 
-    def __init__(
-        self,
-        field: FieldTables,
-        options: FieldOptions,
-        row_keys: NDArray[np.uint64],
-        start: Codes,
-    ) -> None:
-        super().__init__(field, options, row_keys, start)
-        if self._is_tree:  # one sweep is enough, whatever `tol` and `max_iter` say
-            self.exact = Exactness([*self.exact, "sums", "log_prob"])
+    # one sweep is enough, whatever `tol` and `max_iter` say
+    exact_on_trees: ClassVar[Exactness] = Exactness(["sums", "log_prob"])
 
     def sums(self) -> FieldSums:
         """Return Bethe's estimate of the partition function and the beliefs, computed once."""
