@@ -11,7 +11,7 @@ import numpy as np
 
 from colabel.core.arrays import Array
 from colabel.core.parameters import check_choice
-from colabel.core.schema import Dims, Fields, Maybe, OneOf, Positions, refuse_unless, stored
+from colabel.core.schema import Dims, Fields, LabelVectors, Maybe, OneOf, refuse_unless, stored
 from colabel.decide import Decision
 from colabel.joint import Joint, VectorList
 from colabel.joint.field import Engine
@@ -38,19 +38,16 @@ _MOST_PAIRS = 2016  # all pairs of 64 labels
 
 def _check_field(fields: Fields, dims: Dims) -> None:
     check_graph(fields, dims)
-    vectors = fields.get("vectors_")
     supported = fields["training_"] == "supported"
-    refuse_unless(supported == (vectors is not None), "vectors_ does not fit training_")
-    if vectors is not None:
-        inside = len(vectors) and (vectors < np.asarray(dims["sizes"])).all()
-        refuse_unless(inside, "vectors_ holds a value that no label has")
+    has_vectors = fields.get("vectors_") is not None
+    refuse_unless(supported == has_vectors, "vectors_ does not fit training_")
 
 
 @stored(
     "collective-crf",
     check=_check_field,
     training_=OneOf("enumeration", "supported", "pseudo"),
-    vectors_=Maybe(Positions("_ d", below=2**31)),
+    vectors_=Maybe(LabelVectors()),
 )
 class CollectiveCRF(FieldModel):
     r"""A random field whose weights of label pairs do not depend on x.
