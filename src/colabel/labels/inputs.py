@@ -107,7 +107,7 @@ def _read_sparse(Y: Any) -> Indicator:
     return Indicator(codes)
 
 
-def _series_values(series: nw.Series[Any]) -> Values:
+def _series_values(series: Any) -> Values:
     # with gaps, whole numbers would become floats
     if series.null_count() and not (series.dtype.is_float() or series.dtype.is_temporal()):
         return object_array(series.to_list())
