@@ -49,7 +49,7 @@ def fits_afresh(fit: Method) -> Method:
     def swapping(self: Any, *args: Any, **kwargs: Any) -> Any:
         fresh = unfitted_copy(self)
         result = fit(fresh, *args, **kwargs)
-        self.__dict__ = vars(fresh)
+        self.__dict__ = fresh.__dict__
         return self if result is fresh else result
 
     return swapping  # type: ignore[return-value]

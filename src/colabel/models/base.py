@@ -160,7 +160,7 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         fresh = unfitted_copy(self)
         if is_dask(X):
             fresh._fit_chunks(X, y, sample_weight, label_names)
-            self.__dict__ = vars(fresh)
+            self.__dict__ = fresh.__dict__
             return self
         X = fresh._checked(X, reset=True)
         space, codes = LabelSpace.infer(y, label_names)
@@ -173,7 +173,7 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         data = _training_data(X, codes, space, sample_weight)
         fresh._learn(data)
         fresh._finish(data)
-        self.__dict__ = vars(fresh)
+        self.__dict__ = fresh.__dict__
         return self
 
     def _keep_labels(self, space: LabelSpace) -> None:
