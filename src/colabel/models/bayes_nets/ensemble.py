@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -295,7 +295,7 @@ class BayesNetEnsemble(JointClassifier):
 
     # Answering
 
-    def decision_rule(self) -> Callable[[Joint], Codes]:
+    def decision_rule(self) -> Decision:
         """Return how the labels of a joint are chosen; "pooled" needs more than a joint."""
         return resolve_decision("hamming") if self.decision == "pooled" else super().decision_rule()
 
