@@ -103,7 +103,7 @@ class F1(_Overlap):
     >>> space = LabelSpace(("a", "b"), (np.array([0, 1]), np.array([0, 1])), "matrix")
     >>> joint = Independent(space, [np.log([[0.3, 0.7]]), np.log([[0.6, 0.4]])])
     >>> joint.mode(), F1()(joint)
-    (array([[1, 0]]), array([[1, 1]], dtype=int32))
+    (array([[1, 0]]), array([[1, 1]]))
     """
 
     name: ClassVar[str] = "f1"

@@ -395,7 +395,7 @@ class PairwiseField(Joint):
                 "average -log_prob over sample(size), or raise `memory` for an exact engine."
             )
         self.log_partition()
-        return np.sum([part.engine.entropy() for part in self._parts], axis=0)
+        return np.asarray(sum(part.engine.entropy() for part in self._parts))
 
     # Helpers
 
