@@ -50,6 +50,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import numpy as np
 import scipy.sparse as sp
 
+from colabel.core.arrays import Array, Indices
 from colabel.core.label_features import n_label_columns
 
 Dims = dict[str, Any]
@@ -735,9 +736,9 @@ def _make_csr(cls: Any) -> Callable[[Fields], Any]:
 
 _CSR = {
     "shape": tuple[int, int],
-    "indptr": Annotated[np.typing.NDArray[np.int64], "_"],
-    "indices": Annotated[np.typing.NDArray[np.int64], "z"],
-    "data": Annotated[np.typing.NDArray[np.float64], "z"],
+    "indptr": Annotated[Indices, "_"],
+    "indices": Annotated[Indices, "z"],
+    "data": Annotated[Array, "z"],
 }
 for _cls, _tag in ((sp.csr_array, "csr"), (sp.csr_matrix, "csr-matrix")):
     declare(_cls, _tag, _CSR, _check_csr, take=_csr_fields, make=_make_csr(_cls))
