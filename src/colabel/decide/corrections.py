@@ -30,14 +30,16 @@ def log_conditionals(joint: Joint, codes: Codes) -> list[Array]:
 
     Labels that are missing in `codes` (n, d) are summed over.
     """
+    rows, as_given = np.arange(len(codes)), joint.log_prob_codes(codes)
     tables = []
     for i, n_values in enumerate(joint.space.cardinalities):
-        columns = []
-        for value in range(n_values):
+        table = np.empty((len(codes), n_values))
+        known = codes[:, i] != MISSING
+        for step in range(n_values):  # each row's own value first: that is known already
             changed = codes.copy()
-            changed[:, i] = value
-            columns.append(joint.log_prob_codes(changed))
-        table = np.stack(columns, axis=1)
+            changed[:, i] = (np.maximum(codes[:, i], 0) + step) % n_values
+            is_given = step == 0 and known.all()
+            table[rows, changed[:, i]] = as_given if is_given else joint.log_prob_codes(changed)
         # a model may give all of them no probability: then it says nothing
         table[~np.isfinite(table).any(axis=1)] = 0.0
         tables.append(table - logsumexp(table, axis=1, keepdims=True))
