@@ -89,7 +89,7 @@ class Audit:
     @property
     def known(self) -> Flags:
         """Which labels are given, (n, d)."""
-        return self.codes != MISSING
+        return np.asarray(self.codes != MISSING)
 
     @property
     def score(self) -> Array:
@@ -204,8 +204,8 @@ def _rate_of_confident(confidence: Array, wrong: Flags) -> NoiseRate:
     most = max(int(np.ceil(_CONFIDENT_SHARE * len(confidence))), min(50, len(confidence)))
     top = np.argsort(-confidence, kind="stable")[:most]
     n_wrong = int(wrong[top].sum())
-    low, high = beta.ppf([0.05, 0.95], n_wrong + 0.5, most - n_wrong + 0.5)
-    return NoiseRate(n_wrong / most, float(low), float(high))
+    low, high = (float(beta.ppf(q, n_wrong + 0.5, most - n_wrong + 0.5)) for q in (0.05, 0.95))
+    return NoiseRate(n_wrong / most, low, high)
 
 
 def corrections(
