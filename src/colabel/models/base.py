@@ -65,7 +65,6 @@ class PredictionFrames:
     """
 
     label_space_: LabelSpace
-    _sklearn_output_config: dict[str, str]
 
     def set_output(self, *, predict: str | None = None) -> Self:
         """Choose the container of what is predicted.
