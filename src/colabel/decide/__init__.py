@@ -7,6 +7,7 @@ from colabel.decide.conformal import (
     measured_coverage,
     p_value,
 )
+from colabel.decide.corrections import Audit, NoiseRate, corrections, log_conditionals
 from colabel.decide.decisions import (
     DECISIONS,
     Decision,
@@ -29,6 +30,7 @@ __all__ = [
     "F1",
     "NONCONFORMITIES",
     "RISKS",
+    "Audit",
     "CalibrationScores",
     "CoverageCheck",
     "Decision",
@@ -36,6 +38,7 @@ __all__ = [
     "HeldOutErrors",
     "Jaccard",
     "LabelSets",
+    "NoiseRate",
     "Nonconformity",
     "NonconformityName",
     "Questions",
@@ -46,7 +49,9 @@ __all__ = [
     "Votes",
     "confident_codes",
     "conformal_sets",
+    "corrections",
     "decide",
+    "log_conditionals",
     "measured_coverage",
     "next_question",
     "p_value",

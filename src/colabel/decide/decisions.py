@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes
-from colabel.core.schema import Positions, stored
+from colabel.core.schema import stored
 from colabel.decide.overlap import F1, Decision, Jaccard
 from colabel.joint import Joint, Mixture
 
@@ -57,7 +57,7 @@ class Subset(Decision):
         return found
 
 
-@stored("seen", vectors=Positions("v d", below=1 << 31))
+@stored("seen")
 @dataclass(frozen=True, eq=False)
 class Seen(Decision):
     """Predict the most probable of some label vectors, such as those that training rows have.
@@ -72,7 +72,7 @@ class Seen(Decision):
         Codes of the vectors, at least one.
     """
 
-    vectors: Codes
+    vectors: Annotated[Codes, "v d"]
 
     def codes(self, joint: Joint) -> Codes:
         """Return codes (n, d); in a tie the first vector of the list wins."""
