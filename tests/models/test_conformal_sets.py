@@ -133,7 +133,7 @@ def test_a_pipeline_and_class_variables_inside(rng):
     assert model.predict_sets(X)[0].dtype.kind in "UO"
     assert set(np.unique(model.predict_labels(X, 0.9))) <= {"left", "right", "unsure"}
     with pytest.raises(ValueError, match="missing labels"):
-        model.p_values(X[:1], [["on", None]])
+        model.p_values(X[:1], [["left", None]])
 
 
 def test_few_rows_are_named(rng):

@@ -12,13 +12,13 @@ from colabel.core.arrays import Array, Indices
 from colabel.core.compiling import njit
 from colabel.core.refitting import fits_afresh
 from colabel.core.schema import stored
-from colabel.preprocess._cut_points import CutPoints, between, check_cuts
+from colabel.preprocess._cut_points import CutPoints, between
 from colabel.preprocess._targets import Target, target_columns
 
 __all__ = ["EntropyBins"]
 
 
-@stored("entropy-bins", check=check_cuts)
+@stored("entropy-bins")
 class EntropyBins(CutPoints):
     r"""Cut each feature where the cut says most about the labels, as long as it pays.
 

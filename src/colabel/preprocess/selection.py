@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
@@ -13,16 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, Flags, is_sparse
 from colabel.core.parameters import check_integer
-from colabel.core.schema import (
-    Dims,
-    Fields,
-    Maybe,
-    Numbers,
-    Values,
-    Whole,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Between, Dims, Fields, Is, stored
 from colabel.preprocess._best_first import add_locally_predictive, best_subset
 from colabel.preprocess._targets import Target, TargetColumn, target_columns
 from colabel.preprocess._uncertainty import FeatureUncertainty, symmetrical_uncertainty
@@ -32,19 +24,7 @@ __all__ = ["CorrelationSelector"]
 _MANY_VALUES = 64
 
 
-def _check_support(fields: Fields, dims: Dims) -> None:
-    refuse_unless(fields["support_"].dtype == np.bool_, "support_ are no flags")
-    dims["made"] = int(fields["support_"].sum())
-
-
-@stored(
-    "correlation-selector",
-    check=_check_support,
-    n_features_in_=Whole(1, size="p"),
-    feature_names_in_=Maybe(Values("p")),
-    support_=Values("p"),
-    merits_=Numbers("_"),
-)
+@stored("correlation-selector")
 class CorrelationSelector(SelectorMixin, BaseEstimator):
     r"""Choose features that say much about the labels and little about each other.
 
@@ -96,6 +76,15 @@ class CorrelationSelector(SelectorMixin, BaseEstimator):
     >>> CorrelationSelector().fit(X, Y).get_support()
     array([ True, False, False,  True, False])
     """
+
+    n_features_in_: Annotated[int, Between(1), Is("p")]
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
+    support_: Annotated[Flags, "p"]
+    merits_: Annotated[Array, "_"]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        dims["made"] = int(fields["support_"].sum())
 
     def __init__(
         self,
