@@ -22,7 +22,7 @@ SOURCE = TESTS.parent / "src"
 ROOMS = (
     "cli",
     "report",
-    "experiments",
+    "comparing",
     "saving",
     "tables",
     "datasets",

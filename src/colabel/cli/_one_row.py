@@ -12,10 +12,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from colabel.comparing.held_out import HeldOut
 from colabel.datasets import Dataset
 from colabel.datasets.digit_traits import TRAITS
 from colabel.decide import decide
-from colabel.experiments.held_out import HeldOut
 from colabel.joint import Joint
 
 _SHADES = " ░▒▓█"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from colabel.models.forest.joint_forest import JointForest as JointForest
     from colabel.models.lazy import LazyJoint as LazyJoint
     from colabel.models.lds.mixture import LDSMixture as LDSMixture
-    from colabel.models.margin.mmoc import MaxMarginOutputCoding as MaxMarginOutputCoding
-    from colabel.models.margin.rank_svm import RankSVM as RankSVM
     from colabel.models.mixture_of_trees import MixtureOfTrees as MixtureOfTrees
     from colabel.models.naive_bayes import DiscreteNaiveBayes as DiscreteNaiveBayes
     from colabel.models.neighbours.iblr import IBLR as IBLR
@@ -52,8 +50,6 @@ __all__ = export_lazily(
         "colabel.models.forest.joint_forest": ["JointForest"],
         "colabel.models.lazy": ["LazyJoint"],
         "colabel.models.lds.mixture": ["LDSMixture"],
-        "colabel.models.margin.mmoc": ["MaxMarginOutputCoding"],
-        "colabel.models.margin.rank_svm": ["RankSVM"],
         "colabel.models.mixture_of_trees": ["MixtureOfTrees"],
         "colabel.models.naive_bayes": ["DiscreteNaiveBayes"],
         "colabel.models.neighbours.iblr": ["IBLR"],
