@@ -20,9 +20,11 @@ demo: $(READY)   ## train two models on bundled data, print a table, draw the la
 
 test: lint types pytest ## everything that guards the project
 
-lint: $(READY)   ## ruff: lint and format
+lint: $(READY)   ## ruff, the order of the rooms, and their ceilings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/python -m benchmarks.code_lines
 
 types: $(READY)  ## mypy, strict
 	$(BIN)/mypy

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,12 +22,13 @@ from colabel.core.extremes import (
     LARGEST_FEATURE,
     refuse_extreme_weights,
     refuse_huge,
+    refuse_nan,
     refuse_texts,
     refuse_twins,
 )
-from colabel.core.parameters import check_flag
+from colabel.core.parameters import check_flag, check_jobs
 from colabel.core.progress import row_counter
-from colabel.core.refitting import forget_fit
+from colabel.core.refitting import unfitted_copy
 from colabel.core.schema import (
     Anything,
     Estimator,
@@ -99,6 +102,11 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
     }
     random_state: Any
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = _naming_unknown(cls.__init__)  # type: ignore[method-assign]
+
     @abstractmethod
     def _learn(self, data: TrainingData) -> None:
         """Fit the model to checked data."""
@@ -116,12 +124,15 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         label_names: Sequence[str] | None = None,
     ) -> Self:
         """Learn from rows X and their labels.
+
+        A fitted model stays as it is until the new fit is done: it answers meanwhile, and after a
+        fit that was interrupted.
 
         Parameters
         ----------
@@ -139,21 +150,30 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         -------
         self
         """
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: call"
+                " fit(X, y) with the labels of each row."
+            )
+        check_jobs(getattr(self, "n_jobs", None))
         self._check_parameters()
-        forget_fit(self)
+        fresh = unfitted_copy(self)
         if is_dask(X):
-            return self._fit_chunks(X, y, sample_weight, label_names)
-        X = self._checked(X, reset=True)
+            fresh._fit_chunks(X, y, sample_weight, label_names)
+            self.__dict__ = fresh.__dict__
+            return self
+        X = fresh._checked(X, reset=True)
         space, codes = LabelSpace.infer(y, label_names)
         if codes.shape[0] != X.shape[0]:
             raise ValueError(
                 f"X has {X.shape[0]} rows but y has {codes.shape[0]}. Give one row of labels for"
                 " each row of X."
             )
-        self._keep_labels(space)
+        fresh._keep_labels(space)
         data = _training_data(X, codes, space, sample_weight)
-        self._learn(data)
-        self._finish(data)
+        fresh._learn(data)
+        fresh._finish(data)
+        self.__dict__ = fresh.__dict__
         return self
 
     def _keep_labels(self, space: LabelSpace) -> None:
@@ -161,7 +181,7 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         self.label_names_ = space.names
         self.classes_ = class_values(space)
 
-    def _fit_chunks(self, X: Any, y: Any, weight: Any, label_names: Sequence[str] | None) -> Self:
+    def _fit_chunks(self, X: Any, y: Any, weight: Any, label_names: Sequence[str] | None) -> None:
         """Learn from Dask collections."""
         refuse_chunks(self)
         if not is_dask(y):
@@ -176,7 +196,6 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         with row_counter("reading", shown=shown) as count, counting_passes(count):
             self._learn(data)
             self._finish(data)
-        return self
 
     def _of_chunks(self, data: ChunkedData) -> Any:
         """Return the rows that `_learn` is given: in chunks, or in memory where they are few."""
@@ -227,8 +246,10 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
             reset=reset,
             accept_sparse="csr",
             dtype=np.float64,
-            ensure_all_finite="allow-nan" if self._allows_nan() else True,
+            ensure_all_finite="allow-nan",
         )
+        if not self._allows_nan():
+            refuse_nan(checked, getattr(self, "feature_names_in_", None), type(self).__name__)
         refuse_huge(checked, getattr(self, "feature_names_in_", None), LARGEST_FEATURE)
         return checked
 
@@ -409,6 +430,28 @@ class JointClassifier(LabelClassifier):
         """Ask rows a chunk at a time: a joint may be many times larger than its rows."""
         X = self._checked(X, reset=False)
         return [answer(self._calibrated(part)) for part in row_chunks(X, self.label_space_)]
+
+
+def _naming_unknown(init: Callable[..., None]) -> Callable[..., None]:
+    """Let a constructor say which parameters there are when it is given another."""
+    known = list(inspect.signature(init).parameters)[1:]
+
+    @wraps(init)
+    def checking(self: Any, *args: Any, **kwargs: Any) -> None:
+        unknown = kwargs.keys() - set(known)
+        if unknown:
+            name = type(self).__name__
+            hint = (
+                " BinaryRelevance takes class_weight; every model can predict rare labels more"
+                " often by ThresholdedClassifier or another decision."
+            )
+            raise TypeError(
+                f"{name} has no parameter {min(unknown)!r}. It has {', '.join(known)}."
+                + (hint if "class_weight" in unknown else "")
+            )
+        init(self, *args, **kwargs)
+
+    return checking
 
 
 def class_values(space: LabelSpace) -> Any:

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, dense
+from colabel.core.refitting import fits_afresh
 from colabel.core.schema import (
     Distributions,
     Maybe,
@@ -82,6 +83,7 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
 
+    @fits_afresh
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Count values by class.
 

@@ -18,7 +18,8 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Array, Codes, is_sparse
-from colabel.core.refitting import forget_fit
+from colabel.core.parameters import check_jobs
+from colabel.core.refitting import fits_afresh
 from colabel.core.schema import (
     Dims,
     Estimator,
@@ -147,6 +148,7 @@ class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixi
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @fits_afresh
     def fit(
         self,
         X: Any,
@@ -172,7 +174,7 @@ class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixi
         self
         """
         _require_probabilities(self.estimator)
-        forget_fit(self)
+        check_jobs(self.n_jobs)
         X = self._checked(X, reset=True)
         space, codes = LabelSpace.infer(y, label_names)
         if len(codes) != _num_samples(X):

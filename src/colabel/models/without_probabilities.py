@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array
+from colabel.core.refitting import fits_afresh
 from colabel.core.schema import Dims, Estimator, Fields, Kind, Values, bind_alike, stored
 from colabel.models.base import JointClassifier
 
@@ -45,6 +46,7 @@ class HardDecisions(ClassifierMixin, BaseEstimator):
     def __init__(self, estimator: BaseEstimator) -> None:
         self.estimator = estimator
 
+    @fits_afresh
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classifier behind."""
         arguments = {} if sample_weight is None else {"sample_weight": sample_weight}

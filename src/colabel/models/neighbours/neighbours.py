@@ -232,7 +232,7 @@ class NeighbourClassifier(JointClassifier):
     n_jobs: int | None
 
     def fit(  # type: ignore[override]  # rows cannot be weighted: no sample_weight
-        self, X: Any, y: Any, *, label_names: Sequence[str] | None = None
+        self, X: Any, y: Any = None, *, label_names: Sequence[str] | None = None
     ) -> Self:
         """Learn from rows X and their labels.
 
@@ -257,6 +257,13 @@ class NeighbourClassifier(JointClassifier):
             self.k, self.metric, self.metric_params, self.algorithm, self.n_jobs, self._seed()
         )
         found = Neighbours(data, settings)
+        if found.k < self.k:
+            warnings.warn(
+                f"k={self.k} neighbours are asked for, but there are {data.n_rows} rows: all"
+                f" {found.k} others are used, the same for every row. Choose a smaller k.",
+                UserWarning,
+                stacklevel=5,
+            )
         column = found.only_column() if data.X.shape[1] > 1 else None
         if column is not None:
             warnings.warn(

@@ -3,49 +3,18 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from colabel.core.schema._records import Dims, Kind, Node, Size, refuse_unless
+from colabel.core.schema import LARGEST, Dims, Node, bind, is_unicode, refuse_unless
 
-# Larger numbers are no coefficients: a product of two of them would leave the range of doubles.
-LARGEST = 1e150
+Kind = Any
+Size = int | str | None
+
 _ROUNDING = 1e-6
-
-
-def bind(dims: Dims, size: Size, found: Any, where: str) -> None:
-    """Require that a size is the one found; a name that has no size yet gets it.
-
-    Parameters
-    ----------
-    dims : {name: size}
-    size : int, name, "name+1", or None for any
-    found : int, or tuple of int for names that stand for several sizes
-    where : what has the size, for the message
-    """
-    if size is None:
-        return
-    if isinstance(size, str):
-        name, _, more = size.partition("+")
-        offset = int(more or 0)
-        if name not in dims:
-            value = found - offset if offset else found
-            refuse_unless(not isinstance(value, int) or value >= 0, f"{where} is too short")
-            dims[name] = value
-            return
-        size = dims[name] + offset if offset else dims[name]
-    if found != size:
-        refuse_unless(False, f"{where} has {_short(found)} where {_short(size)} belong")
-
-
-def bind_alike(dims: Dims, part: Node, names: Iterable[str], where: str) -> None:
-    """Require that a part has these sizes, as far as it knows them, of what it is a part of."""
-    for name in names:
-        if name in part.dims:
-            bind(dims, name, part.dims[name], where)
 
 
 def _short(value: Any) -> str:
@@ -110,15 +79,6 @@ class YesNo:
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
         _require(isinstance(value, bool), value, where, "true or false")
-
-
-def is_unicode(text: str) -> bool:
-    """Whether a text can be written: half a pair of surrogates stands for nothing."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -212,7 +172,7 @@ class Positions:
     least: int = 0
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        _require_array(value, ("int64", "int32", "uint32", "uint64"), where)
+        _require_array(value, ("int64", "int32", "uint32"), where)
         _bind_shape(value, self.shape, dims, where)
         below = _limit(self.below, dims)
         if value.size:
@@ -239,20 +199,6 @@ class Values:
     def check(self, value: Any, dims: Dims, where: str) -> None:
         _require(isinstance(value, np.ndarray), value, where, "an array")
         _bind_shape(value, self.shape, dims, where)
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """A dense array of numbers with two axes, or a CSR array."""
-
-    shape: str
-
-    def check(self, value: Any, dims: Dims, where: str) -> None:
-        if isinstance(value, Node) and "columns" in value.dims:
-            for size, name in zip(self.shape.split(), ("rows", "columns"), strict=True):
-                bind(dims, size, value.dims[name], f"{name} of {where}")
-            return
-        Numbers(self.shape).check(value, dims, where)
 
 
 @dataclass(frozen=True)
@@ -320,21 +266,6 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Estimator:
-    """Any estimator whose type is declared, or that the user trusts; `does` names a method."""
-
-    fitted: bool = True
-    does: str = "fit"
-
-    def check(self, value: Any, dims: Dims, where: str) -> None:
-        known = isinstance(value, Node) and (value.declared is None or "fitted" in value.dims)
-        _require(known, value, where, "an estimator")
-        fits = value.declared is None or value.dims["fitted"] or not self.fitted
-        refuse_unless(fits, f"{where} is not fitted")
-        refuse_unless(value.does(self.does), f"{where} has no {self.does}")
-
-
-@dataclass(frozen=True)
 class Setting:
     """A plain parameter: a number, a text, true or false, None; or a declared object."""
 
@@ -350,25 +281,6 @@ class Anything:
     def check(self, value: Any, dims: Dims, where: str) -> None:
         if isinstance(value, np.ndarray) and value.dtype.kind == "f":
             refuse_unless(np.isfinite(value).all(), f"{where} holds numbers that are not finite")
-
-
-def refuse_cycles(parents: Sequence[Sequence[int]]) -> None:
-    """Refuse parents (of each node) among which a node is its own ancestor."""
-    left = [set(above) for above in parents]
-    free = [node for node, above in enumerate(left) if not above]
-    children: list[list[int]] = [[] for _ in left]
-    for node, above in enumerate(left):
-        for parent in above:
-            children[parent].append(node)
-    n_ordered = 0
-    while free:
-        node = free.pop()
-        n_ordered += 1
-        for child in children[node]:
-            left[child].discard(node)
-            if not left[child]:
-                free.append(child)
-    refuse_unless(n_ordered == len(left), "a label is its own ancestor")
 
 
 def _require_array(value: Any, dtypes: Sequence[str], where: str) -> None:
