@@ -119,8 +119,8 @@ class RankSVM(ClassifierMixin, BaseEstimator):
                 if self.duality_gap_ <= self.tol * self.objective_:
                     break
             visited = rng.permutation(used)
-            arrays = (rows.indptr, rows.indices, rows.data)
-            sweep(*arrays, norms, visited, *pairs, alpha, coef)
+            state: Any = (norms, visited, *pairs, alpha, coef)
+            sweep(rows.indptr, rows.indices, rows.data, *state)
         else:
             warnings.warn(
                 f"RankSVM stopped after {n_sweeps} sweeps at a duality gap of"
@@ -152,9 +152,8 @@ class RankSVM(ClassifierMixin, BaseEstimator):
 
 def _with_constant(X: Any) -> Any:
     """Append a feature that is 1 in every row."""
-    rows: Any = sp.csr_array(X)
-    rows = sp.hstack([rows, np.ones((X.shape[0], 1))], format="csr")
-    return rows.astype(np.float64)
+    parts: Any = [sp.csr_array(X), sp.csr_array(np.ones((X.shape[0], 1)))]
+    return sp.hstack(parts, format="csr").astype(np.float64)
 
 
 @njit(nogil=True, cache=True, fastmath=_SUMS)
