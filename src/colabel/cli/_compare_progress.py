@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from colabel.experiments.comparing import Progress
+    from colabel.comparing import Progress
 
 
 class _Watch:

@@ -171,7 +171,7 @@ class NamesModels(Plain):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the names in, then the help."""
-        from colabel.experiments.comparing import DEFAULT_MODELS, MOST_ROWS
+        from colabel.comparing import DEFAULT_MODELS, MOST_ROWS
         from colabel.tables import ESTIMATOR_NAMES, FEATURE_NAMES, MODEL_NAMES
 
         prefixes = " or ".join(f"{name}+" for name in FEATURE_NAMES)

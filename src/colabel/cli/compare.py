@@ -24,7 +24,7 @@ from colabel.core.files import refuse_input
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from colabel.experiments.comparing import ModelResult, Progress, TableComparison
+    from colabel.comparing import ModelResult, Progress, TableComparison
     from colabel.tables import TableRequest
 
 _WIDE = 105  # columns of a screen that has room for every error
@@ -125,7 +125,7 @@ def compare(
 
       [cyan]colabel compare posts.csv --labels tags --separator ';' --text body[/cyan]
     """
-    from colabel.experiments.comparing import MOST_ROWS, ComparisonRequest, run_comparison
+    from colabel.comparing import MOST_ROWS, ComparisonRequest, run_comparison
     from colabel.report import write_comparison_html
     from colabel.tables import TableRequest, load_table, summarise
 
@@ -204,8 +204,8 @@ def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
 def _show_table(
     console: Console, results: Mapping[str, ModelResult], n_folds: int, decisive: str
 ) -> None:
-    from colabel.experiments.comparing import BASELINE
-    from colabel.experiments.measures import COMPARED
+    from colabel.comparing import BASELINE
+    from colabel.comparing.measures import COMPARED
 
     console.print(
         f"\n[bold]Cross-validation[/bold] on {n_folds} folds: mean ± standard error over folds\n"
@@ -236,7 +236,7 @@ def _show_table(
 
 def _show_decisions(console: Console, comparison: TableComparison) -> None:
     """Print the figures of the recommended model under each decision."""
-    from colabel.experiments.measures import COMPARED, DECIDED_MEASURES
+    from colabel.comparing.measures import COMPARED, DECIDED_MEASURES
 
     result, now = comparison.best, comparison.request.decided_by
     if len(result.decisions) < 2:

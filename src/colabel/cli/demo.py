@@ -17,8 +17,8 @@ from colabel.core.files import written_whole
 from colabel.core.progress import progress_bar
 
 if TYPE_CHECKING:
-    from colabel.experiments.comparing import ModelResult
-    from colabel.experiments.held_out import Method
+    from colabel.comparing import ModelResult
+    from colabel.comparing.held_out import Method
     from colabel.models.label_graph import LabelGraph
 
 _QUICK_ROWS = 600
@@ -44,10 +44,10 @@ def demo(
     import numpy as np
 
     from colabel.cli._one_row import show_one_row
+    from colabel.comparing import ModelResult
+    from colabel.comparing.cross_validation import cross_validate
+    from colabel.comparing.held_out import Ask, Task, learn
     from colabel.datasets import DatasetError, kfold, load_digit_traits
-    from colabel.experiments.comparing import ModelResult
-    from colabel.experiments.cross_validation import cross_validate
-    from colabel.experiments.held_out import Ask, Task, learn
 
     data = load_digit_traits()
     if quick:
@@ -85,7 +85,7 @@ def demo(
 def _methods(seed: int) -> dict[str, Method]:
     from sklearn.preprocessing import StandardScaler
 
-    from colabel.experiments.held_out import Method
+    from colabel.comparing.held_out import Method
     from colabel.models import CTBN, BinaryRelevance
 
     models = (BinaryRelevance(random_state=seed), CTBN(random_state=seed))
@@ -106,7 +106,7 @@ def _make_folder(folder: Path) -> None:
 def _show_table(
     console: Console, results: dict[str, ModelResult], n_folds: int, n_labels: int
 ) -> None:
-    from colabel.experiments.measures import COMPARED
+    from colabel.comparing.measures import COMPARED
 
     console.print(
         f"\n[bold]Cross-validation[/bold] on {n_folds} folds: mean ± standard error over folds\n"

@@ -106,7 +106,7 @@ def _explored(
     count: Callable[[int], None],
 ) -> tuple[Exploration, bool]:
     """Ask the joint about rows from `start` (from 1) on; also say whether there are more."""
-    from colabel.experiments.graphs import averaged_graph
+    from colabel.comparing.graphs import averaged_graph
     from colabel.report import Exploration, explored_rows
     from colabel.tables import Frame, TableError
 

@@ -30,7 +30,7 @@ from colabel.core.parameters import check_flag, check_jobs
 from colabel.core.progress import row_counter
 from colabel.core.refitting import unfitted_copy
 from colabel.core.schema import Between, CodesOf, Estimator, Is, NotEmpty, Sometimes
-from colabel.decide import Decision, Seen, decide, resolve_decision
+from colabel.decide import Decision, Seen, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
 from colabel.learn.chunks import ChunkedData
@@ -187,8 +187,8 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
     feature_names_in_: Annotated[NDArray[Any] | None, "p"]
     estimator: Annotated[Any, Estimator(fitted=False, or_none=True)]
     n_jobs: Annotated[int | None, Between(-1024, 1024)]
-    n_iter_: int | None
-    C_: Annotated[Array | None, "d", Between(0.0)]
+    n_iter_: Annotated[int, Sometimes()]
+    C_: Annotated[Array, "d", Between(0.0), Sometimes()]
 
     short_name: ClassVar[str] = ""
     """What a user may type instead of the name of the class."""
@@ -425,7 +425,7 @@ class JointClassifier(LabelClassifier):
         if self.decision != "seen":  # which only a fitted model can resolve
             self.decision_rule()
 
-    def decision_rule(self) -> Callable[[Joint], Codes]:
+    def decision_rule(self) -> Decision:
         """Return how `predict` chooses the labels of a joint."""
         if self.decision != "seen":
             return resolve_decision(self.decision)
@@ -467,11 +467,11 @@ class JointClassifier(LabelClassifier):
         return None
 
     def decides_by_joint(self) -> bool:
-        """Whether `predict` is ``decide(joint, rule)``, so that one joint serves both."""
+        """Whether `predict` is the decision of a joint, so that one joint serves both."""
         return hasattr(self, "joint")
 
     def _codes(self, X: Any) -> Codes:
-        return decide(self._calibrated(X), self.decision_rule())
+        return self.decision_rule().codes(self._calibrated(X))
 
     def joint(self, X: Any) -> Joint:
         """Return the joint distribution of the labels for each row of X (n, p).

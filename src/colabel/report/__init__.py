@@ -22,9 +22,7 @@ from colabel.report.feature_drivers import plot_feature_drivers
 from colabel.report.graph_plot import plot_label_graph
 from colabel.report.graph_text import graph_text, label_graph
 from colabel.report.label_tree import plot_label_tree
-from colabel.report.profile_figures import profile_figures
 from colabel.report.reliability import Reliability, reliability
-from colabel.report.study_html import StudyFigure, study_report_html, write_study_report
 from colabel.report.tree_shape import tree_layout, tree_text
 
 __all__ = [
@@ -37,7 +35,6 @@ __all__ = [
     "LabelGraphDisplay",
     "Reliability",
     "RowExplanation",
-    "StudyFigure",
     "alpha_profile_svg",
     "comparison_html",
     "explain_row",
@@ -50,13 +47,10 @@ __all__ = [
     "plot_feature_drivers",
     "plot_label_graph",
     "plot_label_tree",
-    "profile_figures",
     "reliability",
-    "study_report_html",
     "tree_layout",
     "tree_text",
     "write_comparison_html",
     "write_explanation_html",
     "write_exploration_html",
-    "write_study_report",
 ]

@@ -62,7 +62,7 @@ class Layout(NamedTuple):
 
 
 def lay_out(graph: Mapping[str, Any], *, narrow: bool = False) -> Layout:
-    """Place the labels of a graph as described in `colabel.experiments.graphs.label_graph`.
+    """Place the labels of a graph as described in `colabel.comparing.graphs.label_graph`.
 
     A `narrow` drawing goes downwards, one label a line, and fits a phone.
     """

@@ -31,7 +31,7 @@ def graph_figure(graph: Mapping[str, Any], name: str, key: str) -> Html:
     Parameters
     ----------
     graph : mapping
-        See `averaged_graph` and `dependence_graph` in `colabel.experiments.graphs`; the edges of
+        See `averaged_graph` and `dependence_graph` in `colabel.comparing.graphs`; the edges of
         the latter are measured in nats.
     name : str
         For readers that do not see it.
