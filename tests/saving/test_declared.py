@@ -68,7 +68,6 @@ def test_numbers_that_are_none(file, kind):
         ("forest", "vector-forest", "weights", 0.0),
         ("forest", "forest", "children", 0),
         ("forest", "forest", "feature", 10**6),
-        ("mmoc", "max-margin-output-coding", "precision_", -1e6),
         ("br-nb", "sklearn.GaussianNB", "var_", 0.0),
         ("br-forest", "forest", "children", 10**6),  # a walk without bounds checks
         ("br-forest", "forest", "children", 0),  # which would never end
