@@ -165,21 +165,21 @@ def _show_row(console: Console, why: RowExplanation, row: int, *, quiet: bool) -
     if not quiet:
         console.print()
         console.print(_in_words(why), markup=False)
-    if why.pulls:
-        console.print("\n[bold]Labels that hold each other[/bold]\n")
+    if why.lifts:
+        console.print("\n[bold]Labels that go together[/bold]\n")
         pulls = _table("together", ">times as probable as if independent")
-        for pull in why.pulls[:_PULLS]:
-            names = " and ".join(why.value(i, why.best.codes[i]) for i in pull.labels)
-            pulls.add_row(escape(names), f"{pull.lift:.2f}")
+        for pair in why.lifts[:_PULLS]:
+            names = " and ".join(why.value(i, why.best.codes[i]) for i in pair.labels)
+            pulls.add_row(escape(names), f"{pair.lift:.2f}")
         console.print(pulls)
 
 
 def _show_switches(console: Console, why: RowExplanation) -> None:
-    if not why.switches or len(why.alone) == 1:
+    if not why.counterfactuals or len(why.alone) == 1:
         return
     console.print("\n[bold]If one label were known[/bold], most change expected first\n")
     table = _table("known", ">P of that", "then the answer is", ">P then")
-    for switch in why.switches[:_SWITCHES]:
+    for switch in why.counterfactuals[:_SWITCHES]:
         table.add_row(
             escape(why.value(switch.label, switch.value)),
             f"{switch.prob:.3f}",
