@@ -226,9 +226,11 @@ def test_rows_in_chunks_are_decided_alike(rng, monkeypatch, name):
 def test_class_variables_have_no_ones(tree, name):
     with pytest.raises(ValueError, match=f"'{name}' counts the ones .* 'y0' has the values"):
         decide(tree, name)
-    answers = LabelSpace(("a",), (np.array(["no", "yes"]),), "matrix")
-    with pytest.raises(ValueError, match="'a' has the values 'no', 'yes'"):
+    answers = LabelSpace(("a",), (np.array(["left", "right"]),), "matrix")
+    with pytest.raises(ValueError, match="'a' has the values 'left', 'right'"):
         decide(Independent(answers, [np.log([[0.5, 0.5]])]), name)
+    words = LabelSpace(("a",), (np.array(["no", "yes"]),), "matrix")
+    assert decide(Independent(words, [np.log([[0.1, 0.9]])]), name).tolist() == [[1]]
 
 
 def test_f1_names_more_labels_than_the_mode(rng):

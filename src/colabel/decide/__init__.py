@@ -7,6 +7,7 @@ from colabel.decide.conformal import (
     measured_coverage,
     p_value,
 )
+from colabel.decide.corrections import Audit, NoiseRate, corrections, log_conditionals
 from colabel.decide.decisions import (
     DECISIONS,
     Decision,
@@ -28,6 +29,7 @@ __all__ = [
     "F1",
     "NONCONFORMITIES",
     "RISKS",
+    "Audit",
     "CalibrationScores",
     "CoverageCheck",
     "Decision",
@@ -35,6 +37,7 @@ __all__ = [
     "HeldOutErrors",
     "Jaccard",
     "LabelSets",
+    "NoiseRate",
     "Nonconformity",
     "NonconformityName",
     "Questions",
@@ -44,7 +47,9 @@ __all__ = [
     "Subset",
     "confident_codes",
     "conformal_sets",
+    "corrections",
     "decide",
+    "log_conditionals",
     "measured_coverage",
     "next_question",
     "p_value",

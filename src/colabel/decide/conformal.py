@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import as_bytes, first_occurrences, log_sum_exp
-from colabel.core.schema import Dims, Fields, Numbers, refuse_unless, stored
+from colabel.core.schema import Ascending, Between, stored
 from colabel.decide.label_sets import LabelSets
 from colabel.decide.nonconformity import SLACK, Lists, Nonconformity
 from colabel.joint import Joint
 from colabel.labels import MISSING
 
 
-def _check_ascending(fields: Fields, dims: Dims) -> None:
-    refuse_unless((np.diff(fields["scores"]) >= 0).all(), "scores do not ascend")
-
-
-@stored(
-    "held-out-scores",
-    check=_check_ascending,
-    scores=Numbers("n", high=np.inf),
-    weights=Numbers("n", 0.0),
-)
+@stored("held-out-scores")
 @dataclass(frozen=True, eq=False)
 class CalibrationScores:
     """How strange the true vectors of rows held out were to a model that had not seen them.
@@ -39,8 +30,8 @@ class CalibrationScores:
         How often each row counts.
     """
 
-    scores: Array
-    weights: Array
+    scores: Annotated[Array, "n", Between(high=np.inf), Ascending(strictly=False)]
+    weights: Annotated[Array, "n", Between(0.0)]
 
     @classmethod
     def of(cls, scores: Array, weights: Array) -> CalibrationScores:

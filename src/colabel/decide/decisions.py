@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
 import numpy as np
 
 from colabel.core.arrays import Array, Codes
-from colabel.core.schema import Positions, stored
+from colabel.core.schema import stored
 from colabel.decide.overlap import F1, Jaccard
 from colabel.joint import Joint
 
@@ -63,7 +63,7 @@ class Subset:
         return found
 
 
-@stored("seen", vectors=Positions("v d", below=1 << 31))
+@stored("seen")
 @dataclass(frozen=True, eq=False)
 class Seen:
     """Announce the most probable of some label vectors, such as those that training rows have.
@@ -78,7 +78,7 @@ class Seen:
         Codes of the vectors, at least one.
     """
 
-    vectors: Codes
+    vectors: Annotated[Codes, "v d"]
 
     def __call__(self, joint: Joint) -> Codes:
         """Return codes (n, d); in a tie the first vector of the list wins."""

@@ -23,7 +23,7 @@ from colabel.metrics import f1_score
 
 _OTHERS = {
     "colabel.experiments.liblinear": ("LiblinearRegression",),
-    "colabel.models.without_probabilities": ("HardDecisions",),
+    "colabel.models.with_estimator": ("HardDecisions",),
     "sklearn.ensemble": ("RandomForestClassifier",),
     "sklearn.feature_selection": ("VarianceThreshold",),
     "sklearn.linear_model": ("LogisticRegression", "LogisticRegressionCV", "SGDClassifier"),

@@ -57,9 +57,9 @@ from colabel.models._cross_fitting import (
     require_joint,
 )
 from colabel.models._learning import can_hold_out, make_folds, seeded
-from colabel.models._row_chunks import row_chunks
 from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
+from colabel.models.lazy import row_chunks
 
 
 def _check_members(fields: Fields, dims: Dims) -> None:

@@ -10,6 +10,7 @@ from sklearn.utils import Tags
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.compiling import njit
+from colabel.core.refitting import fits_afresh
 from colabel.core.schema import stored
 from colabel.preprocess._cut_points import CutPoints, between, check_cuts
 from colabel.preprocess._targets import Target, target_columns
@@ -66,6 +67,7 @@ class EntropyBins(CutPoints):
     def __init__(self, target: Target = "each label") -> None:
         self.target = target
 
+    @fits_afresh
     def fit(self, X: Any, y: Any) -> Self:
         """Find the cuts of every feature.
 

@@ -19,6 +19,7 @@ from colabel.core.arrays import Array, Flags, is_sparse
 from colabel.core.extremes import refuse_extreme_weights
 from colabel.core.label_features import column_owner
 from colabel.core.parameters import check_choice, check_integer
+from colabel.core.refitting import fits_afresh
 from colabel.core.schema import Dims, Fields, Maybe, Part, Values, Whole, YesNo, stored
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds
@@ -210,6 +211,7 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
         given = _check_feature_names_in(self, input_features) if self.passthrough_ else []
         return np.asarray([*given, *own], dtype=object)
 
+    @fits_afresh
     def _fitted_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array]:
         """Fit; return the checked rows, and their log-odds by trees that have not seen them."""
         self._check_parameters()

@@ -19,6 +19,7 @@ from colabel.core.chunks import row_slices
 from colabel.core.extremes import refuse_huge
 from colabel.core.parameters import check_choice, check_flag, check_integer, check_positive
 from colabel.core.progress import Advance, progress_bar
+from colabel.core.refitting import fits_afresh
 from colabel.core.schema import Dims, Fields, Matrix, Maybe, Numbers, OrNone, Values, Whole, stored
 from colabel.core.threads import map_threads
 from colabel.preprocess._held_out import LabelsAlone, clearly_better, total_variance
@@ -198,6 +199,7 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @fits_afresh
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find landmarks, and choose what is left to "auto".
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from colabel.core.optional import require
-from colabel.models.lds.drivers import FeatureDrivers
+from colabel.models.lds.mixture import FeatureDrivers
 from colabel.report.displays import ACCENT, INK, QUIET, axes_or_new
 from colabel.report.pages import cut
 

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from colabel import ClassifierChain, EnsembleOfChains, Mixture
 from colabel.learn.conditional import TrainingData
-from colabel.models.chain.ecc import resampled
+from colabel.models.chain.chains import resampled
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from colabel.core.arrays import Array, Indices, dense, is_sparse
 from colabel.core.parameters import check_choice, check_integer
 from colabel.joint import Joint
 from colabel.joint.user_terms import codes_of_evidence
+from colabel.models.base import LinearLogOdds
 from colabel.models.evidence.record import FeatureEvidence
 from colabel.models.evidence.shapley import Attribution, LabelTerms, log_odds_of, shapley_values
-from colabel.models.linear_log_odds import LinearLogOdds
 from colabel.models.wrapped import joint_of, title_of
 
 Method = Literal["auto", "linear", "shapley"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from colabel.core.arrays import Flags
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
-from colabel.models._parameters import refuse_missing
+from colabel.models._learning import refuse_missing
 
 
 def two_valued(data: TrainingData, space: LabelSpace, model: str) -> Flags:
