@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 
 from colabel.cli import app
 from colabel.cli._one_row import show_one_row
+from colabel.comparing.held_out import HeldOut
 from colabel.datasets import load_digit_traits
-from colabel.experiments.held_out import HeldOut
 from colabel.joint import Independent
 from colabel.labels import LabelSpace
 

@@ -113,7 +113,7 @@ def test_a_sample_thresholds_and_calibration(folder):
 
 
 def test_what_is_done_is_shown_when_stopped_and_kept(folder, monkeypatch):
-    from colabel.experiments.comparing import running
+    from colabel.comparing import running
 
     kept = folder / "stopped.part"
     arguments = ("compare", folder / "some.csv", "-l", LABELS, "-m", "br,mlknn", "--folds", 3)

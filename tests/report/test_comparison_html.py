@@ -8,7 +8,7 @@ from html import unescape
 import numpy as np
 import pytest
 
-from colabel.experiments.comparing import ComparisonRequest, run_comparison
+from colabel.comparing import ComparisonRequest, run_comparison
 from colabel.models import JointClassifier, LabelClassifier
 from colabel.report import comparison_html
 from colabel.report.comparison_page import zoomed

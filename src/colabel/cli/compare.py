@@ -45,8 +45,8 @@ def compare(
             "--models",
             "-m",
             metavar="NAMES",
-            help="all, default (a few that are fast), or some of {models}, joined by commas."
-            " {features}",
+            help="all, default, or some of {models}, joined by commas. {features}",
+            show_default="br,ctbn,pcc,cdn,mlknn,iblr,forest,forest+br,forest+ctbn",
         ),
     ] = "default",
     cv: given.Folds = 5,
@@ -83,7 +83,7 @@ def compare(
             min=0,
             metavar="N",
             help="Compare on a sample of so many rows; 0 for all of them.",
-            show_default="at most some ten thousand",
+            show_default="5000",
         ),
     ] = None,
     jobs: Annotated[

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
 from colabel.cli._console import columns, guarded, output
 from colabel.cli._options import Plain, PlainGroup
 from colabel.core.files import written_whole

@@ -38,8 +38,8 @@ def fit(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A parameter of the model, or, as kernel.NAME, of its features. estimator is one of"
-            " forest, boosting, nb, gaussian.",
+            help="A parameter of the model, or, as kernel.NAME, of its features. The estimator is"
+            " forest, boosting, nb or gaussian.",
             show_default=False,
         ),
     ] = [],

@@ -29,7 +29,7 @@ def known_models() -> dict[str, Known]:
     from colabel import models
 
     found = {}
-    for name, bases, description, body in _classes(models.__file__):
+    for name, bases, description, body in _classes("models"):
         learns = " def _joint(" in body or " short_name" in body
         if name in models.__all__ and learns and "Mixin" not in bases:
             short = _SHORT_NAME.search(body)
@@ -40,15 +40,13 @@ def known_models() -> dict[str, Known]:
 @cache
 def known_features() -> dict[str, Known]:
     """Return what may stand before a model, joined to its name by a plus."""
-    from colabel import preprocess
-
-    kinds = {name: Known(name, said) for name, _, said, _ in _classes(preprocess.__file__)}
+    kinds = {name: Known(name, said) for name, _, said, _ in _classes("preprocess")}
     return {name: kinds[f"{name.capitalize()}Features"] for name in ("forest", "kernel")}
 
 
-def _classes(package: str | None) -> list[tuple[str, str, str, str]]:
-    """Return name, bases, first line of the docstring and body of every class of a package."""
-    files = Path(package or "").parent.rglob("*.py")
+def _classes(room: str) -> list[tuple[str, str, str, str]]:
+    """Return name, bases, first line of the docstring and body of every class of a room."""
+    files = (Path(__file__).parents[1] / room).rglob("*.py")
     texts = (file.read_text("utf-8") for file in files if not file.stem.startswith("base"))
     return [found for text in texts for found in _CLASS.findall(text)]
 

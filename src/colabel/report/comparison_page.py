@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from colabel.experiments.comparing import (
+from colabel.comparing import (
     BASELINE,
     THRESHOLDS,
     ModelResult,
     TableComparison,
     ordered,
 )
-from colabel.experiments.measures import COMPARED, DECIDED_MEASURES
+from colabel.comparing.measures import COMPARED, DECIDED_MEASURES
 from colabel.labels import MISSING
 from colabel.metrics import f1_score
 from colabel.report.displays import Reliability, reliability

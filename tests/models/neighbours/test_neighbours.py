@@ -11,9 +11,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from colabel import IBLR, MLkNN
-from colabel.experiments.liblinear import LiblinearRegression
 from colabel.learn.conditional import TrainingData
 from colabel.models.neighbours import Neighbours, NeighbourSettings
+from studies.methods import LiblinearRegression
 
 
 def make_data(rng, n_rows=60, n_features=3, n_labels=4):

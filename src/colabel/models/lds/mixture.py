@@ -521,6 +521,6 @@ def _refuse_too_many_weights(data: TrainingData) -> None:
         raise ValueError(
             f"There are mixture weights for each of {n_vectors} label vectors, {n_features} "
             f"features and {data.n_labels} dependency sets, more than {_MOST_WEIGHTS} in all. "
-            "Choose fewer features, for example by colabel.preprocess.CorrelationSelector, or "
+            "Choose fewer features, for example by scikit-learn's SelectKBest, or "
             "fewer labels; or use CTBN or ProbabilisticClassifierChain, which take them all."
         )
