@@ -46,7 +46,7 @@ def compare(
             "-m",
             metavar="NAMES",
             help="all, default, or some of {models}, joined by commas. {features}",
-            show_default="br,ctbn,pcc,cdn,mlknn,iblr,forest,forest+br,forest+ctbn",
+            show_default="br,ctbn,pcc,cdn,mlknn,iblr,forest,forest+pcc,kernel+pcc",
         ),
     ] = "default",
     cv: given.Folds = 5,
