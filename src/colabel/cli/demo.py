@@ -113,11 +113,11 @@ def _row_of_interest(held_out: Any) -> tuple[int, Joint]:
     """Pick the row where choosing labels one by one goes wrong most clearly, if there is one."""
     import numpy as np
 
-    from colabel.decide import decide
+    from colabel.decide import Hamming
 
     found: list[tuple[int, float, int, Joint]] = []
     for part in held_out:
-        single = decide(part.joint, "hamming")
+        single = Hamming().codes(part.joint)
         unlike = (part.codes != single).any(axis=1)
         right = (part.codes == part.true).all(axis=1)
         log_prob = part.joint.log_prob_codes(single)
