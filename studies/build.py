@@ -22,7 +22,6 @@ from sklearn.model_selection import GridSearchCV, KFold
 from colabel.metrics import f1_score
 
 _OTHERS = {
-    "colabel.models.without_probabilities": ("HardDecisions",),
     "sklearn.ensemble": ("RandomForestClassifier",),
     "sklearn.feature_selection": ("VarianceThreshold",),
     "sklearn.linear_model": ("LogisticRegression", "LogisticRegressionCV", "SGDClassifier"),

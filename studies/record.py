@@ -129,7 +129,7 @@ def counts(results: Results) -> Counts:
     verdicts = [v.holds for claim in results.plan.claims for v in results.verdicts(claim)]
     plan = results.plan
     printed = {(f.measure, f.dataset, f.method) for f in plan.figures}
-    kinds = Counter(d.remark.kind for d in differ)
+    kinds: Counter[str] = Counter(d.remark.kind for d in differ)
     kinds["data"] += sum(dataset in plan.left_out for _, dataset, _ in printed)
     return Counts(
         len(printed),

@@ -136,8 +136,9 @@ class MaxMarginOutputCoding(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, Y: Any) -> Self:
         """Learn from rows X and their 0/1 labels (n, d)."""
         labels = labels_of(Y)
-        own = {} if self.logistic_C is None else {"C": self.logistic_C}
-        self.models_ = BinaryRelevance(cv=self.cv, random_state=self.random_state, **own)
+        self.models_ = BinaryRelevance(cv=self.cv, random_state=self.random_state)
+        if self.logistic_C is not None:
+            self.models_.set_params(C=self.logistic_C)
         self.models_.fit(X, labels)
         targets = labels.astype(np.float64)
         fitted = self._regress(X, targets)

@@ -99,7 +99,7 @@ class RankSVM(ClassifierMixin, BaseEstimator):
         rows = _with_constant(X)
         n_relevant = relevant.sum(axis=1)
         n_pairs = n_relevant * (relevant.shape[1] - n_relevant)
-        pairs = (
+        pairs: Any = (
             np.argsort(~relevant, axis=1, kind="stable"),
             n_relevant.astype(np.intp),
             np.concatenate([[0], np.cumsum(n_pairs)]).astype(np.intp),
@@ -119,8 +119,8 @@ class RankSVM(ClassifierMixin, BaseEstimator):
                 if self.duality_gap_ <= self.tol * self.objective_:
                     break
             visited = rng.permutation(used)
-            arrays = (rows.indptr, rows.indices, rows.data)
-            sweep(*arrays, norms, visited, *pairs, alpha, coef)
+            state: Any = (norms, visited, *pairs, alpha, coef)
+            sweep(rows.indptr, rows.indices, rows.data, *state)
         else:
             warnings.warn(
                 f"RankSVM stopped after {n_sweeps} sweeps at a duality gap of"
@@ -152,8 +152,8 @@ class RankSVM(ClassifierMixin, BaseEstimator):
 
 def _with_constant(X: Any) -> Any:
     """Append a feature that is 1 in every row."""
-    ones = sp.csr_array(np.ones((X.shape[0], 1)))
-    return sp.csr_array(sp.hstack([sp.csr_array(X), ones], format="csr"), dtype=np.float64)
+    parts: Any = [sp.csr_array(X), sp.csr_array(np.ones((X.shape[0], 1)))]
+    return sp.hstack(parts, format="csr").astype(np.float64)
 
 
 @njit(nogil=True, cache=True, fastmath=_SUMS)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -135,7 +134,7 @@ def _read_features(X: Any) -> FeatureUncertainty:
     columns = np.empty((n_features, n_rows), dtype=np.int32)
     sizes = np.empty(n_features, dtype=np.intp)
     for j in range(n_features):
-        column = X[:, [j]].toarray()[:, 0] if sp.issparse(X) else X[:, j]
+        column = X[:, [j]].toarray()[:, 0] if hasattr(X, "toarray") else X[:, j]
         values, columns[j] = np.unique(column, return_inverse=True)
         sizes[j] = len(values)
     if sizes.max() > _MANY_VALUES:

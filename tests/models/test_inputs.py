@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from colabel import CTBN, BinaryRelevance, MLkNN, ThresholdedClassifier, load, save
-from colabel.models import _row_chunks
+from colabel.models import lazy
 
 MODELS = (BinaryRelevance, CTBN)
 TIGHT = {"tol": 1e-10, "max_iter": 3000}
@@ -124,7 +124,7 @@ def test_rows_are_answered_in_chunks_of_any_size(kind, data, monkeypatch):
     X, Y = data
     model = kind(C=1.0, random_state=0).fit(X, Y)
     prob, labels = model.predict_proba(X), model.predict(X)
-    monkeypatch.setattr(_row_chunks, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(lazy, "_ROWS_AT_ONCE", 7)
     np.testing.assert_allclose(model.predict_proba(X), prob, rtol=1e-12)
     np.testing.assert_array_equal(model.predict(X), labels)
 
@@ -133,7 +133,7 @@ def test_tables_of_class_variables_are_answered_in_chunks_too(kind, data, monkey
     X, Y = data
     model = kind(C=1.0, random_state=0).fit(X, np.column_stack([Y[:, 0], Y.sum(axis=1)]))
     whole = model.predict_proba(X)
-    monkeypatch.setattr(_row_chunks, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(lazy, "_ROWS_AT_ONCE", 7)
     for table, expected in zip(model.predict_proba(X), whole, strict=True):
         np.testing.assert_allclose(table, expected, rtol=1e-12)
 

@@ -132,7 +132,7 @@ def test_mistakes_show_before_work_begins(write_plan, tmp_path, monkeypatch):
     monkeypatch.setattr("studies.runner.evaluate", None)
     for change, message in (
         (('"BinaryRelevance"', '"BinaryRelevence"'), "There is no model 'BinaryRelevence'"),
-        (("cv = 3", "cvv = 3"), "unexpected keyword argument 'cvv'"),
+        (("cv = 3", "cvv = 3"), "no parameter 'cvv'"),
         (('["StandardScaler"]', '["Scaler"]'), "There is no model 'Scaler'"),
         (("cv = 3", "search = { D = [1] }"), "no parameter 'D' to search over"),
         (("cv = 3", 'search = { cv = [3] }\nscoring = "f2"'), "scoring is 'f2'; leave it out"),

@@ -91,12 +91,18 @@ _OF_SEVERAL: dict[str, Callable[[Any], int]] = {
 }
 
 
+class _UnknownSizeError(NotAsDeclaredError):
+    """A size is asked for that no field has given yet: the field is checked after the others."""
+
+
 def size_of(size: str, dims: Dims) -> Any:
-    """Return what a size is; None where a name in it has no size yet."""
-    if "(" in size:
-        function, _, name = size[:-1].partition("(")
-        return None if name not in dims else _OF_SEVERAL[function](dims[name])
-    return int(size) if size.lstrip("-").isdigit() else dims.get(size)
+    """Return what a size is."""
+    function, _, name = size.rstrip(")").rpartition("(")
+    if name.lstrip("-").isdigit():
+        return int(name)
+    if name not in dims:
+        raise _UnknownSizeError(f"nothing says what {name} is")
+    return _OF_SEVERAL[function](dims[name]) if function else dims[name]
 
 
 def bind(dims: Dims, size: int | str | None, found: Any, where: str) -> None:
@@ -115,13 +121,13 @@ def bind(dims: Dims, size: int | str | None, found: Any, where: str) -> None:
     if isinstance(size, str):
         first, *more = size.replace("-", "+-").split("+")
         rest = sum(size_of(term, dims) for term in more)
-        known = size_of(first, dims)
-        if known is None:
+        if first.isidentifier() and first not in dims:
             value = tuple(n - rest for n in found) if isinstance(found, tuple) else found - rest
             too_short = min(value, default=0) if isinstance(value, tuple) else value
             refuse_unless(too_short >= 0, f"{where} is too short")
             dims[first] = value
             return
+        known = size_of(first, dims)
         wanted = tuple(n + rest for n in known) if isinstance(known, tuple) else known + rest
     if found != wanted:
         short = reprlib.repr
@@ -175,14 +181,15 @@ class Below:
 
 @dataclass(frozen=True)
 class Distribution:
-    """An array whose last axis holds probabilities that sum to one; `log` for their logarithms."""
+    """Probabilities that sum to one over an axis, the last; `log` for their logarithms."""
 
     log: bool = False
+    axis: int = -1
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        limits = (-np.inf, _ROUNDING) if self.log else (0.0, 1.0)
+        limits = (-np.inf, _ROUNDING) if self.log else (0.0, 1.0 + _ROUNDING)
         Between(*limits).check(value, dims, where)
-        sums = (np.exp(value) if self.log else value).sum(axis=-1, dtype=np.float64)
+        sums = (np.exp(value) if self.log else value).sum(self.axis, np.float64)
         one = np.abs(sums - 1.0).max(initial=0.0) <= _ROUNDING
         refuse_unless(one, f"{where} holds probabilities that do not sum to one")
 
@@ -194,7 +201,7 @@ class CodesOf:
     sizes: str = "sizes"
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
-        inside = (value >= 0).all() and (value < np.asarray(dims[self.sizes])).all()
+        inside = (value >= 0).all() and (value < np.asarray(size_of(self.sizes, dims))).all()
         refuse_unless(inside, f"{where} holds a value that no label has")
 
 
@@ -395,6 +402,8 @@ def _one_of(checks: Sequence[Check], arguments: Sequence[Any]) -> Check:
                 try:
                     own(value, dims, where)
                     return
+                except _UnknownSizeError:
+                    raise
                 except NotAsDeclaredError as error:
                     reason = reason or error
                     dims.clear()
@@ -675,16 +684,25 @@ def checked(declared: Declared, fields: Fields) -> Dims:
     fitted = not declared.is_estimator or not declared.defaults.keys() >= fields.keys()
     if declared.is_estimator:
         dims["fitted"] = fitted
+    pending = []
     for name, check in declared.checks.items():
-        if name not in fields:
-            default = declared.defaults.get(name, inspect.Parameter.empty)
-            if default is not inspect.Parameter.empty:
-                fields[name] = default
-                continue
-            needed = name in declared.defaults or not declared.may_lack(name)
-            refuse_unless(not (fitted and needed), f"{called} has lost its {name}")
-            continue
-        check(fields[name], dims, name)
+        if name in fields:
+            pending.append((name, check))
+        elif declared.defaults.get(name, inspect.Parameter.empty) is not inspect.Parameter.empty:
+            fields[name] = declared.defaults[name]
+        else:
+            needed = name in declared.defaults or (fitted and not declared.may_lack(name))
+            refuse_unless(not needed, f"{called} has lost its {name}")
+    while pending:
+        later = []
+        for name, check in pending:
+            try:
+                check(fields[name], dims, name)
+            except _UnknownSizeError:
+                later.append((name, check))
+        if len(later) == len(pending):
+            later[0][1](fields[later[0][0]], dims, later[0][0])
+        pending = later
     if declared.check is not None and fitted:
         declared.check(fields, dims)
     return dims

@@ -7,24 +7,14 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from colabel.core.arrays import Codes
-from colabel.core.schema import (
-    Anything,
-    Dims,
-    Fields,
-    Many,
-    OneOf,
-    Text,
-    Values,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Ascending, Dims, Fields, NotEmpty, Unique, refuse_unless, stored
 from colabel.labels.columns import (
     MISSING,
     SEPARATORS,
@@ -56,33 +46,7 @@ Kind = Literal["vector", "matrix", "sparse", "sets"]
 __all__ = ["MISSING", "Codes", "EncodedLabels", "Kind", "LabelSpace", "SeenLabels"]
 
 
-def _check_space(fields: Fields, dims: Dims) -> None:
-    classes, kind = fields["classes"], fields["kind"]
-    dims["sizes"] = tuple(len(values) for values in classes)
-    refuse_unless(all(dims["sizes"]), "a label has no value")
-    refuse_unless(len(set(fields["names"])) == dims["d"], "two labels have the same name")
-    for values in classes:
-        if values.dtype.kind == "O":
-            different = len(set(values.tolist())) == len(values)
-        else:
-            different = bool((values[1:] > values[:-1]).all())
-        refuse_unless(different, "the values of a label are not in order")
-    refuse_unless(kind != "vector" or dims["d"] == 1, "a vector has more than one label")
-    zero_one = all(values.tolist() == [0, 1] for values in classes)
-    refuse_unless(kind in ("vector", "matrix") or zero_one, "labels in sets are not 0 and 1")
-    members = fields["members"]
-    plain = all(isinstance(member, Hashable) for member in members)
-    refuse_unless(len(members) in (0, dims["d"]) and plain, "the members of sets are damaged")
-
-
-@stored(
-    "label-space",
-    check=_check_space,
-    names=Many(Text(), "d"),
-    classes=Many(Values("_"), "d"),
-    kind=OneOf("vector", "matrix", "sparse", "sets"),
-    members=Many(Anything()),
-)
+@stored("label-space")
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelSpace:
     """The label variables of a problem: their names, their values, and how Y was given.
@@ -124,10 +88,24 @@ class LabelSpace:
     array([['low', 3]], dtype=object)
     """
 
-    names: tuple[str, ...]  # one per variable
-    classes: tuple[NDArray[Any], ...]  # values of variable i in code order (sorted)
+    names: Annotated[tuple[str, ...], "d", Unique()]
+    classes: Annotated[tuple[NDArray[Any], ...], "d [sizes]", NotEmpty()]
     kind: Kind
     members: tuple[Hashable, ...] = ()  # kind "sets": the labels, if they are not strings
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        classes, kind, members = fields["classes"], fields["kind"], fields["members"]
+        for values in classes:
+            if values.dtype.kind == "O":
+                Unique().check(values.tolist(), dims, "the values of a label")
+            else:
+                Ascending().check(values, dims, "the values of a label")
+        refuse_unless(kind != "vector" or dims["d"] == 1, "a vector has more than one label")
+        zero_one = all(values.tolist() == [0, 1] for values in classes)
+        refuse_unless(kind in ("vector", "matrix") or zero_one, "labels in sets are not 0 and 1")
+        plain = all(isinstance(member, Hashable) for member in members)
+        refuse_unless(len(members) in (0, dims["d"]) and plain, "the members of sets are damaged")
 
     @classmethod
     def infer(cls, Y: Any, names: Sequence[str] | None = None) -> tuple[LabelSpace, Codes]:

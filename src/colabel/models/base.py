@@ -5,17 +5,15 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
+from html import escape
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state, get_tags
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, Codes
 from colabel.core.extremes import (
@@ -26,6 +24,7 @@ from colabel.core.extremes import (
     refuse_texts,
     refuse_twins,
 )
+from colabel.core.optional import require
 from colabel.core.parameters import check_flag, check_jobs
 from colabel.core.progress import row_counter
 from colabel.core.refitting import unfitted_copy
@@ -43,7 +42,7 @@ from colabel.core.schema import (
     Whole,
     YesNo,
 )
-from colabel.decide import Decision, Seen, decide, resolve_decision
+from colabel.decide import Decision, Seen, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
 from colabel.learn.chunks import ChunkedData
@@ -51,14 +50,125 @@ from colabel.learn.chunks.passes import counting_passes, is_dask
 from colabel.learn.chunks.reading import Blocks, chunked_data, same_chunks, seen_labels
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import joined_vectors, seen_vectors
-from colabel.models._calibration import learn_calibration, uncalibrated
-from colabel.models._chunks import is_short, refuse_chunks
-from colabel.models._frames import PredictionFrames
-from colabel.models._labels_html import labels_html
-from colabel.models._row_chunks import row_chunks
+from colabel.models._cross_fitting import learn_calibration, uncalibrated
 from colabel.models.label_graph import LabelGraph
-from colabel.models.lazy import LazyJoint, lazy_rows
-from colabel.models.linear_log_odds import LinearLogOdds
+from colabel.models.lazy import LazyJoint, is_short, lazy_rows, refuse_chunks, row_chunks
+
+_CONTAINERS = ("default", "pandas")
+
+
+class PredictionFrames:
+    """Mixin of estimators with a `label_space_`: `predict` may answer with data frames.
+
+    scikit-learn's own `set_output` is about `transform`; here it is about predictions. Clones keep
+    what was set, as theirs do.
+    """
+
+    label_space_: LabelSpace
+
+    def set_output(self, *, predict: str | None = None) -> Self:
+        """Choose the container of what is predicted.
+
+        Parameters
+        ----------
+        predict : {"default", "pandas"} or None
+            With "pandas", `predict`, `predict_proba` and `predict_log_proba` return data frames
+            whose columns have the labels' names, and whose index is that of X where it has one.
+            None leaves it as it is.
+
+        Returns
+        -------
+        self
+        """
+        if predict is None:
+            return self
+        if predict not in _CONTAINERS:
+            raise ValueError(f'predict={predict!r} is unknown: choose "default" or "pandas".')
+        if predict == "pandas":
+            require("pandas", "A data frame")
+        self._sklearn_output_config = {"predict": predict}
+        return self
+
+    def _wants_frames(self) -> bool:
+        return getattr(self, "_sklearn_output_config", {}).get("predict") == "pandas"
+
+    def _labels_out(self, codes: Codes, X: Any) -> Any:
+        """Return codes (n, d) of rows X as the labels that `predict` answers with."""
+        space = self.label_space_
+        if not self._wants_frames():
+            return space.decode(codes)
+        import pandas as pd
+
+        named = zip(space.names, space.classes, codes.T, strict=True)
+        columns = {name: classes[own] for name, classes, own in named}
+        return pd.DataFrame(columns, _index(X))
+
+    def _probabilities_out(self, prob: Any, X: Any) -> Any:
+        """Return probabilities, (n, d), (n, K) or a list of tables, as `predict_proba` does."""
+        if not self._wants_frames():
+            return prob
+        import pandas as pd
+
+        space, columns = self.label_space_, []
+        for name, classes in zip(space.names, space.classes, strict=True):
+            columns += [(name, value) for value in classes.tolist()]
+        index = _index(X)
+        if isinstance(prob, list):
+            names = pd.MultiIndex.from_tuples(columns, names=["label", "value"])
+            return pd.DataFrame(np.concatenate(prob, axis=1), index, names)
+        of_values = space.kind == "vector"
+        return pd.DataFrame(prob, index, [v for _, v in columns] if of_values else space.names)
+
+
+def _index(X: Any) -> Any:
+    return X.index if hasattr(X, "iloc") else None
+
+
+_MOST = 30
+
+
+def labels_html(model: Any) -> str:
+    """Return a list of the labels of a fitted model; nothing if it is not fitted."""
+    space = getattr(model, "label_space_", None)
+    if not isinstance(space, LabelSpace):
+        return ""
+    notes = model.label_notes()
+    items = []
+    for i, name in enumerate(space.names[:_MOST]):
+        values = "" if space.is_indicator else f" [{len(space.classes[i])} values]"
+        items.append(f"<li>{escape(name)}{values}{escape(notes.get(i, ''))}</li>")
+    if space.n_labels > _MOST:
+        items.append(f"<li>and {space.n_labels - _MOST} more</li>")
+    what = "labels" if space.is_indicator else "class variables"
+    return (
+        f"<details><summary>{space.n_labels} {what} learned by {escape(type(model).__name__)}"
+        f"</summary><ul>{''.join(items)}</ul></details>"
+    )
+
+
+@dataclass(frozen=True)
+class LinearLogOdds:
+    r"""Log-odds of every label given the others, for labels of two values.
+
+    .. math:: \log \frac{P(y_i = 1 \mid x, y_{-i})}{P(y_i = 0 \mid x, y_{-i})}
+        = b_i + w_i \cdot x + \sum_j u_{ij}(x) \, (y_j - o_j)
+
+    with b and w taken where the other labels are at a point of reference o, which may lie between
+    their values.
+
+    Attributes
+    ----------
+    coef : (d, p)
+        w, for the others at the point of reference.
+    intercept : (d,)
+        b, likewise.
+    weights : (d, d)
+        u at one row x; the diagonal is zero.
+    """
+
+    coef: Array
+    intercept: Array
+    weights: Array
 
 
 class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
@@ -328,7 +438,7 @@ class JointClassifier(LabelClassifier):
         if self.decision != "seen":  # which only a fitted model can resolve
             self.decision_rule()
 
-    def decision_rule(self) -> Callable[[Joint], Codes]:
+    def decision_rule(self) -> Decision:
         """Return how `predict` chooses the labels of a joint."""
         if self.decision != "seen":
             return resolve_decision(self.decision)
@@ -370,11 +480,11 @@ class JointClassifier(LabelClassifier):
         return None
 
     def decides_by_joint(self) -> bool:
-        """Whether `predict` is ``decide(joint, rule)``, so that one joint serves both."""
+        """Whether `predict` is the decision of a joint, so that one joint serves both."""
         return hasattr(self, "joint")
 
     def _codes(self, X: Any) -> Codes:
-        return decide(self._calibrated(X), self.decision_rule())
+        return self.decision_rule().codes(self._calibrated(X))
 
     def joint(self, X: Any) -> Joint:
         """Return the joint distribution of the labels for each row of X (n, p).

@@ -11,12 +11,12 @@ from colabel.core.arrays import Array
 from colabel.core.parameters import check_choice, check_integer
 from colabel.core.refitting import fits_afresh
 from colabel.core.schema import stored
-from colabel.preprocess._cut_points import CutPoints, between, check_cuts
+from colabel.preprocess._cut_points import CutPoints, between
 
 __all__ = ["FeatureBins"]
 
 
-@stored("feature-bins", check=check_cuts)
+@stored("feature-bins")
 class FeatureBins(CutPoints):
     """Cut each feature into a few bins of about equal frequency, or of equal width.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from colabel.core.arrays import Indices
 from colabel.core.optional import require
-from colabel.models.lds.drivers import FeatureDrivers
+from colabel.models.lds.mixture import FeatureDrivers
 from colabel.report._axes import ACCENT, INK
 
 if TYPE_CHECKING:

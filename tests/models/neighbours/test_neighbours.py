@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from colabel import IBLR, MLkNN
 from colabel.learn.conditional import TrainingData
-from colabel.models.neighbours.neighbours import Neighbours, NeighbourSettings
+from colabel.models.neighbours import Neighbours, NeighbourSettings
 from studies.methods import LiblinearRegression
 
 
@@ -217,8 +217,8 @@ def test_metric_parameters(rng):
 def test_rows_in_chunks_count_alike(rng, monkeypatch):
     X, Y = make_data(rng)
     whole = MLkNN(5).fit(X, Y).predict_proba(X)
-    monkeypatch.setattr("colabel.models.neighbours.neighbours._ROWS_AT_ONCE", 7)
-    monkeypatch.setattr("colabel.models.neighbours.neighbours._ENTRIES_AT_ONCE", 20)
+    monkeypatch.setattr("colabel.models.neighbours._ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("colabel.models.neighbours._ENTRIES_AT_ONCE", 20)
     np.testing.assert_array_equal(MLkNN(5).fit(X, Y).predict_proba(X), whole)
 
 

@@ -11,11 +11,11 @@ from scipy import sparse
 
 from colabel.core.arrays import Array, Indices, dense, is_sparse
 from colabel.joint import Joint
+from colabel.models.base import LinearLogOdds
 from colabel.models.evidence.label_terms import LabelTerms, log_odds_of
 from colabel.models.evidence.record import FeatureEvidence
 from colabel.models.evidence.shapley import Attribution, shapley_values
 from colabel.models.evidence.terms import FeatureTerms
-from colabel.models.linear_log_odds import LinearLogOdds
 
 # Rows asked about for Shapley values, unless that makes fewer or more orders than these.
 _ASKED, _FEWEST, _ORDERS = 16_000, 10, 400

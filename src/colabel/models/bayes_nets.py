@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+from scipy.special import gammaln
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes, Indices
@@ -18,8 +20,10 @@ from colabel.core.schema import (
     Fields,
     Many,
     Maybe,
+    Numbers,
     OneOf,
     Part,
+    Positions,
     Real,
     Whole,
     bind,
@@ -29,14 +33,13 @@ from colabel.core.schema import (
 from colabel.decide import Decision, resolve_decision
 from colabel.joint import Joint, PairwiseField
 from colabel.joint.field import Engine
+from colabel.joint.lds.sets import FeatureColumns, sums_by_state
 from colabel.joint.vectors import WrittenOut
+from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
-from colabel.models._parameters import DEFAULT_SMOOTHING
+from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
-from colabel.models.bayes_nets.feature_arcs import ArcScore, choose_label_parents
-from colabel.models.bayes_nets.tables import EnsembleTables, ensemble_tables
-from colabel.models.bayes_nets.vector_scores import MOST_VECTORS, needs_vectors, vector_scores
 from colabel.models.discrete_features import (
     check_bins,
     complete_rows,
@@ -44,7 +47,344 @@ from colabel.models.discrete_features import (
     require_complete_rows,
 )
 from colabel.models.label_graph import LabelGraph
-from colabel.models.lds.rounds import Parents, TrainingRows
+from colabel.models.lds.learning import LabelledCounts, Parents, TrainingRows
+
+ArcScore = Literal["bdeu", "bic"]
+
+# Another parent must gain more than rounding errors.
+_GAIN = 1e-9
+
+
+def choose_label_parents(
+    vectors: Codes,
+    values: Array,
+    columns: FeatureColumns,
+    cardinalities: tuple[int, ...],
+    *,
+    max_parents: int = 2,
+    score: ArcScore = "bic",
+    equivalent_sample_size: float = 1.0,
+) -> tuple[tuple[int, ...], ...]:
+    r"""Find the set of at most `max_parents` labels with the best score for every feature.
+
+    With :math:`n_{sv}` rows in state s of the parents and with value v of the feature, of S states
+    and V values,
+
+    .. math::
+        BDeu &= \sum_s \log \frac{\Gamma(a / S)}{\Gamma(a / S + n_s)}
+            + \sum_{sv} \log \frac{\Gamma(a / SV + n_{sv})}{\Gamma(a / SV)} \\
+        BIC &= \sum_{sv} n_{sv} \log \frac{n_{sv}}{n_s} - \frac{S (V - 1)}{2} \log n
+
+    Parameters
+    ----------
+    vectors : (U, d) array of int
+        Distinct label vectors.
+    values : (U, C) array
+        Weight of the rows with each label vector and each value of each feature.
+    columns : FeatureColumns
+    cardinalities : tuple of d int
+    max_parents : int
+    score : {"bdeu", "bic"}
+    equivalent_sample_size : float
+        a, the weight of BDeu's prior.
+
+    Returns
+    -------
+    tuple of p tuples of int
+        Parents of every feature, ascending; of sets with the same score, the first by size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> vectors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> values = np.array([[9.0, 1.0], [9.0, 1.0], [1.0, 9.0], [1.0, 9.0]])
+    >>> choose_label_parents(vectors, values, FeatureColumns((2,)), (2, 2))
+    ((0,),)
+    """
+    best = np.full(columns.n_features, -np.inf)
+    chosen: list[tuple[int, ...]] = [()] * columns.n_features
+    for parents in _label_sets(len(cardinalities), max_parents):
+        state, n_states = label_state(vectors, parents, cardinalities)
+        counts = sums_by_state(state, n_states, values)
+        if score == "bdeu":
+            found = _bdeu(counts, columns, equivalent_sample_size)
+        else:
+            found = _bic(counts, columns)
+        for j in np.flatnonzero(found > best + _GAIN):
+            best[j], chosen[j] = found[j], parents
+    return tuple(chosen)
+
+
+def label_state(
+    codes: Codes, labels: tuple[int, ...], cardinalities: tuple[int, ...]
+) -> tuple[Indices, int]:
+    """State (m,) of some labels together in codes (m, d), the last changing fastest; states."""
+    state, n_states = np.zeros(len(codes), dtype=np.intp), 1
+    for i in labels:
+        state = state * cardinalities[i] + codes[:, i]
+        n_states *= cardinalities[i]
+    return state, n_states
+
+
+def _label_sets(n_labels: int, max_parents: int) -> Iterator[tuple[int, ...]]:
+    """Sets of labels, the smaller ones first."""
+    for size in range(min(n_labels, max_parents) + 1):
+        yield from itertools.combinations(range(n_labels), size)
+
+
+def _per_feature(table: Array, columns: FeatureColumns) -> Array:
+    """Sum columns (m, C) over each feature's values: (m, p)."""
+    found: Array = np.add.reduceat(table, columns.first[:-1], axis=1)
+    return found
+
+
+def _bdeu(counts: Array, columns: FeatureColumns, weight: float) -> Array:
+    """BDeu of every feature, (p,)."""
+    n_states = len(counts)
+    of_state = weight / n_states
+    of_cell = np.repeat(of_state / np.array(columns.n_values), columns.n_values)
+    cells = _per_feature(gammaln(of_cell + counts) - gammaln(of_cell), columns)
+    totals = _per_feature(counts, columns)
+    found: Array = (cells + gammaln(of_state) - gammaln(of_state + totals)).sum(axis=0)
+    return found
+
+
+def _bic(counts: Array, columns: FeatureColumns) -> Array:
+    """BIC of every feature, (p,)."""
+    totals = _per_feature(counts, columns)
+    shares = counts / np.repeat(np.where(totals > 0, totals, 1.0), columns.n_values, axis=1)
+    logs = np.log(np.where(shares > 0, shares, 1.0))
+    fit = _per_feature(counts * logs, columns).sum(axis=0)
+    n_free = len(counts) * (np.array(columns.n_values) - 1)
+    penalty: Array = 0.5 * n_free * np.log(totals.sum(axis=0))
+    return np.asarray(fit - penalty, dtype=np.float64)
+
+
+@stored(
+    "feature-factor",
+    parents=Many(Whole()),
+    features=Positions("m", below=2**53),
+    log_tables=Many(Numbers("_ _"), "m"),
+)
+class FeatureFactor(NamedTuple):
+    """All features with the same parents.
+
+    Attributes
+    ----------
+    parents : tuple of int
+        Labels, ascending.
+    features : (m,) array of int
+    log_tables : tuple of m arrays (S, V_j)
+        log P(x_j | state of the parents).
+    """
+
+    parents: tuple[int, ...]
+    features: Indices
+    log_tables: tuple[Array, ...]
+
+    def scores(self, codes: Codes) -> Array:
+        """Sum of the log-probabilities of these features, (n, S)."""
+        found = np.zeros((len(codes), len(self.log_tables[0])))
+        for j, table in zip(self.features, self.log_tables, strict=True):
+            found += table.T[codes[:, j]]
+        return found
+
+
+class EnsembleTables(NamedTuple):
+    """Everything the members know.
+
+    Attributes
+    ----------
+    feature_parents : tuple of p tuples of int
+    labels : list of d arrays (K_i,)
+        log P(y_i).
+    arcs : dict of (r, i) to arrays (K_r, K_i)
+        log P(y_i | y_r).
+    factors : tuple of FeatureFactor
+    """
+
+    feature_parents: Parents
+    labels: list[Array]
+    arcs: dict[tuple[int, int], Array]
+    factors: tuple[FeatureFactor, ...]
+
+    def potentials(
+        self, codes: Codes, root: int | None = None
+    ) -> tuple[list[Array], Indices, list[Array]]:
+        """Log P(y, x) of a member, or the mean over the members, as sums over labels and pairs.
+
+        Parameters
+        ----------
+        codes : (n, p) array
+            Codes of the features.
+        root : int or None
+            Root of the member; None for the mean.
+
+        Returns
+        -------
+        unary : list of d arrays (n, K_i)
+        edges : (E, 2) array
+        tables : list of E arrays (n, K_i, K_j) or (1, K_i, K_j)
+        """
+        sizes = [len(table) for table in self.labels]
+        roots = range(len(sizes)) if root is None else [root]
+        unary = [np.zeros((len(codes), size)) for size in sizes]
+        tables: dict[tuple[int, int], Array] = {}
+        for r in roots:
+            unary[r] += self.labels[r] / len(roots)
+            for i in range(len(sizes)):
+                if i != r:
+                    _add(tables, r, i, self.arcs[r, i][None] / len(roots))
+        for factor in self.factors:
+            scores = factor.scores(codes)
+            if len(factor.parents) == 1:
+                unary[factor.parents[0]] += scores
+            elif factor.parents:
+                first, second = factor.parents
+                _add(tables, first, second, scores.reshape(-1, sizes[first], sizes[second]))
+        edges = sorted(tables)
+        ends = np.array(edges, dtype=np.intp).reshape(-1, 2)
+        return unary, ends, [tables[edge] for edge in edges]
+
+
+def ensemble_tables(rows: TrainingRows, parents: Parents, smoothing: float) -> EnsembleTables:
+    """Estimate all tables as smoothed frequencies.
+
+    A row counts for every pair of labels it has; for the features, if it has all labels.
+    """
+    every = range(len(rows.cardinalities))
+    return EnsembleTables(
+        parents,
+        [_label_table(rows, (i,), smoothing)[0] for i in every],
+        {(r, i): _label_table(rows, (r, i), smoothing) for r in every for i in every if r != i},
+        _factors(rows.counts(), rows.columns, rows.cardinalities, parents, smoothing),
+    )
+
+
+def _factors(
+    counts: LabelledCounts,
+    columns: FeatureColumns,
+    cardinalities: tuple[int, ...],
+    parents: Parents,
+    smoothing: float,
+) -> tuple[FeatureFactor, ...]:
+    """Tables of the features, gathered by their parents."""
+    found = []
+    for labels in sorted(set(parents)):
+        own = [j for j, other in enumerate(parents) if other == labels]
+        state, n_states = label_state(counts.vectors, labels, cardinalities)
+        tally = sums_by_state(state, n_states, counts.values)
+        tables = [_log_rows(tally[:, columns.of(j)], smoothing) for j in own]
+        found.append(FeatureFactor(labels, np.array(own, dtype=np.intp), tuple(tables)))
+    return tuple(found)
+
+
+def _label_table(rows: TrainingRows, labels: tuple[int, ...], smoothing: float) -> Array:
+    """Log P(last label | the one before), (K_r, K_i); (1, K_i) without one before."""
+    known = (rows.labels[:, labels] != MISSING).all(axis=1)
+    state, n_states = label_state(rows.labels[known], labels, rows.cardinalities)
+    counts = np.bincount(state, rows.weight[known], minlength=n_states).astype(np.float64)
+    return _log_rows(counts.reshape(-1, rows.cardinalities[labels[-1]]), smoothing)
+
+
+def _log_rows(counts: Array, smoothing: float) -> Array:
+    """Logarithms of smoothed frequencies, rows summing to one."""
+    smoothed = counts + smoothing
+    found: Array = np.log(smoothed / smoothed.sum(axis=1, keepdims=True))
+    return found
+
+
+def _add(tables: dict[tuple[int, int], Array], i: int, j: int, table: Array) -> None:
+    """Add a table (n or 1, K_i, K_j) to that of an edge."""
+    if i > j:
+        i, j, table = j, i, table.transpose(0, 2, 1)
+    tables[i, j] = tables[i, j] + table if (i, j) in tables else table
+
+
+MOST_VECTORS = 2**14
+# Factors are added up over so many states of their labels before they meet all vectors.
+_MOST_STATES = 2**7
+
+
+def needs_vectors(factors: tuple[FeatureFactor, ...]) -> bool:
+    """Whether a feature has more than two parents."""
+    return any(len(factor.parents) > 2 for factor in factors)
+
+
+def vector_scores(
+    tables: EnsembleTables, codes: Codes, sizes: tuple[int, ...], root: int | None = None
+) -> Array:
+    r"""Return log P(y, x) of a member, or the mean over the members, for all label vectors.
+
+    .. math:: \log P(y, x) = \frac1{|R|} \sum_{r \in R} \Big(\log P(y_r)
+              + \sum_{i \ne r} \log P(y_i \mid y_r)\Big) + \sum_j \log P(x_j \mid y_{Pa(j)})
+
+    where R has the one root, or all.
+
+    Parameters
+    ----------
+    tables : EnsembleTables
+    codes : (n, p) array
+        Codes of the features.
+    sizes : tuple of d int
+        Numbers of values of the labels.
+    root : int or None
+        Root of the member; None for all.
+
+    Returns
+    -------
+    (n, N) array
+        One column for each label vector, the last label changing fastest.
+    """
+    scores = np.zeros((len(codes), *sizes))
+    for labels, table in _gathered(tables.factors, codes, sizes):
+        scores += _spread(table, labels, sizes)
+    scores += _log_prior(tables, range(len(sizes)) if root is None else [root], sizes)
+    return scores.reshape(len(codes), math.prod(sizes))
+
+
+def _log_prior(tables: EnsembleTables, roots: range | list[int], sizes: tuple[int, ...]) -> Array:
+    """Mean over the roots of log P(y), (1, K_1, ..., K_d)."""
+    found = np.zeros((1, *sizes))
+    for r in roots:
+        found += _spread(tables.labels[r][None], (r,), sizes) / len(roots)
+        for i in range(len(sizes)):
+            if i != r:
+                arc = tables.arcs[r, i] if r < i else tables.arcs[r, i].T
+                found += _spread(arc[None], (min(r, i), max(r, i)), sizes) / len(roots)
+    return found
+
+
+def _gathered(
+    factors: tuple[FeatureFactor, ...], codes: Codes, sizes: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], Array]]:
+    """Labels and log-potentials (n, K_a, K_b, ...) of the features, several factors in one."""
+    labels: tuple[int, ...] = ()
+    total = np.zeros((len(codes), 1))
+    for factor in sorted(factors, key=lambda each: each.parents):
+        union = tuple(sorted({*labels, *factor.parents}))
+        if math.prod(sizes[i] for i in union) > max(_MOST_STATES, len(factor.log_tables[0])):
+            yield labels, total
+            union, labels, total = factor.parents, (), np.zeros((len(codes), 1))
+        kept = [sizes[i] for i in union]
+        own = factor.scores(codes).reshape(len(codes), *(sizes[i] for i in factor.parents))
+        total = _within(total.reshape(len(codes), *(sizes[i] for i in labels)), labels, union)
+        total = np.broadcast_to(total, (len(codes), *kept)) + _within(own, factor.parents, union)
+        labels = union
+    yield labels, total.reshape(len(codes), *(sizes[i] for i in labels))
+
+
+def _within(table: Array, labels: tuple[int, ...], union: tuple[int, ...]) -> Array:
+    """Table (n, K_a, ...) with an axis of length one for each label of the union it lacks."""
+    own = iter(table.shape[1:])
+    shape = [next(own) if i in labels else 1 for i in union]
+    found: Array = table.reshape(len(table), *shape)
+    return found
+
+
+def _spread(table: Array, labels: tuple[int, ...], sizes: tuple[int, ...]) -> Array:
+    """Table (n, K_a, ...) over some labels, ascending, as one that broadcasts over all."""
+    return _within(table, labels, tuple(range(len(sizes))))
 
 
 def _check_tables(fields: Fields, dims: Dims) -> None:
@@ -295,7 +635,7 @@ class BayesNetEnsemble(JointClassifier):
 
     # Answering
 
-    def decision_rule(self) -> Callable[[Joint], Codes]:
+    def decision_rule(self) -> Decision:
         """Return how the labels of a joint are chosen; "pooled" needs more than a joint."""
         return resolve_decision("hamming") if self.decision == "pooled" else super().decision_rule()
 

@@ -1,4 +1,4 @@
-"""Learning the links of a chain, for one chain or for many."""
+"""Learning the links of a chain: order, scales of the label columns, regressions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from colabel.core.arrays import Array, Flags, Indices
 from colabel.core.label_features import column_owner, label_columns, n_label_columns
+from colabel.core.parameters import checked_grid
 from colabel.core.schema import (
     Dims,
     Fields,
@@ -22,23 +24,166 @@ from colabel.core.schema import (
     refuse_unless,
     stored,
 )
-from colabel.joint.chain import Chain, ChainSearch, EstimatorLinks, Links
+from colabel.joint.chain import (
+    Chain,
+    ChainSearch,
+    EstimatorLinks,
+    LinearLink,
+    LinearLinks,
+    Links,
+    as_order,
+)
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks import is_chunked
+from colabel.learn.chunks.passes import added
 from colabel.learn.conditional import (
     ConditionalLearner,
     ConditionalModels,
     Folds,
+    HeldOutScores,
     Learning,
     RowGroup,
     TrainingData,
 )
+from colabel.learn.design import linear_scores
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 from colabel.learn.structure import best_candidates
 from colabel.models._learning import can_hold_out, choose, dependence, with_label_columns
-from colabel.models.chain._links import linear_links
-from colabel.models.chain._scales import choose_with_scale
+
+
+def linear_links(
+    models: LinearModels, X: Any, order: Indices, cardinalities: Sequence[int]
+) -> LinearLinks:
+    """Links of models learned in label order, with the columns of all labels as extra."""
+    links: list[LinearLink | None] = [None] * len(order)
+    position_of = np.argsort(order)
+    for targets, n_classes, fitted in models.parts:
+        base = linear_scores(X, fitted.coef)
+        for i, target in enumerate(targets):
+            position = position_of[target]
+            of_labels = fitted.coef[i, :, X.shape[1] : -1].astype(np.float64)
+            gain = _label_gain(of_labels, order[:position], cardinalities)
+            links[position] = LinearLink(
+                np.ascontiguousarray(base[i].T), gain, n_classes, fitted.floor[i]
+            )
+    return LinearLinks(tuple(link for link in links if link is not None))
+
+
+def _label_gain(coef: Array, before: Indices, cardinalities: Sequence[int]) -> Array:
+    """Turn the weights (S, e) of label columns into gains (k, V, S) of the labels `before`."""
+    gain = np.zeros((len(before), max(cardinalities), coef.shape[0]))
+    if max(cardinalities) == min(cardinalities) == 2:  # one column a label
+        gain[:, 1] = coef[:, before].T
+        return gain
+    owner = column_owner(cardinalities)
+    for position, label in enumerate(before):
+        columns = np.flatnonzero(owner == label)
+        first = 1 if cardinalities[label] == 2 else 0  # two values share the column of the second
+        gain[position, first : first + len(columns)] = coef[:, columns].T
+    return gain
+
+
+DEFAULT_SCALES = (1.0, 10.0, 100.0)
+
+
+def resolve_scales(
+    label_scale: float | Sequence[float] | None,
+    C: float | Sequence[float],
+    estimator: BaseEstimator | None,
+) -> tuple[float, ...]:
+    """Return the scales to choose from, after checking them."""
+    if label_scale is None:
+        return DEFAULT_SCALES if estimator is None and np.size(C) > 1 else (1.0,)
+    scales = checked_grid("label_scale", label_scale)
+    if estimator is not None and any(scale != 1.0 for scale in scales):
+        raise ValueError(
+            f"label_scale={label_scale!r} is of the built-in regression only: leave it out when "
+            "you give an estimator."
+        )
+    return scales
+
+
+def choose_with_scale(
+    learning: Learning, group: RowGroup, scales: Sequence[float], folds: Folds
+) -> tuple[Indices, Array]:
+    """Choose hyperparameter (m,), by position in its grid, and scale (m,) of each target.
+
+    Every target is there once for each scale: one batch holds them all.
+    """
+    n_targets = len(group.targets)
+    needed = len(scales) > 1 or learning.needs_choice
+    if not needed or not can_hold_out(folds):
+        return np.zeros(n_targets, dtype=np.intp), np.full(n_targets, scales[0])
+
+    def keep(_: RowGroup, scores: HeldOutScores) -> tuple[Array, Indices]:
+        return scores.total, scores.choice
+
+    every = group.take(np.tile(np.arange(n_targets), len(scales)))
+    every = replace(every, extra_scale=np.repeat(np.asarray(scales), n_targets))
+    found = learning.cross_validate([every], folds, keep, "choosing C and label scale")[0]
+    total, choice = (part.reshape(len(scales), n_targets) for part in found)
+    best = total.argmax(axis=0)
+    return choice[best, np.arange(n_targets)], np.asarray(scales)[best]
+
+
+def resolve_order(order: Any, space: LabelSpace, data: TrainingData, seed: int) -> Indices:
+    """Return the order (d,) that an estimator's parameter asks for."""
+    if order is None:
+        return np.arange(space.n_labels)
+    if isinstance(order, str):
+        if order == "random":
+            return np.random.default_rng(seed).permutation(space.n_labels)
+        if order == "correlation":
+            return order_by_dependence(mutual_information(data))
+        raise ValueError(
+            f'order={order!r} is unknown: choose None (the order of the labels in y), "random", '
+            '"correlation", or a sequence of label names or positions.'
+        )
+    return as_order(order, space)
+
+
+def mutual_information(data: TrainingData) -> Array:
+    """Mutual information (d, d) of every pair of labels in nats, without regard to x."""
+    sizes = np.asarray(data.cardinalities)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    joint = data.total(_pair_weights, combine=added) / data.total_weight  # P(y_i = u, y_j = v)
+    alone = np.diag(joint)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = joint * np.log(joint / np.outer(alone, alone))
+    member = (owner[:, None] == np.arange(len(sizes))).astype(np.float64)
+    found: Array = member.T @ np.where(joint > 0, terms, 0.0) @ member
+    return found
+
+
+def _pair_weights(data: TrainingData) -> Array:
+    """Weight of the rows with each pair of values, (K, K) for K values of all labels."""
+    sizes = np.asarray(data.cardinalities)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    value = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    is_value = (data.codes[:, owner] == value).astype(np.float64)
+    return np.asarray((is_value * data.row_weights[:, None]).T @ is_value)
+
+
+def order_by_dependence(information: Array, first: int | None = None) -> Indices:
+    """Begin with the label that tells most of all others; go on with what the chosen tell most of.
+
+    The order may be told to begin with another label.
+
+    Each next label is the one with the largest sum of mutual information with those already
+    chosen, so that a link finds the labels it can use before it. Ties go to the first label.
+    """
+    between = information - np.diag(np.diag(information))
+    # sums of the same terms in another order differ by rounding, which must not break ties
+    in_all = np.round(between.sum(axis=0), 12)
+    chosen: list[int] = [] if first is None else [first]
+    gain = in_all if first is None else np.round(between[first], 12)
+    while len(chosen) < len(between):
+        free = np.setdiff1d(np.arange(len(between)), chosen)
+        chosen.append(int(free[np.argmax(gain[free])]))
+        gain = np.round(between[chosen].sum(axis=0), 12)
+    return np.array(chosen, dtype=np.intp)
+
 
 NEEDS_EARLIER = "a link of a chain needs all the labels before it"
 Models = LinearModels | EstimatorModels

@@ -1,43 +1,310 @@
-"""Mixtures of conditional trees (Hong, Batal & Hauskrecht, 2014 and 2015)."""
+"""Mixtures of conditional trees (Hong, Batal & Hauskrecht, 2014 and 2015): EM and the estimator."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from colabel.core.arrays import Array
+from colabel.core.arrays import Array, Flags
+from colabel.core.numeric import log_sum_exp
 from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
-from colabel.core.progress import progress_bar
+from colabel.core.progress import Advance, progress_bar
 from colabel.core.schema import Many, Maybe, Numbers, Part, Real, Whole, stored
+from colabel.core.threads import map_threads
 from colabel.decide import Decision
 from colabel.joint import Mixture
 from colabel.joint.tree.wiring import ROOT
-from colabel.learn.conditional import TrainingData, random_folds
+from colabel.labels import LabelSpace
+from colabel.learn.conditional import Folds, TrainingData, random_folds
+from colabel.learn.design import Design
+from colabel.learn.glm import LBFGS
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
     can_hold_out,
     linear_learner,
     make_folds,
+    refuse_missing,
 )
-from colabel.models._parameters import refuse_missing
 from colabel.models.base import JointClassifier
 from colabel.models.chain import NEEDS_EARLIER, resolve_scales
 from colabel.models.ctbn import LearnedTree
 from colabel.models.label_graph import LabelGraph
-from colabel.models.mixture_of_trees._em import (
-    EM,
-    Base,
-    Experts,
-    log_terms,
-    responsibilities,
+from colabel.models.mixture_of_trees.experts import (
+    Chains,
+    Expert,
+    Gate,
+    Member,
+    Trees,
+    WeightedRows,
+    member_joint,
 )
-from colabel.models.mixture_of_trees._experts import Chains, Trees, member_joint
-from colabel.models.mixture_of_trees._gate import Gate
-from colabel.models.mixture_of_trees._growth import Growth
+
+# An M-step need not reach the maximum, only rise: the next one goes on from there.
+_STEPS = 10
+# A member that answers for less than this much weight has nothing to be learned from.
+_LEAST_WEIGHT = 1.0
+# A row explained perfectly still counts a little for the next tree.
+_LEAST_SURPRISE = 1e-3
+
+
+class Base(Protocol):
+    """Learns experts from weighted rows."""
+
+    def design(self, data: TrainingData) -> Design:
+        """Return the rows as EM fits to them."""
+        ...
+
+    def learn(self, rows: WeightedRows, design: Design, seed: int) -> Expert:
+        """Learn an expert; the design is that of `design`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Experts:
+    """A mixture while it is learned."""
+
+    experts: tuple[Expert, ...]
+    gate: Gate
+
+    def penalty(self) -> float:
+        """What all penalties sum to."""
+        return self.gate.penalty() + sum(expert.penalty() for expert in self.experts)
+
+    def members(self) -> list[Member]:
+        """Return the members for any rows."""
+        return [expert.member() for expert in self.experts]
+
+
+class Ascent(NamedTuple):
+    """Where EM ended, and the penalised log-likelihood at every iteration."""
+
+    mixture: Experts
+    values: list[float]
+
+
+@dataclass(frozen=True)
+class EM:
+    r"""Expectation maximisation on some rows.
+
+    .. math::
+
+        F = \sum_i \omega_i \log \sum_k \pi_k(x_i) P_k(y_i \mid x_i) - \text{penalties}
+
+    E-step: :math:`r_{ik} \propto \pi_k(x_i) P_k(y_i \mid x_i)`. M-step: the regressions of expert k
+    go on, on rows of weights :math:`\omega_i r_{ik}`, and the gate is fitted to the r. Neither
+    lowers F. (Where labels are missing, a row with an unknown parent serves the parent alone and
+    F could fall: EM then stops before.)
+
+    Attributes
+    ----------
+    space : LabelSpace
+    data : TrainingData
+    folds : Folds
+        Of the rows, to choose among regressions when an expert is learned.
+    base : Base
+    design : Design
+        Of the gate.
+    own_design : Design
+        Of the experts.
+    tol : float
+        Of the solver.
+    em_tol : float
+        Rise of F, in nats per row, below which EM stops.
+    n_jobs : int or None
+    """
+
+    space: LabelSpace
+    data: TrainingData
+    folds: Folds
+    base: Base
+    design: Design
+    own_design: Design
+    tol: float
+    em_tol: float
+    n_jobs: int | None
+
+    @classmethod
+    def on(
+        cls,
+        space: LabelSpace,
+        data: TrainingData,
+        folds: Folds,
+        base: Base,
+        tol: float,
+        em_tol: float,
+        n_jobs: int | None,
+    ) -> EM:
+        """Prepare some rows."""
+        design = Design.of(data.X, data.weight)
+        return cls(space, data, folds, base, design, base.design(data), tol, em_tol, n_jobs)
+
+    def take(self, rows: Flags) -> EM:
+        """Return the same on some of the rows (n,)."""
+        folds = Folds(self.folds.of_row[rows], self.folds.n_folds)
+        data = self.data.take(rows)
+        return EM.on(self.space, data, folds, self.base, self.tol, self.em_tol, self.n_jobs)
+
+    def first(self, seed: int) -> Experts:
+        """Return the mixture of one expert."""
+        expert = self._learned(self.data.row_weights, seed)
+        return Experts((expert,), Gate.alone(self.data.X.shape[1]))
+
+    def grown(self, mixture: Experts, seed: int) -> Experts:
+        """Add an expert learned where the mixture explains the rows badly: of weights 1 - P."""
+        surprise = -np.expm1(log_sum_exp(self.log_terms(mixture)))
+        weight = self.data.row_weights * np.maximum(surprise, _LEAST_SURPRISE)
+        weight *= self.data.total_weight / weight.sum()
+        expert = self._learned(weight, seed)
+        return Experts((*mixture.experts, expert), mixture.gate.with_another(self.data.X))
+
+    def relearned(self, mixture: Experts, responsibility: Array, seed: int) -> Experts:
+        """Learn every expert anew from the rows it answers for."""
+        weights = self.data.row_weights[:, None] * responsibility
+        experts = [self._learned(weight, seed + k) for k, weight in enumerate(weights.T)]
+        return replace(mixture, experts=tuple(experts))
+
+    def _learned(self, weight: Array, seed: int) -> Expert:
+        rows = WeightedRows(replace(self.data, weight=np.ascontiguousarray(weight)), self.folds)
+        return self.base.learn(rows, self.own_design, seed)
+
+    def log_terms(self, mixture: Experts) -> Array:
+        """Logarithms (n, M) of pi_k(x) P_k(y | x) at the rows' own labels."""
+        return log_terms(self.space, mixture, self.data, self.n_jobs)
+
+    def run(self, mixture: Experts, max_iter: int, advance: Advance = lambda: None) -> Ascent:
+        """Iterate until F rises no more; drop experts that are left without rows."""
+        weight, solver = self.data.row_weights, LBFGS(self.tol, _STEPS)
+        values: list[float] = []
+        last = mixture
+        for iteration in range(max_iter + 1):
+            terms = self.log_terms(mixture)
+            total = log_sum_exp(terms)
+            value = float(weight @ total) - mixture.penalty()
+            rise = value - values[-1] if values else np.inf
+            if rise < 0:
+                mixture = last
+                break
+            values.append(value)
+            advance()
+            small = rise <= self.em_tol * self.data.total_weight
+            if small or iteration == max_iter or len(mixture.experts) == 1:
+                break
+            last = mixture
+            mixture = self._maximised(mixture, np.exp(terms - total[:, None]), solver)
+        return Ascent(self._without_idle(mixture), values)
+
+    def _maximised(self, mixture: Experts, responsibility: Array, solver: LBFGS) -> Experts:
+        weights = self.data.row_weights[:, None] * responsibility
+
+        def refitted(k: int) -> Expert:
+            return mixture.experts[k].refitted(np.ascontiguousarray(weights[:, k]), solver)
+
+        every = range(len(mixture.experts))
+        experts = map_threads(refitted, list(every), self.n_jobs, lambda: None)
+        gate = mixture.gate.refitted(self.design, responsibility, solver)
+        return Experts(tuple(experts), gate)
+
+    def _without_idle(self, mixture: Experts) -> Experts:
+        """Drop experts that answer for no row."""
+        kept = self.data.row_weights @ responsibilities(self.log_terms(mixture)) >= _LEAST_WEIGHT
+        if kept.all() or not kept.any():
+            return mixture
+        experts = tuple(e for e, keep in zip(mixture.experts, kept, strict=True) if keep)
+        return Experts(experts, mixture.gate.take(kept))
+
+
+def responsibilities(terms: Array) -> Array:
+    """Shares (n, M) of each member in a row's probability."""
+    return np.exp(terms - log_sum_exp(terms)[:, None])
+
+
+def log_terms(space: LabelSpace, mixture: Experts, data: TrainingData, n_jobs: int | None) -> Array:
+    """Logarithms (n, M) of pi_k(x) P_k(y | x) at the labels of any rows."""
+
+    def own(member: Member) -> Array:
+        return member_joint(member, space, data.X).log_prob_codes(data.codes)
+
+    columns = map_threads(own, mixture.members(), n_jobs, lambda: None)
+    return mixture.gate.log_weights(data.X) + np.stack(columns, axis=1)
+
+
+class Grown(NamedTuple):
+    """A mixture, and the held-out log-likelihood per row of one expert, two, and so on."""
+
+    mixture: Experts
+    scores: list[float]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Adds experts to a mixture.
+
+    Attributes
+    ----------
+    gates : sequence of float or None
+        Values of C of the gate; the best for two experts is kept. None: it does not look at x.
+    most : int
+        Number of experts at which to stop.
+    max_iter : int
+        EM iterations after an expert is added.
+    seed : int
+    """
+
+    gates: Sequence[float | None]
+    most: int
+    max_iter: int
+    seed: int
+
+    def judged(self, em: EM, out: TrainingData, advance: Advance) -> Grown:
+        """Grow as long as the likelihood of rows held out grows.
+
+        A mixture that does not gain more than a standard error over its first expert is noise.
+        """
+        first = mixture = em.first(self.seed)
+        by_row = [_log_prob(em, mixture, out)]
+        weight = out.row_weights / out.total_weight
+        while len(mixture.experts) < self.most:
+            gates = self.gates if len(by_row) == 1 else [mixture.gate.C]
+            found = self._larger(em, mixture, gates)
+            judged = [_log_prob(em, each, out) for each in found]
+            best = int(np.argmax([weight @ own for own in judged]))
+            advance()
+            by_row.append(judged[best])
+            larger = len(found[best].experts) > len(mixture.experts)
+            if not larger or weight @ (by_row[-1] - by_row[-2]) <= 0:
+                break
+            mixture = found[best]
+        gain = by_row[len(mixture.experts) - 1] - by_row[0]
+        error = float(np.sqrt(weight**2 @ (gain - weight @ gain) ** 2))
+        scores = [float(weight @ own) for own in by_row]
+        return Grown(mixture if weight @ gain > error else first, scores)
+
+    def unjudged(self, em: EM, advance: Advance) -> Experts:
+        """Grow as far as told, unless an expert is left without rows."""
+        mixture = em.first(self.seed)
+        while len(mixture.experts) < self.most:
+            (found,) = self._larger(em, mixture, self.gates[:1])
+            advance()
+            if len(found.experts) <= len(mixture.experts):
+                break
+            mixture = found
+        return mixture
+
+    def _larger(self, em: EM, mixture: Experts, gates: Sequence[float | None]) -> list[Experts]:
+        """Return the mixture with one expert more, after EM, for every C of the gate."""
+        grown = em.grown(mixture, self.seed + len(mixture.experts))
+        starts = [replace(grown, gate=replace(grown.gate, C=C)) for C in gates]
+        return [em.run(start, self.max_iter).mixture for start in starts]
+
+
+def _log_prob(em: EM, mixture: Experts, out: TrainingData) -> Array:
+    """Log-probabilities (n,) of the labels of rows that were held out."""
+    return log_sum_exp(log_terms(em.space, mixture, out, em.n_jobs))
+
 
 _DEFAULT_GATE_GRID = (0.001, 0.01, 0.1)
 
