@@ -217,6 +217,14 @@ class Ascending:
 
 
 @dataclass(frozen=True)
+class Sometimes:
+    """An attribute that only some fits set."""
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        pass
+
+
+@dataclass(frozen=True)
 class NotEmpty:
     """Something with one entry at least."""
 
@@ -266,8 +274,11 @@ class Estimator:
 
     fitted: bool = True
     does: str = "fit"
+    or_none: bool = False
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
+        if value is None and self.or_none:
+            return
         known = isinstance(value, Node) and (value.declared is None or "fitted" in value.dims)
         _require(known, value, where, "an estimator")
         fits = value.declared is None or value.dims["fitted"] or not self.fitted
@@ -289,6 +300,8 @@ def check_of(annotation: Any, shape: Sequence[str] = (), marks: Sequence[Any] = 
         return _one_of([check_of(each, shape, marks) for each in arguments], arguments)
     if origin is Literal:
         return _literal(arguments)
+    if origin is Callable:  # which a file cannot hold
+        return _none
     if origin in (list, Sequence) or (origin is tuple and arguments[-1] is Ellipsis):
         return _many(arguments[0], shape, marks)
     if origin is tuple:
@@ -299,6 +312,8 @@ def check_of(annotation: Any, shape: Sequence[str] = (), marks: Sequence[Any] = 
         return _array(get_args(arguments[1])[0], shape, marks)
     if annotation in (int, float):
         return _number(annotation, marks)
+    if annotation is Any and shape:  # an object of a type that a mark knows
+        return _with_marks(_sizes_of_part(shape), marks)
     if annotation in _PLAIN:
         return _with_marks(_PLAIN[annotation], marks)
     return _with_marks(_part(annotation, shape), marks)
@@ -459,18 +474,35 @@ def _table(own: Check) -> Check:
     return check
 
 
+def _is_protocol(cls: Any) -> bool:
+    return bool(getattr(cls, "_is_protocol", False))
+
+
+def _sizes_of_part(sizes: Sequence[str]) -> Check:
+    pairs = [(theirs, ours or theirs) for theirs, _, ours in (s.partition("=") for s in sizes)]
+
+    def check(value: Any, dims: Dims, where: str) -> None:
+        for theirs, ours in pairs:
+            if isinstance(value, Node) and theirs in value.dims:
+                bind(dims, ours, value.dims[theirs], f"{theirs} of {where}")
+
+    return check
+
+
 def _part(cls: Any, sizes: Sequence[str]) -> Check:
-    """An object of a stored type, or of one of a protocol, which its holder checks."""
-    any_type = getattr(cls, "_is_protocol", False)
-    pairs = [tuple(size.split("=")) if "=" in size else (size, size) for size in sizes]
+    """An object of a stored type, or of any that has what a protocol asks for."""
+    asked = [name for name in vars(cls) if name[0] != "_"] if _is_protocol(cls) else None
+    bind_parts = _sizes_of_part(sizes)
 
     def check(value: Any, dims: Dims, where: str) -> None:
         declared = value.declared if isinstance(value, Node) else None
-        known = declared is not None and (any_type or issubclass(declared.type, cls))
+        known = declared is not None and (
+            issubclass(declared.type, cls)
+            if asked is None
+            else all(hasattr(declared.type, name) for name in asked)
+        )
         _require(known, value, where, f"a {cls.__name__}")
-        for theirs, ours in pairs:
-            if theirs in value.dims:
-                bind(dims, ours, value.dims[theirs], f"{theirs} of {where}")
+        bind_parts(value, dims, where)
 
     return check
 
@@ -523,8 +555,11 @@ class Declared:
                 names = _Names(vars(sys.modules[base.__module__]))
                 for name, annotation in vars(base).get("__annotations__", {}).items():
                     if name not in old and "ClassVar" not in str(annotation):
-                        text = isinstance(annotation, str)
-                        found[name] = eval(annotation, {}, names) if text else annotation
+                        text = getattr(annotation, "__forward_arg__", annotation)  # of a NamedTuple
+                        kind = eval(text, {}, names) if isinstance(text, str) else text
+                        # a mere type does not undo what a base says
+                        if get_origin(kind) is Annotated or name not in found:
+                            found[name] = kind
         found |= old
         if self.defaults:  # a class may say of a parameter what not all of its subclasses have
             state = hasattr(self.type, "get_params")
@@ -549,7 +584,8 @@ class Declared:
         if get_origin(kind) is Annotated:
             kind = get_args(kind)[0]
         optional = NoneType in get_args(kind) or type(kind).__name__ == "Maybe"
-        return optional or name in _NOT_KEPT
+        marked = any(isinstance(mark, Sometimes) for mark in get_args(self.fields[name])[1:])
+        return optional or marked or name in _NOT_KEPT
 
     def take(self, value: Any) -> Fields:
         """Return the fields of an object."""
