@@ -194,8 +194,12 @@ def test_a_damaged_cache_is_told_in_one_line_and_mended(ending, content, tmp_pat
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is not there")
 def test_a_full_disk_is_told_in_one_line(watch):
     """Saving fails at the last moment: what was compiled is used all the same."""
+
+    def full(path):
+        return Path("/dev/full").open("wb", buffering=0)
+
     kernel = njit(cache=True)(ours_to_keep)
-    kernel._cache._cache_file._open_for_write = lambda path: Path("/dev/full").open("wb", 0)
+    kernel._cache._cache_file._open_for_write = full
     told = []
     watch.tell = told.append
     assert kernel(2.0) == 4.0
