@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from colabel.core.schema import Dims, Estimator, Fields, bind, refuse_unless, stored
+from colabel.core.schema import Dims, Estimator, Fields, refuse_unless, stored
 from colabel.datasets.frame import Frame, TableError
 from colabel.models.evidence.evidence import evidence_of_row
 from colabel.models.wrapped import joint_of, model_inside, naming, title_of
@@ -60,20 +60,17 @@ class TableModel:
 
     columns: tuple[Column, ...]
     preprocessor: Annotated[Preprocessor, "p"]
-    model: Annotated[Any, Estimator(does="predict")]
+    model: Annotated[Any, "p", Estimator(does="predict")]
     label_source: LabelSource
     n_rows: int
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
         own, theirs = (
-            [(column.fields["name"], column.fields["kind"]) for column in columns]
+            [column.fields for column in columns]
             for columns in (fields["columns"], fields["preprocessor"].fields["columns"])
         )
         refuse_unless(own == theirs, "its columns are not those of its preprocessor")
-        inner = fields["model"].dims
-        if "p" in inner:
-            bind(dims, "p", inner["p"], "the features of the model")
 
     @classmethod
     def fit(cls, model: Any, frame: Frame, choice: ColumnChoice, labels: Labels) -> TableModel:
