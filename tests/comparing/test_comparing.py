@@ -526,7 +526,7 @@ def test_fitting_a_model_with_thresholds(rare):
         (np.zeros((3, 2)), "a", "an array has no columns"),
         (np.zeros((3, 2)), [[0, 1]] * 4, "3 rows of features and 4 of labels"),
         (np.zeros(3), [[0, 1]] * 3, "1 dimension"),
-        (np.zeros((1, 2)), [[0, 1]], "1 rows with labels"),
+        (np.zeros((1, 2)), [[0, 1]], "1 row with labels"),
         (pd.DataFrame({"a": [0, 1], "b": [1, 0]}), ["c"], "No column is named 'c'"),
     ],
 )
