@@ -14,6 +14,7 @@ from colabel.core.progress import row_counter
 if TYPE_CHECKING:
     from colabel.tables.answers import Answers
 
+SCREEN = "the screen: the first rows, or CSV for another program"
 _SHOWN = 20  # rows on a screen
 
 
