@@ -98,7 +98,7 @@ def compare(
     from colabel.tables import TableRequest, load_table, summarise
 
     wanted = ComparisonRequest(
-        [name.strip() for name in (models or "default").split(",") if name.strip()],
+        models or "default",
         cv,
         seed,
         measure,

@@ -120,7 +120,8 @@ class _Job:
             check_ending(target)
         predictor = Predictor(self.model, open_table(part, self.options), self.request)
         self.header = predictor.header
-        return write_answers(predictor.answers(), target, count)
+        labels = self.model.label_names_ if self.model.space.is_indicator else ()
+        return write_answers(predictor.answers(), target, count, labels)
 
     def answer_all(
         self, parts: list[Path], folder: Path | None, model: Path, count: Callable[[int], None]
