@@ -173,7 +173,7 @@ def walk() -> None:
         commands = {
             "fit": ["fit", *data, "--model", "ctbn", "--output", model],
             "predict": ["predict", model, str(table), "--output", f"{folder}/out.csv", "-q"],
-            "compare": ["compare", *data, "--models", "br,ctbn"],
+            "compare": ["compare", *data, "--models", "br,ctbn", "--report", f"{folder}/c.html"],
         }
         for name, arguments in commands.items():
             with contextlib.redirect_stdout(io.StringIO()):
