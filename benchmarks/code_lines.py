@@ -147,7 +147,9 @@ class Walk:
         self.code = {
             code
             for code in self.code
-            if code.co_filename.startswith(str(SOURCE)) and code.co_name != "<module>"
+            if code.co_filename.startswith(str(SOURCE))
+            and code.co_filename.endswith(".py")
+            and code.co_name != "<module>"
         }
 
     def __str__(self) -> str:
