@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from colabel.core.journal import Journal, JournalError
-from colabel.core.journal import from_bytes, to_bytes
+from colabel.core.journal import Journal, JournalError, from_bytes, to_bytes
 from colabel.labels.space import SeenLabels
 
 
