@@ -31,7 +31,7 @@ def counting(what: str, target: Path | None, *, quiet: bool) -> Iterator[Callabl
 
 
 def write_answers(
-    found: Iterable[Answers], target: Path | None, count: Callable[[int], None]
+    found: Iterable[Answers], target: Path | None, count: Callable[[int], None], formulas: bool
 ) -> int:
     """Write answers as CSV or Parquet; on a terminal the first of them, for people to read.
 
@@ -42,7 +42,7 @@ def write_answers(
     if target is None and sys.stdout.isatty():
         return _show(found)
     n_rows = 0
-    with answers_written(target) as write:
+    with answers_written(target, safe=not formulas) as write:
         for answers in found:
             write(answers)
             n_rows += answers.n_rows

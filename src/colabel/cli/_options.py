@@ -28,6 +28,13 @@ TableParts = Annotated[
         "or a quoted glob such as 'part-*.parquet', are the parts of one table.",
     ),
 ]
+Formulas = Annotated[
+    bool,
+    typer.Option(
+        "--formulas",
+        help="Write texts that a spreadsheet would run (=, +, -, @) without an apostrophe before.",
+    ),
+]
 Keep = Annotated[
     list[str],
     typer.Option(

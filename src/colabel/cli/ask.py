@@ -39,6 +39,7 @@ def ask(
     top: Annotated[int, typer.Option(min=1, metavar="N", help="How many labels to name.")] = 1,
     known: given.Known = [],
     keep: given.Keep = [],
+    formulas: given.Formulas = False,
     trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
@@ -70,7 +71,7 @@ def ask(
     asker = Asker(load_table_model(model, trust=trust), source, loss, top, known, keep)
     started = time.perf_counter()
     with counting("asking", target, quiet=quiet) as count:
-        n_rows = write_answers(asker.answers(), target, count)
+        n_rows = write_answers(asker.answers(), target, count, formulas)
     if not quiet:
         where = f" to {target}" if target else ""
         seconds = time.perf_counter() - started
