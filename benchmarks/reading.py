@@ -69,7 +69,16 @@ def main() -> None:
 
 
 def _measure(folder: Path, n_rows: int, n_columns: int) -> Iterator[list[str]]:
-    fit = [*_COLABEL, "fit", folder / "train.csv", "-l", "y*", "-q", "--set", "C=1.0"]
+    fit: list[str | Path] = [
+        *_COLABEL,
+        "fit",
+        folder / "train.csv",
+        "-l",
+        "y*",
+        "-q",
+        "--set",
+        "C=1.0",
+    ]
     measured([*fit, "-o", folder / "model.colabel"])
 
     def line(what: str, cost: Cost, rows: int) -> list[str]:
@@ -78,8 +87,15 @@ def _measure(folder: Path, n_rows: int, n_columns: int) -> Iterator[list[str]]:
 
     for ending in ("csv", "parquet"):
         file = folder / f"new.{ending}"
-        out = ["-o", folder / f"out.{ending}"]
-        predict = [*_COLABEL, "predict", folder / "model.colabel", file, *out, "-q"]
+        out: list[str | Path] = ["-o", folder / f"out.{ending}"]
+        predict: list[str | Path] = [
+            *_COLABEL,
+            "predict",
+            folder / "model.colabel",
+            file,
+            *out,
+            "-q",
+        ]
         yield line(f"predict {ending}", measured(predict), n_rows)
         yield line(f"read {ending}", measured([sys.executable, "-c", _READ, file]), n_rows)
     wide = measured([sys.executable, "-c", _READ, folder / "wide.csv"])
