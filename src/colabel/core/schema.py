@@ -55,13 +55,10 @@ from colabel.core.label_features import n_label_columns
 
 Dims = dict[str, Any]
 Fields = dict[str, Any]
-Check = Callable[[Any, Dims, str], None]
-Kind = Any
 Class = TypeVar("Class", bound=type)
 
 # Larger numbers are no coefficients: a product of two of them would leave the range of doubles.
 LARGEST = 1e150
-_WHOLE = 2**53
 _ROUNDING = 1e-6
 
 
@@ -91,6 +88,10 @@ _OF_SEVERAL: dict[str, Callable[[Any], int]] = {
 }
 
 
+class Setting:
+    """Annotation of a plain parameter: numbers, texts, flags, None, or a stored object."""
+
+
 class _UnknownSizeError(NotAsDeclaredError):
     """A size is asked for that no field has given yet: the field is checked after the others."""
 
@@ -105,17 +106,17 @@ def size_of(size: str, dims: Dims) -> Any:
     return _OF_SEVERAL[function](dims[name]) if function else dims[name]
 
 
-def bind(dims: Dims, size: int | str | None, found: Any, where: str) -> None:
+def bind(dims: Dims, size: int | str, found: Any, where: str) -> None:
     """Require that a size is the one found; a name that has no size yet gets it.
 
     Parameters
     ----------
     dims : {name: size}
-    size : int, sum of sizes such as "p+columns(sizes)+1", or None for any
+    size : int, sum of sizes such as "p+columns(sizes)+1", or "_" for any
     found : int, or tuple of int for names that stand for several sizes
     where : what has the size, for the message
     """
-    if size is None:
+    if size == "_":
         return
     wanted: Any = size
     if isinstance(size, str):
@@ -217,6 +218,14 @@ class Ascending:
 
 
 @dataclass(frozen=True)
+class Sometimes:
+    """An attribute that only some fits set."""
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        pass
+
+
+@dataclass(frozen=True)
 class NotEmpty:
     """Something with one entry at least."""
 
@@ -257,7 +266,7 @@ class Matrix:
             for size, name in zip(self.shape.split(), ("rows", "columns"), strict=True):
                 bind(dims, size, value.dims[name], f"{name} of {where}")
             return
-        _array(np.float64, self.shape.split(), ())(value, dims, where)
+        check(value, Array, dims, where, self.shape.split())
 
 
 @dataclass(frozen=True)
@@ -266,8 +275,11 @@ class Estimator:
 
     fitted: bool = True
     does: str = "fit"
+    or_none: bool = False
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
+        if value is None and self.or_none:
+            return
         known = isinstance(value, Node) and (value.declared is None or "fitted" in value.dims)
         _require(known, value, where, "an estimator")
         fits = value.declared is None or value.dims["fitted"] or not self.fitted
@@ -278,201 +290,183 @@ class Estimator:
 # ------------------------------------------------------------------------ annotations
 
 
-def check_of(annotation: Any, shape: Sequence[str] = (), marks: Sequence[Any] = ()) -> Check:
-    """Return the check that an annotation stands for."""
+def check(
+    value: Any,
+    annotation: Any,
+    dims: Dims,
+    where: str,
+    shape: Sequence[str] = (),
+    marks: Sequence[Any] = (),
+) -> None:
+    """Raise `NotAsDeclaredError` unless a value is as an annotation says; bind sizes in `dims`."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        own = [mark for mark in arguments[1:] if not isinstance(mark, str)]
         sizes = [size for mark in arguments[1:] if isinstance(mark, str) for size in mark.split()]
-        return check_of(arguments[0], (*shape, *sizes), (*marks, *own))
-    if origin in (Union, UnionType):
-        return _one_of([check_of(each, shape, marks) for each in arguments], arguments)
-    if origin is Literal:
-        return _literal(arguments)
-    if origin in (list, Sequence) or (origin is tuple and arguments[-1] is Ellipsis):
-        return _many(arguments[0], shape, marks)
-    if origin is tuple:
-        return _record([check_of(each) for each in arguments])
-    if origin in (dict, Mapping):
-        return _table(check_of(arguments[1], shape, marks))
-    if origin is np.ndarray:
-        return _array(get_args(arguments[1])[0], shape, marks)
-    if annotation in (int, float):
-        return _number(annotation, marks)
-    if annotation in _PLAIN:
-        return _with_marks(_PLAIN[annotation], marks)
-    return _with_marks(_part(annotation, shape), marks)
-
-
-def _with_marks(check: Check, marks: Sequence[Any]) -> Check:
-    if not marks:
-        return check
-
-    def every(value: Any, dims: Dims, where: str) -> None:
-        check(value, dims, where)
+        own = [mark for mark in arguments[1:] if not isinstance(mark, str)]
+        check(value, arguments[0], dims, where, [*shape, *sizes], [*marks, *own])
+    elif origin in (Union, UnionType):
+        _check_one_of(value, arguments, dims, where, shape, marks)
+    elif origin is Literal:
+        known = any(type(value) is type(each) and value == each for each in arguments)
+        _require(known, value, where, f"one of {reprlib.repr(arguments)}")
+    elif origin in (list, Sequence) or (origin is tuple and arguments[-1] is Ellipsis):
+        _check_many(value, arguments[0], dims, where, shape or ["_"], marks)
+    elif origin is tuple:
+        _require(isinstance(value, list | tuple), value, where, "a sequence")
+        bind(dims, len(arguments), len(value), where)
+        for i, (each, kind) in enumerate(zip(value, arguments, strict=True)):
+            check(each, kind, dims, f"{where}[{i}]")
+    elif origin in (dict, Mapping):
+        _require(isinstance(value, dict), value, where, "a table")
+        for key, each in value.items():
+            check(each, arguments[1], dims, f"{where}.{key}", shape, marks)
+    else:
+        if origin is np.ndarray:
+            marks = _check_array(value, get_args(arguments[1])[0], dims, where, shape, marks)
+        elif annotation in (int, float):
+            whole = type(value) is int or isinstance(value, np.integer)
+            number = whole or (annotation is float and isinstance(value, float))
+            wanted = "a whole number" if annotation is int else "a number"
+            _require(number, value, where, wanted)
+            marks = _with_range(marks, "i" if annotation is int else "f")
+        elif annotation in _PLAIN:
+            _require(_PLAIN[annotation](value), value, where, _PLAIN_NAMES[annotation])
+            _bind_part(value, dims, where, shape)
+        else:
+            _check_part(value, annotation, where)
+            _bind_part(value, dims, where, shape)
         for mark in marks:
             mark.check(value, dims, where)
 
-    return every
+
+def _with_range(marks: Sequence[Any], kind: str) -> Sequence[Any]:
+    """Numbers are finite and whole ones counts, unless a mark says otherwise."""
+    if kind not in _RANGES or any(isinstance(m, Between | Below | Distribution) for m in marks):
+        return marks
+    return [_RANGES[kind], *marks]
 
 
-def _anything(value: Any, dims: Dims, where: str) -> None:
-    """Plain values of any nesting, numbers finite; stored objects among them."""
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        refuse_unless(np.isfinite(value).all(), f"{where} holds numbers that are not finite")
+_RANGES = {"f": Between(), "i": Between(0, 2**53)}
 
 
-def is_unicode(text: str) -> bool:
-    """Whether a text can be written: half a pair of surrogates stands for nothing."""
+def is_unicode(text: Any) -> bool:
+    """Whether something is a text that can be written: half a pair of surrogates is none."""
     try:
         text.encode()
-    except UnicodeEncodeError:
+    except (UnicodeEncodeError, AttributeError):
         return False
-    return True
+    return isinstance(text, str)
 
 
-def _text(value: Any, dims: Dims, where: str) -> None:
-    _require(isinstance(value, str) and is_unicode(value), value, where, "a text")
+def _is_finite(value: Any) -> bool:
+    floats = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    return not floats or bool(np.isfinite(value).all())
 
 
-def _flag(value: Any, dims: Dims, where: str) -> None:
-    _require(isinstance(value, bool), value, where, "true or false")
+def _is_setting(value: Any) -> bool:
+    several = value if isinstance(value, list | tuple) else [value]
+    plain = bool | int | float | str | type | np.dtype | Node | None
+    return all(isinstance(each, plain) for each in several)
 
 
-def _none(value: Any, dims: Dims, where: str) -> None:
-    _require(value is None, value, where, "None")
-
-
-_PLAIN: dict[Any, Check] = {
-    Any: _anything,
-    object: _anything,
-    Hashable: _anything,
-    str: _text,
-    bool: _flag,
-    NoneType: _none,
+_PLAIN: dict[Any, Callable[[Any], bool]] = {
+    Any: _is_finite,
+    object: _is_finite,
+    Hashable: _is_finite,
+    Setting: _is_setting,
+    str: is_unicode,
+    bool: lambda value: isinstance(value, bool),
+    NoneType: lambda value: value is None,
+    None: lambda value: value is None,
+}
+_PLAIN_NAMES: dict[Any, str] = {
+    **dict.fromkeys((Any, object, Hashable), "finite numbers"),
+    **dict.fromkeys((NoneType, None), "None"),
+    Setting: "a plain value",
+    str: "a text",
+    bool: "true or false",
 }
 
 
-def _number(kind: type, marks: Sequence[Any]) -> Check:
-    """A number of a range; a whole one is a count unless a mark says otherwise."""
-    wanted = "a whole number" if kind is int else "a number"
-    if not any(isinstance(mark, Between | Below) for mark in marks):
-        marks = [Between(0, _WHOLE) if kind is int else Between(), *marks]
-
-    def check(value: Any, dims: Dims, where: str) -> None:
-        whole = type(value) is int or isinstance(value, np.integer)
-        _require(whole or (kind is float and isinstance(value, float)), value, where, wanted)
-
-    return _with_marks(check, marks)
-
-
-def _array(scalar: Any, shape: Sequence[str], marks: Sequence[Any]) -> Check:
-    """An array; numbers are finite, whole ones are not negative, unless a mark says otherwise."""
+def _check_array(
+    value: Any, scalar: Any, dims: Dims, where: str, shape: Sequence[str], marks: Sequence[Any]
+) -> Sequence[Any]:
+    """Check type and shape of an array; return the marks to check it by."""
+    scalar = get_origin(scalar) or scalar
     if scalar is Any:
         names: tuple[str, ...] = ()
     elif issubclass(scalar, np.signedinteger):
         names = ("int64", "int32", "int16", "int8")
     else:
         names = ("float64", "float32") if scalar is np.floating else (np.dtype(scalar).name,)
-    if not any(isinstance(mark, Between | Below | Distribution) for mark in marks):
-        limits = {"f": Between(), "i": Between(0, _WHOLE)}.get(names[0][0] if names else "")
-        marks = [limits, *marks] if limits else marks
-
-    def check(value: Any, dims: Dims, where: str) -> None:
-        known = isinstance(value, np.ndarray) and (not names or value.dtype.name in names)
-        _require(known, value, where, f"an array of {' or '.join(names) or 'values'}")
-        if shape:
-            refuse_unless(
-                value.ndim == len(shape), f"{where} has {value.ndim} axes, not {len(shape)}"
-            )
-        for axis, size in enumerate(shape):
-            bind(dims, None if size == "_" else size, value.shape[axis], f"axis {axis} of {where}")
-
-    return _with_marks(check, marks)
+    known = isinstance(value, np.ndarray) and (not names or value.dtype.name in names)
+    _require(known, value, where, f"an array of {' or '.join(names) or 'values'}")
+    fits = not shape or value.ndim == len(shape)
+    refuse_unless(fits, f"{where} has {value.ndim} axes, not {len(shape)}")
+    for axis, size in enumerate(shape):
+        bind(dims, size, value.shape[axis], f"axis {axis} of {where}")
+    return _with_range(marks, names[0][0] if names else "")
 
 
-def _one_of(checks: Sequence[Check], arguments: Sequence[Any]) -> Check:
-    def check(value: Any, dims: Dims, where: str) -> None:
-        if value is None and NoneType in arguments:
+def _check_one_of(
+    value: Any,
+    kinds: Sequence[Any],
+    dims: Dims,
+    where: str,
+    shape: Sequence[str],
+    marks: Sequence[Any],
+) -> None:
+    if value is None and NoneType in kinds:
+        return
+    errors = []
+    for kind in kinds:
+        found = dict(dims)
+        try:
+            check(value, kind, found, where, shape, marks)
+        except _UnknownSizeError:
+            raise
+        except NotAsDeclaredError as error:
+            errors.append(error)
+        else:
+            dims.update(found)
             return
-        reason = None
-        for kind, own in zip(arguments, checks, strict=True):
-            if kind is not NoneType:
-                before = dict(dims)
-                try:
-                    own(value, dims, where)
-                    return
-                except _UnknownSizeError:
-                    raise
-                except NotAsDeclaredError as error:
-                    reason = reason or error
-                    dims.clear()
-                    dims.update(before)
-        raise reason or NotAsDeclaredError(f"{where} is not None")
-
-    return check
+    raise errors[0]
 
 
-def _literal(values: Sequence[Any]) -> Check:
-    def check(value: Any, dims: Dims, where: str) -> None:
-        known = any(type(value) is type(each) and value == each for each in values)
-        _require(known, value, where, f"one of {reprlib.repr(values)}")
-
-    return check
-
-
-def _many(item: Any, shape: Sequence[str], marks: Sequence[Any]) -> Check:
-    size, *inner = shape or ("_",)
+def _check_many(
+    value: Any, item: Any, dims: Dims, where: str, shape: Sequence[str], marks: Sequence[Any]
+) -> None:
+    size, *inner = shape
     ragged = inner[0].strip("[]") if inner and inner[0].startswith("[") else None
-    if ragged is not None:
-        inner[0] = "_"
+    inner = inner if ragged is None else ["_", *inner[1:]]
     whole = [mark for mark in marks if hasattr(mark, "of_the_whole")]
-    own = check_of(item, inner, [mark for mark in marks if mark not in whole])
-
-    def check(value: Any, dims: Dims, where: str) -> None:
-        _require(isinstance(value, list | tuple), value, where, "a sequence")
-        bind(dims, None if size == "_" else size, len(value), where)
-        for i, each in enumerate(value):
-            own(each, dims, f"{where}[{i}]")
-        if ragged is not None:
-            bind(dims, ragged, tuple(map(len, value)), where)
-
-    return _with_marks(check, whole)
+    of_items = [mark for mark in marks if mark not in whole]
+    _require(isinstance(value, list | tuple), value, where, "a sequence")
+    bind(dims, size, len(value), where)
+    for i, each in enumerate(value):
+        check(each, item, dims, f"{where}[{i}]", inner, of_items)
+    if ragged is not None:
+        bind(dims, ragged, tuple(map(len, value)), where)
+    for mark in whole:
+        mark.check(value, dims, where)
 
 
-def _record(checks: Sequence[Check]) -> Check:
-    def check(value: Any, dims: Dims, where: str) -> None:
-        _require(isinstance(value, list | tuple), value, where, "a sequence")
-        bind(dims, len(checks), len(value), where)
-        for i, (own, each) in enumerate(zip(checks, value, strict=True)):
-            own(each, dims, f"{where}[{i}]")
-
-    return check
-
-
-def _table(own: Check) -> Check:
-    def check(value: Any, dims: Dims, where: str) -> None:
-        _require(isinstance(value, dict), value, where, "a table")
-        for key, each in value.items():
-            own(each, dims, f"{where}.{key}")
-
-    return check
+def _check_part(value: Any, cls: Any, where: str) -> None:
+    """An object of a stored type, or of any that has what a protocol asks for."""
+    declared = value.declared if isinstance(value, Node) else None
+    if declared is None or get_origin(cls) is not None:  # such as a function
+        known = False
+    elif getattr(cls, "_is_protocol", False):
+        known = all(hasattr(declared.type, name) for name in vars(cls) if name[0] != "_")
+    else:
+        known = issubclass(declared.type, cls)
+    _require(known, value, where, f"a {getattr(cls, '__name__', cls)}")
 
 
-def _part(cls: Any, sizes: Sequence[str]) -> Check:
-    """An object of a stored type, or of one of a protocol, which its holder checks."""
-    any_type = getattr(cls, "_is_protocol", False)
-    pairs = [tuple(size.split("=")) if "=" in size else (size, size) for size in sizes]
-
-    def check(value: Any, dims: Dims, where: str) -> None:
-        declared = value.declared if isinstance(value, Node) else None
-        known = declared is not None and (any_type or issubclass(declared.type, cls))
-        _require(known, value, where, f"a {cls.__name__}")
-        for theirs, ours in pairs:
-            if theirs in value.dims:
-                bind(dims, ours, value.dims[theirs], f"{theirs} of {where}")
-
-    return check
+def _bind_part(value: Any, dims: Dims, where: str, sizes: Sequence[str]) -> None:
+    for theirs, _, ours in (size.partition("=") for size in sizes):
+        if isinstance(value, Node) and theirs in value.dims:
+            bind(dims, ours or theirs, value.dims[theirs], f"{theirs} of {where}")
 
 
 # ------------------------------------------------------------------------ stored types
@@ -493,6 +487,14 @@ class Declared:
         Whether it has state beside its parameters; without, it is always checked in full.
     check : function of (fields, dims), optional
         Raises `NotAsDeclaredError` for what annotations cannot say.
+    taken, made
+        From an object to its fields, and back, where that is not plain.
+    others
+        Annotation of parameters that have none.
+    spec : type, optional
+        Whose annotations are meant instead of those of the type.
+    accepts : function of an object, optional
+        Whether the annotations allow its settings: others are foreign.
     """
 
     tag: str
@@ -503,6 +505,8 @@ class Declared:
     taken: Callable[[Any], Fields] | None = None
     made: Callable[[Fields], Any] | None = None
     others: Any = Any
+    spec: Any = None
+    accepts: Callable[[Any], bool] | None = None
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -517,14 +521,17 @@ class Declared:
     def fields(self) -> dict[str, Any]:
         """Annotation of each field, in the order in which they are checked."""
         found: dict[str, Any] = {}
-        old = {**getattr(self.type, "stored_fields", {}), **self.annotations}
-        for base in reversed(self.type.__mro__):
+        old = self.annotations
+        for base in reversed((self.spec or self.type).__mro__):
             if not base.__module__.startswith("sklearn."):
                 names = _Names(vars(sys.modules[base.__module__]))
                 for name, annotation in vars(base).get("__annotations__", {}).items():
                     if name not in old and "ClassVar" not in str(annotation):
-                        text = isinstance(annotation, str)
-                        found[name] = eval(annotation, {}, names) if text else annotation
+                        text = getattr(annotation, "__forward_arg__", annotation)  # of a NamedTuple
+                        kind = eval(text, {}, names) if isinstance(text, str) else text
+                        # a mere type does not undo what a base says
+                        if get_origin(kind) is Annotated or name not in found:
+                            found[name] = kind
         found |= old
         if self.defaults:  # a class may say of a parameter what not all of its subclasses have
             state = hasattr(self.type, "get_params")
@@ -533,23 +540,18 @@ class Declared:
                     del found[name]
         return found | dict.fromkeys(sorted(self.defaults.keys() - found), self.others)
 
-    @cached_property
-    def checks(self) -> dict[str, Check]:
-        """The check of each field."""
-        return {
-            name: kind.check
-            if hasattr(kind, "check") and not isinstance(kind, type)
-            else check_of(kind)
-            for name, kind in self.fields.items()
-        }
-
     def may_lack(self, name: str) -> bool:
         """Whether an estimator may be fitted without an attribute."""
         kind = self.fields[name]
         if get_origin(kind) is Annotated:
             kind = get_args(kind)[0]
-        optional = NoneType in get_args(kind) or type(kind).__name__ == "Maybe"
-        return optional or name in _NOT_KEPT
+        optional = NoneType in get_args(kind)
+        marked = any(isinstance(mark, Sometimes) for mark in get_args(self.fields[name])[1:])
+        return optional or marked or name in _NOT_KEPT
+
+    def holds(self, value: Any) -> bool:
+        """Whether an object is one that the annotations allow."""
+        return self.accepts is None or self.accepts(value)
 
     def take(self, value: Any) -> Fields:
         """Return the fields of an object."""
@@ -613,10 +615,12 @@ class Node:
 _BY_TAG: dict[str, Declared] = {}
 _BY_TYPE: dict[Any, Declared] = {}
 # unless a type declares them
-_NOT_KEPT = frozenset({"_metadata_request", "_sklearn_output_config", "_sklearn_version"})
+_NOT_KEPT = frozenset(
+    {"_metadata_request", "_sklearn_output_config", "_sklearn_version", "_stop_words_id"}
+)
 
 
-def stored(tag: str, *, check: Any = None, **fields: Any) -> Callable[[Class], Class]:
+def stored(tag: str) -> Callable[[Class], Class]:
     """Declare a class as one that may stand in a file.
 
     The fields of a dataclass or a NamedTuple are those of its constructor; of an estimator its
@@ -626,7 +630,7 @@ def stored(tag: str, *, check: Any = None, **fields: Any) -> Callable[[Class], C
     """
 
     def register(cls: Class) -> Class:
-        declare(cls, tag, fields, check)
+        declare(cls, tag)
         return cls
 
     return register
@@ -635,9 +639,11 @@ def stored(tag: str, *, check: Any = None, **fields: Any) -> Callable[[Class], C
 def declare(
     cls: type,
     tag: str,
-    fields: Mapping[str, Any],
+    fields: Mapping[str, Any] | None = None,
     check: Callable[[Fields, Dims], None] | None = None,
     *,
+    spec: type | None = None,
+    accepts: Callable[[Any], bool] | None = None,
     take: Callable[[Any], Fields] | None = None,
     make: Callable[[Fields], Any] | None = None,
     has_state: bool = True,
@@ -645,19 +651,21 @@ def declare(
 ) -> None:
     """Do what `stored` does, for a class that is not ours to annotate.
 
-    An estimator without state of its own (`has_state` false) is always checked in full; `others`
-    is the annotation of parameters that are not named.
+    Its fields are given as a dict or as the annotations of another class, `spec`. An estimator
+    without state of its own (`has_state` false) is always checked in full; see `Declared` for the
+    other arguments.
     """
-    check = check or getattr(cls, "_check_stored", None)
+    check = check or getattr(spec or cls, "_check_stored", None)
     is_estimator = has_state and hasattr(cls, "get_params")
     _BY_TAG[tag] = _BY_TYPE[cls] = Declared(
-        tag, cls, fields, is_estimator, check, take, make, others
+        tag, cls, fields or {}, is_estimator, check, take, make, others, spec, accepts
     )
 
 
 def declared_for(value: Any) -> Declared | None:
-    """Return the declaration of an object's type."""
-    return _BY_TYPE.get(type(value))
+    """Return the declaration of an object's type, if it holds for the object."""
+    declared = _BY_TYPE.get(type(value))
+    return declared if declared is not None and declared.holds(value) else None
 
 
 def declared_by_tag(tag: str) -> Declared:
@@ -685,24 +693,26 @@ def checked(declared: Declared, fields: Fields) -> Dims:
     if declared.is_estimator:
         dims["fitted"] = fitted
     pending = []
-    for name, check in declared.checks.items():
+    for name in declared.fields:
+        default = declared.defaults.get(name, inspect.Parameter.empty)
         if name in fields:
-            pending.append((name, check))
-        elif declared.defaults.get(name, inspect.Parameter.empty) is not inspect.Parameter.empty:
-            fields[name] = declared.defaults[name]
+            pending.append(name)
+        elif default is not inspect.Parameter.empty:
+            fields[name] = default
         else:
             needed = name in declared.defaults or (fitted and not declared.may_lack(name))
             refuse_unless(not needed, f"{called} has lost its {name}")
-    while pending:
-        later = []
-        for name, check in pending:
+    while pending:  # a field may name a size that a later one gives
+        before, unknown_size = pending, None
+        pending = []
+        for name in before:
             try:
-                check(fields[name], dims, name)
-            except _UnknownSizeError:
-                later.append((name, check))
-        if len(later) == len(pending):
-            later[0][1](fields[later[0][0]], dims, later[0][0])
-        pending = later
+                check(fields[name], declared.fields[name], dims, name)
+            except _UnknownSizeError as error:
+                unknown_size = error
+                pending.append(name)
+        if len(pending) == len(before) and unknown_size is not None:
+            raise unknown_size
     if declared.check is not None and fitted:
         declared.check(fields, dims)
     return dims
@@ -760,22 +770,3 @@ _CSR = {
 }
 for _cls, _tag in ((sp.csr_array, "csr"), (sp.csr_matrix, "csr-matrix")):
     declare(_cls, _tag, _CSR, _check_csr, take=_csr_fields, make=_make_csr(_cls))
-
-from colabel.core._kinds import Anything as Anything  # noqa: E402
-from colabel.core._kinds import Distributions as Distributions  # noqa: E402
-from colabel.core._kinds import LabelVectors as LabelVectors  # noqa: E402
-from colabel.core._kinds import Many as Many  # noqa: E402
-from colabel.core._kinds import Maybe as Maybe  # noqa: E402
-from colabel.core._kinds import Numbers as Numbers  # noqa: E402
-from colabel.core._kinds import OneOf as OneOf  # noqa: E402
-from colabel.core._kinds import OrNone as OrNone  # noqa: E402
-from colabel.core._kinds import Part as Part  # noqa: E402
-from colabel.core._kinds import Positions as Positions  # noqa: E402
-from colabel.core._kinds import Real as Real  # noqa: E402
-from colabel.core._kinds import Record as Record  # noqa: E402
-from colabel.core._kinds import Setting as Setting  # noqa: E402
-from colabel.core._kinds import Table as Table  # noqa: E402
-from colabel.core._kinds import Text as Text  # noqa: E402
-from colabel.core._kinds import Values as Values  # noqa: E402
-from colabel.core._kinds import Whole as Whole  # noqa: E402
-from colabel.core._kinds import YesNo as YesNo  # noqa: E402
