@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from colabel.models.wrapped import joint_of as joint_of
     from colabel.preprocess import ForestFeatures as ForestFeatures
     from colabel.preprocess import KernelFeatures as KernelFeatures
+    from colabel.rules import Rules as Rules
     from colabel.saving import load as load
     from colabel.saving import save as save
     from colabel.tables import TableModel as TableModel
@@ -92,6 +93,7 @@ __all__ = [
             "colabel.models.evidence": ["feature_evidence"],
             "colabel.models.wrapped": ["joint_of"],
             "colabel.preprocess": ["ForestFeatures", "KernelFeatures"],
+            "colabel.rules": ["Rules"],
             "colabel.saving": ["load", "save"],
             "colabel.tables": ["TableModel"],
         },
