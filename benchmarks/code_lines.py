@@ -30,7 +30,7 @@ SOURCE = ROOT / "src" / "colabel"
 CEILINGS = {
     ("cli",): 2273,
     ("report",): 3556,
-    ("comparing",): 1600,
+    ("comparing",): 1800,
     ("saving", "core"): 2127,
     ("tables", "datasets"): 5511,
     ("models",): 9289,
@@ -38,7 +38,7 @@ CEILINGS = {
     ("learn",): 8786,
     ("decide",): 1000,
     ("joint",): 7009,
-    ("metrics", "labels"): 1117,
+    ("metrics", "model_selection.py", "labels"): 1250,
 }
 # in all
 MOST_LINES = 44_952

@@ -6,7 +6,9 @@ from colabel._version import __version__
 from colabel.core.lazy import export_lazily
 
 if TYPE_CHECKING:
+    from colabel.comparing import audit as audit
     from colabel.comparing import compare as compare
+    from colabel.comparing import evaluate as evaluate
     from colabel.decide import decide as decide
     from colabel.decide import next_question as next_question
     from colabel.joint import Chain as Chain
@@ -52,7 +54,7 @@ __all__ = [
         __name__,
         {
             "colabel.decide": ["decide", "next_question"],
-            "colabel.comparing": ["compare"],
+            "colabel.comparing": ["audit", "compare", "evaluate"],
             "colabel.joint": [
                 "Chain",
                 "Independent",

@@ -11,7 +11,6 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from colabel.cli import app as colabel_app
 from studies.__main__ import app
 from studies.record import FILE
 from studies.report import ROOT
@@ -92,9 +91,3 @@ def test_wrong_use_is_a_sentence(folder, tmp_path):
         assert done.stderr.startswith("Error: ")
         assert said in done.stderr
     assert not (tmp_path / "none.sqlite").exists()
-
-
-def test_the_command_line_says_where_studies_went():
-    done = CliRunner().invoke(colabel_app, ["study", "run", "mlcrf", "--quick"])
-    assert done.exit_code == 2
-    assert "`python -m studies`" in done.output

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from colabel._version import __version__
-from colabel.cli._console import fail
 from colabel.cli._options import NamesModels, Plain, PlainGroup
 from colabel.cli.ask import ask
 from colabel.cli.compare import compare
@@ -66,16 +65,6 @@ app.command(cls=Plain)(explain)
 app.command(cls=Plain)(explore)
 app.command(cls=Plain)(models)
 app.add_typer(datasets)
-
-
-@app.command(
-    hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
-)
-def study() -> None:
-    """Say where the studies went."""
-    fail(
-        "The papers' studies are no part of the library: `python -m studies` in its repository.", 2
-    )
 
 
 def _show_version(wanted: bool) -> None:

@@ -3,8 +3,10 @@
 The function of the same purpose is `colabel.compare`; this room is where it lives.
 """
 
+from colabel.comparing.auditing import audit
 from colabel.comparing.comparison import TableComparison
 from colabel.comparing.cross_validation import cross_validate
+from colabel.comparing.evaluating import Confusion, Evaluation, LabelScores, Value, evaluate
 from colabel.comparing.graphs import averaged_graph, dependence_graph
 from colabel.comparing.held_out import Ask, Fitted, HeldOut, Method, Task, answer, learn
 from colabel.comparing.measures import MEASURES, Measure
@@ -23,19 +25,25 @@ __all__ = [
     "THRESHOLDS",
     "Ask",
     "ComparisonRequest",
+    "Confusion",
+    "Evaluation",
     "Fitted",
     "HeldOut",
+    "LabelScores",
     "Measure",
     "Method",
     "ModelResult",
     "Progress",
     "TableComparison",
     "Task",
+    "Value",
     "answer",
+    "audit",
     "averaged_graph",
     "compare",
     "cross_validate",
     "dependence_graph",
+    "evaluate",
     "learn",
     "ordered",
     "recommend",
