@@ -25,7 +25,7 @@ from studies.plan import PLANS, Claim, DataPlan, Plan
 from studies.results import LEVEL, NARROW, SPEED, WIDE, Results, Verdict, table_order
 
 ROOT = Path(__file__).parents[1]
-_LISTED = 45  # rows of what is not reproduced on the page of verdicts
+_LISTED = 60  # rows of what is not reproduced on the page of verdicts
 
 _VERDICTS = {
     "yes": "hold",
@@ -213,9 +213,9 @@ def _not_reproduced(found: Sequence[Paper], studies: Studies) -> list[str]:
                 )
                 for v in own_lost[:6]
             )
-            more = f" and {len(own_lost) - 6} more" if len(own_lost) > 6 else ""
+            others = f" and {len(own_lost) - 6} more" if len(own_lost) > 6 else ""
             tried = next((t for t in (_tried(v.tested) for v in own_lost) if t), "")
-            rows.append([name, f"“{text}”: {where}{more}", f"{len(own_lost)}", tried])
+            rows.append([name, f"“{text}”: {where}{others}", f"{len(own_lost)}", tried])
     head = ["paper", "figure, or claim and where it does not hold", "errors, or how many", "tried"]
     shown = rows[:_LISTED]
     more = [f"{len(rows) - _LISTED} more are on the papers' pages.", ""] if rows[_LISTED:] else []

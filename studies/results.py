@@ -259,8 +259,7 @@ class Results:
             return [self._level(m, d, claim.method, claim.above) for m, d in places]
         found = [self._verdict(claim, m, d, over) for m, d in places for over in claim.over]
         known = [i for i, verdict in enumerate(found) if math.isfinite(verdict.corrected)]
-        adjusted = holm([found[i].corrected for i in known]) if known else []
-        for i, p in zip(known, adjusted, strict=True):
+        for i, p in zip(known, holm([found[i].corrected for i in known]), strict=True):
             found[i] = found[i]._replace(corrected=float(p))
         return found
 
