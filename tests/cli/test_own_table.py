@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import re
@@ -525,3 +526,26 @@ def test_predict_refuses_names_that_would_mislead(folder):
     assert "neither .csv nor .csv.gz" in wrong.output
     twice = run("predict", folder / "m.colabel", folder / "some.csv", "--keep", "even", code=2)
     assert "'even' cannot be kept beside the predictions" in twice.output
+
+
+def test_a_terminal_shows_a_table_and_a_pipe_gets_csv(folder, monkeypatch):
+    """On a screen the labels of a row are a set, at most twenty rows, and no other output."""
+    model, table = folder / "m.colabel", folder / "some.csv"
+    piped = run("predict", model, table).stdout
+    assert len(list(csv.reader(io.StringIO(piped)))) == 241
+    code = "import sys; sys.stdout.isatty = lambda: True; from colabel.cli import main; main()"
+    shown = subprocess.run(
+        [sys.executable, "-c", code, "predict", str(model), str(table)],
+        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    plain = re.sub(r"\x1b\[\d*m", "", shown.stdout)  # bold
+    head, _, *rows = plain.rstrip().splitlines()
+    assert head.split()[:2] == ["row", "labels"]
+    assert len(rows) == 20
+    first = next(csv.DictReader(io.StringIO(piped)))
+    names = [name for name in load_digit_traits().label_names if first[name] == "1"]
+    assert rows[0].split()[: 1 + len(names)] == ["1", *[f"{n}," for n in names[:-1]], names[-1]]
+    assert "more columns and more rows: -o out.csv writes everything." in shown.stderr
