@@ -175,6 +175,9 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
     True
     """
 
+    out_of_sample = True
+    """Whether `fit_transform` describes a row without its labels (all but choose a width by)."""
+
     def __init__(
         self,
         width: float | Literal["auto"] = "auto",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array
@@ -57,6 +58,7 @@ class ChainModel(StacksEstimator):
     max_iter: int
     fits_chunks = True
     _chain: LearnedChain
+    _chosen: LearnedChain
     _sampling_seed: int
 
     @abstractmethod
@@ -90,12 +92,20 @@ class ChainModel(StacksEstimator):
         teach = _TEACHERS[self.train_on]
         learner = self._learner(seed)
         inputs = self._stacked(data, folds, seed)
-        chain = teach(learner, inputs, self.order_, folds, scales, self.max_parents)
+        chosen = self.__dict__.pop("_chosen", None)
+        taken = {} if chosen is None or self.train_on != "true" else {"chosen": chosen}
+        chain = teach(learner, inputs, self.order_, folds, scales, self.max_parents, **taken)
         self._chain = chain
         self.models_ = chain.models
         self._record(chain.models.n_iter, learner.values(chain.choice))
         if self._conditional_estimator() is None:
             self.label_scale_ = chain.scale
+
+    def reusing(self, fitted: Self) -> Self:
+        """Return an unfitted copy that takes over what C and scales a fitted one has chosen."""
+        model = clone(self)
+        model._chosen = fitted._chain
+        return model
 
     def _learner(self, seed: int) -> ConditionalLearner:
         estimator = seeded(self._conditional_estimator(), seed)
