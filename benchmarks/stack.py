@@ -99,12 +99,12 @@ def rows_of(name: str, folder: Any, most: int, inner: bool) -> tuple[Any, Any, A
     return X[train], Y[train], X[test], Y[test]
 
 
-class _Late(Exception):
+class _LateError(Exception):
     pass
 
 
 def _stop(*_: Any) -> None:
-    raise _Late
+    raise _LateError
 
 
 def cell(make: Callable[[], Any], rows: tuple[Any, Any, Any, Any]) -> list[Any]:
@@ -158,7 +158,7 @@ def main() -> None:
         signal.alarm(asked.limit)
         try:
             found = cell(make, rows)
-        except _Late:
+        except _LateError:
             found = [f"more than {asked.limit} s"]
         signal.alarm(0)
         what = f"{rows[0].shape[0]} x {rows[0].shape[1]} {stored}, {rows[1].shape[1]}"

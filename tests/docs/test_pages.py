@@ -29,7 +29,7 @@ ROOMS = (
     "metrics",
     "datasets",
     "preprocess",
-    "experiments",
+    "comparing",
     "report",
 )
 MODELS = [

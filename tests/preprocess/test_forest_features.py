@@ -263,7 +263,7 @@ def test_labels_without_a_straight_line_are_learned(table, rng):
     [
         ({"kind": "boosted"}, "kind='boosted' must be one of"),
         ({"passthrough": "maybe"}, "passthrough='maybe' must be True, False or 'auto'"),
-        ({"cv": 1}, "cv=1 must be a number of folds"),
+        ({"cv": 1}, "cv=1 must be an integer of at least 2"),
         ({"n_estimators": 10.0}, "n_estimators=10.0 must be an integer of at least 1"),
     ],
 )

@@ -1,16 +1,12 @@
 """Before learning: features in bins, a choice among features, features of kernels and forests."""
 
-from colabel.preprocess.entropy_bins import EntropyBins
 from colabel.preprocess.feature_bins import FeatureBins
 from colabel.preprocess.forest_features import BoostedFeatures, ForestFeatures
 from colabel.preprocess.kernel_features import KernelFeatures
-from colabel.preprocess.selection import CorrelationSelector
 from colabel.preprocess.spline_features import SplineFeatures
 
 __all__ = [
     "BoostedFeatures",
-    "CorrelationSelector",
-    "EntropyBins",
     "FeatureBins",
     "ForestFeatures",
     "KernelFeatures",

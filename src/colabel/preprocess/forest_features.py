@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import (
@@ -18,12 +19,13 @@ from sklearn.utils.validation import (
 
 from colabel.core.arrays import Array, Flags, is_sparse
 from colabel.core.extremes import refuse_extreme_weights
-from colabel.core.label_features import column_owner
+from colabel.core.label_features import column_owner, n_label_columns
 from colabel.core.parameters import check_choice, check_integer, check_positive
-from colabel.core.schema import Dims, Fields, Maybe, Numbers, Part, Values, Whole, YesNo, stored
+from colabel.core.refitting import fits_afresh
+from colabel.core.schema import Between, Dims, Fields, Is, stored
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds
-from colabel.learn.forest import LabelForest, boost, grow, label_targets
+from colabel.learn.forest import BoostedTrees, LabelForest, boost, grow, label_targets
 from colabel.learn.forest.growing import KINDS, ForestKind
 from colabel.learn.linear import LinearLearner
 
@@ -45,11 +47,18 @@ class _LabelFeatures(TransformerMixin, BaseEstimator):
 
     _prefix: ClassVar[str]
     passthrough: bool | Literal["auto"]
-    n_jobs: int | None
     random_state: Any
     verbose: int
+    n_jobs: Annotated[int | None, Between(-1024, 1024)]
+    n_features_in_: Annotated[int, Between(1), Is("p")]
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
+    label_space_: Annotated[LabelSpace, "d sizes"]
     passthrough_: bool
-    label_space_: LabelSpace
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        made = n_label_columns(dims["sizes"])
+        dims["made"] = made + (dims["p"] if fields["passthrough_"] else 0)
 
     @abstractmethod
     def _learned(self, data: TrainingData, seed: int) -> Array:
@@ -116,6 +125,7 @@ class _LabelFeatures(TransformerMixin, BaseEstimator):
         given = _check_feature_names_in(self, input_features) if self.passthrough_ else []
         return np.asarray([*given, *own], dtype=object)
 
+    @fits_afresh
     def _fitted_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array]:
         """Fit; return the checked rows, and their log-odds by trees that have not seen them."""
         self._check_parameters()
@@ -197,20 +207,7 @@ class _LabelFeatures(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _check_features(fields: Fields, dims: Dims) -> None:
-    dims["made"] = fields["forest_"].dims["e"] + (dims["p"] if fields["passthrough_"] else 0)
-
-
-@stored(
-    "forest-features",
-    check=_check_features,
-    n_jobs=Maybe(Whole(-1024, 1024)),
-    n_features_in_=Whole(1, size="p"),
-    feature_names_in_=Maybe(Values("p")),
-    label_space_=Part("label-space", d="d", sizes="sizes"),
-    forest_=Part("label-forest", d="d", sizes="sizes", p="p"),
-    passthrough_=YesNo(),
-)
+@stored("forest-features")
 class ForestFeatures(_LabelFeatures):
     r"""Log-odds of the labels by a forest, as features for any model of the joint.
 
@@ -292,6 +289,7 @@ class ForestFeatures(_LabelFeatures):
     (2, 7)
     """
 
+    forest_: Annotated[LabelForest, "d sizes p"]
     _prefix = "forest"
 
     def __init__(
@@ -367,21 +365,7 @@ class ForestFeatures(_LabelFeatures):
             check_integer("cv", self.cv, 2, "None")
 
 
-def _check_boosted(fields: Fields, dims: Dims) -> None:
-    dims["made"] = fields["trees_"].dims["e"] + (dims["p"] if fields["passthrough_"] else 0)
-
-
-@stored(
-    "boosted-features",
-    check=_check_boosted,
-    n_jobs=Maybe(Whole(-1024, 1024)),
-    n_features_in_=Whole(1, size="p"),
-    feature_names_in_=Maybe(Values("p")),
-    label_space_=Part("label-space", d="d", sizes="sizes"),
-    trees_=Part("boosted-trees", d="d", sizes="sizes", p="p"),
-    passthrough_=YesNo(),
-    held_out_loss_=Numbers("_"),
-)
+@stored("boosted-features")
 class BoostedFeatures(_LabelFeatures):
     r"""Log-odds of the labels by gradient boosting, as features for any model of the joint.
 
@@ -454,6 +438,8 @@ class BoostedFeatures(_LabelFeatures):
     (2, 7)
     """
 
+    trees_: Annotated[BoostedTrees, "d sizes p"]
+    held_out_loss_: Annotated[Array, "_"]
     _prefix = "boosted"
 
     def __init__(

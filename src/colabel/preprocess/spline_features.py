@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +14,7 @@ from colabel.core.arrays import Array, Indices, dense, is_sparse
 from colabel.core.extremes import refuse_huge
 from colabel.core.label_features import label_columns
 from colabel.core.parameters import check_integer
-from colabel.core.schema import (
-    Dims,
-    Fields,
-    Maybe,
-    Numbers,
-    OrNone,
-    Positions,
-    Values,
-    Whole,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Below, Between, Dims, Fields, Is, refuse_unless, stored
 from colabel.labels import LabelSpace
 from colabel.preprocess._scales import SCALINGS, mean_and_spread
 
@@ -34,29 +23,7 @@ __all__ = ["SplineFeatures"]
 _LARGEST_SQUARE = 25.0  # of a standardised number, lest one outlier speaks for a column
 
 
-def _check_splines(fields: Fields, dims: Dims) -> None:
-    curved, knots = fields["curved_"], fields["knots_"]
-    refuse_unless((np.diff(curved) > 0).all(), "curved_ does not ascend")
-    refuse_unless((np.diff(knots, axis=1) > 0).all(), "the knots of a column do not ascend")
-    refuse_unless(len(curved) == 0 or dims["k"] >= 2, "a curve has fewer than two knots")
-    made = dims["c"] * max(0, dims["k"] + fields["degree"] - 2)
-    refuse_unless(fields["curve_mean_"].size == made, "curve_mean_ does not fit the knots")
-    dims["made"] = dims["p"] + made
-
-
-@stored(
-    "spline-features",
-    check=_check_splines,
-    degree=Whole(1, 10),
-    n_features_in_=Whole(1, size="p"),
-    feature_names_in_=Maybe(Values("p")),
-    mean_=OrNone(Numbers("p")),
-    scale_=OrNone(Numbers("p", 1e-300)),
-    curved_=Positions("c", below="p"),
-    knots_=Numbers("c k"),
-    curve_mean_=Numbers("m"),
-    curve_scale_=Numbers("m", 1e-300),
-)
+@stored("spline-features")
 class SplineFeatures(TransformerMixin, BaseEstimator):
     r"""Standardised columns, and splines of those that have many values.
 
@@ -115,6 +82,29 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
     True
     """
 
+    degree: Annotated[int, Between(1, 10)]
+    n_features_in_: Annotated[int, Between(1), Is("p")]
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
+    mean_: Annotated[Array | None, "p"]
+    scale_: Annotated[Array | None, "p", Between(1e-300)]
+    curved_: Annotated[Indices, "c", Below("p")]
+    knots_: Annotated[Array, "c k"]
+    curve_mean_: Annotated[Array, "m"]
+    curve_scale_: Annotated[Array, "m", Between(1e-300)]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        curved, knots = fields["curved_"], fields["knots_"]
+        refuse_unless((np.diff(curved) > 0).all(), "curved_ does not ascend")
+        refuse_unless((np.diff(knots, axis=1) > 0).all(), "the knots of a column do not ascend")
+        refuse_unless(dims["k"] >= 2, "a curve has fewer than two knots")
+        refuse_unless(
+            (fields["mean_"] is None) == (fields["scale_"] is None), "mean_ does not fit scale_"
+        )
+        made = dims["c"] * (dims["k"] + fields["degree"] - 2)
+        refuse_unless(dims["m"] == made, "curve_mean_ does not fit the knots")
+        dims["made"] = dims["p"] + made
+
     out_of_sample = True
     """Whether `fit_transform` sees no labels of the rows it describes."""
 
@@ -159,6 +149,8 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         """Return so many columns whose squares say most of the labels, beyond a straight line."""
         if y is None:
             return np.arange(most)
+        assert self.mean_ is not None
+        assert self.scale_ is not None
         space, codes = LabelSpace.infer(y)
         labels = label_columns(codes, space.cardinalities)
         straight = (X - self.mean_) / self.scale_
@@ -265,4 +257,4 @@ def b_splines(x: Array, knots: Array, degree: int) -> Array:
         rise = (x - t[:, : -q - 1]) / (t[:, q:-1] - t[:, : -q - 1])
         fall = (t[:, q + 1 :] - x) / (t[:, q + 1 :] - t[:, 1:-q])
         basis = rise * basis[..., :-1] + fall * basis[..., 1:]
-    return basis
+    return np.asarray(basis)

@@ -12,8 +12,8 @@ from typing import Any
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
-from colabel.core.schema import Anything, Fields, Kind, Setting, declare
-from colabel.learn.forest.plain_forest import PLAIN_FIELDS, PlainForest
+from colabel.core.schema import Anything, Fields, Kind, Setting, declare, declared_by_tag
+from colabel.learn.forest.plain_forest import PlainForest
 from colabel.saving._tree import CannotBeWrittenError
 
 _FORESTS = (
@@ -22,6 +22,7 @@ _FORESTS = (
     DecisionTreeClassifier,
     ExtraTreeClassifier,
 )
+PLAIN_FIELDS = declared_by_tag("plain-forest").fields
 
 
 def _declare_forest(cls: type) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +15,7 @@ from sklearn.tree import ExtraTreeRegressor
 from colabel.core.arrays import Array, Indices, dense, is_sparse
 from colabel.core.label_features import column_owner, label_columns
 from colabel.core.progress import progress_bar
-from colabel.core.schema import Dims, Fields, Many, Numbers, Part, Whole, bind, stored
+from colabel.core.schema import Between, Is, stored
 from colabel.core.threads import map_threads, one_blas_thread
 from colabel.labels import MISSING
 from colabel.learn.conditional import Folds, TrainingData
@@ -30,19 +30,7 @@ _FEWEST_FEATURES = 16  # that a node tries
 _LEAST_CURVATURE = 1e-6
 
 
-def _check_boosted(fields: Fields, dims: Dims) -> None:
-    dims["sizes"] = tuple(fields["cardinalities"])
-    bind(dims, "e", len(column_owner(dims["sizes"])), "columns of values")
-
-
-@stored(
-    "boosted-trees",
-    check=_check_boosted,
-    cardinalities=Many(Whole(1), "d"),
-    start=Numbers("e"),
-    forest=Part("forest", leaves="leaves", p="p"),
-    values=Numbers("leaves e", -1e6, 1e6, ("float32",)),
-)
+@stored("boosted-trees")
 @dataclass(frozen=True, eq=False)
 class BoostedTrees:
     """Scores of every label's values: a constant and the sum of what the leaves of trees hold.
@@ -56,10 +44,10 @@ class BoostedTrees:
     values : (L, e) of single precision
     """
 
-    cardinalities: tuple[int, ...]
-    start: Array
-    forest: Forest
-    values: NDArray[np.float32]
+    cardinalities: Annotated[tuple[int, ...], "d", Between(1), Is("sizes")]
+    start: Annotated[Array, "columns(sizes)"]
+    forest: Annotated[Forest, "leaves p"]
+    values: Annotated[NDArray[np.float32], "leaves columns(sizes)"]
 
     def scores(self, X: Any, n_jobs: int | None = None) -> Array:
         """Log-odds (n, e) of variables of two values, log-probabilities less their mean of others.
@@ -227,7 +215,7 @@ class _Targets:
         share = (self.weight[rows] * self.columns[rows]).sum(axis=0) + 1.0 / sizes
         share /= known + 1.0
         scores = np.log(share) - np.where(sizes == 2, np.log1p(-np.minimum(share, 1 - 1e-12)), 0.0)
-        return self.centred(scores[None])[0]
+        return np.asarray(self.centred(scores[None])[0])
 
     def centred(self, scores: Array) -> Array:
         """Scores (n, e) less their mean over the values of each variable that has not two."""

@@ -23,11 +23,13 @@ from colabel.learn.pool import (
     pool_of,
 )
 from colabel.models._cross_fitting import EXPECTED, key_of, weight_argument, why
-from colabel.models._row_chunks import row_chunks
+from colabel.models.lazy import row_chunks
 from colabel.models.wrapped import joint_of
 
 # What the frequencies of label vectors are worth beside a part that finds most of them impossible.
 _PRIOR_SHARE = 0.2
+# Of some voice in the first fold, below which a member is not fitted again.
+_LEAST_WEIGHT, _LEAST_EXPONENT = 0.01, 0.1
 Prepared = dict[Hashable, tuple[list[Any], Any]]
 
 
@@ -282,17 +284,15 @@ def held_out_opinions(
 
 
 def without_weight(
-    members: Sequence[Member], titles: Sequence[str], held: HeldOutOpinions, least: float
+    members: Sequence[Member], titles: Sequence[str], held: HeldOutOpinions
 ) -> set[str]:
-    """Names of members none of whose voices has weight or exponent in a pool of some rows.
+    """Names of members that a pool of some rows does not need.
 
-    `titles` are those of the voices that were heard, but the last.
+    None of their voices, of those with these titles, has a weight in the mixture or an exponent.
     """
     pool = pool_of(held)
-    heard = pool.weights if pool.coef is None else pool.weights + np.abs(pool.coef[:-1])
-    weights = dict(zip(titles, heard, strict=False))
-    heaviest = dict.fromkeys((member.name for member in members), 0.0)
-    for m, title in voices(members):
-        name = members[m].name
-        heaviest[name] = max(heaviest[name], float(weights[title]))
-    return {name for name, weight in heaviest.items() if weight < least}
+    exponents = np.zeros(len(pool.weights)) if pool.coef is None else pool.coef[:-1]
+    needed = (pool.weights >= _LEAST_WEIGHT) | (exponents >= _LEAST_EXPONENT)
+    names = {title for title, own in zip(titles, needed, strict=False) if own}
+    kept = {members[m].name for m, title in voices(members) if title in names}
+    return {member.name for member in members} - kept if kept else set()
