@@ -38,7 +38,7 @@ CEILINGS = {
     ("learn",): 8786,
     ("decide",): 1000,
     ("joint",): 7009,
-    ("metrics", "labels"): 1117,
+    ("metrics", "model_selection.py", "labels"): 1250,
 }
 # in all
 MOST_LINES = 44_952

@@ -27,6 +27,7 @@ ROOMS = (
     "labels",
     "decide",
     "metrics",
+    "model_selection",
     "datasets",
     "preprocess",
     "comparing",

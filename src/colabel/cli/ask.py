@@ -60,7 +60,7 @@ def ask(
       [cyan]colabel ask model.colabel new.csv --loss f1 --top 3 --keep id[/cyan]
     """
     from colabel.tables import Asker, open_table
-    from colabel.tables.answer_files import check_ending
+    from colabel.tables.answers import check_ending
 
     target = answer_file(output_file)
     if target is not None:

@@ -136,7 +136,7 @@ def fit(
     from colabel.saving import save
     from colabel.tables import TableError, TableRequest, find_parts, make_model
     from colabel.tables.model_names import parse_setting
-    from colabel.tables.parts import is_large
+    from colabel.tables.reading import is_large
 
     options = given.reading_options(delimiter, encoding, missing, decimal)
     parameters = dict(map(parse_setting, settings))

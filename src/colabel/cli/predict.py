@@ -128,7 +128,7 @@ class _Job:
     def answer(self, part: Path, target: Path | None, count: Callable[[int], None]) -> int:
         """Predict one table; return how many rows it has."""
         from colabel.tables import Predictor, open_table
-        from colabel.tables.answer_files import check_ending
+        from colabel.tables.answers import check_ending
 
         if target is not None:
             check_ending(target)

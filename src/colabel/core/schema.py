@@ -56,7 +56,6 @@ from colabel.core.label_features import n_label_columns
 Dims = dict[str, Any]
 Fields = dict[str, Any]
 Check = Callable[[Any, Dims, str], None]
-Kind = Any
 Class = TypeVar("Class", bound=type)
 
 # Larger numbers are no coefficients: a product of two of them would leave the range of doubles.
@@ -89,6 +88,10 @@ _OF_SEVERAL: dict[str, Callable[[Any], int]] = {
     "max": max,
     "prod": math.prod,
 }
+
+
+class Setting:
+    """Annotation of a plain parameter: numbers, texts, flags, None, or a stored object."""
 
 
 class _UnknownSizeError(NotAsDeclaredError):
@@ -358,7 +361,18 @@ def _none(value: Any, dims: Dims, where: str) -> None:
     _require(value is None, value, where, "None")
 
 
+def _setting(value: Any, dims: Dims, where: str) -> None:
+    several = value if isinstance(value, list | tuple) else [value]
+    plain = all(
+        each is None or isinstance(each, bool | int | float | str | type | np.dtype | Node)
+        for each in several
+    )
+    _require(plain, value, where, "a plain value")
+
+
 _PLAIN: dict[Any, Check] = {
+    Setting: _setting,
+    None: _none,
     Any: _anything,
     object: _anything,
     Hashable: _anything,
@@ -383,6 +397,7 @@ def _number(kind: type, marks: Sequence[Any]) -> Check:
 
 def _array(scalar: Any, shape: Sequence[str], marks: Sequence[Any]) -> Check:
     """An array; numbers are finite, whole ones are not negative, unless a mark says otherwise."""
+    scalar = get_origin(scalar) or scalar
     if scalar is Any:
         names: tuple[str, ...] = ()
     elif issubclass(scalar, np.signedinteger):
@@ -525,6 +540,14 @@ class Declared:
         Whether it has state beside its parameters; without, it is always checked in full.
     check : function of (fields, dims), optional
         Raises `NotAsDeclaredError` for what annotations cannot say.
+    taken, made
+        From an object to its fields, and back, where that is not plain.
+    others
+        Annotation of parameters that have none.
+    spec : type, optional
+        Whose annotations are meant instead of those of the type.
+    accepts : function of an object, optional
+        Whether the annotations allow its settings: others are foreign.
     """
 
     tag: str
@@ -535,6 +558,8 @@ class Declared:
     taken: Callable[[Any], Fields] | None = None
     made: Callable[[Fields], Any] | None = None
     others: Any = Any
+    spec: Any = None
+    accepts: Callable[[Any], bool] | None = None
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -549,8 +574,8 @@ class Declared:
     def fields(self) -> dict[str, Any]:
         """Annotation of each field, in the order in which they are checked."""
         found: dict[str, Any] = {}
-        old = {**getattr(self.type, "stored_fields", {}), **self.annotations}
-        for base in reversed(self.type.__mro__):
+        old = self.annotations
+        for base in reversed((self.spec or self.type).__mro__):
             if not base.__module__.startswith("sklearn."):
                 names = _Names(vars(sys.modules[base.__module__]))
                 for name, annotation in vars(base).get("__annotations__", {}).items():
@@ -571,21 +596,20 @@ class Declared:
     @cached_property
     def checks(self) -> dict[str, Check]:
         """The check of each field."""
-        return {
-            name: kind.check
-            if hasattr(kind, "check") and not isinstance(kind, type)
-            else check_of(kind)
-            for name, kind in self.fields.items()
-        }
+        return {name: check_of(kind) for name, kind in self.fields.items()}
 
     def may_lack(self, name: str) -> bool:
         """Whether an estimator may be fitted without an attribute."""
         kind = self.fields[name]
         if get_origin(kind) is Annotated:
             kind = get_args(kind)[0]
-        optional = NoneType in get_args(kind) or type(kind).__name__ == "Maybe"
+        optional = NoneType in get_args(kind)
         marked = any(isinstance(mark, Sometimes) for mark in get_args(self.fields[name])[1:])
         return optional or marked or name in _NOT_KEPT
+
+    def holds(self, value: Any) -> bool:
+        """Whether an object is one that the annotations allow."""
+        return self.accepts is None or self.accepts(value)
 
     def take(self, value: Any) -> Fields:
         """Return the fields of an object."""
@@ -649,10 +673,12 @@ class Node:
 _BY_TAG: dict[str, Declared] = {}
 _BY_TYPE: dict[Any, Declared] = {}
 # unless a type declares them
-_NOT_KEPT = frozenset({"_metadata_request", "_sklearn_output_config", "_sklearn_version"})
+_NOT_KEPT = frozenset(
+    {"_metadata_request", "_sklearn_output_config", "_sklearn_version", "_stop_words_id"}
+)
 
 
-def stored(tag: str, *, check: Any = None, **fields: Any) -> Callable[[Class], Class]:
+def stored(tag: str) -> Callable[[Class], Class]:
     """Declare a class as one that may stand in a file.
 
     The fields of a dataclass or a NamedTuple are those of its constructor; of an estimator its
@@ -662,7 +688,7 @@ def stored(tag: str, *, check: Any = None, **fields: Any) -> Callable[[Class], C
     """
 
     def register(cls: Class) -> Class:
-        declare(cls, tag, fields, check)
+        declare(cls, tag)
         return cls
 
     return register
@@ -671,9 +697,11 @@ def stored(tag: str, *, check: Any = None, **fields: Any) -> Callable[[Class], C
 def declare(
     cls: type,
     tag: str,
-    fields: Mapping[str, Any],
+    fields: Mapping[str, Any] | None = None,
     check: Callable[[Fields, Dims], None] | None = None,
     *,
+    spec: type | None = None,
+    accepts: Callable[[Any], bool] | None = None,
     take: Callable[[Any], Fields] | None = None,
     make: Callable[[Fields], Any] | None = None,
     has_state: bool = True,
@@ -681,19 +709,21 @@ def declare(
 ) -> None:
     """Do what `stored` does, for a class that is not ours to annotate.
 
-    An estimator without state of its own (`has_state` false) is always checked in full; `others`
-    is the annotation of parameters that are not named.
+    Its fields are given as a dict or as the annotations of another class, `spec`. An estimator
+    without state of its own (`has_state` false) is always checked in full; see `Declared` for the
+    other arguments.
     """
-    check = check or getattr(cls, "_check_stored", None)
+    check = check or getattr(spec or cls, "_check_stored", None)
     is_estimator = has_state and hasattr(cls, "get_params")
     _BY_TAG[tag] = _BY_TYPE[cls] = Declared(
-        tag, cls, fields, is_estimator, check, take, make, others
+        tag, cls, fields or {}, is_estimator, check, take, make, others, spec, accepts
     )
 
 
 def declared_for(value: Any) -> Declared | None:
-    """Return the declaration of an object's type."""
-    return _BY_TYPE.get(type(value))
+    """Return the declaration of an object's type, if it holds for the object."""
+    declared = _BY_TYPE.get(type(value))
+    return declared if declared is not None and declared.holds(value) else None
 
 
 def declared_by_tag(tag: str) -> Declared:
@@ -796,22 +826,3 @@ _CSR = {
 }
 for _cls, _tag in ((sp.csr_array, "csr"), (sp.csr_matrix, "csr-matrix")):
     declare(_cls, _tag, _CSR, _check_csr, take=_csr_fields, make=_make_csr(_cls))
-
-from colabel.core._kinds import Anything as Anything  # noqa: E402
-from colabel.core._kinds import Distributions as Distributions  # noqa: E402
-from colabel.core._kinds import LabelVectors as LabelVectors  # noqa: E402
-from colabel.core._kinds import Many as Many  # noqa: E402
-from colabel.core._kinds import Maybe as Maybe  # noqa: E402
-from colabel.core._kinds import Numbers as Numbers  # noqa: E402
-from colabel.core._kinds import OneOf as OneOf  # noqa: E402
-from colabel.core._kinds import OrNone as OrNone  # noqa: E402
-from colabel.core._kinds import Part as Part  # noqa: E402
-from colabel.core._kinds import Positions as Positions  # noqa: E402
-from colabel.core._kinds import Real as Real  # noqa: E402
-from colabel.core._kinds import Record as Record  # noqa: E402
-from colabel.core._kinds import Setting as Setting  # noqa: E402
-from colabel.core._kinds import Table as Table  # noqa: E402
-from colabel.core._kinds import Text as Text  # noqa: E402
-from colabel.core._kinds import Values as Values  # noqa: E402
-from colabel.core._kinds import Whole as Whole  # noqa: E402
-from colabel.core._kinds import YesNo as YesNo  # noqa: E402
