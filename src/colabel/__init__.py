@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from colabel.preprocess import SplineFeatures as SplineFeatures
     from colabel.saving import load as load
     from colabel.saving import save as save
+    from colabel.tables import TableModel as TableModel
 
 # scikit-learn and numba take a second to import: nobody waits for them before asking for a model.
 __all__ = [
@@ -98,10 +99,8 @@ __all__ = [
                 "KernelFeatures",
                 "SplineFeatures",
             ],
-            "colabel.saving": [
-                "load",
-                "save",
-            ],
+            "colabel.saving": ["load", "save"],
+            "colabel.tables": ["TableModel"],
         },
         former={"BayesNetwork": "colabel.joint"},
     ),
