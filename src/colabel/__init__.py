@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from colabel.preprocess import KernelFeatures as KernelFeatures
     from colabel.saving import load as load
     from colabel.saving import save as save
+    from colabel.tables import TableModel as TableModel
 
 # scikit-learn and numba take a second to import: nobody waits for them before asking for a model.
 __all__ = [
@@ -91,10 +92,8 @@ __all__ = [
             "colabel.models.evidence": ["feature_evidence"],
             "colabel.models.wrapped": ["joint_of"],
             "colabel.preprocess": ["ForestFeatures", "KernelFeatures"],
-            "colabel.saving": [
-                "load",
-                "save",
-            ],
+            "colabel.saving": ["load", "save"],
+            "colabel.tables": ["TableModel"],
         },
         former={"BayesNetwork": "colabel.joint"},
     ),

@@ -471,8 +471,9 @@ def test_estimators_can_be_compared(rare):
 
 
 def test_table_decisions_html_and_figure(rare):
-    found = compare(*rare, models=["br", "ctbn"], cv=2)
+    found = compare(*rare, models="br, ctbn", cv=2)
     assert found.table.index.tolist()[-1] == BASELINE
+    assert [result.title for result in found.results.values()][-1] == BASELINE
     assert found.table.loc["br", "exact match"] == found.results["br"].mean("exact_match")
     assert found.decisions.loc[("br", "f1"), "macro F1"] == (
         found.results["br"].decided_mean("f1", "macro_f1")

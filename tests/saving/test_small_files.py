@@ -144,7 +144,7 @@ def little(n_bytes=1e9, seconds=5.0):
     [
         ("forest-features", "label-forest", "cardinalities", [400_000_000, 2], "frequencies"),
         ("br", "linear-models", "n_models", 100_000_000, "a model is missing"),
-        ("stack", "pool", "log_outside", 50.0, "log_outside"),
+        ("stack", "pool", "log_outside", 50.0, "log_outside is 50.0"),
         ("cdn", "cdn", "burn_in", 10_000, "files may ask for 10000 sweeps"),
         ("cdn-nb", "cdn", "burn_in", 3_000, "files may ask for 3000 sweeps"),
         ("pcc", "probabilistic-chain", "beam_width", 100_000, "beam_width"),

@@ -149,9 +149,10 @@ def _named(models: Models) -> Iterable[tuple[str, str | BaseEstimator]]:
     taken: set[str] = set()
     for model in [models] if isinstance(models, str | BaseEstimator) else models:
         if isinstance(model, str):
-            for name in groups.get(model.lower(), (model,)):
-                short = str(ModelName.read(name))
-                yield short, short
+            for part in filter(None, map(str.strip, model.split(","))):
+                for name in groups.get(part.lower(), (part,)):
+                    short = str(ModelName.read(name))
+                    yield short, short
             continue
         if not isinstance(model, BaseEstimator):
             raise TableError(

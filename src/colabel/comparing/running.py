@@ -189,7 +189,7 @@ class _Loop:
         self.methods, self.task, self.folds, self.ask = methods, task, folds, ask
         self.request, self.kept, self.watch = request, kept, watch
         self.titles = {name: title_of(method.model) for name, method in methods.items()}
-        self.titles[BASELINE] = "label frequencies"
+        self.titles[BASELINE] = BASELINE
         self.parts = parts_of(methods, len(folds))
         self.keys = {}
         if kept.path is not None:

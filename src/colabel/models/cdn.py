@@ -276,7 +276,9 @@ class CDN(MayLackProbabilities, StacksEstimator):
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
         linear = fields["models_"].declared.type is LinearModels
-        refuse_unless(linear == ("_network" in fields), "_network does not fit models_")
+        refuse_unless(
+            linear == (fields.get("_network") is not None), "_network does not fit models_"
+        )
         regressions = fields["estimator"] is None or "estimator_scores_" in fields
         refuse_unless(linear == regressions, "estimator does not fit models_")
         n_columns, sizes = n_label_columns(dims["sizes"]), fields["models_"].dims

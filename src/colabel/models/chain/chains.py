@@ -568,6 +568,7 @@ class EnsembleOfChains(StacksEstimator):
 
     n_samples: Annotated[int, Between(1, 20_000)]
     _sampling_seed: int
+    inference: str | ChainSearch
     chains_: Annotated[list[LearnedChain], "members d sizes p=s"]
     orders_: Annotated[Indices, "members d", Below("d")]
 
