@@ -8,6 +8,7 @@ arrays (`arrays/*.npy`). Every object is of a type that declares, in its own fil
 from __future__ import annotations
 
 import io
+import stat
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,11 +30,10 @@ from colabel.models import LabelClassifier, ThresholdedClassifier
 from colabel.models.wrapped import title_of
 from colabel.saving import _other_types as _other_types  # declares the types it lists
 from colabel.saving._archive import (
+    FOREIGN,
     MANIFEST,
     TREE,
     Archive,
-    foreign_name,
-    require_regular,
     write_archive,
 )
 from colabel.saving._foreign import RefusedTypesError, dumped, loaded, wanted_types
@@ -176,7 +176,7 @@ def _loaded(stream: IO[bytes], file: str, trusted: Sequence[str]) -> Any:
         archive.refuse_strangers()
         tree, arrays = archive.json(TREE), archive.arrays()
         with _told_if_of_another_version(file, manifest["colabel"]):
-            model = made(tree, arrays, lambda i: loaded(archive.bytes(foreign_name(i)), trusted))
+            model = made(tree, arrays, lambda i: loaded(archive.bytes(FOREIGN.format(i)), trusted))
     space = _space_of(model, "have been saved", file)
     if list(space.names) != manifest["labels"]:
         raise ModelFileError(f"{file} is damaged: its label names disagree with its model.")
@@ -202,7 +202,10 @@ def _told_if_of_another_version(file: str, version: str) -> Iterator[None]:
 def _stream(file: Path) -> Iterator[IO[bytes]]:
     """Open a file that is a file; a pickle is told at once."""
     try:
-        require_regular(file)
+        mode = file.stat().st_mode  # reading a device may never end
+        if not stat.S_ISREG(mode):
+            what = "folder" if stat.S_ISDIR(mode) else "device, a pipe or a socket, not a file"
+            raise OSError(f"it is a {what}")
         stream = file.open("rb")
     except OSError as error:
         raise ModelFileError(f"{file} cannot be read ({error.strerror or error}).") from error
