@@ -95,6 +95,5 @@ __all__ = [
             "colabel.saving": ["load", "save"],
             "colabel.tables": ["TableModel"],
         },
-        former={"BayesNetwork": "colabel.joint"},
     ),
 ]

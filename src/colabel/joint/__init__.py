@@ -39,15 +39,3 @@ __all__ = [
     "VectorList",
     "label_dependence",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "BayesNetwork":
-        warnings.warn(
-            "BayesNetwork is now called LDSPosterior, after what it is: the posterior of an LDS "
-            "mixture. The old name will go.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return LDSPosterior
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
