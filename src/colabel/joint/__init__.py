@@ -1,8 +1,5 @@
 """The families of Joint: distributions over label vectors, one per row of a batch."""
 
-import warnings
-from typing import Any
-
 from colabel.joint.base import Joint, TopK
 from colabel.joint.chain import Chain
 from colabel.joint.dependence import LabelDependence, label_dependence
