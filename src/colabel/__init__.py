@@ -102,6 +102,5 @@ __all__ = [
             "colabel.saving": ["load", "save"],
             "colabel.tables": ["TableModel"],
         },
-        former={"BayesNetwork": "colabel.joint"},
     ),
 ]
