@@ -135,13 +135,6 @@ def bind(dims: Dims, size: int | str, found: Any, where: str) -> None:
         raise NotAsDeclaredError(f"{where} has {short(found)} where {short(wanted)} belong")
 
 
-def bind_alike(dims: Dims, part: Node, names: Sequence[str], where: str) -> None:
-    """Require that a part has these sizes, as far as it knows them, of what it is a part of."""
-    for name in names:
-        if name in part.dims:
-            bind(dims, name, part.dims[name], where)
-
-
 # ------------------------------------------------------------------------ marks
 
 

@@ -175,27 +175,20 @@ def _loaded(stream: IO[bytes], file: str, trusted: Sequence[str]) -> Any:
         manifest = _manifest_of(archive, file)
         archive.refuse_strangers()
         tree, arrays = archive.json(TREE), archive.arrays()
-        with _told_if_of_another_version(file, manifest["colabel"]):
+        try:
             model = made(tree, arrays, lambda i: loaded(archive.bytes(FOREIGN.format(i)), trusted))
+        except NotAsDeclaredError as error:
+            if manifest["colabel"] == __version__:
+                raise
+            raise ModelFileError(
+                f"{file} was made by colabel {manifest['colabel']:.40} and does not fit this "
+                f"version, {__version__}: {error}. Load it with the version that made it, or fit "
+                "the model again and save it anew."
+            ) from error
     space = _space_of(model, "have been saved", file)
     if list(space.names) != manifest["labels"]:
         raise ModelFileError(f"{file} is damaged: its label names disagree with its model.")
     return model
-
-
-@contextmanager
-def _told_if_of_another_version(file: str, version: str) -> Iterator[None]:
-    """Say of a file that does not fit that another version has made it, if one has."""
-    try:
-        yield
-    except NotAsDeclaredError as error:
-        if version == __version__:
-            raise
-        raise ModelFileError(
-            f"{file} was made by colabel {version:.40} and does not fit this version, "
-            f"{__version__}: {error}. Load it with the version that made it, or fit the model again"
-            " and save it anew."
-        ) from error
 
 
 @contextmanager
@@ -254,12 +247,6 @@ def _manifest_of(archive: Archive, file: str) -> dict[str, Any]:
         type(manifest.get(key)) is not kind for key, kind in expected.items()
     ):
         raise ModelFileError(f"{file} is damaged: its {MANIFEST} is not as it was saved.")
-    if manifest["format"] == 1:
-        raise ModelFileError(
-            f"{file} was made by colabel {manifest['colabel']} in format 1, which held objects "
-            f"that cannot be checked. This version, {__version__}, does not load it: fit the "
-            "model again and save it anew."
-        )
     if manifest["format"] != FORMAT:
         raise ModelFileError(
             f"{file} was made by colabel {manifest['colabel']}, whose files (format "
