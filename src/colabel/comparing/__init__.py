@@ -3,10 +3,17 @@
 The function of the same purpose is `colabel.compare`; this room is where it lives.
 """
 
-from colabel.comparing.auditing import audit
+from colabel.comparing.auditing import audit, audit_table
 from colabel.comparing.comparison import TableComparison
 from colabel.comparing.cross_validation import cross_validate
-from colabel.comparing.evaluating import Confusion, Evaluation, LabelScores, Value, evaluate
+from colabel.comparing.evaluating import (
+    Confusion,
+    Evaluation,
+    LabelScores,
+    Value,
+    evaluate,
+    evaluate_table,
+)
 from colabel.comparing.graphs import averaged_graph, dependence_graph
 from colabel.comparing.held_out import Ask, Fitted, HeldOut, Method, Task, answer, learn
 from colabel.comparing.measures import MEASURES, Measure
@@ -39,11 +46,13 @@ __all__ = [
     "Value",
     "answer",
     "audit",
+    "audit_table",
     "averaged_graph",
     "compare",
     "cross_validate",
     "dependence_graph",
     "evaluate",
+    "evaluate_table",
     "learn",
     "ordered",
     "recommend",
