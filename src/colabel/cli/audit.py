@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from colabel.decide import Audit
     from colabel.tables import TableData, TableRequest
 
-_MODEL = "auto (a forest of label vectors and a chain on forest features), or one of {models}. {features}"
+_MODEL = (
+    "auto (a forest of label vectors and a chain on forest features), or one of {models}."
+    " {features}"
+)
 _FIX = (
     "Also write a copy of a CSV table with the corrections of --at-least, and a column that says"
     " what changed."
