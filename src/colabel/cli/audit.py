@@ -130,7 +130,8 @@ def audit(
         return
     console = output()
     shown = columns(">row", "label", "given", ">P(given)", "rather", ">gain, nats")
-    for row in range(min(_SHOWN, len(cells))):
+    n_suspicious = int((listed["gain"] > 0).sum())
+    for row in range(min(_SHOWN, n_suspicious)):
         shown.add_row(
             str(rows[row]),
             names[row],
@@ -139,7 +140,10 @@ def audit(
             str(listed["suggestion"][row]),
             f"{listed['gain'][row]:+.1f}",
         )
-    console.print(shown)
+    if n_suspicious:
+        console.print(shown)
+    else:
+        console.print("No given label is less probable than another value would be.")
     console.print(
         f"About {n_wrong.rate:,.0f} of {int(found.known.sum()):,} labels look wrong (between "
         f"{n_wrong.low:,.0f} and {n_wrong.high:,.0f}); {_rates(found)}. The worst "
