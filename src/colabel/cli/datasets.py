@@ -121,6 +121,6 @@ def _where(entry: CatalogueEntry, home: Path | None, cache: Path) -> str:
     files = [file for file, _ in entry.files]
     if home is not None and files and all((home / entry.name / file).is_file() for file in files):
         return "local"
-    if (cache / "openml" / entry.name / "current.json").is_file():
+    if (cache / "openml" / entry.name / "description.json").is_file():
         return "cache"
     return "not here"
