@@ -142,7 +142,7 @@ def audit(
     if page is not None:
         console.print(f"The page is {page}.", markup=False, soft_wrap=True)
     if found.broken.any():
-        rows_broken = data.row_numbers[np.flatnonzero(found.broken)][:5] + 1
+        rows_broken = data.row_numbers[found.broken][:5] + 1
         note(
             f"{int(found.broken.sum()):,} rows break a rule, such as "
             f"{', '.join(map(str, rows_broken))}: they come first on the page."
