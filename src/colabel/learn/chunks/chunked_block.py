@@ -379,6 +379,13 @@ class ChunksObjective:
         mean = mean_curvature(self._sums, n_rows, weight)
         return np.asarray(mean[:, :, None] * self._scale)
 
+    @property
+    def hessian_cost(self) -> float:
+        return np.inf
+
+    def hessian(self, tasks: Indices) -> Array:
+        raise NotImplementedError
+
     def along(self, direction: Array) -> Line:
         self._from, self._direction = self._coef, direction
         points = (self._of_rows(self._coef), self._of_rows(direction))
