@@ -38,7 +38,7 @@ from colabel import CDN, BinaryRelevance
 from colabel.datasets import load, random_splits
 from colabel.joint import DependencyNetwork, LinearConditionals
 from colabel.metrics import exact_match, f1_score
-from colabel.models.without_probabilities import HardDecisions
+from colabel.models.with_estimator import HardDecisions
 
 Array = NDArray[np.float64]
 

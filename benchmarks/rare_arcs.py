@@ -26,7 +26,7 @@ from benchmarks._common import data_folder, machine, print_table
 from benchmarks.planted import N_FEATURES, N_LABELS, RAISED, arcs
 from colabel import CTBN
 from colabel.datasets import kfold, load
-from colabel.models.ctbn._search import Search
+from colabel.models.ctbn import Search
 
 Parts = tuple[Any, Any, Any, Any]
 

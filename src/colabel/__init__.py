@@ -6,9 +6,11 @@ from colabel._version import __version__
 from colabel.core.lazy import export_lazily
 
 if TYPE_CHECKING:
+    from colabel.comparing import audit as audit
+    from colabel.comparing import compare as compare
+    from colabel.comparing import evaluate as evaluate
     from colabel.decide import decide as decide
     from colabel.decide import next_question as next_question
-    from colabel.experiments.comparing import compare as compare
     from colabel.joint import Chain as Chain
     from colabel.joint import Independent as Independent
     from colabel.joint import Joint as Joint
@@ -32,12 +34,10 @@ if TYPE_CHECKING:
     from colabel.models import JointForest as JointForest
     from colabel.models import JointStack as JointStack
     from colabel.models import LDSMixture as LDSMixture
-    from colabel.models import MaxMarginOutputCoding as MaxMarginOutputCoding
     from colabel.models import MixtureOfTrees as MixtureOfTrees
     from colabel.models import MLkNN as MLkNN
     from colabel.models import PairwiseCRF as PairwiseCRF
     from colabel.models import ProbabilisticClassifierChain as ProbabilisticClassifierChain
-    from colabel.models import RankSVM as RankSVM
     from colabel.models import StackedBinaryRelevance as StackedBinaryRelevance
     from colabel.models import ThresholdedClassifier as ThresholdedClassifier
     from colabel.models.evidence import feature_evidence as feature_evidence
@@ -54,7 +54,7 @@ __all__ = [
         __name__,
         {
             "colabel.decide": ["decide", "next_question"],
-            "colabel.experiments.comparing": ["compare"],
+            "colabel.comparing": ["audit", "compare", "evaluate"],
             "colabel.joint": [
                 "Chain",
                 "Independent",
@@ -81,12 +81,10 @@ __all__ = [
                 "JointStack",
                 "JointForest",
                 "LDSMixture",
-                "MaxMarginOutputCoding",
                 "MixtureOfTrees",
                 "MLkNN",
                 "PairwiseCRF",
                 "ProbabilisticClassifierChain",
-                "RankSVM",
                 "StackedBinaryRelevance",
                 "ThresholdedClassifier",
             ],

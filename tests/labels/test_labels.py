@@ -65,7 +65,7 @@ def test_multi_valued_matrix_keeps_observed_values_only():
 
 
 def test_zero_one_strings_are_ordinary_values():
-    space, _ = infer([["0", "1"], ["0", "0"]])
+    space, _ = infer(np.array([["0", "1"], ["0", "0"]]))
     assert space.cardinalities == (1, 2)
     assert not space.is_indicator
 
@@ -194,8 +194,16 @@ def test_sets(Y):
 
 
 def test_equally_long_lists_of_strings():
+    """Sets or class variables? Nobody can tell, and both have a spelling."""
     rows = [["a", "b"], ["b", "c"]]
-    assert infer(rows)[0].kind == "matrix"
+    for ambiguous in (rows, list(map(tuple, rows)), [["a"], ["b"]]):
+        with pytest.raises(ValueError, match=r"sets or class variables.*set.row. .*numpy.array"):
+            infer(ambiguous)
+    assert infer(np.array(rows))[0].kind == "matrix"
+    assert infer([set(row) for row in rows])[0].kind == "sets"
+    assert infer([*rows, ["a"]])[0].kind == "sets"  # of different lengths
+    table, _ = infer(np.array(rows))
+    np.testing.assert_array_equal(table.encode(rows), [[0, 0], [1, 1]])
     assert infer(pd.Series(rows))[0].kind == "sets"
     space, _ = infer(SETS)
     np.testing.assert_array_equal(space.encode(rows), [[1, 1, 0], [0, 1, 1]])
@@ -361,6 +369,49 @@ def test_infer_refuses(Y, words):
 def test_infer_refuses_names(names, words):
     with pytest.raises(ValueError, match=words):
         LabelSpace.infer(np.eye(2), names=names)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["['billing', 'login']", "['login']", "[]"], ['["a", "b"]', '["b"]'], ["{'a'}", "set()"]],
+)
+def test_lists_written_out_are_not_one_class_variable(values):
+    with pytest.raises(ValueError, match=r"lists of labels written out: read them.*literal_eval"):
+        LabelSpace.infer(values * 5)
+    assert LabelSpace.infer(["[sic]", "plain"] * 5)[0].classes[0].tolist() == ["[sic]", "plain"]
+
+
+def test_words_for_there_and_not_there():
+    """Two words are 0/1 labels in a table, and come back as they were given."""
+    frame = pd.DataFrame({"a": ["Yes", "No", "Yes"], "b": ["TRUE", "FALSE", None], "c": [0, 1, 1]})
+    space, codes = infer(frame)
+    assert space.is_indicator
+    np.testing.assert_array_equal(codes, [[1, 1, 0], [0, 0, 1], [1, MISSING, 1]])
+    assert (
+        space.decode(codes).tolist()
+        == frame.astype(object).where(frame.notna(), None).values.tolist()
+    )
+    assert not infer(pd.DataFrame({"a": ["no", "yes"], "b": ["left", "right"]}))[0].is_indicator
+    assert not infer(["no", "yes"])[0].is_indicator  # one class variable
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_data_frames_of_any_library(library):
+    pytest.importorskip(library)
+    columns = {"a": [0, 1, None], "b": ["x", None, "y"], "c": [True, False, True]}
+    if library == "polars":
+        import polars as frames
+
+        Y = frames.DataFrame(columns)
+    else:
+        import pyarrow as frames
+
+        Y = frames.table(columns)
+    space, codes = infer(Y)
+    assert space.names == ("a", "b", "c")
+    np.testing.assert_array_equal(codes, [[0, 0, 1], [1, MISSING, 0], [MISSING, 1, 1]])
+    assert space.classes[0].dtype.kind == "i"
+    assert infer(Y["c"] if library == "polars" else Y.column("c"))[0].kind == "vector"
 
 
 @pytest.mark.parametrize("container", [list, np.array, "series", "frame"])

@@ -363,7 +363,10 @@ def test_hamming_skips_missing_truth():
     pred = np.array([[0, 0, 1], [1, 0, 1]])
     assert hamming_accuracy(true, pred) == pytest.approx(2 / 3)
     assert hamming_accuracy(true, pred, sample_weight=[3, 1]) == pytest.approx(4 / 7)
+    # equally long lists of strings are a table, once the other side is
     assert hamming_accuracy([["a", None], ["b", None]], [["a", "x"], ["c", "x"]]) == 0.5
+    with pytest.raises(ValueError, match="sets or class variables"):
+        hamming_accuracy([["a", "x"], ["b", "x"]], [["a", "x"], ["c", "x"]])
     assert hamming_accuracy([{"a"}, None], [{"a", "b"}, {"a"}]) == 0.5
 
 

@@ -10,10 +10,11 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import colabel
-from colabel import CTBN, BinaryRelevance, ConformalSets, JointForest, KernelFeatures, RankSVM
+from colabel import CTBN, BinaryRelevance, ConformalSets, JointForest, KernelFeatures
 from colabel.decide import CalibrationScores, Nonconformity
 from colabel.tables.model_names import MODEL_NAMES
 
@@ -39,7 +40,7 @@ def test_split_conformal_is_the_formula(rng):
     rows = np.arange(400)
     model = ConformalSets(CTBN(**QUICK), cv=[(rows[100:], rows[:100])]).fit(X, Y)
     alone = CTBN(**QUICK).fit(X[100:], Y[100:])
-    scores = Nonconformity().of(alone.joint(X[:100]), Y[:100].astype(np.int32))
+    scores = Nonconformity().of_codes(alone.joint(X[:100]), Y[:100].astype(np.int32))
     np.testing.assert_allclose(model.held_out_[0].scores, np.sort(scores))
     np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X))
     # the quantile form: the ceil((n + 1) coverage)-th smallest score is the largest in a set
@@ -118,7 +119,7 @@ def test_rows_of_many_chunks_are_joined(rng, monkeypatch):
     X, Y = make_data(rng, 120)
     model = ConformalSets(CTBN(**QUICK), random_state=0).fit(X, Y)
     whole = model.predict_sets(X)
-    monkeypatch.setattr("colabel.models._row_chunks._ROWS_AT_ONCE", 50)
+    monkeypatch.setattr("colabel.models.lazy._ROWS_AT_ONCE", 50)
     parts = model.predict_sets(X)
     np.testing.assert_array_equal(parts.rows, whole.rows)
     np.testing.assert_array_equal(parts.codes, whole.codes)
@@ -127,13 +128,13 @@ def test_rows_of_many_chunks_are_joined(rng, monkeypatch):
 
 def test_a_pipeline_and_class_variables_inside(rng):
     X, Y = make_data(rng, 200)
-    V = np.where(Y[:, :2] == 1, "on", "off")
+    V = np.where(Y[:, :2] == 1, "left", "right")
     inner = make_pipeline(StandardScaler(), CTBN(**QUICK))
     model = ConformalSets(inner, random_state=0).fit(X, V, label_names=["lamp", "fan"])
     assert model.predict_sets(X)[0].dtype.kind in "UO"
-    assert set(np.unique(model.predict_labels(X, 0.9))) <= {"on", "off", "unsure"}
+    assert set(np.unique(model.predict_labels(X, 0.9))) <= {"left", "right", "unsure"}
     with pytest.raises(ValueError, match="missing labels"):
-        model.p_values(X[:1], [["on", None]])
+        model.p_values(X[:1], [["left", None]])
 
 
 def test_few_rows_are_named(rng):
@@ -193,8 +194,8 @@ def test_wrong_parameters_are_named(rng, parameters, message):
 
 def test_what_cannot_be_done_is_said(rng):
     X, Y = make_data(rng, 60)
-    with pytest.raises((TypeError, ValueError), match="RankSVM has no joint"):
-        ConformalSets(RankSVM(random_state=0)).fit(X, Y)
+    with pytest.raises((TypeError, ValueError), match="DecisionTreeClassifier has no joint"):
+        ConformalSets(DecisionTreeClassifier(random_state=0)).fit(X, Y)
     with pytest.raises(ValueError, match="No rows can be held out of 1 sample"):
         ConformalSets(CTBN(**QUICK)).fit(X[:1], Y[:1])
     model = ConformalSets(CTBN(**QUICK), random_state=0).fit(X, Y)

@@ -108,23 +108,23 @@ def test_three_variables_of_forty_values_need_little_memory(rng):
 
 def test_variables_of_many_values_are_asked_about_fewer_rows_at_once(rng, monkeypatch):
     """16,384 rows of a tree over two variables of 200 values were 5 GB."""
-    from colabel.models import _row_chunks
+    from colabel.models import lazy
 
     X, Y = rng.normal(size=(60, 2)), rng.integers(0, 20, size=(60, 2))
     model = colabel.CTBN(C=1.0, random_state=0).fit(X, Y)
     expected, many = model.predict_proba(X), colabel.labels.LabelSpace.infer(np.arange(800) // 4)
-    monkeypatch.setattr(_row_chunks, "_NUMBERS_AT_ONCE", 20 * 40 * 7)
-    parts = list(_row_chunks.row_chunks(X, model.label_space_))
+    monkeypatch.setattr(lazy, "_NUMBERS_AT_ONCE", 20 * 40 * 7)
+    parts = list(lazy.row_chunks(X, model.label_space_))
     assert [len(part) for part in parts] == [7] * 8 + [4]
     for one, two in zip(model.predict_proba(X), expected, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-12)
     monkeypatch.undo()
-    (only,) = _row_chunks.row_chunks(np.zeros((500, 1)), many[0])
+    (only,) = lazy.row_chunks(np.zeros((500, 1)), many[0])
     assert len(only) == 500  # of 200 values: 1,677 at once
 
 
 def test_larger_tables_are_refused_with_their_size(monkeypatch, rng):
-    from colabel.models.lds import em
+    from colabel.models.lds import learning as em
 
     monkeypatch.setattr(em, "_MOST_NUMBERS", 1000)
     X, Y = rng.normal(size=(200, 4)), rng.integers(0, 40, size=(200, 3))

@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from colabel import CTBN, BinaryRelevance, ThresholdedClassifier, load, save
-from colabel.models import _row_chunks
+from colabel import CTBN, BinaryRelevance, MLkNN, ThresholdedClassifier, load, save
+from colabel.models import lazy
 
 MODELS = (BinaryRelevance, CTBN)
 TIGHT = {"tol": 1e-10, "max_iter": 3000}
@@ -124,7 +124,7 @@ def test_rows_are_answered_in_chunks_of_any_size(kind, data, monkeypatch):
     X, Y = data
     model = kind(C=1.0, random_state=0).fit(X, Y)
     prob, labels = model.predict_proba(X), model.predict(X)
-    monkeypatch.setattr(_row_chunks, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(lazy, "_ROWS_AT_ONCE", 7)
     np.testing.assert_allclose(model.predict_proba(X), prob, rtol=1e-12)
     np.testing.assert_array_equal(model.predict(X), labels)
 
@@ -133,7 +133,7 @@ def test_tables_of_class_variables_are_answered_in_chunks_too(kind, data, monkey
     X, Y = data
     model = kind(C=1.0, random_state=0).fit(X, np.column_stack([Y[:, 0], Y.sum(axis=1)]))
     whole = model.predict_proba(X)
-    monkeypatch.setattr(_row_chunks, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(lazy, "_ROWS_AT_ONCE", 7)
     for table, expected in zip(model.predict_proba(X), whole, strict=True):
         np.testing.assert_allclose(table, expected, rtol=1e-12)
 
@@ -528,3 +528,59 @@ def test_thresholds_give_data_frames_too(data):
     np.testing.assert_array_equal(model.predict(X), plain)
     np.testing.assert_array_equal(model.predict_proba(X), prob)
     assert model.predict(X).columns.tolist() == list(model.label_names_)
+
+
+# ---------------------------------------------------------------------------- mistakes, all models
+
+
+def _mistakes():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(30, 3)), rng.integers(0, 2, size=(30, 2))
+    hole = X.copy()
+    hole[4, 1] = np.nan
+    frame = pd.DataFrame(hole, columns=["age", "weight", "height"])
+    return {
+        "C is text": (lambda: CTBN(C="1").fit(X, Y), "C='1' must be a positive number"),
+        "Cs are text": (lambda: CTBN(C=["1", "2"]).fit(X, Y), "must be a positive number"),
+        "n_jobs": (
+            lambda: BinaryRelevance(n_jobs="all").fit(X, Y),
+            "n_jobs='all' must be a number",
+        ),
+        "n_jobs of thresholds": (
+            lambda: ThresholdedClassifier(BinaryRelevance(), n_jobs="all").fit(X, Y),
+            "n_jobs='all' must be a number",
+        ),
+        "no labels": (
+            lambda: BinaryRelevance().fit(X),
+            r"Relevance requires y .* fit\(X, y\)",
+        ),
+        "estimator first": (
+            lambda: BinaryRelevance(LinearSVC()).fit(X, Y),
+            r"given by name: estimator=LinearSVC\(\)",
+        ),
+        "class_weight": (
+            lambda: CTBN(class_weight="balanced"),
+            "CTBN has no parameter 'class_weight'. It has C, .* BinaryRelevance takes",
+        ),
+        "a parameter of none": (lambda: MLkNN(neighbors=3), "no parameter 'neighbors'. It has k, "),
+        "NaN": (
+            lambda: CTBN().fit(hole, Y),
+            "NaN .first in row 4, column 1.*JointStack and JointForest.*SimpleImputer",
+        ),
+        "NaN in a frame": (lambda: CTBN().fit(frame, Y), "the column 'weight'"),
+        "NaN in CSR": (lambda: CTBN().fit(sp.csr_array(hole), Y), "first in row 4, column 1"),
+        "NaN to predict": (lambda: CTBN(C=1.0).fit(X, Y).predict(hole), "JointForest"),
+    }
+
+
+@pytest.mark.parametrize("name", _mistakes())
+def test_mistakes_are_answered_by_sentences(name):
+    mistake, sentence = _mistakes()[name]
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        mistake()
+
+
+def test_more_neighbours_than_rows_are_warned_of(data):
+    with pytest.warns(UserWarning, match="k=500 neighbours are asked for, but there are 120 rows"):
+        model = MLkNN(k=500).fit(*data)
+    assert model.k_ == 119

@@ -116,9 +116,6 @@ def models() -> dict[str, Callable[[], Any]]:
             random_state=0,
         ).fit(X, Y),
         "iblr": lambda: colabel.IBLR(5, **quick).fit(X, Y),
-        "ranksvm": lambda: colabel.RankSVM(random_state=0).fit(X, Y),
-        "ranksvm-rbf": lambda: colabel.RankSVM(kernel="rbf", random_state=0).fit(X, Y),
-        "mmoc": lambda: colabel.MaxMarginOutputCoding(alphas=1.0, logistic_C=1.0).fit(X, Y),
         "thresholds": lambda: colabel.ThresholdedClassifier(
             colabel.BinaryRelevance(C=1.0), random_state=0
         ).fit(X, Y),
@@ -133,7 +130,6 @@ def models() -> dict[str, Callable[[], Any]]:
         ),
         "pipeline-bins": lambda: make_pipeline(
             colabel.preprocess.FeatureBins(3),
-            colabel.preprocess.CorrelationSelector(),
             colabel.BinaryRelevance(estimator=DiscreteNaiveBayes()),
         ).fit(X, V),
         "pipeline-pca": lambda: make_pipeline(

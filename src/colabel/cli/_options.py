@@ -30,8 +30,13 @@ TableParts = Annotated[
 ]
 Keep = Annotated[
     list[str],
-    typer.Option(metavar="COLUMNS", help="Columns to copy to the output.", show_default=False),
+    typer.Option(
+        metavar="COLUMNS",
+        help="Columns to keep beside the answers, such as one that names the rows.",
+        show_default=False,
+    ),
 ]
+Folds = Annotated[int, typer.Option("--cv", metavar="N", help="Folds of the cross-validation.")]
 Known = Annotated[
     list[str],
     typer.Option(
@@ -118,7 +123,7 @@ Trust = Annotated[
 Thresholds = Annotated[
     bool,
     typer.Option(
-        "--thresholds", help="Announce each label by a threshold of its own, tuned for macro F1."
+        "--thresholds", help="Predict each label by a threshold of its own, tuned for macro F1."
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Seed.")]
@@ -135,59 +140,44 @@ def reading_options(
     return ReadingOptions(delimiter.replace("\\t", "\t"), encoding, tuple(missing), decimal=decimal)
 
 
-def _without_types(parameters: Sequence[Any]) -> list[Any]:
-    """Say nothing of the type of a flag: it is there or not."""
-    for parameter in parameters:
-        if getattr(parameter, "is_flag", False):
-            parameter.metavar = ""
-    return list(parameters)
+class _PlainFlags:
+    """Says nothing of the type of a flag: it is there or not."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters."""
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
 
 
-class Plain(TyperCommand):
+class Plain(_PlainFlags, TyperCommand):
     """A command in whose help a flag is only a flag."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters."""
-        return _without_types(super().get_params(ctx))
 
-
-class PlainGroup(TyperGroup):
+class PlainGroup(_PlainFlags, TyperGroup):
     """Commands in whose help a flag is only a flag."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters."""
-        return _without_types(super().get_params(ctx))
 
 
 class NamesModels(Plain):
     """A command whose help names models, looked up when it is asked for.
 
-    ``{models}`` is all of them, ``{defaults}`` those that are compared if none is named,
-    ``{features}`` says what may stand before one, ``{estimators}`` what may be its estimator, and
-    ``{most_rows}`` is how many rows a comparison takes.
-
-    So no command has to import a model before it knows that its options are right.
+    ``{models}`` is all of them, ``{features}`` says what may stand before one.
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the names in, then the help."""
-        from colabel.experiments.comparing import DEFAULT_MODELS, MOST_ROWS
-        from colabel.tables import ESTIMATOR_NAMES, FEATURE_NAMES, MODEL_NAMES
+        from colabel.cli.models import known_features, known_models
 
-        prefixes = " or ".join(f"{name}+" for name in FEATURE_NAMES)
+        prefixes = " or ".join(f"{name}+" for name in known_features())
         known = {
-            "{models}": ", ".join(MODEL_NAMES),
-            "{defaults}": ", ".join(DEFAULT_MODELS),
-            "{most_rows}": str(MOST_ROWS),
-            "{estimators}": f"estimator is one of {', '.join(ESTIMATOR_NAMES)}.",
-            "{features}": f"Before a name, {prefixes} puts features of that kind.",
+            "{models}": ", ".join(known_models()),
+            "{features}": f"Prefix one with {prefixes} to fit it on such features.",
         }
         parameter: Any
         for parameter in self.params:
-            for attribute in ("help", "show_default"):
-                text = getattr(parameter, attribute, None)
-                if isinstance(text, str):
-                    for place, names in known.items():
-                        text = text.replace(place, names)
-                    setattr(parameter, attribute, text)
+            for place, names in known.items():
+                if isinstance(getattr(parameter, "help", None), str):
+                    parameter.help = parameter.help.replace(place, names)
         super().format_help(ctx, formatter)

@@ -9,12 +9,9 @@ from typing import Annotated
 import typer
 
 from colabel.cli import _options as given
-from colabel.cli._answering import answer_file, say, write_answers
-from colabel.cli._console import note, stderr_is_terminal
-from colabel.cli._guard import guarded
-from colabel.cli._model import load_table_model
+from colabel.cli._answering import answer_file, counting, say, write_answers
+from colabel.cli._console import guarded, load_table_model, note
 from colabel.core.files import refuse_input
-from colabel.core.progress import row_counter
 
 
 @guarded
@@ -27,7 +24,8 @@ def ask(
             "--output",
             "-o",
             metavar="FILE",
-            help="A .csv, .csv.gz or .parquet file; else the screen.",
+            help="A .csv, .csv.gz or .parquet file.",
+            show_default="the screen: the first rows, or CSV for another program",
         ),
     ] = None,
     loss: Annotated[
@@ -71,7 +69,7 @@ def ask(
     source = open_table(table, given.reading_options(delimiter, encoding, missing, decimal))
     asker = Asker(load_table_model(model, trust=trust), source, loss, top, known, keep)
     started = time.perf_counter()
-    with row_counter("asking", shown=stderr_is_terminal() and not quiet) as count:
+    with counting("asking", target, quiet=quiet) as count:
         n_rows = write_answers(asker.answers(), target, count)
     if not quiet:
         where = f" to {target}" if target else ""

@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
 
-from colabel.cli._console import output
-from colabel.cli._guard import guarded
+from colabel.cli._console import columns, guarded, output
 from colabel.cli._options import Plain, PlainGroup
 from colabel.core.files import written_whole
 
@@ -97,11 +94,7 @@ def listed(context: typer.Context) -> None:
 
     home = os.environ.get("COLABEL_DATA")
     cache = Path(os.environ.get("COLABEL_CACHE") or default_cache())
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("name")
-    for title in ("rows", "features", "labels"):
-        table.add_column(title, justify="right")
-    table.add_column("found")
+    table = columns("name", ">rows", ">features", ">labels", "found")
     own = load_digit_traits()
     sizes = (own.n_rows, own.n_features, own.n_labels)
     table.add_row(BUNDLED, *(f"{size:,}" for size in sizes), "bundled")

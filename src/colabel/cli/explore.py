@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colabel.cli import _options as given
-from colabel.cli._console import output, stderr_is_terminal
-from colabel.cli._guard import guarded
-from colabel.cli._model import load_table_model
+from colabel.cli._console import guarded, load_table_model, output, stderr_is_terminal
 from colabel.core.files import refuse_input
 from colabel.core.progress import row_counter
 
@@ -36,15 +34,12 @@ def explore(
     rows: Annotated[
         int, typer.Option(min=1, max=5000, metavar="N", help="Most rows on the page.")
     ] = 200,
-    start: Annotated[int, typer.Option(min=1, metavar="N", help="The first of them.")] = 1,
+    start: Annotated[int, typer.Option(min=1, metavar="N", help="The first of them, from 1.")] = 1,
     top_k: Annotated[
         int,
         typer.Option("--top-k", min=1, max=2000, metavar="K", help="Most label sets of a row."),
     ] = 200,
-    keep: Annotated[
-        list[str],
-        typer.Option(metavar="COLUMNS", help="Columns that name the rows.", show_default=False),
-    ] = [],
+    keep: given.Keep = [],
     evidence: Annotated[
         bool,
         typer.Option(
@@ -106,7 +101,7 @@ def _explored(
     count: Callable[[int], None],
 ) -> tuple[Exploration, bool]:
     """Ask the joint about rows from `start` (from 1) on; also say whether there are more."""
-    from colabel.experiments.graphs import averaged_graph
+    from colabel.comparing.graphs import averaged_graph
     from colabel.report import Exploration, explored_rows
     from colabel.tables import Frame, TableError
 

@@ -13,10 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from colabel.cli import _options as given
-from colabel.cli._console import note, output, stderr_is_terminal
-from colabel.cli._guard import guarded
+from colabel.cli._console import guarded, note, output, show_summary, stderr_is_terminal
 from colabel.cli._parts import Workplace, fits_parts
-from colabel.cli._summary import show_summary
 from colabel.core.files import refuse_input
 
 if TYPE_CHECKING:
@@ -40,7 +38,8 @@ def fit(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A parameter of the model, or, as kernel.NAME, of its features. {estimators}",
+            help="A parameter of the model, or, as kernel.NAME, of its features. The estimator is"
+            " forest, boosting, nb or gaussian.",
             show_default=False,
         ),
     ] = [],
@@ -147,7 +146,7 @@ def fit(
         parameters["calibrate"] = True
     if thresholds and conformal:
         raise TableError(
-            "--thresholds changes which labels are announced, --conformal lists label sets by"
+            "--thresholds changes which labels are predicted, --conformal lists label sets by"
             " their probability: give one of them."
         )
     estimator = make_model(model, seed, parameters, conformal=conformal)
@@ -239,7 +238,7 @@ def _remedies(model: TableModel) -> list[str]:
         pairs = zip(model.label_names_, inner.thresholds_.tolist(), strict=True)
         shown = [f"{name} {cut:.2f}" for name, cut in list(pairs)[:_MOST_THRESHOLDS]]
         more = ", …" if len(inner.thresholds_) > len(shown) else ""
-        said.append(f"A label is announced above its threshold: {', '.join(shown)}{more}.")
+        said.append(f"A label is predicted above its threshold: {', '.join(shown)}{more}.")
         inner = inner.estimator_
     if hasattr(inner, "calibration_"):
         found = inner.calibration_

@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colabel.cli import _options as given
-from colabel.cli._answering import answer_file, say, write_answers
-from colabel.cli._console import output, stderr_is_terminal
-from colabel.cli._guard import guarded
-from colabel.cli._model import load_table_model
+from colabel.cli._answering import answer_file, counting, say, write_answers
+from colabel.cli._console import guarded, load_table_model, output
 from colabel.core.files import refuse_input
-from colabel.core.progress import row_counter
 
 if TYPE_CHECKING:
     from colabel.tables import PredictionRequest, ReadingOptions, TableModel
@@ -33,7 +30,8 @@ def predict(
             "--output",
             "-o",
             metavar="FILE",
-            help="A .csv, .csv.gz or .parquet file, or a folder; else the screen.",
+            help="A .csv, .csv.gz or .parquet file, or a folder.",
+            show_default="the screen: the first rows, or CSV for another program",
         ),
     ] = None,
     top_k: Annotated[
@@ -55,7 +53,7 @@ def predict(
         float | None,
         typer.Option(
             metavar="P",
-            help="Also label sets that have the true one among them with this probability, and"
+            help="Also label sets that contain the true one with at least this probability, and"
             " labels that are sure; for a model fitted with --conformal.",
             show_default=False,
         ),
@@ -101,7 +99,7 @@ def predict(
     job = _Job(load_table_model(model, trust=trust), request, options)
     target = answer_file(output_file)
     started = time.perf_counter()
-    with row_counter("predicting", shown=stderr_is_terminal() and not quiet) as count:
+    with counting("predicting", target, quiet=quiet) as count:
         if len(parts) == 1 and not _is_folder(output_file):
             refuse_input(target, *parts, model)
             n_rows, n_finished = job.answer(parts[0], target, count), 0

@@ -43,6 +43,23 @@ def refuse_huge(X: Any, names: Any = None, most: float = _LARGEST_SQUARED) -> No
     )
 
 
+def refuse_nan(X: Any, names: Any, model: str) -> None:
+    """Raise ValueError for the first NaN of X (n, p), and say which models take it."""
+    values = X.data if is_sparse(X) else X
+    if not np.isnan(values).any():
+        return
+    if is_sparse(X):
+        row, column = (int(each[np.isnan(X.data)][0]) for each in X.tocoo().coords)
+    else:
+        row, column = np.argwhere(np.isnan(X))[0]
+    called = f"column {column}" if names is None else f"the column {str(names[column])!r}"
+    raise ValueError(
+        f"Input X contains NaN (first in row {row}, {called}), which {model} cannot learn from. "
+        "JointStack and JointForest take missing features as they are. Or fill them in first: "
+        f"make_pipeline(SimpleImputer(), {model}())."
+    )
+
+
 def refuse_extreme_weights(weight: Array) -> None:
     """Raise ValueError for weights (n,) so small or large that counting with them is noise."""
     low, high = _WEIGHTS

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_choice", "check_flag", "check_integer", "check_positive", "checked_grid"]
+__all__ = [
+    "check_choice",
+    "check_flag",
+    "check_integer",
+    "check_jobs",
+    "check_positive",
+    "checked_grid",
+]
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -51,10 +58,25 @@ def check_integer(name: str, value: object, least: int, otherwise: str = "") -> 
         raise ValueError(f"{name}={value!r} must be an integer of at least {least}{also}.")
 
 
+def check_jobs(n_jobs: object) -> None:
+    """Raise ValueError unless a number of threads or workers is one, or None."""
+    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and (not whole or n_jobs == 0):
+        raise ValueError(
+            f"n_jobs={n_jobs!r} must be a number of threads or workers, -1 for all cores, or None."
+        )
+
+
 def checked_grid(name: str, value: Any) -> tuple[float, ...]:
     """Return a positive number, or several, as a tuple; raise ValueError otherwise."""
+    if hasattr(value, "fit"):
+        raise ValueError(
+            f"{name}={value!r} must be a positive number or a sequence of positive numbers. A"
+            f" classifier is given by name: estimator={value!r}."
+        )
     try:
-        grid = np.atleast_1d(np.asarray(value, dtype=np.float64))
+        grid = np.atleast_1d(np.asarray(value))
+        grid = grid.astype(np.float64) if grid.dtype.kind in "iuf" else np.array([])
     except (TypeError, ValueError):
         grid = np.array([])
     if grid.ndim != 1 or not len(grid) or not (np.isfinite(grid) & (grid > 0)).all():

@@ -1,4 +1,4 @@
-"""Deciding on a joint: what to announce, sets with guaranteed coverage, what to ask next."""
+"""Deciding on a joint: what to predict, sets with guaranteed coverage, what to ask next."""
 
 from colabel.decide.conformal import (
     CalibrationScores,
@@ -7,6 +7,7 @@ from colabel.decide.conformal import (
     measured_coverage,
     p_value,
 )
+from colabel.decide.corrections import Audit, NoiseRate, corrections, log_conditionals
 from colabel.decide.decisions import (
     DECISIONS,
     Decision,
@@ -14,6 +15,7 @@ from colabel.decide.decisions import (
     RiskMinimiser,
     Seen,
     Subset,
+    Votes,
     decide,
     resolve_decision,
 )
@@ -28,6 +30,7 @@ __all__ = [
     "F1",
     "NONCONFORMITIES",
     "RISKS",
+    "Audit",
     "CalibrationScores",
     "CoverageCheck",
     "Decision",
@@ -35,6 +38,7 @@ __all__ = [
     "HeldOutErrors",
     "Jaccard",
     "LabelSets",
+    "NoiseRate",
     "Nonconformity",
     "NonconformityName",
     "Questions",
@@ -42,9 +46,12 @@ __all__ = [
     "RiskName",
     "Seen",
     "Subset",
+    "Votes",
     "confident_codes",
     "conformal_sets",
+    "corrections",
     "decide",
+    "log_conditionals",
     "measured_coverage",
     "next_question",
     "p_value",

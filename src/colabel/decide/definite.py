@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes
-from colabel.core.schema import Dims, Fields, Numbers, Real, refuse_unless, stored
+from colabel.core.schema import Ascending, Between, Dims, Fields, refuse_unless, stored
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
 
@@ -24,19 +24,7 @@ def confident_codes(joint: Joint) -> tuple[Codes, Array]:
     return codes, np.stack([table.max(axis=1) for table in tables], axis=1)
 
 
-def _check_errors(fields: Fields, dims: Dims) -> None:
-    refuse_unless((np.diff(fields["confidence"]) >= 0).all(), "confidence does not ascend")
-    enough = fields["weight"].sum() <= fields["total"] * (1 + 1e-9)
-    refuse_unless(enough, "weight says that more is wrong than there is")
-
-
-@stored(
-    "held-out-errors",
-    check=_check_errors,
-    confidence=Numbers("n", 0.0, 1.0 + 1e-6),
-    weight=Numbers("n", 0.0),
-    total=Real(0.0),
-)
+@stored("held-out-errors")
 @dataclass(frozen=True, eq=False)
 class HeldOutErrors:
     r"""How sure a model was of what was wrong, in rows that it had not seen.
@@ -59,12 +47,17 @@ class HeldOutErrors:
         Number of rows held out.
     """
 
-    confidence: Array
-    weight: Array
-    total: float
+    confidence: Annotated[Array, "n", Between(0.0, 1.0 + 1e-6), Ascending(strictly=False)]
+    weight: Annotated[Array, "n", Between(0.0)]
+    total: Annotated[float, Between(0.0)]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        enough = fields["weight"].sum() <= fields["total"] * (1 + 1e-9)
+        refuse_unless(enough, "weight says that more is wrong than there is")
 
     @classmethod
-    def of(cls, joint: Joint, codes: Codes, weights: Array, per: RiskName) -> HeldOutErrors:
+    def of_codes(cls, joint: Joint, codes: Codes, weights: Array, per: RiskName) -> HeldOutErrors:
         """Compare the joint of rows held out with their true vectors (n, d), weights (n,)."""
         values, confidence = confident_codes(joint)
         wrong = values != codes
@@ -97,7 +90,7 @@ class HeldOutErrors:
             return 0.0
         return float(self.confidence[enough.argmax()])
 
-    def stated(self, joint: Joint, coverage: float) -> Codes:
+    def stated_codes(self, joint: Joint, coverage: float) -> Codes:
         """Return the codes (n, d) of the labels that are sure enough, MISSING for the others."""
         codes, confidence = confident_codes(joint)
         return np.where(confidence > self.threshold(coverage), codes, MISSING).astype(np.int32)

@@ -8,6 +8,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Codes
 from colabel.labels import LabelSpace
+from colabel.labels.columns import says_presence
 
 if TYPE_CHECKING:
     from colabel.joint.base import Joint
@@ -39,9 +40,7 @@ def require_zero_one(space: LabelSpace, what: str) -> None:
     if space.is_indicator:
         return
     name, classes = next(
-        (n, c)
-        for n, c in zip(space.names, space.classes, strict=True)
-        if not (len(c) == 2 and c.dtype.kind in "biuf" and c[0] == 0 and c[1] == 1)
+        (n, c) for n, c in zip(space.names, space.classes, strict=True) if not says_presence(c)
     )
     values = ", ".join(map(repr, classes.tolist()[:4])) + (", …" if len(classes) > 4 else "")
     raise ValueError(

@@ -20,6 +20,12 @@ MISSING = -1  # the code of a label that was not observed
 SEPARATORS = (";", "|", ",")
 """What may stand between the labels in a text, the likeliest first."""
 
+ABSENT_PRESENT = (
+    *(("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("off", "on")),
+    *(("absent", "present"), ("non", "oui")),
+)
+"""Pairs of words, in any case, that say of a label that it is not there, and that it is."""
+
 
 class MissingLabelsError(ValueError):
     """A model cannot learn from rows that lack some of their labels."""
@@ -30,6 +36,29 @@ _PLAIN_KINDS = "biufUSMm"
 _NUMERIC_KINDS = "biuf"
 _MAX_TABLE = 1 << 16  # widest range of integers worth a lookup table instead of a sort
 _EXACT_FLOAT = 2.0**53  # integers beyond this have gaps in float64
+
+
+def says_presence(classes: Values) -> bool:
+    """Whether the two values of a variable say that a label is not there, and that it is."""
+    if len(classes) != 2:
+        return False
+    first, second = classes.tolist()
+    if isinstance(first, str) and isinstance(second, str):
+        return (first.lower(), second.lower()) in ABSENT_PRESENT
+    return classes.dtype.kind in "biuf" and bool(first == 0) and bool(second == 1)
+
+
+def all_vectors(cardinalities: Sequence[int]) -> Codes:
+    """Return every vector of labels of these sizes, (N, d), the last label changing fastest.
+
+    Examples
+    --------
+    >>> from colabel.labels import all_vectors
+    >>> all_vectors((2, 2)).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+    grid = np.indices(tuple(cardinalities)).reshape(len(cardinalities), -1)
+    return np.ascontiguousarray(grid.T, dtype=np.int32)
 
 
 class Tidy(NamedTuple):

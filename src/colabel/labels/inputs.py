@@ -1,21 +1,23 @@
 """Reading Y: whatever container it came in, as columns, as an indicator, or as rows of labels.
 
 Nothing here knows a `LabelSpace`. :func:`read` recognises the container; what its columns hold is
-the matter of `labels.columns`. pandas (or polars) objects are recognised by their methods, so
-neither is needed.
+the matter of `labels.columns`. Data frames of any library are read through narwhals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 
 from colabel.core.arrays import Codes, Flags
-from colabel.labels.columns import Values, few, is_missing
+from colabel.labels.columns import Values, few, is_missing, object_array
+
+Lists: TypeAlias = Literal["asked", "sets", "table"]
 
 
 @dataclass(frozen=True)
@@ -44,16 +46,16 @@ class LabelRows:
 # ---------------------------------------------------------------------------------- containers
 
 
-def read(Y: Any, *, strings_are_labels: bool = False) -> Columns | Indicator | LabelRows:
+def read(Y: Any, *, lists: Lists = "asked") -> Columns | Indicator | LabelRows:
     """Recognise the container of Y.
 
     Parameters
     ----------
     Y : array, sparse matrix, frame, series, or list
         Labels, as `LabelSpace.infer` describes them.
-    strings_are_labels : bool, default=False
-        Read equal-length rows of strings as collections of labels, not as a table: right when the
-        labels are already known to be label sets.
+    lists : {"asked", "sets", "table"}
+        What lists of strings of one length are: sets of labels, or the rows of a table. Where
+        nobody knows, they are refused.
     """
     if Y is None:
         raise ValueError(
@@ -62,18 +64,24 @@ def read(Y: Any, *, strings_are_labels: bool = False) -> Columns | Indicator | L
         )
     if sparse.issparse(Y):
         return _read_sparse(Y)
-    if hasattr(Y, "columns") and hasattr(Y, "to_numpy"):
-        return _read_frame(Y)
     if isinstance(Y, list | tuple):
-        return _read_rows(Y, strings_are_labels=strings_are_labels)
-    if hasattr(Y, "to_numpy") and hasattr(Y, "name"):
-        names = None if Y.name is None else (str(Y.name),)
-        return _read_array(_series_values(Y), names)
+        return _read_rows(Y, lists)
     if np.ma.isMaskedArray(Y):
         masked = np.ma.getmaskarray(Y)
         Y = np.ma.getdata(Y).astype(object)
         Y[masked] = None
-    return _read_array(np.asarray(Y), None, strings_are_labels=strings_are_labels)
+    if not isinstance(Y, np.ndarray):
+        if hasattr(Y, "columns"):
+            unique_names(getattr(Y, "column_names", Y.columns))
+        Y = nw.from_native(Y, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(Y, nw.DataFrame):
+        _require_cells(Y.shape)
+        columns = tuple(map(_series_values, Y.iter_columns()))
+        return Columns(columns, unique_names(Y.columns), is_vector=False)
+    if isinstance(Y, nw.Series):
+        name = None if Y.name in (None, "") else (str(Y.name),)
+        return _read_array(_series_values(Y), name, lists)
+    return _read_array(np.asarray(Y), None, lists)
 
 
 def _read_sparse(Y: Any) -> Indicator:
@@ -99,18 +107,11 @@ def _read_sparse(Y: Any) -> Indicator:
     return Indicator(codes)
 
 
-def _read_frame(Y: Any) -> Columns:
-    names = unique_names(Y.columns)
-    _require_cells(Y.shape)
-    return Columns(tuple(_series_values(Y[name]) for name in Y.columns), names, is_vector=False)
-
-
 def _series_values(series: Any) -> Values:
-    if hasattr(series, "isna") and not isinstance(series.dtype, np.dtype) and series.isna().any():
-        # pandas would turn nullable integers with gaps into floats
-        values = np.asarray(series.to_numpy(dtype=object))
-    else:
-        values = np.asarray(series.to_numpy())
+    # with gaps, whole numbers would become floats
+    if series.null_count() and not (series.dtype.is_float() or series.dtype.is_temporal()):
+        return object_array(series.to_list())
+    values = np.asarray(series.to_numpy())
     if values.ndim != 1:
         raise ValueError(
             f"Column {series.name!r} of Y has {values.ndim} dimensions: give one value per row."
@@ -118,28 +119,43 @@ def _series_values(series: Any) -> Values:
     return values
 
 
-def _read_rows(Y: Sequence[Any], *, strings_are_labels: bool) -> Columns | Indicator | LabelRows:
+def _read_rows(Y: Sequence[Any], lists: Lists) -> Columns | Indicator | LabelRows:
     """Read a list: of sets, of rows, or of single values."""
     rows = list(Y)
     if any(isinstance(row, set | frozenset) for row in rows):
         return _label_rows(rows)
     nested = [row for row in rows if isinstance(row, list | tuple)]
-    if not nested:
-        # numbers, strings, arrays: NumPy's own rules, except that they turn 1 into "1"
-        return _read_array(_without_stringifying(rows), None)
-    only_strings = all(isinstance(value, str) for row in nested for value in row)
-    ragged = len(nested) != len(rows) or len({len(row) for row in nested}) > 1
-    filled = any(nested)
-    if only_strings and filled and (ragged or strings_are_labels):
+    lengths = sorted({len(row) for row in nested})
+    ragged = bool(nested) and (len(nested) != len(rows) or len(lengths) > 1)
+    only_strings = any(nested) and all(isinstance(value, str) for row in nested for value in row)
+    if only_strings and (ragged or lists == "sets"):
         return _label_rows(rows)
+    if only_strings and lists == "asked":
+        raise ValueError(
+            f"Y is a list of {len(rows)} lists of {lengths[0]} string{'s' * (lengths[0] != 1)} "
+            "each: sets or class variables? Give sets, [set(row) for row in Y], where they are the "
+            "labels that a row has; give an array, numpy.array(Y), where each column is a class "
+            "variable."
+        )
     if ragged:
-        lengths = sorted({len(row) for row in nested})
         raise ValueError(
             f"Y is ragged: its {len(rows)} rows are not all lists of one length (lengths seen: "
             f"{few(lengths)}). Give every row the same number of values, one per class variable, "
             "or give each row as a set of labels."
         )
-    return _read_array(_without_stringifying(rows), None)
+    # numbers, strings, arrays: NumPy's own rules, except that they turn 1 into "1"
+    try:
+        array = np.asarray(rows)
+    except ValueError as error:
+        raise ValueError(
+            f"Y is ragged: its {len(rows)} rows do not have one shape ({error}). Give every row "
+            "the same number of values, or give each row as a set of labels."
+        ) from None
+    if array.dtype.kind in "US":
+        objects = np.array(rows, dtype=object)
+        if not all(isinstance(value, str | bytes) for value in objects.flat):
+            array = objects
+    return _read_array(array, None, "table")
 
 
 def _label_rows(rows: Iterable[Any]) -> LabelRows:
@@ -157,37 +173,22 @@ def _label_rows(rows: Iterable[Any]) -> LabelRows:
     return LabelRows(tuple(collected))
 
 
-def _without_stringifying(rows: list[Any]) -> Values:
-    try:
-        array = np.asarray(rows)
-    except ValueError as error:
-        raise ValueError(
-            f"Y is ragged: its {len(rows)} rows do not have one shape ({error}). Give every row "
-            "the same number of values, or give each row as a set of labels."
-        ) from None
-    if array.dtype.kind in "US":
-        objects = np.array(rows, dtype=object)
-        if not all(isinstance(value, str | bytes) for value in objects.flat):
-            return objects
-    return array
-
-
 def _read_array(
-    array: Values, names: tuple[str, ...] | None, *, strings_are_labels: bool = False
+    array: Values, names: tuple[str, ...] | None, lists: Lists
 ) -> Columns | Indicator | LabelRows:
     if array.ndim == 1 and array.dtype == object:
         rows = array.tolist()
         if any(isinstance(row, set | frozenset | list | tuple | np.ndarray) for row in rows):
             rows = [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
             # a column of lists of strings is a column of label lists, whatever their lengths
-            return _read_rows(rows, strings_are_labels=True)
+            return _read_rows(rows, "sets")
     if array.ndim not in (1, 2):
         raise ValueError(
             f"Y has shape {array.shape}, that is {array.ndim} dimensions: give labels of shape "
             "(n, d), one row per instance and one column per class variable, or of shape (n,)."
         )
     _require_cells(array.shape)
-    if strings_are_labels and array.ndim == 2 and array.dtype.kind == "U":
+    if lists == "sets" and array.ndim == 2 and array.dtype.kind == "U":
         return _label_rows(array.tolist())
     if array.ndim == 1:
         return Columns((array,), names, is_vector=True)

@@ -2,69 +2,51 @@
 
 from __future__ import annotations
 
+import ast
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from colabel.core.arrays import Codes
-from colabel.core.schema import (
-    Anything,
-    Dims,
-    Fields,
-    Many,
-    OneOf,
-    Text,
-    Values,
-    refuse_unless,
-    stored,
+from colabel.core.schema import Ascending, Dims, Fields, NotEmpty, Unique, refuse_unless, stored
+from colabel.labels.columns import (
+    MISSING,
+    SEPARATORS,
+    common_dtype,
+    distinct,
+    few,
+    is_missing,
+    lookup,
+    ordered,
+    says_presence,
+    tidy,
 )
-from colabel.labels._inference import Kind, SeenLabels, infer_fields
-from colabel.labels.columns import MISSING, common_dtype, distinct, few, lookup, tidy
 from colabel.labels.inputs import (
     Columns,
+    Indicator,
     LabelRows,
+    Lists,
+    chosen_names,
     default_names,
     read,
     refuse_unrepresentable,
     set_codes,
     sets_of,
+    unique_names,
 )
+
+Kind = Literal["vector", "matrix", "sparse", "sets"]
 
 __all__ = ["MISSING", "Codes", "EncodedLabels", "Kind", "LabelSpace", "SeenLabels"]
 
 
-def _check_space(fields: Fields, dims: Dims) -> None:
-    classes, kind = fields["classes"], fields["kind"]
-    dims["sizes"] = tuple(len(values) for values in classes)
-    refuse_unless(all(dims["sizes"]), "a label has no value")
-    refuse_unless(len(set(fields["names"])) == dims["d"], "two labels have the same name")
-    for values in classes:
-        if values.dtype.kind == "O":
-            different = len(set(values.tolist())) == len(values)
-        else:
-            different = bool((values[1:] > values[:-1]).all())
-        refuse_unless(different, "the values of a label are not in order")
-    refuse_unless(kind != "vector" or dims["d"] == 1, "a vector has more than one label")
-    zero_one = all(values.tolist() == [0, 1] for values in classes)
-    refuse_unless(kind in ("vector", "matrix") or zero_one, "labels in sets are not 0 and 1")
-    members = fields["members"]
-    plain = all(isinstance(member, Hashable) for member in members)
-    refuse_unless(len(members) in (0, dims["d"]) and plain, "the members of sets are damaged")
-
-
-@stored(
-    "label-space",
-    check=_check_space,
-    names=Many(Text(), "d"),
-    classes=Many(Values("_"), "d"),
-    kind=OneOf("vector", "matrix", "sparse", "sets"),
-    members=Many(Anything()),
-)
+@stored("label-space")
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelSpace:
     """The label variables of a problem: their names, their values, and how Y was given.
@@ -106,10 +88,24 @@ class LabelSpace:
     array([['low', 3]], dtype=object)
     """
 
-    names: tuple[str, ...]  # one per variable
-    classes: tuple[NDArray[Any], ...]  # values of variable i in code order (sorted)
+    names: Annotated[tuple[str, ...], "d", Unique()]
+    classes: Annotated[tuple[NDArray[Any], ...], "d [sizes]", NotEmpty()]
     kind: Kind
     members: tuple[Hashable, ...] = ()  # kind "sets": the labels, if they are not strings
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        classes, kind, members = fields["classes"], fields["kind"], fields["members"]
+        for values in classes:
+            if values.dtype.kind == "O":
+                Unique().check(values.tolist(), dims, "the values of a label")
+            else:
+                Ascending().check(values, dims, "the values of a label")
+        refuse_unless(kind != "vector" or dims["d"] == 1, "a vector has more than one label")
+        zero_one = all(values.tolist() == [0, 1] for values in classes)
+        refuse_unless(kind in ("vector", "matrix") or zero_one, "labels in sets are not 0 and 1")
+        plain = all(isinstance(member, Hashable) for member in members)
+        refuse_unless(len(members) in (0, dims["d"]) and plain, "the members of sets are damaged")
 
     @classmethod
     def infer(cls, Y: Any, names: Sequence[str] | None = None) -> tuple[LabelSpace, Codes]:
@@ -118,15 +114,18 @@ class LabelSpace:
         Parameters
         ----------
         Y : labels of n rows and d variables, in one of these containers
-            - array of shape (n, d), list of n lists of length d, or data frame: kind "matrix".
-              Numbers, booleans, strings, dates or a mixture, one class variable per column.
+            - array of shape (n, d), list of n lists of length d, or data frame of any library:
+              kind "matrix". Numbers, booleans, strings, dates or a mixture, one class variable per
+              column.
             - sparse matrix or array of shape (n, d) of 0 and 1: kind "sparse".
             - list, series or 1-d object array of n collections of labels: kind "sets". Sets and
               frozensets always are label sets. Lists and tuples of strings are label sets when
-              their lengths differ; in a list of equally long ones they are the rows of a table,
-              in a series or object array still label sets. None stands for a row not observed.
+              their lengths differ, and in a series or object array always. A list of equally long
+              ones could be either and is refused: give sets, or an array. None stands for a row
+              not observed.
             - array, series or list of n values: kind "vector", one class variable. Labels joined in
-              texts ("a;b", "a", "b;c") are refused: split them, or give classes as (n, 1).
+              texts ("a;b", "a", "b;c") and lists written out ("['a', 'b']") are refused: split
+              them, or give classes as (n, 1).
 
             NaN, None, NaT and pandas.NA mean "not observed" and get the code `MISSING`.
         names : sequence of d str, optional
@@ -163,7 +162,13 @@ class LabelSpace:
     @classmethod
     def of_seen(cls, seen: SeenLabels, names: Sequence[str] | None = None) -> LabelSpace:
         """Return the space that :meth:`infer` finds in rows of which only a summary is there."""
-        return cls(*seen.fields(names))
+        chosen = chosen_names(names, seen.names, len(seen.values))
+        _require_observed(chosen, [len(values) > 0 for values in seen.values])
+        if seen.kind == "sparse":
+            return cls(chosen, seen.values, "sparse")
+        if seen.kind == "vector" or seen.names:
+            _refuse_tags(seen.values)
+        return _space_of_values(list(seen.values), chosen, is_vector=seen.kind == "vector")
 
     @property
     def n_labels(self) -> int:
@@ -186,10 +191,12 @@ class LabelSpace:
 
     @property
     def is_indicator(self) -> bool:
-        """Whether every variable has the values 0 and 1 (or False and True)."""
-        return all(
-            len(c) == 2 and c.dtype.kind in "biuf" and c[0] == 0 and c[1] == 1 for c in self.classes
-        )
+        """Whether every variable says of a label that it is there or not.
+
+        By 0 and 1, by False and True, or, in a matrix, by words such as no and yes.
+        """
+        numbers = all(c.dtype.kind in "biuf" for c in self.classes)
+        return (numbers or self.kind == "matrix") and all(map(says_presence, self.classes))
 
     def __repr__(self) -> str:
         shown = [
@@ -243,7 +250,7 @@ class LabelSpace:
                     "Y was encoded by another label space: give the labels themselves."
                 )
             return Y.codes
-        given = read(Y, strings_are_labels=self.kind == "sets")
+        given = read(Y, lists="sets" if self.kind == "sets" else "table")
         if isinstance(given, Columns):
             return self._encode_columns(given)
         if not self.is_indicator:
@@ -315,8 +322,9 @@ class LabelSpace:
 
         Examples
         --------
+        >>> import numpy as np
         >>> from colabel.labels import LabelSpace
-        >>> space, _ = LabelSpace.infer([["a", "no"], ["b", "yes"]])
+        >>> space, _ = LabelSpace.infer(np.array([["a", "no"], ["b", "yes"]]))
         >>> space.values([[1, 0], [-1, 1]])
         array([['b', 'no'],
                [None, 'yes']], dtype=object)
@@ -424,22 +432,185 @@ class EncodedLabels:
         return np.asarray(self.codes, dtype=dtype)
 
 
+class SeenLabels(NamedTuple):
+    """What some rows say of the labels: names, observed values of each, and their container.
+
+    Those of several parts can be `joined`; `LabelSpace.of_seen` is then what `LabelSpace.infer`
+    finds in all rows.
+    """
+
+    names: tuple[str, ...] | None
+    values: tuple[NDArray[Any], ...]
+    kind: Kind
+
+    @classmethod
+    def of(cls, Y: Any) -> SeenLabels:
+        """Look at labels (n, d) or (n,) in an array, a data frame or a sparse matrix."""
+        given = read(Y)
+        if isinstance(given, LabelRows):
+            raise ValueError(
+                "Y holds sets of labels, which are only known together: give chunks of a 0/1 "
+                "matrix or of class variables."
+            )
+        if isinstance(given, Indicator):
+            return cls(None, (np.array([0, 1]),) * given.codes.shape[1], "sparse")
+        names = default_names(len(given.arrays)) if given.names is None else given.names
+        columns = zip(given.arrays, names, strict=True)
+        values = tuple(distinct(tidy(column, name).values, name)[0] for column, name in columns)
+        return cls(given.names, values, "vector" if given.is_vector else "matrix")
+
+    def joined(self, other: SeenLabels) -> SeenLabels:
+        """Join what two parts say."""
+        names = self.names or default_names(len(self.values))
+        both = [
+            a if not len(b) else b if not len(a) else distinct(np.concatenate([a, b]), name)[0]
+            for a, b, name in zip(self.values, other.values, names, strict=True)
+        ]
+        return SeenLabels(self.names, tuple(both), self.kind)
+
+
 def infer_space(
     Y: Any,
     names: Sequence[str] | None = None,
     *,
     allow_unobserved: bool = False,
-    strings_are_labels: bool = False,
+    lists: Lists = "asked",
 ) -> tuple[LabelSpace, Codes]:
     """`LabelSpace.infer` for metrics too, which see labels that nobody could learn from.
 
     With ``allow_unobserved``, a variable without any observed value has no classes (0 and 1 among
-    0/1 labels), and sets that are all empty make a space without variables. With
-    ``strings_are_labels``, equally long lists of strings are label sets, not a table.
+    0/1 labels), and sets that are all empty make a space without variables; `lists` says what
+    equally long lists of strings are.
     """
     if isinstance(Y, EncodedLabels):
         return Y.space, Y.codes
-    fields, codes = infer_fields(
-        Y, names, allow_unobserved=allow_unobserved, strings_are_labels=strings_are_labels
+    given = read(Y, lists=lists)
+    if isinstance(given, LabelRows):
+        space = _infer_sets(given, names, allow_unobserved)
+        codes = set_codes(given, space.names)
+    elif isinstance(given, Indicator):
+        codes = given.codes
+        d = codes.shape[1]
+        space = LabelSpace(chosen_names(names, None, d), (np.array([0, 1]),) * d, "sparse")
+    else:
+        chosen = chosen_names(names, given.names, len(given.arrays))
+        space, codes = _infer_columns(given, chosen)
+    if not allow_unobserved:
+        _require_observed(space.names, (codes != MISSING).any(axis=0))
+    return space, codes
+
+
+def _require_observed(names: Sequence[str], observed: Sequence[bool] | NDArray[Any]) -> None:
+    none = [name for name, seen in zip(names, observed, strict=True) if not seen]
+    if none:
+        raise ValueError(
+            f"Y has no observed value for {few(none)}: every entry is missing (NaN or None). Leave "
+            "the variable out, or give at least one observed label."
+        )
+
+
+def _infer_columns(given: Columns, names: tuple[str, ...]) -> tuple[LabelSpace, Codes]:
+    codes = np.full((len(given.arrays[0]), len(names)), MISSING, dtype=np.int32)
+    classes: list[NDArray[Any]] = []
+    for i, (array, name) in enumerate(zip(given.arrays, names, strict=True)):
+        values, observed = tidy(array, name)
+        found, column = distinct(values, name)
+        codes[slice(None) if observed is None else observed, i] = column
+        classes.append(found)
+    if given.is_vector or given.names:
+        _refuse_tags(classes)
+    space = _space_of_values(classes, names, is_vector=given.is_vector)
+    for i, (found, known) in enumerate(zip(classes, space.classes, strict=True)):
+        if len(found) < len(known):  # both values of a 0/1 label, of which one was observed
+            codes[codes[:, i] == 0, i] = lookup(known, found)[0] if len(found) else 0
+    return space, codes
+
+
+def _space_of_values(
+    classes: list[NDArray[Any]], names: tuple[str, ...], *, is_vector: bool
+) -> LabelSpace:
+    """Space of columns with these observed values; see the notes of `LabelSpace.infer`."""
+    if is_vector:
+        return LabelSpace(names, tuple(classes), "vector")
+    if all(c.dtype.kind in "biuf" and np.isin(c, (0, 1)).all() for c in classes):
+        classes = [np.array([0, 1]).astype(c.dtype) for c in classes]
+    return LabelSpace(names, tuple(classes), "matrix")
+
+
+def written_list(text: str) -> list[str] | None:
+    """Return the labels in a list that is written out, as Python or JSON do; None if it is none.
+
+    Examples
+    --------
+    >>> from colabel.labels.space import written_list
+    >>> written_list("['billing', 'login']"), written_list("[sic]")
+    (['billing', 'login'], None)
+    """
+    text = text.strip()
+    if text in ("set()", "frozenset()"):
+        return []
+    if text[:1] + text[-1:] not in ("[]", "{}", "()"):
+        return None
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    plain = isinstance(found, list | tuple | set) and all(
+        isinstance(label, str | int) for label in found
     )
-    return LabelSpace(*fields), codes
+    return [str(label) for label in found] if plain else None
+
+
+def _refuse_tags(classes: Sequence[NDArray[Any]]) -> None:
+    """Refuse one class variable whose values are lists of labels: "a;b", "a", "['b', 'c']".
+
+    So it is where more than a quarter of the different values hold the separator, and more than
+    half of the parts of these occur in another value too. A name such as "Paris, France" stays.
+    """
+    if len(classes) != 1 or not all(isinstance(value, str) for value in classes[0].tolist()):
+        return
+    values: list[str] = classes[0].tolist()
+    advice = "for a label each. If they are classes as they stand, give them as an array of shape"
+    if any(value.strip() for value in values) and all(
+        written_list(value) is not None for value in values if value.strip()
+    ):
+        raise ValueError(
+            f"y is a single class variable with values such as {values[-1]!r}, which are lists of "
+            "labels written out: read them, y = [set(ast.literal_eval(text)) for text in y], "
+            f"{advice} (n, 1)."
+        )
+    for separator in SEPARATORS:
+        rows = [{part.strip() for part in value.split(separator)} - {""} for value in values]
+        joined = [parts for value, parts in zip(values, rows, strict=True) if separator in value]
+        if 4 * len(joined) <= len(values):
+            continue
+        times = Counter(part for parts in rows for part in parts)
+        own = set().union(*joined)
+        if 2 * sum(times[part] > 1 for part in own) > len(own):
+            example = next(value for value in values if separator in value)
+            raise ValueError(
+                f"y is a single class variable with values such as {example!r}, which look like "
+                f"labels joined by {separator!r}: split them, y = [set(text.split({separator!r})) "
+                f"for text in y], {advice} (n, 1)."
+            )
+
+
+def _infer_sets(given: LabelRows, names: Sequence[Any] | None, allow_empty: bool) -> LabelSpace:
+    labels: list[Any]
+    if names is None:
+        labels = ordered((label for row in given.rows for label in row or ()), "Y")
+    else:
+        labels = list(names) if not isinstance(names, str) else [*unique_names(names)]
+    if any(is_missing(label) for label in labels):
+        raise ValueError(
+            "A set of labels in Y holds a missing value (None or NaN): leave it out of the set, or "
+            "give None for the whole row if its labels were not observed."
+        )
+    if not (labels or allow_empty):
+        raise ValueError(
+            f"Y is empty: none of its {len(given.rows)} sets holds a label. Give at least one "
+            "label, or all label names with `label_names=` (`names=` of LabelSpace.infer)."
+        )
+    members = () if all(isinstance(label, str) for label in labels) else tuple(labels)
+    classes = (np.array([0, 1]),) * len(labels)
+    return LabelSpace(unique_names(labels), classes, "sets", members)

@@ -10,17 +10,17 @@ say of each other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from colabel.core.arrays import Array
-from colabel.core.schema import Part, stored
+from colabel.core.schema import stored
 from colabel.learn.conditional import Folds, TrainingData, covering, scores_of
 from colabel.learn.from_estimator import EstimatorLearner, EstimatorModels
 
 
-@stored("estimator-scores", models=Part("estimator-models", m="d", sizes="sizes"))
+@stored("estimator-scores")
 @dataclass(frozen=True)
 class EstimatorScores:
     """Fitted classifiers of each label from x alone.
@@ -31,7 +31,7 @@ class EstimatorScores:
         One classifier a label.
     """
 
-    models: EstimatorModels
+    models: Annotated[EstimatorModels, "m=d sizes"]
 
     def __call__(self, X: Any) -> Array:
         """Return the scores (n, e) of rows X (n, p): a column for two values, K for K."""

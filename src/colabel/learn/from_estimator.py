@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,18 +15,14 @@ from sklearn.utils.validation import has_fit_parameter
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.progress import progress_bar
 from colabel.core.schema import (
+    Ascending,
+    Below,
+    Between,
     Dims,
-    Distributions,
+    Distribution,
     Estimator,
     Fields,
-    Many,
-    Maybe,
-    Part,
-    Positions,
-    Real,
-    Values,
-    bind,
-    refuse_unless,
+    bind_alike,
     stored,
 )
 from colabel.labels import MISSING
@@ -56,37 +52,7 @@ _LOST_WORKER = frozenset(
 _ATTEMPTS = 3
 
 
-def _check_model(fields: Fields, dims: Dims) -> None:
-    estimator, seen = fields["estimator"], fields["seen"]
-    refuse_unless((np.diff(seen) > 0).all(), "the codes an estimator has seen do not ascend")
-    if estimator is not None and "k" in estimator.dims:
-        bind(estimator.dims, "k", len(seen), "the classes of an estimator")
-    allowed = fields.get("allowed")
-    n_left_out = 0
-    if allowed is not None:
-        refuse_unless(allowed.dtype == np.bool_, "allowed are no flags")
-        dims["extra"], n_left_out = len(allowed), int((~allowed).sum())
-    if estimator is not None and "p" in estimator.dims:
-        # as regressions have them: all features, used or not, and an intercept
-        dims["q"] = estimator.dims["p"] + n_left_out + 1
-
-
-def _check_models(fields: Fields, dims: Dims) -> None:
-    dims["sizes"] = tuple(model.dims["c"] for model in fields["models"])
-    for model in fields["models"]:
-        for size in model.dims.keys() & {"q", "extra"}:
-            bind(dims, size, model.dims[size], f"{size} of a classifier")
-
-
-@stored(
-    "estimator-model",
-    check=_check_model,
-    frequency=Distributions("c"),
-    seen=Positions("_", below="c"),
-    estimator=Maybe(Estimator(does="predict_proba")),
-    allowed=Maybe(Values("_")),
-    n_rows=Maybe(Real(0.0)),
-)
+@stored("estimator-model")
 @dataclass(frozen=True)
 class EstimatorModel:
     """One fitted classifier of a variable with `n_classes` values.
@@ -98,11 +64,21 @@ class EstimatorModel:
     estimator with the attribute `unsmoothed` is taken at its word.
     """
 
-    estimator: Any | None
-    seen: Indices  # codes of the values the estimator knows
-    frequency: Array  # (K,) smoothed frequencies
-    allowed: Flags | None = None  # (e,) extra features it uses, None for all
-    n_rows: float | None = None  # weight of the rows it learned from; None: do not smooth
+    estimator: Annotated[Any | None, Estimator(does="predict_proba")]
+    seen: Annotated[Indices, "_", Below("c"), Ascending()]
+    frequency: Annotated[Array, "c", Distribution()]
+    allowed: Annotated[Flags | None, "extra"] = None
+    n_rows: Annotated[float | None, Between(0.0)] = None
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        estimator, allowed = fields["estimator"], fields["allowed"]
+        if estimator is not None:
+            bind_alike({"k": len(fields["seen"])}, estimator, ("k",), "the classes of an estimator")
+        if estimator is not None and "p" in estimator.dims:
+            # as regressions have them: all features, used or not, and an intercept
+            n_left_out = 0 if allowed is None else int((~allowed).sum())
+            dims["q"] = estimator.dims["p"] + n_left_out + 1
 
     def log_prob(self, X: Any, extra: Array | None = None) -> Array:
         """Log-probabilities (n, K)."""
@@ -124,12 +100,16 @@ class EstimatorModel:
         return np.maximum(share * self.frequency, _SMALLEST_PROBABILITY)
 
 
-@stored("estimator-models", check=_check_models, models=Many(Part("estimator-model"), "m"))
+@stored("estimator-models")
 @dataclass(frozen=True)
 class EstimatorModels:
     """Fitted classifiers in the order of the groups' targets."""
 
-    models: tuple[EstimatorModel, ...]
+    models: Annotated[tuple[EstimatorModel, ...], "m extra q"]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        dims["sizes"] = tuple(model.dims["c"] for model in fields["models"])
 
     def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:
         return [model.log_prob(X, extra) for model in self.models]

@@ -5,25 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from colabel.core.arrays import Array, Indices, is_sparse
 from colabel.core.progress import progress_bar
-from colabel.core.schema import (
-    Dims,
-    Fields,
-    Many,
-    Part,
-    Positions,
-    Record,
-    Whole,
-    bind,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Below, Between, Dims, Fields, Is, bind, refuse_unless, stored
 from colabel.core.threads import map_threads
 from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
@@ -68,35 +57,26 @@ PATIENCE = 2
 LOOSER = 5.0
 
 
-def _check_models(fields: Fields, dims: Dims) -> None:
-    sizes = dict[int, int]()
-    for positions, n_classes, tasks in fields["parts"]:
-        bind(dims, "q", tasks.dims["q"], "coef")
-        bind(tasks.dims, "t", len(positions), "positions")
-        bind(tasks.dims, "c", n_classes, "number of classes")
-        sizes.update(dict.fromkeys(positions.tolist(), n_classes))
-    refuse_unless(
-        sorted(sizes) == list(range(dims["m"])) and len(fields["parts"]), "a model is missing"
-    )
-    refuse_unless(
-        sum(len(positions) for positions, _, _ in fields["parts"]) == dims["m"],
-        "two models have the same position",
-    )
-    dims["sizes"] = tuple(sizes[i] for i in range(dims["m"]))
-
-
-@stored(
-    "linear-models",
-    check=_check_models,
-    n_models=Whole(1, size="m"),
-    parts=Many(Record(Positions("_", below="m"), Whole(1), Part("linear-tasks"))),
-)
+@stored("linear-models")
 @dataclass(frozen=True)
 class LinearModels:
     """Linear conditionals: `parts` holds models with their positions in the output."""
 
-    parts: tuple[tuple[Indices, int, FittedTasks], ...]
-    n_models: int
+    parts: tuple[tuple[Annotated[Indices, "_", Below("m")], int, FittedTasks], ...]
+    n_models: Annotated[int, Between(1), Is("m")]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        sizes = dict[int, int]()
+        for positions, n_classes, tasks in fields["parts"]:
+            bind(dims, "q", tasks.dims["q"], "coef")
+            bind(tasks.dims, "t", len(positions), "positions")
+            bind(tasks.dims, "c", n_classes, "number of classes")
+            sizes.update(dict.fromkeys(positions.tolist(), n_classes))
+        n_positions = sum(len(positions) for positions, _, _ in fields["parts"])
+        once = len(sizes) == n_positions == dims["m"]
+        refuse_unless(once, "a model is missing, or two have the same position")
+        dims["sizes"] = tuple(sizes[i] for i in range(dims["m"]))
 
     def log_prob(self, X: Any, extra: Array | None = None) -> list[Array]:
         result: list[Array] = [np.empty(0)] * self.n_models

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from colabel.core.arrays import Array, Codes, Flags
 from colabel.labels import MISSING, LabelSpace
 from colabel.labels.columns import distinct, few, lookup, object_array, tidy
-from colabel.labels.inputs import default_names
+from colabel.labels.inputs import LabelRows, Lists, default_names, read
 from colabel.labels.space import infer_space
 
 
@@ -32,10 +32,11 @@ def aligned(
     missing_truth: bool = False,
 ) -> tuple[Pair, Array]:
     """Codes of both over the union of their values, and the weights, of the rows that count."""
-    space, true = _inferred(Y_true, "Y_true", labels=False)
-    other, pred = _inferred(Y_pred, "Y_pred", labels=space.kind == "sets")
+    lists = _lists_are(Y_true, Y_pred)
+    space, true = _inferred(Y_true, "Y_true", lists)
+    other, pred = _inferred(Y_pred, "Y_pred", "sets" if space.kind == "sets" else lists)
     if other.kind == "sets" and space.kind != "sets":
-        space, true = _inferred(Y_true, "Y_true", labels=True)
+        space, true = _inferred(Y_true, "Y_true", "sets")
     if space.kind == "sets" and other.kind == "sets":
         names = tuple(sorted({*space.names, *other.names}))
         true, pred = _over(names, space, true), _over(names, other, pred)
@@ -49,9 +50,19 @@ def aligned(
     return pair._replace(true=pair.true[counts], pred=pair.pred[counts]), weights[counts]
 
 
-def _inferred(Y: Any, what: str, *, labels: bool) -> tuple[LabelSpace, Codes]:
+def _lists_are(*sides: Any) -> Lists:
+    """What equally long lists of strings are: what the first side is of which one can tell."""
+    for Y in sides:
+        try:
+            return "sets" if isinstance(read(Y), LabelRows) else "table"
+        except ValueError:
+            continue
+    return "asked"
+
+
+def _inferred(Y: Any, what: str, lists: Lists) -> tuple[LabelSpace, Codes]:
     try:
-        return infer_space(Y, allow_unobserved=True, strings_are_labels=labels)
+        return infer_space(Y, allow_unobserved=True, lists=lists)
     except ValueError as error:
         raise ValueError(f"{what} cannot be read: {error}") from None
 

@@ -1,4 +1,4 @@
-"""From an estimator's parameters to a learner of conditionals."""
+"""From an estimator's parameters to a learner of conditionals, and what several models check."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from colabel.core.arrays import Array, Indices
 from colabel.core.label_features import label_columns, n_label_columns
 from colabel.core.parameters import checked_grid
+from colabel.labels import LabelSpace, MissingLabelsError
 from colabel.learn.chunks import is_chunked
 from colabel.learn.chunks.passes import added
 from colabel.learn.conditional import (
@@ -29,6 +30,21 @@ from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.glm.device import checked_device
 from colabel.learn.linear import LinearLearner
 from colabel.learn.structure import label_residuals, score_statistics, score_sums
+
+# Laplace's one, and less for rare labels and values.
+DEFAULT_SMOOTHING = (0.01, 0.1, 1.0)
+
+
+def refuse_missing(data: TrainingData, space: LabelSpace, reason: str) -> None:
+    """Raise MissingLabelsError unless every label is known; the `reason` is a clause."""
+    n_missing, row, label = data.missing_labels
+    if n_missing:
+        raise MissingLabelsError(
+            f"y has {n_missing} missing labels (the first is {space.names[label]!r} in row"
+            f" {row}), but {reason}. Leave out or fill in these rows, or use BinaryRelevance or"
+            " CTBN, which learn from the labels a row has."
+        )
+
 
 DEFAULT_GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
 DEFAULT_TOLERANCE = 1e-2

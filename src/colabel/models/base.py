@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from html import escape
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state, get_tags
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, Codes
 from colabel.core.extremes import (
     LARGEST_FEATURE,
     refuse_extreme_weights,
     refuse_huge,
+    refuse_nan,
     refuse_texts,
     refuse_twins,
 )
-from colabel.core.parameters import check_flag
+from colabel.core.optional import require
+from colabel.core.parameters import check_flag, check_jobs
 from colabel.core.progress import row_counter
-from colabel.core.refitting import forget_fit
-from colabel.core.schema import (
-    Anything,
-    Estimator,
-    Kind,
-    LabelVectors,
-    Many,
-    Maybe,
-    Numbers,
-    Part,
-    Text,
-    Values,
-    Whole,
-    YesNo,
-)
-from colabel.decide import Decision, Seen, decide, resolve_decision
+from colabel.core.refitting import unfitted_copy
+from colabel.core.schema import Between, CodesOf, Estimator, Is, NotEmpty, Sometimes
+from colabel.decide import Decision, Seen, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
 from colabel.learn.chunks import ChunkedData
@@ -48,14 +38,128 @@ from colabel.learn.chunks.passes import counting_passes, is_dask
 from colabel.learn.chunks.reading import Blocks, chunked_data, same_chunks, seen_labels
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import joined_vectors, seen_vectors
-from colabel.models._calibration import learn_calibration, uncalibrated
-from colabel.models._chunks import is_short, refuse_chunks
-from colabel.models._frames import PredictionFrames
-from colabel.models._labels_html import labels_html
-from colabel.models._row_chunks import row_chunks
+from colabel.models._cross_fitting import learn_calibration, uncalibrated
 from colabel.models.label_graph import LabelGraph
-from colabel.models.lazy import LazyJoint, lazy_rows
-from colabel.models.linear_log_odds import LinearLogOdds
+from colabel.models.lazy import LazyJoint, is_short, lazy_rows, refuse_chunks, row_chunks
+
+if TYPE_CHECKING:
+    from colabel.models._cross_fitting import Calibration
+
+_CONTAINERS = ("default", "pandas")
+
+
+class PredictionFrames:
+    """Mixin of estimators with a `label_space_`: `predict` may answer with data frames.
+
+    scikit-learn's own `set_output` is about `transform`; here it is about predictions. Clones keep
+    what was set, as theirs do.
+    """
+
+    label_space_: LabelSpace
+
+    def set_output(self, *, predict: str | None = None) -> Self:
+        """Choose the container of what is predicted.
+
+        Parameters
+        ----------
+        predict : {"default", "pandas"} or None
+            With "pandas", `predict`, `predict_proba` and `predict_log_proba` return data frames
+            whose columns have the labels' names, and whose index is that of X where it has one.
+            None leaves it as it is.
+
+        Returns
+        -------
+        self
+        """
+        if predict is None:
+            return self
+        if predict not in _CONTAINERS:
+            raise ValueError(f'predict={predict!r} is unknown: choose "default" or "pandas".')
+        if predict == "pandas":
+            require("pandas", "A data frame")
+        self._sklearn_output_config = {"predict": predict}
+        return self
+
+    def _wants_frames(self) -> bool:
+        return getattr(self, "_sklearn_output_config", {}).get("predict") == "pandas"
+
+    def _labels_out(self, codes: Codes, X: Any) -> Any:
+        """Return codes (n, d) of rows X as the labels that `predict` answers with."""
+        space = self.label_space_
+        if not self._wants_frames():
+            return space.decode(codes)
+        import pandas as pd
+
+        named = zip(space.names, space.classes, codes.T, strict=True)
+        columns = {name: classes[own] for name, classes, own in named}
+        return pd.DataFrame(columns, _index(X))
+
+    def _probabilities_out(self, prob: Any, X: Any) -> Any:
+        """Return probabilities, (n, d), (n, K) or a list of tables, as `predict_proba` does."""
+        if not self._wants_frames():
+            return prob
+        import pandas as pd
+
+        space, columns = self.label_space_, []
+        for name, classes in zip(space.names, space.classes, strict=True):
+            columns += [(name, value) for value in classes.tolist()]
+        index = _index(X)
+        if isinstance(prob, list):
+            names = pd.MultiIndex.from_tuples(columns, names=["label", "value"])
+            return pd.DataFrame(np.concatenate(prob, axis=1), index, names)
+        of_values = space.kind == "vector"
+        return pd.DataFrame(prob, index, [v for _, v in columns] if of_values else space.names)
+
+
+def _index(X: Any) -> Any:
+    return X.index if hasattr(X, "iloc") else None
+
+
+_MOST = 30
+
+
+def labels_html(model: Any) -> str:
+    """Return a list of the labels of a fitted model; nothing if it is not fitted."""
+    space = getattr(model, "label_space_", None)
+    if not isinstance(space, LabelSpace):
+        return ""
+    notes = model.label_notes()
+    items = []
+    for i, name in enumerate(space.names[:_MOST]):
+        values = "" if space.is_indicator else f" [{len(space.classes[i])} values]"
+        items.append(f"<li>{escape(name)}{values}{escape(notes.get(i, ''))}</li>")
+    if space.n_labels > _MOST:
+        items.append(f"<li>and {space.n_labels - _MOST} more</li>")
+    what = "labels" if space.is_indicator else "class variables"
+    return (
+        f"<details><summary>{space.n_labels} {what} learned by {escape(type(model).__name__)}"
+        f"</summary><ul>{''.join(items)}</ul></details>"
+    )
+
+
+@dataclass(frozen=True)
+class LinearLogOdds:
+    r"""Log-odds of every label given the others, for labels of two values.
+
+    .. math:: \log \frac{P(y_i = 1 \mid x, y_{-i})}{P(y_i = 0 \mid x, y_{-i})}
+        = b_i + w_i \cdot x + \sum_j u_{ij}(x) \, (y_j - o_j)
+
+    with b and w taken where the other labels are at a point of reference o, which may lie between
+    their values.
+
+    Attributes
+    ----------
+    coef : (d, p)
+        w, for the others at the point of reference.
+    intercept : (d,)
+        b, likewise.
+    weights : (d, d)
+        u at one row x; the diagonal is zero.
+    """
+
+    coef: Array
+    intercept: Array
+    weights: Array
 
 
 class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
@@ -76,6 +180,16 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         Only where X had string column names.
     """
 
+    label_space_: Annotated[LabelSpace, "d sizes"]
+    label_names_: Annotated[tuple[str, ...], "d"]
+    classes_: Any
+    n_features_in_: Annotated[int, Between(1), Is("p")]
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
+    estimator: Annotated[Any, Estimator(fitted=False, or_none=True)]
+    n_jobs: Annotated[int | None, Between(-1024, 1024)]
+    n_iter_: Annotated[int, Sometimes()]
+    C_: Annotated[Array, "d", Between(0.0), Sometimes()]
+
     short_name: ClassVar[str] = ""
     """What a user may type instead of the name of the class."""
 
@@ -86,18 +200,12 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
     """Whether a sample of such rows is taken, and learned from in memory."""
 
     # what every fitted model holds: d labels of some sizes, p features
-    stored_fields: ClassVar[Mapping[str, Kind]] = {
-        "label_space_": Part("label-space", d="d", sizes="sizes"),
-        "label_names_": Many(Text(), "d"),
-        "classes_": Anything(),
-        "n_features_in_": Whole(1, size="p"),
-        "feature_names_in_": Maybe(Values("p")),
-        "estimator": Maybe(Estimator(fitted=False)),
-        "n_jobs": Maybe(Whole(-1024, 1024)),
-        "n_iter_": Maybe(Whole()),
-        "C_": Maybe(Numbers("d", 0.0)),
-    }
     random_state: Any
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = _naming_unknown(cls.__init__)  # type: ignore[method-assign]
 
     @abstractmethod
     def _learn(self, data: TrainingData) -> None:
@@ -116,12 +224,15 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         label_names: Sequence[str] | None = None,
     ) -> Self:
         """Learn from rows X and their labels.
+
+        A fitted model stays as it is until the new fit is done: it answers meanwhile, and after a
+        fit that was interrupted.
 
         Parameters
         ----------
@@ -139,21 +250,30 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         -------
         self
         """
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: call"
+                " fit(X, y) with the labels of each row."
+            )
+        check_jobs(getattr(self, "n_jobs", None))
         self._check_parameters()
-        forget_fit(self)
+        fresh = unfitted_copy(self)
         if is_dask(X):
-            return self._fit_chunks(X, y, sample_weight, label_names)
-        X = self._checked(X, reset=True)
+            fresh._fit_chunks(X, y, sample_weight, label_names)
+            self.__dict__ = fresh.__dict__
+            return self
+        X = fresh._checked(X, reset=True)
         space, codes = LabelSpace.infer(y, label_names)
         if codes.shape[0] != X.shape[0]:
             raise ValueError(
                 f"X has {X.shape[0]} rows but y has {codes.shape[0]}. Give one row of labels for"
                 " each row of X."
             )
-        self._keep_labels(space)
+        fresh._keep_labels(space)
         data = _training_data(X, codes, space, sample_weight)
-        self._learn(data)
-        self._finish(data)
+        fresh._learn(data)
+        fresh._finish(data)
+        self.__dict__ = fresh.__dict__
         return self
 
     def _keep_labels(self, space: LabelSpace) -> None:
@@ -161,7 +281,7 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         self.label_names_ = space.names
         self.classes_ = class_values(space)
 
-    def _fit_chunks(self, X: Any, y: Any, weight: Any, label_names: Sequence[str] | None) -> Self:
+    def _fit_chunks(self, X: Any, y: Any, weight: Any, label_names: Sequence[str] | None) -> None:
         """Learn from Dask collections."""
         refuse_chunks(self)
         if not is_dask(y):
@@ -176,7 +296,6 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         with row_counter("reading", shown=shown) as count, counting_passes(count):
             self._learn(data)
             self._finish(data)
-        return self
 
     def _of_chunks(self, data: ChunkedData) -> Any:
         """Return the rows that `_learn` is given: in chunks, or in memory where they are few."""
@@ -227,8 +346,10 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
             reset=reset,
             accept_sparse="csr",
             dtype=np.float64,
-            ensure_all_finite="allow-nan" if self._allows_nan() else True,
+            ensure_all_finite="allow-nan",
         )
+        if not self._allows_nan():
+            refuse_nan(checked, getattr(self, "feature_names_in_", None), type(self).__name__)
         refuse_huge(checked, getattr(self, "feature_names_in_", None), LARGEST_FEATURE)
         return checked
 
@@ -289,12 +410,9 @@ class JointClassifier(LabelClassifier):
         What rows held out say of the joint, and by which it is tempered; only with `calibrate`.
     """
 
-    stored_fields: ClassVar[Mapping[str, Kind]] = {
-        **LabelClassifier.stored_fields,
-        "calibrate": Maybe(YesNo()),
-        "calibration_": Maybe(Part("calibration", d="d", sizes="sizes", m="2")),
-        "seen_": Maybe(LabelVectors()),
-    }
+    calibration_: Annotated[Calibration, "d sizes m=2", Sometimes()]
+    seen_: Annotated[Codes, "_ d", CodesOf(), NotEmpty(), Sometimes()]
+
     decision: str | Decision
     calibrate: bool = False
 
@@ -307,7 +425,7 @@ class JointClassifier(LabelClassifier):
         if self.decision != "seen":  # which only a fitted model can resolve
             self.decision_rule()
 
-    def decision_rule(self) -> Callable[[Joint], Codes]:
+    def decision_rule(self) -> Decision:
         """Return how `predict` chooses the labels of a joint."""
         if self.decision != "seen":
             return resolve_decision(self.decision)
@@ -349,11 +467,11 @@ class JointClassifier(LabelClassifier):
         return None
 
     def decides_by_joint(self) -> bool:
-        """Whether `predict` is ``decide(joint, rule)``, so that one joint serves both."""
+        """Whether `predict` is the decision of a joint, so that one joint serves both."""
         return hasattr(self, "joint")
 
     def _codes(self, X: Any) -> Codes:
-        return decide(self._calibrated(X), self.decision_rule())
+        return self.decision_rule().codes(self._calibrated(X))
 
     def joint(self, X: Any) -> Joint:
         """Return the joint distribution of the labels for each row of X (n, p).
@@ -409,6 +527,28 @@ class JointClassifier(LabelClassifier):
         """Ask rows a chunk at a time: a joint may be many times larger than its rows."""
         X = self._checked(X, reset=False)
         return [answer(self._calibrated(part)) for part in row_chunks(X, self.label_space_)]
+
+
+def _naming_unknown(init: Callable[..., None]) -> Callable[..., None]:
+    """Let a constructor say which parameters there are when it is given another."""
+    known = list(inspect.signature(init).parameters)[1:]
+
+    @wraps(init)
+    def checking(self: Any, *args: Any, **kwargs: Any) -> None:
+        unknown = kwargs.keys() - set(known)
+        if unknown:
+            name = type(self).__name__
+            hint = (
+                " BinaryRelevance takes class_weight; every model can predict rare labels more"
+                " often by ThresholdedClassifier or another decision."
+            )
+            raise TypeError(
+                f"{name} has no parameter {min(unknown)!r}. It has {', '.join(known)}."
+                + (hint if "class_weight" in unknown else "")
+            )
+        init(self, *args, **kwargs)
+
+    return checking
 
 
 def class_values(space: LabelSpace) -> Any:

@@ -1,16 +1,76 @@
-"""Answers about rows in chunks, computed when Dask is asked for them."""
+"""Rows in chunks: which models learn from them, and answers computed when Dask asks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import _num_samples
 
+from colabel.core.chunks import row_slices
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
+from colabel.learn.chunks import ChunkedData
 from colabel.learn.chunks.reading import Blocks, same_chunks
+from colabel.learn.design import LARGEST_ROTATION
+
+# Rows whose joints are held at once while predicting.
+_ROWS_AT_ONCE = 1 << 14
+# of tables over pairs of labels, which trees and fields have for every row
+_NUMBERS_AT_ONCE = 1 << 26
+
+
+def row_chunks(X: Any, space: LabelSpace) -> Iterator[Any]:
+    """Rows of X, as many at once as may have joints at the same time."""
+    sizes = space.cardinalities
+    at_once = min(_ROWS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // (sum(sizes) * max(sizes))))
+    for chunk in row_slices(_num_samples(X), at_once):
+        yield X[chunk]
+
+
+# Parameters by which a model needs its rows in memory.
+_IN_MEMORY = ("estimator", "calibrate", "class_weight")
+
+
+def refuse_chunks(model: Any) -> None:
+    """Raise unless a model, with its parameters, learns from Dask arrays."""
+    name = type(model).__name__
+    if not model.fits_chunks:
+        raise TypeError(
+            f"{name} does not learn from Dask arrays; {_fitting()} do. Give {name} a sample of the"
+            " rows as NumPy arrays, such as X[rows].compute()."
+        )
+    if model.samples_chunks:  # what it learns from is in memory
+        return
+    for given, value in model.get_params(deep=False).items():
+        if given in _IN_MEMORY and value is not None and value is not False:
+            raise TypeError(
+                f"{name}({given}=...) does not learn from Dask arrays: leave {given} out, or give a"
+                " sample of the rows as NumPy arrays."
+            )
+
+
+def _fitting() -> str:
+    """Name the models that say of themselves that they learn from chunks."""
+    models = import_module("colabel.models")  # when asked: all of them import this file
+    kinds = [getattr(models, name) for name in models.__all__]
+    names = [
+        f"{kind.__name__} (of a sample)" if kind.samples_chunks else kind.__name__
+        for kind in kinds
+        if getattr(kind, "fits_chunks", False)
+    ]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def is_short(data: ChunkedData) -> bool:
+    """Whether all rows are fewer than the features and are put together: they are few then.
+
+    In memory such rows are solved in their own span.
+    """
+    return data.n_rows < data.n_features and data.n_rows <= LARGEST_ROTATION
 
 
 def lazy_rows(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+import math
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,33 +13,129 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from colabel.core.arrays import Array, dense
+from colabel.core.arrays import Array, Flags, Indices, dense
+from colabel.core.compiling import njit
+from colabel.core.numeric import bin_sums
+from colabel.core.refitting import fits_afresh
 from colabel.core.schema import (
-    Distributions,
-    Maybe,
-    Numbers,
-    Part,
-    Positions,
-    Real,
-    Values,
-    Whole,
+    Ascending,
+    Between,
+    Dims,
+    Distribution,
+    Fields,
+    Is,
+    NotEmpty,
+    refuse_unless,
     stored,
 )
-from colabel.models._value_cells import ValueCells, count_by_class, sum_by_class
+
+# Whole numbers within such a range are looked up directly; others by a search.
+_WIDEST_RANGE = 4096
 
 
-@stored(
-    "discrete-naive-bayes",
-    alpha=Real(0.0),
-    n_features_in_=Whole(1, size="p"),
-    feature_names_in_=Maybe(Values("p")),
-    classes_=Values("k"),
-    class_count_=Numbers("k", 0.0),
-    class_log_prior_=Distributions("k", log=True),
-    n_categories_=Positions("p", below=2**53),
-    _cells=Part("value-cells", p="p", cells="cells"),
-    _log_prob=Numbers("k cells"),
-)
+@stored("value-cells")
+class ValueCells(NamedTuple):
+    """Where each value of each feature is counted; the last cell of a feature is for the unseen.
+
+    Attributes
+    ----------
+    first : (p + 1,)
+        The cells of feature j stand from ``first[j]`` to ``first[j + 1]``.
+    low : (p,)
+        Smallest value of a feature of whole numbers: its cells are the numbers from there on.
+    searched : dict
+        Sorted values of each of the other features, a cell each.
+    """
+
+    first: Annotated[Indices, "p+1", Ascending()]
+    low: Annotated[Array, "p", Between(-np.inf, np.inf)]
+    searched: Annotated[dict[int, Array], "_", Ascending(), NotEmpty()]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        refuse_unless(fields["first"][0] == 0, "first does not begin at zero")
+        n_cells = np.diff(fields["first"])
+        for j, values in fields["searched"].items():
+            known = type(j) is int and 0 <= j < dims["p"] and len(values) == n_cells[j] - 1
+            refuse_unless(known, "the values of a feature do not fit its cells")
+        dims["cells"] = int(fields["first"][-1])
+
+    @classmethod
+    def of_rows(cls, rows: Array) -> ValueCells:
+        """Cells for the values of rows (n, p)."""
+        low, high, direct = _ranges(rows)
+        searched = {int(j): np.unique(rows[:, j]) for j in np.flatnonzero(~direct)}
+        sizes = np.where(direct, high - low + 1, 0).astype(np.intp)
+        for j, values in searched.items():
+            sizes[j] = len(values)
+        return cls(np.concatenate([[0], np.cumsum(sizes + 1)]), low, searched)
+
+    def places(self, rows: Array) -> Indices:
+        """Cell of each value, (n, p)."""
+        places: Indices = _direct_places(rows, self.low, self.first)
+        for j, values in self.searched.items():
+            found = np.minimum(np.searchsorted(values, rows[:, j]), len(values) - 1)
+            codes = np.where(values[found] == rows[:, j], found, len(values))
+            places[:, j] = self.first[j] + codes
+        return places
+
+    def per_feature(self, marked: Flags) -> Indices:
+        """Count the cells of each feature that are marked (cells,)."""
+        counts: Indices = np.add.reduceat(marked.astype(np.intp), self.first[:-1])
+        return counts
+
+
+@njit(nogil=True, cache=True)
+def _ranges(rows: Array) -> tuple[Array, Array, Flags]:
+    """Smallest and largest value of each feature, and whether it is of whole numbers close by."""
+    low, high = rows[0].copy(), rows[0].copy()
+    whole = np.ones(rows.shape[1], dtype=np.bool_)
+    for row in rows:
+        for j in range(len(low)):
+            value = row[j]
+            low[j], high[j] = min(low[j], value), max(high[j], value)
+            whole[j] &= value == math.floor(value)
+    return low, high, whole & (high - low < _WIDEST_RANGE)
+
+
+@njit(nogil=True, cache=True)
+def _direct_places(rows: Array, low: Array, first: Indices) -> Indices:
+    """Cell of each value of features of whole numbers."""
+    places = np.empty(rows.shape, dtype=np.intp)
+    for i in range(len(rows)):
+        for j in range(len(low)):
+            shifted, unseen = rows[i, j] - low[j], first[j + 1] - first[j] - 1
+            place = unseen
+            if 0 <= shifted < unseen and shifted == math.floor(shifted):
+                place = np.intp(shifted)
+            places[i, j] = first[j] + place
+    return places
+
+
+@njit(nogil=True, cache=True)
+def count_by_class(
+    places: Indices, of_row: Indices, weight: Array, n_classes: int, n_cells: int
+) -> Array:
+    """Weight of the rows of each class in each cell, (K, cells)."""
+    counts = np.zeros((n_classes, n_cells))
+    for i in range(len(places)):
+        for place in places[i]:
+            counts[of_row[i], place] += weight[i]
+    return counts
+
+
+@njit(nogil=True, cache=True)
+def sum_by_class(places: Indices, tables: Array) -> Array:
+    """Sum over the features of each class's entry (K, cells) at a row's cells, (n, K)."""
+    sums = np.zeros((len(places), len(tables)))
+    for i in range(len(places)):
+        for c in range(len(tables)):
+            for place in places[i]:
+                sums[i, c] += tables[c, place]
+    return sums
+
+
+@stored("discrete-naive-bayes")
 class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
     r"""Naive Bayes for features whose distinct values are categories; one class variable.
 
@@ -79,9 +176,20 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
     [[0.82, 0.18], [0.33, 0.67]]
     """
 
+    alpha: Annotated[float, Between(0.0)]
+    n_features_in_: Annotated[int, Between(1), Is("p")]
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
+    classes_: Annotated[NDArray[Any], "k"]
+    class_count_: Annotated[Array, "k", Between(0.0)]
+    class_log_prior_: Annotated[Array, "k", Distribution(log=True)]
+    n_categories_: Annotated[Indices, "p"]
+    _cells: Annotated[ValueCells, "p cells"]
+    _log_prob: Annotated[Array, "k cells"]
+
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
 
+    @fits_afresh
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Count values by class.
 
@@ -104,7 +212,7 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
         self._cells = ValueCells.of_rows(rows)
         places, n_cells = self._cells.places(rows), int(self._cells.first[-1])
         counts = count_by_class(places, of_row, weight, len(self.classes_), n_cells)
-        self.class_count_ = np.bincount(of_row, weight, minlength=len(self.classes_))
+        self.class_count_ = bin_sums(of_row, weight, len(self.classes_))
         prior = self.class_count_ + self.alpha
         self.class_log_prior_ = np.log(prior / prior.sum())
         self.n_categories_ = self._cells.per_feature(counts.sum(axis=0) > 0)

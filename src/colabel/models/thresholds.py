@@ -3,49 +3,107 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.utils import Tags, check_random_state, get_tags
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_sample_weight,
     _num_samples,
     check_is_fitted,
+    has_fit_parameter,
     validate_data,
 )
 
-from colabel.core.arrays import Array, Codes, is_sparse
-from colabel.core.refitting import forget_fit
-from colabel.core.schema import (
-    Dims,
-    Estimator,
-    Fields,
-    Maybe,
-    Numbers,
-    Whole,
-    bind,
-    refuse_unless,
-    stored,
-)
+from colabel.core.arrays import Array, Codes, Flags, Indices, is_sparse
+from colabel.core.parameters import check_jobs
+from colabel.core.refitting import fits_afresh
+from colabel.core.schema import Between, Dims, Estimator, Fields, Is, refuse_unless, stored
 from colabel.decide.thresholds import Above, tuned_threshold
 from colabel.joint import Joint
-from colabel.labels import LabelSpace
+from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData
 from colabel.metrics import exact_match
-from colabel.models._any_classifier import (
-    fitted_to,
-    held_out_prob,
-    plain_labels,
-    prob_of_one,
-)
-from colabel.models._frames import PredictionFrames
 from colabel.models._learning import can_hold_out, make_folds
-from colabel.models.base import JointClassifier, class_values
+from colabel.models.base import JointClassifier, PredictionFrames, class_values
 from colabel.models.label_graph import LabelGraph
 from colabel.models.wrapped import model_inside, with_model_inside
+
+
+def held_out_prob(
+    estimator: BaseEstimator,
+    X: Any,
+    codes: Codes,
+    weight: Array | None,
+    is_train: Flags,
+    test: Indices,
+) -> Array:
+    """Probabilities (n_test, d) of the rows held out."""
+    if not len(test):
+        return np.empty((0, codes.shape[1]))
+    train = np.flatnonzero(is_train)
+    part = None if weight is None else weight[train]
+    labels = plain_labels(estimator, codes[train])
+    model = fitted_to(estimator, _safe_indexing(X, train), labels, part, None)
+    return prob_of_one(model, _safe_indexing(X, test), codes.shape[1])
+
+
+def plain_labels(estimator: BaseEstimator, codes: Codes) -> Any:
+    """0/1 labels as a matrix, NaN where missing; a single label of scikit-learn's as a vector.
+
+    Models of colabel get a matrix, in which a constant label keeps both its values.
+    """
+    labels = np.where(codes == MISSING, np.nan, codes) if (codes == MISSING).any() else codes
+    alone = labels.shape[1] == 1 and not isinstance(estimator, JointClassifier)
+    return labels[:, 0] if alone else labels
+
+
+def fitted_to(
+    estimator: BaseEstimator,
+    X: Any,
+    labels: Any,
+    weight: Array | None,
+    names: Sequence[str] | None,
+) -> Any:
+    """Return a copy of an estimator, fitted; weights are refused where it does not take them."""
+    arguments: dict[str, Any] = {} if names is None else {"label_names": names}
+    if weight is not None:
+        if not has_fit_parameter(estimator, "sample_weight"):
+            raise ValueError(
+                f"estimator={estimator!r} does not accept sample_weight. Fit without weights or"
+                " choose an estimator that takes them."
+            )
+        arguments["sample_weight"] = weight
+    return clone(estimator).fit(X, labels, **arguments)
+
+
+def prob_of_one(model: Any, X: Any, n_labels: int) -> Array:
+    """P(y = 1) of each label (n, d), from whichever form `predict_proba` has.
+
+    scikit-learn's forests and nearest neighbours return a list of (n, 2) tables; a classifier
+    of a single label returns one. A label that was constant among the training rows has a table
+    of one column.
+    """
+    found = model.predict_proba(X)
+    if isinstance(found, list):
+        tables = zip(found, model.classes_, strict=True)
+        return np.stack([_of_one(table, classes) for table, classes in tables], axis=1)
+    prob: Array = np.asarray(found, dtype=np.float64)
+    if isinstance(model, JointClassifier):
+        return prob[:, 1:] if model.label_space_.kind == "vector" else prob
+    return prob if n_labels > 1 else _of_one(prob, model.classes_)[:, None]
+
+
+def _of_one(table: Any, classes: Any) -> Array:
+    """P(y = 1) from a table (n, K), K of 1 or 2."""
+    if table.shape[1] == 1:
+        return np.full(len(table), float(np.ravel(classes)[0] == 1))
+    positive: Array = np.asarray(table[:, 1], dtype=np.float64)
+    return positive
 
 
 def _has_joint(model: ThresholdedClassifier) -> bool:
@@ -56,26 +114,7 @@ def _has_joint(model: ThresholdedClassifier) -> bool:
     )
 
 
-def _check_inner(fields: Fields, dims: Dims) -> None:
-    refuse_unless(set(dims["sizes"]) == {2}, "a label has not two values")
-    inner = fields["estimator_"].dims
-    for name in ("sizes", "p"):
-        if name in inner and name in dims:
-            bind(dims, name, inner[name], "estimator_")
-
-
-@stored(
-    "thresholded-classifier",
-    check=_check_inner,
-    **{
-        **JointClassifier.stored_fields,
-        "n_features_in_": Maybe(Whole(1, size="p")),
-        "estimator": Estimator(fitted=False),
-    },
-    estimator_=Estimator(does="predict_proba"),
-    thresholds_=Numbers("d", 0.0, 1.0),
-    held_out_f1_=Numbers("d", 0.0, 1.0),
-)
+@stored("thresholded-classifier")
 class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     r"""A classifier that announces a label where its probability exceeds the label's threshold.
 
@@ -134,6 +173,21 @@ class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixi
     ((7,), (2, 7))
     """
 
+    label_space_: Annotated[LabelSpace, "d sizes"]
+    label_names_: Annotated[tuple[str, ...], "d"]
+    classes_: Any
+    n_jobs: Annotated[int | None, Between(-1024, 1024)]
+    n_features_in_: Annotated[int | None, Between(1), Is("p")]
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
+    estimator: Annotated[Any, Estimator(fitted=False)]
+    estimator_: Annotated[Any, "sizes p", Estimator(does="predict_proba")]
+    thresholds_: Annotated[Array, "d", Between(0.0, 1.0)]
+    held_out_f1_: Annotated[Array, "d", Between(0.0, 1.0)]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        refuse_unless(set(dims["sizes"]) == {2}, "a label has not two values")
+
     def __init__(
         self,
         estimator: BaseEstimator,
@@ -147,6 +201,7 @@ class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixi
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @fits_afresh
     def fit(
         self,
         X: Any,
@@ -172,7 +227,7 @@ class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixi
         self
         """
         _require_probabilities(self.estimator)
-        forget_fit(self)
+        check_jobs(self.n_jobs)
         X = self._checked(X, reset=True)
         space, codes = LabelSpace.infer(y, label_names)
         if len(codes) != _num_samples(X):

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, Indices, dense
-from colabel.core.schema import (
-    Dims,
-    Fields,
-    Kind,
-    Many,
-    Maybe,
-    Numbers,
-    Positions,
-    Values,
-    Whole,
-    refuse_unless,
-)
-
-
-def check_cuts(fields: Fields, dims: Dims) -> None:
-    """Refuse cuts that do not ascend, or are not as many as the bins say."""
-    for cuts, n_bins in zip(fields["cuts_"], fields["n_bins_"], strict=True):
-        refuse_unless((np.diff(cuts) > 0).all(), "cuts_ do not ascend")
-        refuse_unless(n_bins == len(cuts) + 1, "cuts_ do not fit n_bins_")
-    dims["made"] = dims["p"]
+from colabel.core.schema import Ascending, Between, Dims, Fields, Is, refuse_unless
 
 
 class CutPoints(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -47,13 +28,17 @@ class CutPoints(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Only where X had string column names.
     """
 
-    stored_fields: ClassVar[Mapping[str, Kind]] = {
-        "n_features_in_": Whole(1, size="p"),
-        "feature_names_in_": Maybe(Values("p")),
-        "cuts_": Many(Numbers("_", -np.inf, np.inf), "p"),
-        "n_bins_": Positions("p", below=2**53),
-    }
-    cuts_: list[Array]
+    n_features_in_: Annotated[int, Between(1), Is("p")]
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
+    n_bins_: Annotated[Indices, "p"]
+
+    cuts_: Annotated[list[Array], "p [bins]", Between(-np.inf, np.inf), Ascending()]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        fits = fields["n_bins_"].tolist() == [n + 1 for n in dims["bins"]]
+        refuse_unless(fits, "cuts_ do not fit n_bins_")
+        dims["made"] = dims["p"]
 
     def transform(self, X: Any) -> Indices:
         """Say into which bin each value falls.

@@ -9,13 +9,14 @@ from sklearn.utils.validation import _check_sample_weight
 
 from colabel.core.arrays import Array
 from colabel.core.parameters import check_choice, check_integer
+from colabel.core.refitting import fits_afresh
 from colabel.core.schema import stored
-from colabel.preprocess._cut_points import CutPoints, between, check_cuts
+from colabel.preprocess._cut_points import CutPoints, between
 
 __all__ = ["FeatureBins"]
 
 
-@stored("feature-bins", check=check_cuts)
+@stored("feature-bins")
 class FeatureBins(CutPoints):
     """Cut each feature into a few bins of about equal frequency, or of equal width.
 
@@ -57,6 +58,7 @@ class FeatureBins(CutPoints):
         self.n_bins = n_bins
         self.strategy = strategy
 
+    @fits_afresh
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the cuts of every feature.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import (
@@ -17,9 +18,10 @@ from sklearn.utils.validation import (
 
 from colabel.core.arrays import Array, Flags, is_sparse
 from colabel.core.extremes import refuse_extreme_weights
-from colabel.core.label_features import column_owner
+from colabel.core.label_features import column_owner, n_label_columns
 from colabel.core.parameters import check_choice, check_integer
-from colabel.core.schema import Dims, Fields, Maybe, Part, Values, Whole, YesNo, stored
+from colabel.core.refitting import fits_afresh
+from colabel.core.schema import Between, Dims, Fields, Is, stored
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds
 from colabel.learn.forest import LabelForest, grow, label_targets
@@ -33,20 +35,7 @@ _TOLERANCE, _MOST_ITERATIONS = 1e-2, 1000
 _FOLDS = 3
 
 
-def _check_features(fields: Fields, dims: Dims) -> None:
-    dims["made"] = fields["forest_"].dims["e"] + (dims["p"] if fields["passthrough_"] else 0)
-
-
-@stored(
-    "forest-features",
-    check=_check_features,
-    n_jobs=Maybe(Whole(-1024, 1024)),
-    n_features_in_=Whole(1, size="p"),
-    feature_names_in_=Maybe(Values("p")),
-    label_space_=Part("label-space", d="d", sizes="sizes"),
-    forest_=Part("label-forest", d="d", sizes="sizes", p="p"),
-    passthrough_=YesNo(),
-)
+@stored("forest-features")
 class ForestFeatures(TransformerMixin, BaseEstimator):
     r"""Log-odds of the labels by a forest, as features for any model of the joint.
 
@@ -127,6 +116,18 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
     >>> joint_of(model, data.X[300:302]).mode().shape
     (2, 7)
     """
+
+    n_jobs: Annotated[int | None, Between(-1024, 1024)]
+    n_features_in_: Annotated[int, Between(1), Is("p")]
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
+    label_space_: Annotated[LabelSpace, "d sizes"]
+    forest_: Annotated[LabelForest, "d sizes p"]
+    passthrough_: bool
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        made = n_label_columns(dims["sizes"])
+        dims["made"] = made + (dims["p"] if fields["passthrough_"] else 0)
 
     def __init__(
         self,
@@ -210,6 +211,7 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
         given = _check_feature_names_in(self, input_features) if self.passthrough_ else []
         return np.asarray([*given, *own], dtype=object)
 
+    @fits_afresh
     def _fitted_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array]:
         """Fit; return the checked rows, and their log-odds by trees that have not seen them."""
         self._check_parameters()

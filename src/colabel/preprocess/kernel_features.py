@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from numbers import Real
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,13 +13,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from colabel.core import schema
 from colabel.core.arrays import Array, is_sparse
 from colabel.core.chunks import row_slices
 from colabel.core.extremes import refuse_huge
 from colabel.core.parameters import check_choice, check_flag, check_integer, check_positive
 from colabel.core.progress import Advance, progress_bar
-from colabel.core.schema import Dims, Fields, Matrix, Maybe, Numbers, OrNone, Values, Whole, stored
+from colabel.core.refitting import fits_afresh
+from colabel.core.schema import Between, Dims, Fields, Is, Matrix, refuse_unless, stored
 from colabel.core.threads import map_threads
 from colabel.preprocess._held_out import LabelsAlone, clearly_better, total_variance
 from colabel.preprocess._kernel import gaussian, squared_distances
@@ -46,31 +46,7 @@ _ROWS_AT_ONCE = 1 << 12
 _FARTHEST = 1e100
 
 
-def _check_features(fields: Fields, dims: Dims) -> None:
-    none = dims["m"] == 0
-    schema.refuse_unless((fields["width_"] is None) == none, "landmarks_ do not fit width_")
-    schema.refuse_unless(not none or fields["linear"], "there are neither landmarks nor columns")
-    schema.refuse_unless(dims["r"] <= dims["m"], "components_ has more columns than landmarks")
-    dims["made"] = dims["r"] + (dims["p"] if fields["linear"] else 0)
-
-
-@stored(
-    "kernel-features",
-    check=_check_features,
-    linear=schema.YesNo(),
-    n_jobs=Maybe(Whole(-1024, 1024)),
-    n_features_in_=Whole(1, size="p"),
-    feature_names_in_=Maybe(Values("p")),
-    mean_=OrNone(Numbers("p")),
-    scale_=Numbers("p", 1e-300),
-    n_landmarks_=Whole(size="m"),
-    landmarks_=Matrix("m p"),
-    components_=Numbers("m r"),
-    width_=OrNone(schema.Real(1e-300)),
-    kernel_variance_=schema.Real(0.0),
-    gain_=OrNone(schema.Real()),
-    _sklearn_output_config=Maybe(schema.Table(OrNone(schema.Text()))),
-)
+@stored("kernel-features")
 class KernelFeatures(TransformerMixin, BaseEstimator):
     r"""Features of a Gaussian kernel beside the columns of X.
 
@@ -175,6 +151,28 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
     True
     """
 
+    linear: bool
+    n_jobs: Annotated[int | None, Between(-1024, 1024)]
+    n_features_in_: Annotated[int, Between(1), Is("p")]
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
+    mean_: Annotated[Array | None, "p"]
+    scale_: Annotated[Array, "p", Between(1e-300)]
+    n_landmarks_: Annotated[int, Is("m")]
+    landmarks_: Annotated[Any, Matrix("m p")]
+    components_: Annotated[Array, "m r"]
+    width_: Annotated[float | None, Between(1e-300)]
+    kernel_variance_: Annotated[float, Between(0.0)]
+    gain_: float | None
+    _sklearn_output_config: dict[str, str | None]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        none = dims["m"] == 0
+        refuse_unless((fields["width_"] is None) == none, "landmarks_ do not fit width_")
+        refuse_unless(not none or fields["linear"], "there are neither landmarks nor columns")
+        refuse_unless(dims["r"] <= dims["m"], "components_ has more columns than landmarks")
+        dims["made"] = dims["r"] + (dims["p"] if fields["linear"] else 0)
+
     def __init__(
         self,
         width: float | Literal["auto"] = "auto",
@@ -198,6 +196,7 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @fits_afresh
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find landmarks, and choose what is left to "auto".
 

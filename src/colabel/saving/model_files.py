@@ -27,7 +27,6 @@ from colabel.core.schema import NotAsDeclaredError
 from colabel.labels import LabelSpace
 from colabel.models import LabelClassifier, ThresholdedClassifier
 from colabel.models.wrapped import title_of
-from colabel.saving import _forests as _forests  # declares forests, as plain arrays
 from colabel.saving import _other_types as _other_types  # declares the types it lists
 from colabel.saving._archive import (
     MANIFEST,

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,13 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.schema import (
+    Ascending,
+    Below,
+    Between,
     Dims,
     Fields,
-    Many,
-    Numbers,
-    OneOf,
-    Positions,
-    Text,
-    Whole,
-    YesNo,
+    Is,
+    Unique,
     bind,
     refuse_unless,
     stored,
@@ -44,22 +42,7 @@ _MOST_CATEGORIES = 100  # of a column; rarer ones share a column
 _MOST_WORDS = 10_000  # of a text column
 
 
-def _check_numbers(fields: Fields, dims: Dims) -> None:
-    flagged = fields["flagged"]
-    refuse_unless((np.diff(flagged) > 0).all(), "flagged does not ascend")
-    refuse_unless(not (fields["is_sparse"] and len(flagged)), "sparse numbers have flags")
-    bind(dims, "features", dims["columns"] + len(flagged), "scale")
-
-
-@stored(
-    "number-table",
-    check=_check_numbers,
-    fill=Numbers("columns", -_FARTHEST, _FARTHEST),
-    flagged=Positions("_", below="columns"),
-    mean=Numbers("features", -_FARTHEST, _FARTHEST),
-    scale=Numbers("features", 1 / _FARTHEST, _FARTHEST),
-    is_sparse=YesNo(),
-)
+@stored("number-table")
 @dataclass(frozen=True)
 class NumberTable:
     """Columns of numbers: what stands for a missing one, and how they are scaled.
@@ -76,11 +59,16 @@ class NumberTable:
         Whether the numbers are stored sparsely, and only divided.
     """
 
-    fill: Array
-    flagged: Indices
-    mean: Array
-    scale: Array
+    fill: Annotated[Array, "columns", Between(-_FARTHEST, _FARTHEST)]
+    flagged: Annotated[Indices, "flags", Below("columns"), Ascending()]
+    mean: Annotated[Array, "columns+flags", Between(-_FARTHEST, _FARTHEST)]
+    scale: Annotated[Array, "columns+flags", Between(1 / _FARTHEST, _FARTHEST)]
     is_sparse: bool
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        refuse_unless(not (fields["is_sparse"] and dims["flags"]), "sparse numbers have flags")
+        dims["features"] = dims["columns"] + dims["flags"]
 
     @classmethod
     def fit(cls, block: Any) -> NumberTable:
@@ -153,19 +141,7 @@ def _without_nan(block: Any) -> Any:
     return rows
 
 
-def _check_categories(fields: Fields, dims: Dims) -> None:
-    refuse_unless(len(set(fields["values"])) == len(fields["values"]), "a category stands twice")
-    refuse_unless(-1 <= fields["other"] < dims["features"], "other is no feature")
-
-
-@stored(
-    "category-table",
-    check=_check_categories,
-    n_features=Whole(0, 10**6, size="features"),
-    values=Many(Text(), "v"),
-    features=Positions("v", below="features"),
-    other=Whole(-1, 10**6),
-)
+@stored("category-table")
 @dataclass(frozen=True)
 class CategoryTable:
     """A column of categories: the feature of each value, and of any other.
@@ -180,10 +156,10 @@ class CategoryTable:
     n_features : int
     """
 
-    values: Sequence[str]
-    features: Indices
-    other: int
-    n_features: int
+    values: Annotated[Sequence[str], "v", Unique()]
+    features: Annotated[Indices, "v", Below("features")]
+    other: Annotated[int, Below("features", or_none=True)]
+    n_features: Annotated[int, Between(0, 10**6), Is("features")]
 
     @classmethod
     def fit(cls, column: NDArray[np.object_]) -> CategoryTable:
@@ -215,16 +191,7 @@ class CategoryTable:
         return sparse.csr_array(entries, shape=(len(column), self.n_features))
 
 
-def _check_words(fields: Fields, dims: Dims) -> None:
-    refuse_unless(len(set(fields["words"])) == len(fields["words"]), "a word stands twice")
-
-
-@stored(
-    "word-table",
-    check=_check_words,
-    words=Many(Text(), "features"),
-    idf=Numbers("features", 0.0),
-)
+@stored("word-table")
 @dataclass(frozen=True)
 class WordTable:
     """A column of text: the words that count, and their inverse document frequencies.
@@ -237,8 +204,8 @@ class WordTable:
     idf : (w,) array
     """
 
-    words: Sequence[str]
-    idf: Array
+    words: Annotated[Sequence[str], "features", Unique()]
+    idf: Annotated[Array, "features", Between(0.0)]
 
     @classmethod
     def fit(cls, texts: NDArray[np.object_]) -> WordTable:
@@ -279,19 +246,7 @@ def _vectorizer(**options: Any) -> TfidfVectorizer:
     return TfidfVectorizer(strip_accents="unicode", sublinear_tf=True, **options)
 
 
-def _check_dates(fields: Fields, dims: Dims) -> None:
-    bind(dims, "numbers", len(DATE_NUMBERS), "mean")
-    bind(dims, "features", len(DATE_NUMBERS) + fields["has_missing"], "features")
-
-
-@stored(
-    "date-table",
-    check=_check_dates,
-    form=OneOf(*DATE_FORMS),
-    mean=Numbers("numbers", -_FARTHEST, _FARTHEST),
-    scale=Numbers("numbers", 1 / _FARTHEST, _FARTHEST),
-    has_missing=YesNo(),
-)
+@stored("date-table")
 @dataclass(frozen=True)
 class DateTable:
     """A column of dates: their form, and how year, month, weekday and days are scaled.
@@ -309,9 +264,17 @@ class DateTable:
     """
 
     form: str
-    mean: Array
-    scale: Array
+    mean: Annotated[Array, "numbers", Between(-_FARTHEST, _FARTHEST)]
+    scale: Annotated[Array, "numbers", Between(1 / _FARTHEST, _FARTHEST)]
     has_missing: bool
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        refuse_unless(
+            fields["form"] in DATE_FORMS, f"form is {fields['form']!r:.40}, which is none"
+        )
+        bind(dims, "numbers", len(DATE_NUMBERS), "mean")
+        dims["features"] = dims["numbers"] + fields["has_missing"]
 
     @classmethod
     def of_statistics(cls, counted: TextStatistics, name: str) -> DateTable:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from colabel.core.schema import OneOf, Text, stored
+from colabel.core.schema import stored
 from colabel.datasets.frame import Frame, TableError
 from colabel.tables.statistics import MOST_VALUES, ColumnStatistics, TextStatistics
 
@@ -18,7 +18,7 @@ _FEW_CATEGORIES = 30
 _WORDS_OF_TEXT = 2.0  # mean words of a value, from which on a column is text
 
 
-@stored("column", name=Text(), kind=OneOf("number", "category", "text", "date"))
+@stored("column")
 @dataclass(frozen=True)
 class Column:
     """A feature column that is used, and as what."""

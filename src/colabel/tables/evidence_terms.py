@@ -8,7 +8,7 @@ import numpy as np
 
 from colabel.core.arrays import dense
 from colabel.datasets.frame import Frame
-from colabel.models.evidence.terms import FeatureTerms
+from colabel.models.evidence import FeatureTerms
 from colabel.tables.preprocessing import Preprocessor
 
 _LONGEST = 40  # characters of a value that is shown

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from colabel.core.schema import (
-    Dims,
-    Estimator,
-    Fields,
-    Many,
-    Part,
-    Whole,
-    bind,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Dims, Estimator, Fields, refuse_unless, stored
 from colabel.datasets.frame import Frame, TableError
 from colabel.models.evidence.evidence import evidence_of_row
 from colabel.models.wrapped import joint_of, model_inside, naming, title_of
@@ -39,26 +29,7 @@ if TYPE_CHECKING:
     from colabel.tables.streaming import PreparedTable
 
 
-def _check_table_model(fields: Fields, dims: Dims) -> None:
-    own = [(c.fields["name"], c.fields["kind"]) for c in fields["columns"]]
-    theirs = [
-        (c.fields["name"], c.fields["kind"]) for c in fields["preprocessor"].fields["columns"]
-    ]
-    refuse_unless(own == theirs, "its columns are not those of its preprocessor")
-    inner = fields["model"].dims
-    if "p" in inner:
-        bind(dims, "p", inner["p"], "the features of the model")
-
-
-@stored(
-    "table-model",
-    check=_check_table_model,
-    columns=Many(Part("column")),
-    preprocessor=Part("preprocessor", p="p"),
-    model=Estimator(does="predict"),
-    label_source=Part("label-source"),
-    n_rows=Whole(),
-)
+@stored("table-model")
 @dataclass(eq=False, repr=False)
 class TableModel:
     """Columns, their preprocessing, and a fitted model of the labels.
@@ -90,10 +61,18 @@ class TableModel:
     """
 
     columns: tuple[Column, ...]
-    preprocessor: Preprocessor
-    model: Any
+    preprocessor: Annotated[Preprocessor, "p"]
+    model: Annotated[Any, "p", Estimator(does="predict")]
     label_source: LabelSource
     n_rows: int
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        own, theirs = (
+            [column.fields for column in columns]
+            for columns in (fields["columns"], fields["preprocessor"].fields["columns"])
+        )
+        refuse_unless(own == theirs, "its columns are not those of its preprocessor")
 
     @classmethod
     def fit(cls, model: Any, frame: Frame, choice: ColumnChoice, labels: Labels) -> TableModel:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from colabel.core.arrays import Array, Indices
-from colabel.core.schema import Dims, Fields, Many, Maybe, Part, Whole, YesNo, refuse_unless, stored
+from colabel.core.schema import Between, Dims, Fields, Is, refuse_unless, stored
 from colabel.datasets.frame import Frame, TableError
 from colabel.tables._feature_tables import CategoryTable, DateTable, NumberTable, WordTable
 from colabel.tables.columns import Column
-from colabel.tables.statistics import (
-    MOST_VALUES,
-    ColumnStatistics,
-    TextStatistics,
-    WordStatistics,
-)
+from colabel.tables.statistics import MOST_VALUES, ColumnStatistics, TextStatistics, WordStatistics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,35 +24,7 @@ if TYPE_CHECKING:
 _MOST_DENSE = 200  # features that are stored densely although most are zero
 
 
-def _check_preprocessor(fields: Fields, dims: Dims) -> None:
-    kinds = [column.fields["kind"] for column in fields["columns"]]
-    tables = {
-        "category": fields["categories_"],
-        "text": fields["texts_"],
-        "date": fields["dates_"],
-    }
-    for kind, found in tables.items():
-        refuse_unless(kinds.count(kind) == len(found), f"a {kind} column has no table, or two")
-    numbers = fields["numbers_"]
-    n_numbers = 0 if numbers is None else numbers.dims["columns"]
-    refuse_unless(kinds.count("number") == n_numbers, "numbers_ does not fit the columns")
-    every = [table for found in tables.values() for table in found]
-    every += [] if numbers is None else [numbers]
-    total = sum(table.dims["features"] for table in every)
-    refuse_unless(total == dims["p"], "the tables do not give as many features as there are")
-
-
-@stored(
-    "preprocessor",
-    check=_check_preprocessor,
-    columns=Many(Part("column")),
-    numbers_=Maybe(Part("number-table")),
-    categories_=Many(Part("category-table")),
-    texts_=Many(Part("word-table")),
-    dates_=Many(Part("date-table")),
-    n_features_out_=Whole(1, size="p"),
-    is_sparse_=YesNo(),
-)
+@stored("preprocessor")
 class Preprocessor(BaseEstimator):
     """Turn the columns of a frame into features; everything it needs is learned by `fit`.
 
@@ -96,6 +63,29 @@ class Preprocessor(BaseEstimator):
            [ 0.  ,  1.41,  1.  ,  0.  ],
            [ 1.22, -0.71,  0.  ,  1.  ]])
     """
+
+    columns: Sequence[Column]
+    numbers_: NumberTable | None
+    categories_: list[CategoryTable]
+    texts_: list[WordTable]
+    dates_: list[DateTable]
+    n_features_out_: Annotated[int, Between(1), Is("p")]
+    is_sparse_: bool
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        kinds = [column.fields["kind"] for column in fields["columns"]]
+        numbers = [fields["numbers_"]] if fields["numbers_"] is not None else []
+        by_kind = {"category": "categories_", "text": "texts_", "date": "dates_"}
+        for kind, name in by_kind.items():
+            refuse_unless(
+                kinds.count(kind) == len(fields[name]), f"a {kind} column lacks its table"
+            )
+        n_numbers = sum(table.dims["columns"] for table in numbers)
+        refuse_unless(kinds.count("number") == n_numbers, "numbers_ does not fit the columns")
+        tables = [*numbers, *(table for name in by_kind.values() for table in fields[name])]
+        total = sum(table.dims["features"] for table in tables)
+        refuse_unless(total == dims["p"], "the tables do not give as many features as there are")
 
     def __init__(self, columns: Sequence[Column] = ()) -> None:
         self.columns = columns

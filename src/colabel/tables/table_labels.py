@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from colabel.core.arrays import Array, Flags
-from colabel.core.schema import Many, Text, stored
+from colabel.core.schema import stored
 from colabel.datasets.frame import Frame, TableError
 from colabel.datasets.readers.mulan import read_label_names
 from colabel.labels import SEPARATORS
@@ -31,7 +31,7 @@ _FEWEST_OF_KEY = 20
 _SHARE_OF_KEY = 0.9
 
 
-@stored("label-source", columns=Many(Text()), separator=Text())
+@stored("label-source")
 @dataclass(frozen=True)
 class LabelSource:
     """Where labels stand in a table.

@@ -9,7 +9,7 @@ import pytest
 
 from colabel.joint.lds import DependencySets, FeatureColumns
 from colabel.labels import MISSING
-from colabel.models.lds.sampling import sample_rows
+from colabel.models.lds.learning import sample_rows
 from tests.joint.lds.oracle import draw_rows, random_network, slow_copy
 
 CASES = {

@@ -9,8 +9,7 @@ import pytest
 
 from colabel import BayesNetEnsemble, load, save
 from colabel.joint.vectors import WrittenOut
-from colabel.models.bayes_nets.tables import FeatureFactor
-from colabel.models.bayes_nets.vector_scores import vector_scores
+from colabel.models.bayes_nets import FeatureFactor, vector_scores
 
 SIZES = (2, 3, 2)
 
@@ -212,7 +211,7 @@ def test_factors_written_out_in_parts_are_those_of_the_field(rows, monkeypatch):
     model = BayesNetEnsemble(None, smoothing=0.7).fit(X, Y)
     field = model.joint(X)
     for most in (1, 6, 1000):
-        monkeypatch.setattr("colabel.models.bayes_nets.vector_scores._MOST_STATES", most)
+        monkeypatch.setattr("colabel.models.bayes_nets._MOST_STATES", most)
         scores = vector_scores(model._fitted_tables(), model.features_.codes(X), SIZES)
         listed = WrittenOut(model.label_space_, scores.__getitem__, len(X))
         np.testing.assert_allclose(listed.log_prob(Y), field.log_prob(Y), atol=1e-9)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from colabel.joint.lds import FeatureColumns
-from colabel.models.bayes_nets.feature_arcs import choose_label_parents, label_state
-from colabel.models.lds.em import LabelledCounts
+from colabel.models.bayes_nets import choose_label_parents, label_state
+from colabel.models.lds.learning import LabelledCounts
 
 SIZES, N_VALUES = (2, 3, 2, 2), (3, 2, 4)
 

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from colabel import ClassifierChain, ProbabilisticClassifierChain
 from colabel.joint.chain import BeamSearch
 from colabel.learn.conditional import TrainingData
-from colabel.models.chain._order import mutual_information, order_by_dependence
+from colabel.models.chain.learning import mutual_information, order_by_dependence
 from tests.models.oracle import Unsmoothed
 
 MODELS = [ClassifierChain, ProbabilisticClassifierChain]

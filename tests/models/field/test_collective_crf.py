@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from colabel import BinaryRelevance, CollectiveCRF
 from colabel.datasets import make_synthetic
 from colabel.joint import PairwiseField
-from colabel.models.field import collective_crf
-from colabel.models.field._parameters import candidate_limit
+from colabel.models import field
+from colabel.models.field import candidate_limit
 from tests.learn.crf.oracle import PaperField
 
 FIXED = {"C": 1.0, "ridge": 0.5}
@@ -168,8 +168,8 @@ def test_only_the_most_dependent_pairs_are_joined(rng):
 
 
 def test_all_pairs_of_64_labels_are_joined_and_no_more():
-    assert candidate_limit(None, 64, usual=collective_crf._MOST_PAIRS) == 64 * 63 // 2
-    assert candidate_limit(None, 1000, usual=collective_crf._MOST_PAIRS) == 5000
+    assert candidate_limit(None, 64, usual=field._MOST_PAIRS) == 64 * 63 // 2
+    assert candidate_limit(None, 1000, usual=field._MOST_PAIRS) == 5000
 
 
 def test_the_mode_never_scores_below_the_independent_vector():

@@ -7,7 +7,7 @@ import pytest
 
 from colabel.joint.lds import DependencySets, FeatureColumns
 from colabel.labels import MISSING
-from colabel.models.lds.em import EMOptions, LabelledCounts, fit_parameters
+from colabel.models.lds.learning import EMOptions, LabelledCounts, fit_parameters
 from tests.joint.lds.oracle import SlowMixture, draw_rows, random_network, slow_copy
 
 PARENTS, SIZES, N_VALUES = ((), (0,), (0, 1), (2,)), (2, 3, 2, 2), (3, 2, 4)

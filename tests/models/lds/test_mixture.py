@@ -13,8 +13,7 @@ from colabel import LDSMixture, decide
 from colabel.joint import LDSPosterior
 from colabel.joint.exactness import APPROXIMATE
 from colabel.labels import LabelSpace
-from colabel.models.lds.em import EMOptions
-from colabel.models.lds.rounds import learn_network
+from colabel.models.lds.learning import EMOptions, learn_network
 from colabel.preprocess import FeatureBins
 from tests.joint.lds.oracle import draw_rows, random_network
 

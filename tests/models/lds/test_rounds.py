@@ -10,8 +10,8 @@ import pytest
 
 from colabel.joint.lds import FeatureColumns
 from colabel.labels import MISSING
-from colabel.models.lds.em import EMOptions
-from colabel.models.lds.rounds import (
+from colabel.models.lds.learning import (
+    EMOptions,
     TrainingRows,
     infer_labels,
     learn_network,

@@ -15,10 +15,9 @@ from colabel.learn.conditional import TrainingData, random_folds
 from colabel.learn.design import Design
 from colabel.learn.glm import LBFGS, Softmax
 from colabel.learn.linear import LinearLearner
-from colabel.models.mixture_of_trees import _em, mixture_of_trees
-from colabel.models.mixture_of_trees._em import EM, responsibilities
-from colabel.models.mixture_of_trees._experts import Trees
-from colabel.models.mixture_of_trees._gate import Gate, SoftTargets
+from colabel.models.mixture_of_trees import mixture
+from colabel.models.mixture_of_trees.experts import Gate, SoftTargets, Trees
+from colabel.models.mixture_of_trees.mixture import EM, responsibilities
 from tests.models.mixture_of_trees.oracle import SlowMixture, SlowTree
 
 QUICK = {"C": 1.0, "gate_C": 0.1, "random_state": 0, "cv": 3}
@@ -67,7 +66,7 @@ def slow_version(mixture, C, gate_C):
 
 @pytest.mark.parametrize("gate_C", [None, 0.5])
 def test_iterations_are_those_of_a_slow_em(rng, monkeypatch, gate_C):
-    monkeypatch.setattr(_em, "_STEPS", 500)  # M-steps to the maximum
+    monkeypatch.setattr(mixture, "_STEPS", 500)  # M-steps to the maximum
     X = rng.normal(size=(80, 2))
     Y = (X @ rng.normal(size=(2, 3)) + rng.logistic(size=(80, 3)) > 0).astype(int)
     Y[:, 1] = np.where(rng.random(80) < 0.8, Y[:, 0], Y[:, 1])
@@ -304,7 +303,7 @@ def test_progress_is_shown(problem, monkeypatch):
         assert shown
         yield lambda: steps.update([description])
 
-    monkeypatch.setattr(mixture_of_trees, "progress_bar", bar)
+    monkeypatch.setattr(mixture, "progress_bar", bar)
     model = MixtureOfTrees(2, verbose=1, **QUICK).fit(X[:80], Y[:80])
     assert steps["adding trees"] == 1
     assert steps["EM on all rows"] == len(model.objective_)

@@ -13,12 +13,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.core.schema import Real, Whole, stored
+from colabel.core.schema import Between, stored
 from colabel.joint.chain import prefixes as grown
 from colabel.joint.chain._draws import draw_vectors, shared_uniforms
 from colabel.joint.chain._grid import alike, grid
@@ -78,7 +78,7 @@ class ChainSearch(Protocol):
         ...
 
 
-@stored("beam-search", width=Whole(1, 10**5))
+@stored("beam-search")
 @dataclass(frozen=True)
 class BeamSearch:
     """Keep the `width` most probable prefixes of every length (Kumar et al., 2013).
@@ -91,7 +91,7 @@ class BeamSearch:
     'Modes by beam search of width 3.'
     """
 
-    width: int = 10
+    width: Annotated[int, Between(1, 10**3)] = 10
     exact: bool = False
 
     def __post_init__(self) -> None:
@@ -152,7 +152,7 @@ class BranchAndBound:
     'Modes by branch and bound: exact in rows that need at most 1000 prefixes, else by beam search.'
     """
 
-    max_prefixes: int = MAX_PREFIXES
+    max_prefixes: Annotated[int, Between(1, MAX_PREFIXES)] = MAX_PREFIXES
     exact: bool = True
     warns: bool = True
 
@@ -266,7 +266,7 @@ def _warn_of_cut(n_cut: int, limit: int) -> None:
         )
 
 
-@stored("epsilon-search", epsilon=Real(0.0, 1.0))
+@stored("epsilon-search")
 @dataclass(frozen=True)
 class EpsilonSearch:
     """Explore the prefixes whose probability exceeds epsilon (Dembczynski et al., 2012).
@@ -282,7 +282,7 @@ class EpsilonSearch:
     'Modes by epsilon-approximate search: exact where P(mode) > 0.5.'
     """
 
-    epsilon: float = 0.01
+    epsilon: Annotated[float, Between(0.0, 1.0)] = 0.01
 
     def __post_init__(self) -> None:
         if not 0 <= self.epsilon < 1:
@@ -349,7 +349,7 @@ class Exhaustive:
     65536
     """
 
-    limit: int = ENUMERATION_LIMIT
+    limit: Annotated[int, Between(1, ENUMERATION_LIMIT)] = ENUMERATION_LIMIT
     exact: bool = True
 
     @property
@@ -372,7 +372,7 @@ class Exhaustive:
         return _uncut(links, grown.joined(found))
 
 
-@stored("monte-carlo", n_samples=Whole(1, 10**6))
+@stored("monte-carlo")
 @dataclass(frozen=True)
 class MonteCarlo:
     """Draw label vectors along the chain and keep the most probable (Read et al., 2014).
@@ -383,7 +383,7 @@ class MonteCarlo:
     'Modes: the most probable of 100 sampled vectors.'
     """
 
-    n_samples: int = 1000
+    n_samples: Annotated[int, Between(1, 20_000)] = 1000
     seed: int = 0
     exact: bool = False
 

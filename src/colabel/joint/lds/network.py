@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.chunks import row_slices
-from colabel.core.schema import Dims, Fields, Numbers, Part, Positions, refuse_unless, stored
+from colabel.core.schema import Between, CodesOf, Dims, Distribution, Fields, stored
 from colabel.core.threads import map_threads
 from colabel.joint.lds import _score_kernels as kernels
 from colabel.joint.lds.sets import DependencySets, FeatureColumns
@@ -23,36 +24,9 @@ _KEY_SEED = 20160829
 _ROWS_AT_ONCE = 256
 _ENTRIES_AT_ONCE = 2**22
 _MOST_SWEEPS = 100
-_ROUNDING = 1e-6
 
 
-def _check_network(fields: Fields, dims: Dims) -> None:
-    alpha, phi = fields["alpha"], fields["phi"]
-    first = np.concatenate([[0], np.cumsum(dims["values"])]).astype(np.intp)
-    for k, (n_states, size) in enumerate(zip(dims["states"], dims["sizes"], strict=True)):
-        refuse_unless(_sum_to_one(alpha[k, :n_states].reshape(-1, size)), "alpha is no table")
-        sums = np.add.reduceat(phi[k, :n_states], first[:-1], axis=1)
-        refuse_unless(np.abs(sums - 1.0).max(initial=0.0) < _ROUNDING, "phi is no table")
-    refuse_unless(_sum_to_one(fields["theta"].transpose(0, 2, 1)), "theta does not sum to one")
-    inside = (fields["vectors"] < np.asarray(dims["sizes"])).all()
-    refuse_unless(inside, "a label vector holds a value that no label has")
-
-
-def _sum_to_one(table: Array) -> bool:
-    return bool(np.abs(table.sum(axis=-1) - 1.0).max(initial=0.0) < _ROUNDING)
-
-
-@stored(
-    "lds-network",
-    check=_check_network,
-    sets=Part("label-sets", d="d", S="S", sizes="sizes", states="states"),
-    columns=Part("feature-columns", p="p", C="C", values="values"),
-    alpha=Numbers("d S", 0.0, 1.0),
-    vectors=Positions("u d", below=2**31),
-    vector_weights=Numbers("u", 0.0),
-    theta=Numbers("u d p", 0.0, 1.0),
-    phi=Numbers("d S C", 0.0, 1.0),
-)
+@stored("lds-network")
 @dataclass(frozen=True)
 class LDSNetwork:
     r"""Labels from a Bayesian network, each feature from a mixture over label dependency sets.
@@ -80,15 +54,23 @@ class LDSNetwork:
         states.
     """
 
-    sets: DependencySets
-    columns: FeatureColumns
-    alpha: Array
-    vectors: Codes
-    vector_weights: Array
-    theta: Array
-    phi: Array
+    sets: Annotated[DependencySets, "d sizes states"]
+    columns: Annotated[FeatureColumns, "p values"]
+    alpha: Annotated[Array, "d max(states)", Between(0.0, 1.0)]
+    vectors: Annotated[Codes, "u d", CodesOf()]
+    vector_weights: Annotated[Array, "u", Between(0.0)]
+    theta: Annotated[Array, "u d p", Distribution(axis=1)]
+    phi: Annotated[Array, "d max(states) sum(values)", Between(0.0, 1.0)]
 
     # Parts
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        first = np.cumsum((0, *dims["values"][:-1]))
+        for k, (n_states, size) in enumerate(zip(dims["states"], dims["sizes"], strict=True)):
+            Distribution().check(fields["alpha"][k, :n_states].reshape(-1, size), dims, "alpha")
+            sums = np.add.reduceat(fields["phi"][k, :n_states], first, axis=1)
+            Distribution().check(sums[..., None], dims, "phi")
 
     @property
     def fallback(self) -> Array:

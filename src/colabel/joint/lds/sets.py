@@ -6,34 +6,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Codes, Indices
-from colabel.core.schema import Dims, Fields, Many, Whole, refuse_cycles, refuse_unless, stored
-
-
-def _check_sets(fields: Fields, dims: Dims) -> None:
-    sizes, parents = fields["cardinalities"], fields["parents"]
-    for label, above in enumerate(parents):
-        ascending = list(above) == sorted(set(above)) and label not in above
-        refuse_unless(ascending and all(i < dims["d"] for i in above), "parents are damaged")
-    refuse_cycles(parents)
-    states = [math.prod(sizes[i] for i in (*above, k)) for k, above in enumerate(parents)]
-    dims["sizes"], dims["states"], dims["S"] = tuple(sizes), tuple(states), max(states)
-
-
-def _check_columns(fields: Fields, dims: Dims) -> None:
-    dims["values"], dims["C"] = tuple(fields["n_values"]), sum(fields["n_values"])
-
-
-@stored(
-    "label-sets",
-    check=_check_sets,
-    parents=Many(Many(Whole()), "d"),
-    cardinalities=Many(Whole(1, 2**31), "d"),
+from colabel.core.schema import (
+    Below,
+    Between,
+    Dims,
+    Fields,
+    Is,
+    refuse_cycles,
+    refuse_unless,
+    stored,
 )
+
+
+@stored("label-sets")
 @dataclass(frozen=True)
 class DependencySets:
     """One set of labels per label: LS_k holds label k and its parents in the network.
@@ -58,8 +49,19 @@ class DependencySets:
     [[1, 5]]
     """
 
-    parents: tuple[tuple[int, ...], ...]
-    cardinalities: tuple[int, ...]
+    parents: Annotated[tuple[tuple[int, ...], ...], "d _", Below("d")]
+    cardinalities: Annotated[tuple[int, ...], "d", Between(1, 2**31), Is("sizes")]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        sizes, parents = fields["cardinalities"], fields["parents"]
+        for label, above in enumerate(parents):
+            ascending = list(above) == sorted(set(above)) and label not in above
+            refuse_unless(ascending, "parents are damaged")
+        refuse_cycles(parents)
+        dims["states"] = tuple(
+            math.prod(sizes[i] for i in (*above, k)) for k, above in enumerate(parents)
+        )
 
     @classmethod
     def of(cls, parents: Sequence[Sequence[int]], cardinalities: Sequence[int]) -> DependencySets:
@@ -106,7 +108,7 @@ class DependencySets:
         return grid.T.astype(np.int32)
 
 
-@stored("feature-columns", check=_check_columns, n_values=Many(Whole(1, 2**31), "p"))
+@stored("feature-columns")
 @dataclass(frozen=True)
 class FeatureColumns:
     """Discrete features as columns: value v of feature j has the column first[j] + v.
@@ -124,7 +126,7 @@ class FeatureColumns:
     [[1, 4]]
     """
 
-    n_values: tuple[int, ...]
+    n_values: Annotated[tuple[int, ...], "p", Between(1, 2**31), Is("values")]
 
     @property
     def n_features(self) -> int:

@@ -201,7 +201,7 @@ def _tilted(block: Array, highest: float) -> Array:
 
 
 def _block_diagonal(blocks: list[Array]) -> sp.csr_array:
-    filled = [block for block in blocks if len(block)]
+    filled = [sp.csr_array(block) for block in blocks if len(block)]
     return sp.csr_array(sp.block_diag(filled, format="csr") if filled else (0, 0))
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Indices
-from colabel.core.schema import Dims, Fields, Many, Positions, Whole, refuse_unless, stored
+from colabel.core.schema import Below, Between, Dims, Fields, Is, refuse_unless, stored
 
 
 def all_pairs(n_labels: int) -> Indices:
@@ -23,21 +24,7 @@ def all_pairs(n_labels: int) -> Indices:
     return np.stack(np.triu_indices(n_labels, 1), axis=1).astype(np.intp)
 
 
-def _check_layout(fields: Fields, dims: Dims) -> None:
-    edges, sizes = fields["edges"], np.asarray(fields["cardinalities"], dtype=np.intp)
-    refuse_unless((edges[:, 0] < edges[:, 1]).all(), "an edge is not written as i < j")
-    refuse_unless(len(np.unique(edges, axis=0)) == len(edges), "an edge stands twice")
-    dims["sizes"] = tuple(fields["cardinalities"])
-    dims["nodes"] = int((sizes - 1).sum())
-    dims["cells"] = int((sizes[edges[:, 0]] * sizes[edges[:, 1]] - 1).sum())
-
-
-@stored(
-    "field-layout",
-    check=_check_layout,
-    cardinalities=Many(Whole(1, 2**31), "d"),
-    edges=Positions("e 2", below="d"),
-)
+@stored("field-layout")
 @dataclass(frozen=True)
 class FieldLayout:
     r"""Columns of the parameters of a field.
@@ -60,8 +47,16 @@ class FieldLayout:
     (4, 13)
     """
 
-    cardinalities: tuple[int, ...]
-    edges: Indices
+    cardinalities: Annotated[tuple[int, ...], "d", Between(1, 2**31), Is("sizes")]
+    edges: Annotated[Indices, "e 2", Below("d")]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        edges, sizes = fields["edges"], np.asarray(fields["cardinalities"], dtype=np.intp)
+        refuse_unless((edges[:, 0] < edges[:, 1]).all(), "an edge is not written as i < j")
+        refuse_unless(len(np.unique(edges, axis=0)) == len(edges), "an edge stands twice")
+        dims["nodes"] = int((sizes - 1).sum())
+        dims["cells"] = int((sizes[edges[:, 0]] * sizes[edges[:, 1]] - 1).sum())
 
     @cached_property
     def sizes(self) -> Indices:

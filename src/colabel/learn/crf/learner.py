@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
-from colabel.core.schema import Numbers, Part, Positions, stored
+from colabel.core.schema import Below, stored
 from colabel.core.threads import map_threads
 from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import Folds, RowGroup, TrainingData
@@ -38,13 +38,7 @@ from colabel.learn.linear import LinearLearning, LinearModels
 _PATH_TOLERANCE = 0.3
 
 
-@stored(
-    "fitted-field",
-    layout=Part("field-layout", d="d", e="e", sizes="sizes", nodes="nodes", cells="cells"),
-    node=Numbers("p+1 nodes"),
-    edge_columns=Positions("f", below="p"),
-    edge=Numbers("f+1 cells"),
-)
+@stored("fitted-field")
 @dataclass(frozen=True)
 class FittedField:
     """A field in the user's features.
@@ -60,10 +54,10 @@ class FittedField:
     edge_columns : (p_e,)
     """
 
-    layout: FieldLayout
-    node: Array
-    edge: Array
-    edge_columns: Indices
+    layout: Annotated[FieldLayout, "d e sizes nodes cells"]
+    node: Annotated[Array, "p+1 nodes"]
+    edge: Annotated[Array, "f+1 cells"]
+    edge_columns: Annotated[Indices, "f", Below("p")]
 
     def node_tables(self, X: Any) -> list[Array]:
         """Return the score of every value of every variable, d arrays (n, K_i)."""

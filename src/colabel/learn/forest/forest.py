@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, is_sparse
 from colabel.core.chunks import row_slices
-from colabel.core.schema import (
-    Dims,
-    Fields,
-    Numbers,
-    OrNone,
-    Positions,
-    Values,
-    Whole,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Ascending, Below, Between, Dims, Fields, Is, refuse_unless, stored
 from colabel.core.threads import map_threads, n_threads
 from colabel.learn.forest._kernels import NODE, Singles, walk_rows, walk_sparse_rows
 
@@ -34,45 +24,7 @@ _FEWEST_ROWS = 256
 _FAR = 2.0**-10
 
 
-def _check_trees(fields: Fields, dims: Dims) -> None:
-    """Refuse nodes that lead nowhere, twice to the same place, or back: a walk would not end."""
-    roots, feature, children = fields["roots"], fields["feature"], fields["children"]
-    n_nodes = dims["nodes"]
-    in_order = len(roots) > 1 and (np.diff(roots) > 0).all()
-    refuse_unless(
-        in_order and roots[0] == 0 and roots[-1] == n_nodes, "the trees do not follow one another"
-    )
-    inner = np.flatnonzero(feature >= 0)
-    below = children[inner]
-    refuse_unless(
-        (children[feature < 0] == -1).all() and (below >= 0).all(),
-        "a node is neither a leaf without children nor a split with two",
-    )
-    tree = np.searchsorted(roots, inner, side="right")
-    refuse_unless(
-        (below > inner[:, None]).all() and (below < roots[tree][:, None]).all(),
-        "the children of a node do not come after it in its tree",
-    )
-    reached = np.bincount(below.ravel(), minlength=n_nodes)
-    reached[roots[:-1]] += 1
-    refuse_unless((reached == 1).all(), "a node has no parent, or two")
-    right_type = fields["missing_left"].dtype == np.bool_
-    refuse_unless(right_type, "missing_left does not hold true or false")
-    dims["leaves"] = int(n_nodes - len(inner))
-    dims["trees"] = len(roots) - 1
-
-
-@stored(
-    "forest",
-    check=_check_trees,
-    n_features=Whole(1, 2**31 - 1, size="p"),
-    roots=Positions("_", below=2**31),
-    feature=Positions("nodes", below="p", least=-1),
-    threshold=Numbers("nodes", -_LARGEST_SINGLE, _LARGEST_SINGLE, ("float32",)),
-    children=Positions("nodes 2", below="nodes", least=-1),
-    missing_left=Values("nodes"),
-    shift=OrNone(Numbers("p")),
-)
+@stored("forest")
 @dataclass(frozen=True, eq=False)
 class Forest:
     """Decision trees, their nodes end to end; children come after their parents.
@@ -111,13 +63,37 @@ class Forest:
            [1, 3]], dtype=int32)
     """
 
-    n_features: int
-    roots: Indices
-    feature: Codes
-    threshold: Singles
-    children: Codes
-    missing_left: Flags
-    shift: Array | None = None
+    n_features: Annotated[int, Between(1, 2**31 - 1), Is("p")]
+    roots: Annotated[Indices, "_", Ascending()]
+    feature: Annotated[Codes, "nodes", Below("p", or_none=True)]
+    threshold: Annotated[Singles, "nodes", Between(-_LARGEST_SINGLE, _LARGEST_SINGLE)]
+    children: Annotated[Codes, "nodes 2", Below("nodes", or_none=True)]
+    missing_left: Annotated[Flags, "nodes"]
+    shift: Annotated[Array | None, "p"] = None
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        """Refuse nodes that lead nowhere, twice to the same place, or back: walks never end."""
+        roots, feature, children = fields["roots"], fields["feature"], fields["children"]
+        n_nodes = dims["nodes"]
+        whole = len(roots) > 1 and roots[0] == 0 and roots[-1] == n_nodes
+        refuse_unless(whole, "the trees do not follow one another")
+        inner = np.flatnonzero(feature >= 0)
+        below = children[inner]
+        refuse_unless(
+            (children[feature < 0] == -1).all() and (below >= 0).all(),
+            "a node is neither a leaf without children nor a split with two",
+        )
+        tree = np.searchsorted(roots, inner, side="right")
+        refuse_unless(
+            (below > inner[:, None]).all() and (below < roots[tree][:, None]).all(),
+            "the children of a node do not come after it in its tree",
+        )
+        reached = np.bincount(below.ravel(), minlength=n_nodes)
+        reached[roots[:-1]] += 1
+        refuse_unless((reached == 1).all(), "a node has no parent, or two")
+        dims["leaves"] = int(n_nodes - len(inner))
+        dims["trees"] = len(roots) - 1
 
     @classmethod
     def of(cls, grown: Any, shift: Array | None = None) -> Forest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +12,7 @@ from colabel.core.arrays import Array, Flags
 from colabel.core.chunks import row_slices
 from colabel.core.hashing import row_keys
 from colabel.core.label_features import column_owner, label_columns
-from colabel.core.schema import (
-    Dims,
-    Fields,
-    Many,
-    Numbers,
-    Part,
-    Whole,
-    bind,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Between, Dims, Fields, Is, refuse_unless, stored
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.forest.contents import label_frequencies, tree_means
@@ -41,27 +31,7 @@ _ROWS_AT_ONCE = 1 << 16
 _FEWEST_TREES = 10  # that say something of a row
 
 
-def _check_frequencies(fields: Fields, dims: Dims) -> None:
-    sizes = tuple(fields["cardinalities"])
-    dims["sizes"] = sizes
-    owner = column_owner(sizes)
-    bind(dims, "e", len(owner), "columns of frequencies")
-    table = fields["frequencies"]
-    for variable in np.flatnonzero(np.asarray(sizes) != 2):
-        total = table[:, owner == variable].sum(axis=1, dtype=np.float64)
-        refuse_unless(
-            np.abs(total - 1.0).max(initial=0.0) <= _ROUNDING,
-            "frequencies holds probabilities that do not sum to one",
-        )
-
-
-@stored(
-    "label-forest",
-    check=_check_frequencies,
-    cardinalities=Many(Whole(1), "d"),
-    forest=Part("forest", leaves="leaves", p="p"),
-    frequencies=Numbers("leaves e", 0.0, 1.0, ("float32",)),
-)
+@stored("label-forest")
 @dataclass(frozen=True, eq=False)
 class LabelForest:
     """A forest whose leaves hold the frequencies of label values.
@@ -74,9 +44,17 @@ class LabelForest:
     cardinalities : (d,)
     """
 
-    forest: Forest
-    frequencies: NDArray[np.float32]
-    cardinalities: tuple[int, ...]
+    forest: Annotated[Forest, "leaves p"]
+    frequencies: Annotated[NDArray[np.float32], "leaves columns(sizes)", Between(0.0, 1.0)]
+    cardinalities: Annotated[tuple[int, ...], "d", Between(1), Is("sizes")]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        owner = column_owner(dims["sizes"])
+        for variable in np.flatnonzero(np.asarray(dims["sizes"]) != 2):
+            total = fields["frequencies"][:, owner == variable].sum(axis=1, dtype=np.float64)
+            one = np.abs(total - 1.0).max(initial=0.0) <= _ROUNDING
+            refuse_unless(one, "frequencies holds probabilities that do not sum to one")
 
     @classmethod
     def of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,26 +10,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from colabel.core.arrays import Array
-from colabel.core.schema import Dims, Distributions, Fields, Kind, Part, Values, Whole, stored
+from colabel.core.schema import Between, Distribution, Is, stored
 from colabel.learn.forest.contents import tree_means
 from colabel.learn.forest.forest import Forest
 
 __all__ = ["PlainForest"]
 
-# What a fitted forest is in a file, whichever class of scikit-learn it was grown by.
-PLAIN_FIELDS: dict[str, Kind] = {
-    "n_features_in_": Whole(1, size="p"),
-    "forest_": Part("forest", leaves="leaves", p="p"),
-    "probabilities_": Distributions("leaves k"),
-    "classes_": Values("k"),
-}
 
-
-def _is_fitted(fields: Fields, dims: Dims) -> None:
-    dims["fitted"] = True
-
-
-@stored("plain-forest", check=_is_fitted, **PLAIN_FIELDS)
+@stored("plain-forest")
 class PlainForest(ClassifierMixin, BaseEstimator):
     """What a model file gives back for a fitted forest, or tree, of scikit-learn.
 
@@ -54,10 +42,10 @@ class PlainForest(ClassifierMixin, BaseEstimator):
     True
     """
 
-    forest_: Forest
-    probabilities_: Array
-    classes_: NDArray[Any]
-    n_features_in_: int
+    forest_: Annotated[Forest, "leaves p"]
+    probabilities_: Annotated[Array, "leaves k", Distribution()]
+    classes_: Annotated[NDArray[Any], "k"]
+    n_features_in_: Annotated[int, Between(1), Is("p")]
 
     @classmethod
     def of(cls, grown: Any) -> PlainForest:

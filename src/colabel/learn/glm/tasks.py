@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices, Targets
-from colabel.core.schema import Dims, Fields, Numbers, Values, Whole, refuse_unless, stored
+from colabel.core.schema import Between, Dims, Fields, bind, refuse_unless, stored
 from colabel.learn.glm.degenerate import shut_scores, with_floor
 from colabel.learn.glm.losses import Loss
 
@@ -76,22 +76,7 @@ def _tiled(array: Any, times: int) -> Any:
     return None if array is None else np.tile(array, (times, *[1] * (array.ndim - 1)))
 
 
-def _check_tasks(fields: Fields, dims: Dims) -> None:
-    kept = fields["floor"].sum(axis=1)
-    most = 0.0 if dims["c"] == 2 else 1.0  # of two values, none is ever without a score
-    refuse_unless((kept <= most).all(), "floor holds more probability than there is")
-    scores = 1 if dims["c"] == 2 else dims["c"]
-    refuse_unless(dims["k"] == scores, "coef does not fit the number of classes")
-
-
-@stored(
-    "linear-tasks",
-    check=_check_tasks,
-    coef=Numbers("t k q"),
-    floor=Numbers("t c", 0.0, 1.0),
-    converged=Values("t"),
-    n_iter=Whole(),
-)
+@stored("linear-tasks")
 @dataclass(frozen=True)
 class FittedTasks:
     """Linear models of T tasks.
@@ -107,10 +92,17 @@ class FittedTasks:
         Most iterations any task took.
     """
 
-    coef: Array
-    floor: Array
-    converged: Flags
+    coef: Annotated[Array, "t k q"]
+    floor: Annotated[Array, "t c", Between(0.0, 1.0)]
+    converged: Annotated[Flags, "t"]
     n_iter: int
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        most = 0.0 if dims["c"] == 2 else 1.0  # of two values, none is ever without a score
+        kept = fields["floor"].sum(axis=1) <= most
+        refuse_unless(kept.all(), "floor holds more probability than there is")
+        bind(dims, "k", 1 if dims["c"] == 2 else dims["c"], "coef")
 
     def take(self, tasks: Indices) -> FittedTasks:
         """Return some of the models."""

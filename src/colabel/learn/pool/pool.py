@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from colabel.core.arrays import Array, Flags, Indices
 from colabel.core.numeric import log_sum_exp
-from colabel.core.schema import Dims, Fields, Numbers, OrNone, Real, Whole, refuse_unless, stored
+from colabel.core.schema import Between, Distribution, stored
 from colabel.joint import Joint, Mixture, Reweighted, VectorList
 from colabel.joint.vectors.lists import row_log_sum
 from colabel.learn.mixing import mixture_weights
@@ -22,19 +23,7 @@ _PENALTIES = (2.0, 10.0, 50.0, 200.0)  # rows of evidence that the mixture's wei
 _WIDEST = 3.0  # the odds of all that is not listed change by e^3 at most
 
 
-def _check_pool(fields: Fields, dims: Dims) -> None:
-    total = float(fields["weights"].sum())
-    refuse_unless(abs(total - 1.0) < 1e-6, "the weights of the members do not sum to one")
-
-
-@stored(
-    "pool",
-    check=_check_pool,
-    weights=Numbers("m", 0.0, 1.0),
-    coef=OrNone(Numbers("m+1", -100.0, 100.0)),
-    log_outside=Real(),
-    n_listed=Whole(1, 1 << 16),
-)
+@stored("pool")
 @dataclass(frozen=True, eq=False)
 class Pool:
     r"""How M joints of the same rows become one.
@@ -63,10 +52,10 @@ class Pool:
         How many vectors each joint lists.
     """
 
-    weights: Array
-    coef: Array | None
-    log_outside: float
-    n_listed: int
+    weights: Annotated[Array, "m", Distribution()]
+    coef: Annotated[Array | None, "m+1", Between(-100.0, 100.0)]
+    log_outside: Annotated[float, Between(high=0.0)]
+    n_listed: Annotated[int, Between(1, 1 << 16)]
 
     def joint(self, joints: Sequence[Joint], prior: LabelPrior) -> Joint:
         """Return P(y | x) from those of the members."""

@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags
 from colabel.core.numeric import as_bytes, bin_sums
-from colabel.core.schema import (
-    Dims,
-    Distributions,
-    Fields,
-    Many,
-    Numbers,
-    Positions,
-    bind,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Between, CodesOf, Distribution, stored
 from colabel.joint import Independent, Joint, Mixture, VectorList
 from colabel.joint.repeated import Repeated
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.learn.mixing import mixture_weights
-
-
-def _check_prior(fields: Fields, dims: Dims) -> None:
-    sizes = tuple(len(table) for table in fields["frequencies"])
-    bind(dims, "d", len(sizes), "frequencies")
-    bind(dims, "sizes", sizes, "frequencies")
-    refuse_unless((fields["vectors"] < np.array(sizes)).all(), "a label vector is out of range")
-    refuse_unless(bool((fields["counts"] > 0).all()), "a listed label vector never occurred")
-    total = float(fields["weights"].sum())
-    refuse_unless(abs(total - 1.0) < 1e-6, "the weights of the prior do not sum to one")
 
 
 def _complete(data: TrainingData) -> Flags:
@@ -51,14 +32,7 @@ def joined_vectors(one: Codes, other: Codes) -> Codes:
     return np.unique(np.concatenate([one, other]), axis=0)
 
 
-@stored(
-    "label-prior",
-    check=_check_prior,
-    vectors=Positions("v d", below=1 << 31),
-    counts=Numbers("v", 0.0),
-    frequencies=Many(Distributions("_")),
-    weights=Numbers("2", 0.0, 1.0),
-)
+@stored("label-prior")
 @dataclass(frozen=True, eq=False)
 class LabelPrior:
     """The label vectors of the training rows by their frequency, mixed with independent labels.
@@ -79,10 +53,10 @@ class LabelPrior:
         Of the vectors and of the independent labels.
     """
 
-    vectors: Codes
-    counts: Array
-    frequencies: tuple[Array, ...]
-    weights: Array
+    vectors: Annotated[Codes, "v d", CodesOf()]
+    counts: Annotated[Array, "v", Between(1e-300)]
+    frequencies: Annotated[tuple[Array, ...], "d [sizes]", Distribution()]
+    weights: Annotated[Array, "2", Distribution()]
 
     @classmethod
     def of(cls, data: TrainingData) -> LabelPrior:

@@ -1,16 +1,19 @@
 """Chains of classifiers: greedy, probabilistic, and ensembles of them."""
 
-from colabel.models.chain._learning import (
+from colabel.models.chain.chains import (
+    ClassifierChain,
+    EnsembleOfChains,
+    ProbabilisticClassifierChain,
+)
+from colabel.models.chain.learning import (
     NEEDS_EARLIER,
     LearnedChain,
     earlier_columns,
     learn_chain,
+    mutual_information,
+    order_by_dependence,
+    resolve_scales,
 )
-from colabel.models.chain._order import mutual_information, order_by_dependence
-from colabel.models.chain._scales import resolve_scales
-from colabel.models.chain.cc import ClassifierChain
-from colabel.models.chain.ecc import EnsembleOfChains
-from colabel.models.chain.pcc import ProbabilisticClassifierChain
 
 __all__ = [
     "NEEDS_EARLIER",

@@ -1,5 +1,5 @@
 """Mixtures of conditional trees, or of chains, by EM."""
 
-from colabel.models.mixture_of_trees.mixture_of_trees import MixtureOfTrees
+from colabel.models.mixture_of_trees.mixture import MixtureOfTrees
 
 __all__ = ["MixtureOfTrees"]

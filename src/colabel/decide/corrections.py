@@ -1,0 +1,246 @@
+"""What a joint says of labels that are already given: how probable each is beside the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logsumexp
+from scipy.stats import beta
+
+from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.joint import Joint
+from colabel.labels import MISSING, LabelSpace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# A correction that is this much more probable than what is given is as good as certain; a model
+# that gives what stands there no probability at all says no more than that.
+_MOST_LOG_ODDS = 30.0
+# Where the noise is read off: the cells that the others predict most confidently.
+_CONFIDENT_SHARE = 0.1
+
+
+def log_conditionals(joint: Joint, codes: Codes) -> list[Array]:
+    r"""Return :math:`\log P(y_i = v \mid x, y_{-i})` for every label, as d arrays (n, K_i).
+
+    Labels that are missing in `codes` (n, d) are summed over.
+    """
+    rows, as_given = np.arange(len(codes)), joint.log_prob_codes(codes)
+    tables = []
+    for i, n_values in enumerate(joint.space.cardinalities):
+        table = np.empty((len(codes), n_values))
+        known = codes[:, i] != MISSING
+        for step in range(n_values):  # each row's own value first: that is known already
+            changed = codes.copy()
+            changed[:, i] = (np.maximum(codes[:, i], 0) + step) % n_values
+            is_given = step == 0 and known.all()
+            table[rows, changed[:, i]] = as_given if is_given else joint.log_prob_codes(changed)
+        # a model may give all of them no probability: then it says nothing
+        table[~np.isfinite(table).any(axis=1)] = 0.0
+        tables.append(table - logsumexp(table, axis=1, keepdims=True))
+    return tables
+
+
+@dataclass(frozen=True)
+class NoiseRate:
+    """How often one kind of error seems to happen, with a 90 % interval."""
+
+    rate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Which given labels look wrong, and what they should rather be.
+
+    Attributes
+    ----------
+    space : LabelSpace
+    codes : (n, d) array of int
+        The labels as given, -1 where missing.
+    probability : (n, d) array
+        Of each given value, given the features and the row's other labels; for a missing label, of
+        the suggestion.
+    suggestion : (n, d) array of int
+        Code of the most probable *other* value, or of the most probable one for a missing label.
+    log_odds : (n, d) array
+        How much more probable, in nats, the row's label vector would be with the suggestion.
+        Positive where the correction is more probable than what is given; -inf where missing.
+    surprise : (n,) array
+        ``-log P(y | x)``: rows that are unusual given their features have a large one.
+    broken : (n,) array of bool
+        Rows that break a rule.
+    """
+
+    space: LabelSpace
+    codes: Codes
+    probability: Array
+    suggestion: Codes
+    log_odds: Array
+    surprise: Array
+    broken: Flags
+
+    @property
+    def known(self) -> Flags:
+        """Which labels are given, (n, d)."""
+        return np.asarray(self.codes != MISSING)
+
+    @property
+    def score(self) -> Array:
+        """How likely it is that a row holds a wrong label, (n,); only its order has a meaning.
+
+        The log-odds that one label or another is wrong, ``log sum_i exp(log_odds_i)``.
+        """
+        with np.errstate(divide="ignore"):
+            score = logsumexp(self.log_odds, axis=1)
+        return np.asarray(np.where(self.broken, _MOST_LOG_ODDS + np.maximum(score, 0.0), score))
+
+    @property
+    def order(self) -> Indices:
+        """Rows to look at, the most suspicious first."""
+        return np.argsort(-self.score, kind="stable")
+
+    @property
+    def worst_labels(self) -> Indices:
+        """Cells (row, label) that are given, the most suspicious first, (m, 2)."""
+        rows, labels = np.nonzero(self.known)
+        order = np.argsort(-self.log_odds[rows, labels], kind="stable")
+        return np.stack([rows, labels], axis=1)[order]
+
+    def noise(self, label: int | str | None = None) -> dict[str, NoiseRate]:
+        """Estimate how often labels are wrong, of one label or of all together.
+
+        For 0/1 labels: ``"forgotten"``, the share of true ones that are given as 0, and
+        ``"added"``, the share of true zeros given as 1. For other variables: ``"wrong"``.
+
+        The rates are read off the labels that the rest of the row predicts most confidently: what
+        disagrees there is mostly noise. Where even these are hard to predict the estimate is too
+        large, so read it as "at most about".
+        """
+        columns = slice(None) if label is None else [self.space.index(label)]
+        given = self.known[:, columns]
+        agreeing = -self.log_odds[:, columns][given]  # log-odds of what is given
+        if not self.space.is_indicator:
+            return {"wrong": _rate_of_confident(np.abs(agreeing), agreeing < 0)}
+        ones = self.codes[:, columns][given] == 1
+        for_one = np.where(ones, agreeing, -agreeing)  # log-odds of a one
+        likely = for_one > 0
+        return {
+            "forgotten": _rate_of_confident(for_one[likely], ~ones[likely]),
+            "added": _rate_of_confident(-for_one[~likely], ones[~likely]),
+        }
+
+    def n_wrong(self) -> NoiseRate:
+        """Estimate how many of the given labels are wrong: how far it is worth reading.
+
+        The `rate` is a number of labels here, with its 90 % interval.
+        """
+        noise = self.noise()
+        n_known = int(self.known.sum())
+        if "wrong" in noise:
+            wrong = noise["wrong"]
+            return NoiseRate(wrong.rate * n_known, wrong.low * n_known, wrong.high * n_known)
+        n_ones = int((self.codes == 1).sum())
+        counts = []
+        for end in ("rate", "low", "high"):
+            forgotten, added = (getattr(noise[kind], end) for kind in ("forgotten", "added"))
+            # given ones = true ones that were kept + true zeros that became ones
+            kept = max(1.0 - forgotten - added, 0.05)
+            true_ones = min(max((n_ones - added * n_known) / kept, 0.0), float(n_known))
+            counts.append(forgotten * true_ones + added * (n_known - true_ones))
+        return NoiseRate(*counts)
+
+    def corrected(self, at_least: float = 0.95) -> tuple[Any, Flags]:
+        """Return the labels with corrections as sure as that, and which cells changed.
+
+        Missing labels are filled in where their suggestion is as probable. Labels come back in
+        the form in which they were given.
+        """
+        if not 0.5 <= at_least <= 1.0:
+            raise ValueError(f"at_least is {at_least}: give a probability between 0.5 and 1.")
+        sure = np.where(self.known, expit(self.log_odds), self.probability) >= at_least
+        return self.space.decode(np.where(sure, self.suggestion, self.codes)), sure
+
+    def to_frame(self, n: int | None = None) -> pd.DataFrame:
+        """Return the `n` most suspicious labels (all by default) as a data frame, worst first.
+
+        One line per label: row, label, what is given, its probability, the suggestion, and by how
+        many nats the row's label vector would gain.
+        """
+        from colabel.joint.views import require_pandas
+
+        require_pandas()
+        import pandas as pd
+
+        cells = self.worst_labels[:n]
+        rows, labels = cells[:, 0], cells[:, 1]
+        return pd.DataFrame(
+            {
+                "row": rows,
+                "label": np.array(self.space.names, dtype=object)[labels],
+                "given": self.values_at(self.codes, cells),
+                "probability": self.probability[rows, labels],
+                "suggestion": self.values_at(self.suggestion, cells),
+                "gain": self.log_odds[rows, labels],
+            }
+        )
+
+    def values_at(self, codes: Codes, cells: Indices) -> NDArray[Any]:
+        """Return the user's values of some cells (m, 2) of a table of codes."""
+        values = [self.space.classes[label][codes[row, label]] for row, label in cells]
+        return np.array(values, dtype=object)
+
+
+def _rate_of_confident(confidence: Array, wrong: Flags) -> NoiseRate:
+    """Return how often the most confident predictions are contradicted."""
+    if len(confidence) == 0:
+        return NoiseRate(0.0, 0.0, 1.0)
+    most = max(int(np.ceil(_CONFIDENT_SHARE * len(confidence))), min(50, len(confidence)))
+    top = np.argsort(-confidence, kind="stable")[:most]
+    n_wrong = int(wrong[top].sum())
+    low, high = (float(beta.ppf(q, n_wrong + 0.5, most - n_wrong + 0.5)) for q in (0.05, 0.95))
+    return NoiseRate(n_wrong / most, low, high)
+
+
+def corrections(
+    conditionals: Sequence[Sequence[Array]],
+    space: LabelSpace,
+    codes: Codes,
+    surprise: Array,
+    broken: Flags,
+) -> Audit:
+    """Pool what several models say of every label (their log-odds are averaged) into an audit.
+
+    Parameters
+    ----------
+    conditionals : for each model, d arrays (n, K_i)
+        What `log_conditionals` returns.
+    space : LabelSpace
+    codes : (n, d)
+        The labels as given.
+    surprise : (n,)
+    broken : (n,) of bool
+    """
+    n, rows = len(codes), np.arange(len(codes))
+    probability, log_odds = np.empty(codes.shape), np.empty(codes.shape)
+    suggestion = np.empty_like(codes)
+    for i, column in enumerate(codes.T):
+        floored = [np.maximum(model[i], -_MOST_LOG_ODDS) for model in conditionals]
+        pooled = np.mean(floored, axis=0)
+        pooled -= logsumexp(pooled, axis=1, keepdims=True)
+        given = column != MISSING
+        at = np.where(given, column, 0)
+        others = pooled.copy()
+        others[rows[given], at[given]] = -np.inf
+        suggestion[:, i] = others.argmax(axis=1) if others.shape[1] > 1 else 0
+        best = others[rows, suggestion[:, i]]
+        own = np.where(given, pooled[rows, at], pooled[rows, suggestion[:, i]])
+        probability[:, i] = np.exp(own)
+        log_odds[:, i] = np.where(given, best - own, -np.inf)
+    return Audit(space, codes, probability, suggestion, log_odds.reshape(n, -1), surprise, broken)

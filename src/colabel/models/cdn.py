@@ -1,0 +1,453 @@
+"""CDN: conditional dependency networks (Guo & Gu, 2011)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, cast, get_args
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+from colabel.core.arrays import Array, Codes, Flags, Rows, is_sparse
+from colabel.core.hashing import row_keys
+from colabel.core.label_features import column_owner, label_columns, n_label_columns
+from colabel.core.parameters import check_choice, check_integer
+from colabel.core.schema import Between, CodesOf, Dims, Fields, Is, bind, refuse_unless, stored
+from colabel.decide import Decision
+from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint, LinearConditionals
+from colabel.joint.gibbs.runs import GibbsOptions
+from colabel.learn.conditional import ConditionalLearner, Folds, RowGroup, TrainingData
+from colabel.learn.from_estimator import EstimatorModels
+from colabel.learn.linear import LinearModels
+from colabel.learn.structure import best_candidates
+from colabel.models._learning import (
+    DEFAULT_GRID,
+    DEFAULT_TOLERANCE,
+    can_hold_out,
+    choose,
+    dependence,
+    make_folds,
+    make_learner,
+    refuse_missing,
+)
+from colabel.models.base import LinearLogOdds
+from colabel.models.label_graph import LabelGraph
+from colabel.models.with_estimator import (
+    HardDecisions,
+    MayLackProbabilities,
+    StacksEstimator,
+    has_probabilities,
+)
+
+LabelCoding = Literal["0/1", "-1/+1"]
+_NEVER = -1e6  # a score far below any other
+
+
+def coded_columns(codes: Codes, cardinalities: Sequence[int], coding: LabelCoding) -> Array:
+    """Write label codes (n, d) as columns (n, e) of 0 and 1, or of -1 and +1."""
+    columns = label_columns(codes, cardinalities)
+    return columns if coding == "0/1" else 2.0 * columns - 1.0
+
+
+@stored("linear-network")
+@dataclass(frozen=True)
+class LinearNetwork:
+    """Fitted linear conditionals, one score for each label column.
+
+    Attributes
+    ----------
+    coef : (e, p)
+        Weights of the features in each score.
+    intercept : (e,)
+    weights : (e, e)
+        Entry [c, s]: weight of label column c in score s.
+    floor : (e,)
+        Probability kept for values of multi-valued labels that no row carried.
+    cardinalities : (d,)
+    """
+
+    coef: Annotated[Array, "columns(sizes) p"]
+    intercept: Annotated[Array, "columns(sizes)"]
+    weights: Annotated[Array, "columns(sizes) columns(sizes)"]
+    floor: Annotated[Array, "columns(sizes)", Between(0.0, 1.0)]
+    cardinalities: Annotated[tuple[int, ...], "d", Between(1, 2**31), Is("sizes")]
+
+    @classmethod
+    def of(
+        cls, models: LinearModels, cardinalities: tuple[int, ...], coding: LabelCoding = "0/1"
+    ) -> LinearNetwork:
+        """Gather the coefficients of one model a label; the extra features are coded columns."""
+        coef: Array = np.concatenate(models.coef).astype(
+            np.float64
+        )  # (e, p + e + 1): scores are laid out like columns
+        n_columns = len(column_owner(cardinalities))
+        floors: list[Array] = [np.zeros(0)] * models.n_models
+        for positions, n_classes, fitted in models.parts:
+            for position, floor in zip(positions, fitted.floor, strict=True):
+                floors[position] = np.zeros(1) if n_classes == 2 else floor
+        floor = np.concatenate(floors)
+        # Where a floor stands for a value, the regression itself has nothing to say of it.
+        intercept = np.where(floor > 0, _NEVER, coef[:, -1])
+        n_features = coef.shape[1] - n_columns - 1
+        weights = np.ascontiguousarray(coef[:, n_features:-1].T)
+        if coding == "-1/+1":
+            # w (2c - 1) = 2w c - w
+            intercept, weights = intercept - weights.sum(axis=0), 2.0 * weights
+        return cls(coef[:, :n_features], intercept, weights, floor, cardinalities)
+
+    def at(self, X: Any) -> LinearConditionals:
+        """Return the conditionals of rows X (n, p)."""
+        base = np.asarray(X @ self.coef.T) + self.intercept
+        return LinearConditionals(base, self.weights, self.cardinalities, self.floor)
+
+
+@dataclass(frozen=True)
+class EstimatorConditionals:
+    """Conditionals by fitted classifiers whose last features are the other labels' columns."""
+
+    models: EstimatorModels
+    X: Any  # (n, p) array or CSR
+    cardinalities: tuple[int, ...]
+    coding: LabelCoding = "0/1"
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return int(self.X.shape[0])
+
+    def log_prob(self, labels: Codes, i: int) -> Array:
+        """Return log p(y_i = v | x, y_-i), (m, n, K_i), for label vectors (m, n, d)."""
+        n_vectors, n_rows, n_labels = labels.shape
+        columns = coded_columns(labels.reshape(-1, n_labels), self.cardinalities, self.coding)
+        log_prob = self.models.models[i].log_prob(_repeated(self.X, n_vectors), columns)
+        return np.asarray(log_prob, dtype=np.float64).reshape(n_vectors, n_rows, -1)
+
+    def rows(self, index: Rows) -> EstimatorConditionals:
+        """Return the conditionals of some of the rows."""
+        return EstimatorConditionals(self.models, self.X[index], self.cardinalities, self.coding)
+
+
+def _repeated(X: Any, times: int) -> Any:
+    if times == 1:
+        return X
+    return sp.vstack([X] * times, format="csr") if is_sparse(X) else np.tile(X, (times, 1))
+
+
+def allowed_columns(cardinalities: Sequence[int]) -> Flags:
+    """Which label columns each conditional may use, (d, e): those of the other labels."""
+    owner = column_owner(cardinalities)
+    others: Flags = owner != np.arange(len(cardinalities))[:, None]
+    return others
+
+
+@stored("cdn")
+class CDN(MayLackProbabilities, StacksEstimator):
+    r"""Each label given all others: Gibbs sampling, or fixed points without probabilities.
+
+    .. math:: p(y_i \mid x, y_1, \dots, y_{i-1}, y_{i+1}, \dots, y_d), \quad i = 1, \dots, d
+
+    Learning is d separate regressions, solved in one batch, with the other labels as further
+    features. The conditionals need not belong to one joint distribution; a row's labels are
+    found by Gibbs sampling (the paper's Algorithm 1): `burn_in` sweeps over the labels, then
+    `n_sweeps` more whose samples are ranked by the product of all conditionals; the `n_best`
+    best decide each label by majority. `predict_proba` averages the conditional probabilities
+    over all kept sweeps, and is never exactly 0 or 1.
+
+    With an `estimator` without `predict_proba`, such as `LinearSVC`, labels are set in turn to
+    what their classifiers say until none changes (Algorithm 2), starting from each label's most
+    frequent value in training (the paper leaves the start open); ``joint(X).report`` tells how
+    many rows settled. Only `predict` with ``decision="subset"`` is then available.
+
+    Chance is drawn from a seed fixed in `fit` and from the content of a row, so predictions are
+    the same at every call, whatever the other rows, their order and the number of threads.
+    Training labels must not be missing.
+
+    Parameters
+    ----------
+    C : float or sequence of float
+        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`; features
+        and other labels are penalised alike. From a sequence the best value is chosen for each
+        label by cross-validation.
+    estimator : classifier, optional
+        Any scikit-learn classifier. It learns each label from x alone, and the built-in
+        regressions learn from its held-out scores and the other labels (see `stack`).
+    stack : bool
+        Of `estimator`. False, as published, and always without `predict_proba`: the conditionals
+        are the estimator itself; it sees the features and then the other labels as `label_coding`
+        says (one-hot for more than two values).
+    label_coding : {"0/1", "-1/+1"}
+        How the other labels are written as features; the paper writes -1 and +1. The same
+        conditionals can be said in both, but not at the same price: with -1 and +1 half the
+        coefficient has the same effect, so that the penalty of labels is a quarter.
+    max_parents : int or None
+        Most other labels a conditional may use: those that its label depends on most beyond x, by
+        a score test on held-out residuals. None: all of them.
+    burn_in : int
+        Sweeps thrown away first.
+    n_sweeps : int
+        Sweeps whose samples are kept.
+    n_best : int
+        Number of samples that decide with ``marginals="best"``.
+    marginals : {"best", "plain"}
+        Whether the best samples or all kept samples decide under ``decision="subset"``.
+    n_chains : int
+        Chains a row; the samples of all count. Two or more make
+        ``joint(X).diagnostics()`` more telling.
+    max_iterations : int
+        Most passes over the labels of Algorithm 2.
+    cv : int, float, splitter or iterable
+        How rows are held out to choose C: a number of folds, a fraction, a scikit-learn
+        splitter, or pairs of index arrays (train, test).
+    decision : str or Decision
+        Loss that `predict` minimises, see `decide`: "subset" decides as the paper does,
+        "hamming" by `predict_proba`.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
+    tol : float
+        How far, in its own standard errors, an estimate may be from the optimum.
+    max_iter : int
+        Bound on the iterations of the solver.
+    n_jobs : int or None
+        Threads (None: all cores), or joblib workers that fit `estimator`.
+    device : None, "cpu", "cuda", "cuda:N" or "auto"
+        Where the built-in regressions are solved, see `BinaryRelevance`.
+    random_state : int, RandomState or None
+        Seed of folds and sampling.
+    verbose : int
+        Whether to show progress.
+
+    Attributes
+    ----------
+    models_ : ConditionalModels
+        The fitted conditionals; the labels' columns are their last features.
+    label_weights_ : (e, e) array
+        Entry [c, s]: weight of label column c, written as 0 and 1, in the score of column s (one
+        column for a label of two values, K for one of K); of regressions only.
+    C_ : (d,) array
+        Chosen C of every label; of regressions only.
+    n_iter_ : int
+        Most iterations any regression of the final fit took; of regressions only.
+    estimator_scores_ : EstimatorScores
+        Classifiers of each label from x alone; only with a stacked `estimator`.
+    seed_ : int
+        Seed of the sampling.
+
+    Notes
+    -----
+    A C chosen for each label makes the best conditionals given the *true* other labels. Where
+    labels almost determine each other, such conditionals make the sampler mix slowly (see
+    ``joint(X).diagnostics()``) and agree with themselves more than with x. Standardised
+    features, or one C for all labels chosen by a `GridSearchCV` for the measure that matters,
+    then serve better.
+
+    References
+    ----------
+    Y. Guo, S. Gu: Multi-label classification using conditional dependency networks. IJCAI 2011.
+
+    Examples
+    --------
+    >>> from colabel import CDN
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> model = CDN(C=0.01, random_state=0)
+    >>> model = model.fit(data.X[:500], data.Y[:500], label_names=data.label_names)
+    >>> model.predict(data.X[-2:]).shape
+    (2, 7)
+    >>> joint = model.joint(data.X[-1:])
+    >>> joint
+    <DependencyNetwork: 1 row, 7 labels, approximate>
+    >>> joint.given({"even": 0}).mode()[0, 0]
+    np.int64(0)
+    """
+
+    n_best: Annotated[int, Between(1, 10**4)]
+    max_iterations: Annotated[int, Between(1, 10**4)]
+    marginals: Literal["best", "plain"]
+    label_coding: LabelCoding
+    seed_: int
+    models_: Annotated[LinearModels | EstimatorModels, "sizes"]
+    _network: Annotated[LinearNetwork | None, "d p=s sizes"]
+    label_weights_: Annotated[Array | None, "e e"]
+    _usual: Annotated[Codes, "d", CodesOf()]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        linear = fields["models_"].declared.type is LinearModels
+        refuse_unless(linear == ("_network" in fields), "_network does not fit models_")
+        regressions = fields["estimator"] is None or "estimator_scores_" in fields
+        refuse_unless(linear == regressions, "estimator does not fit models_")
+        n_columns, sizes = n_label_columns(dims["sizes"]), fields["models_"].dims
+        if not linear:
+            bind(dims, n_columns, sizes.get("extra", n_columns), "allowed")
+            width = dims["p"] + n_columns + 1
+            bind(dims, width, sizes.get("q", width), "models_")
+        # a sweep asks every model once: so many take seconds, not minutes
+        n_sweeps = (fields["burn_in"] + fields["n_sweeps"]) * fields["n_chains"]
+        most = 10_000 if linear else 3_000
+        refuse_unless(
+            n_sweeps <= most,
+            f"burn_in + n_sweeps, times n_chains, is {n_sweeps}; files may ask for {most} sweeps. "
+            "Set fewer by set_params before saving, and more after loading",
+        )
+        StacksEstimator._check_stored(fields, dims)
+
+    def __init__(
+        self,
+        C: float | Sequence[float] = DEFAULT_GRID,
+        *,
+        estimator: BaseEstimator | None = None,
+        stack: bool = True,
+        label_coding: LabelCoding = "0/1",
+        max_parents: int | None = None,
+        burn_in: int = 100,
+        n_sweeps: int = 500,
+        n_best: int = 100,
+        marginals: Literal["best", "plain"] = "best",
+        n_chains: int = 1,
+        max_iterations: int = 100,
+        cv: Any = 5,
+        decision: str | Decision = "subset",
+        calibrate: bool = False,
+        tol: float = DEFAULT_TOLERANCE,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.estimator = estimator
+        self.stack = stack
+        self.label_coding = label_coding
+        self.max_parents = max_parents
+        self.burn_in = burn_in
+        self.n_sweeps = n_sweeps
+        self.n_best = n_best
+        self.marginals = marginals
+        self.n_chains = n_chains
+        self.max_iterations = max_iterations
+        self.cv = cv
+        self.decision = decision
+        self.calibrate = calibrate
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _learn(self, data: TrainingData) -> None:
+        refuse_missing(data, self.label_space_, "a CDN learns a label from all others of its row")
+        learner = self._learner()
+        self.seed_ = self._seed()
+        folds = make_folds(data, self.cv, self.seed_)
+        data = self._stacked(data, folds, self.seed_)
+        group = RowGroup(None, np.arange(data.n_labels), self._allowed(learner, data, folds))
+        n_extra = n_label_columns(data.cardinalities)
+        learning = learner.on(data.with_extra(_own_columns, self.label_coding, n_extra=n_extra))
+        choice = choose(learning, folds, group)
+        models: Any = learning.fit([group], [choice])
+        self.models_: Any = models
+        self._record(self.models_.n_iter, learner.values(choice))
+        if models.coef is not None:
+            self._network = LinearNetwork.of(models, data.cardinalities, self.label_coding)
+            self.label_weights_ = self._network.weights
+        frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
+        self._usual = np.array([values.argmax() for values in frequencies])
+
+    fits_chunks = True
+
+    def _allowed(self, learner: ConditionalLearner, data: TrainingData, folds: Folds) -> Flags:
+        """Return which label columns each conditional may use, (d, e)."""
+        allowed = allowed_columns(data.cardinalities)
+        every = data.n_labels - 1
+        if self.max_parents is None or self.max_parents >= every or not can_hold_out(folds):
+            return allowed
+        learning = learner.on(data)
+        worth = dependence(learning, folds, choose(learning, folds))
+        chosen = best_candidates(worth, self.max_parents)
+        of_columns: Flags = chosen[column_owner(data.cardinalities)].T
+        return allowed & of_columns
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.max_parents is not None:
+            check_integer("max_parents", self.max_parents, 1)
+        GibbsOptions(self.burn_in, self.n_sweeps, self.n_best, self.n_chains)
+        check_choice("label_coding", self.label_coding, get_args(LabelCoding))
+        check_choice("marginals", self.marginals, ("best", "plain"))
+
+    def _learner(self) -> ConditionalLearner:
+        estimator = self._conditional_estimator()
+        if not has_probabilities(estimator):
+            estimator = HardDecisions(estimator)
+        return make_learner(
+            estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose, self.device
+        )
+
+    def _joint(self, X: Any) -> Joint:
+        space = self.label_space_
+        network = self._linear_network
+        conditionals: Any = (
+            EstimatorConditionals(
+                cast("EstimatorModels", self.models_), X, space.cardinalities, self.label_coding
+            )
+            if network is None
+            else network.at(self._inputs(X))
+        )
+        if not has_probabilities(self.estimator):
+            return DiscreteDependencyNetwork(
+                space,
+                conditionals,
+                initial=self._usual,
+                max_iterations=self.max_iterations,
+                seed=self.seed_,
+            )
+        return DependencyNetwork(
+            space,
+            conditionals,
+            burn_in=self.burn_in,
+            n_sweeps=self.n_sweeps,
+            n_best=self.n_best,
+            n_chains=self.n_chains,
+            marginals=self.marginals,
+            seed=self.seed_,
+            row_keys=row_keys(X),
+            n_jobs=self.n_jobs,
+        )
+
+    @property
+    def _linear_network(self) -> LinearNetwork | None:
+        """The regressions as one; None where classifiers are the conditionals."""
+        return getattr(self, "_network", None)
+
+    def linear_log_odds(self, x: Any, others: Array) -> LinearLogOdds | None:
+        """Return the conditionals, unless they see scores in place of x."""
+        network = self._linear_network
+        if network is None or hasattr(self, "estimator_scores_"):
+            return None
+        intercept = network.intercept + others @ network.weights
+        return LinearLogOdds(network.coef, intercept, network.weights.T)
+
+    def label_graph(self) -> LabelGraph:
+        """Return pairs of labels with the mean of the weights in both directions."""
+        weights = getattr(self, "label_weights_", None)
+        if weights is None or len(weights) != len(self.label_names_):
+            return super().label_graph()
+        mean = (weights + weights.T) / 2.0
+        ends = np.argwhere(np.triu(np.abs(mean) > 0, k=1)).astype(np.intp)
+        values = mean[ends[:, 0], ends[:, 1]]
+        meaning = (
+            "Every label is predicted from all others; the number is the mean of the two weights "
+            "between two labels, in log-odds."
+        )
+        return LabelGraph(
+            self.label_names_, ends, meaning, strengths=np.abs(values), signs=np.sign(values)
+        )
+
+
+def _own_columns(data: TrainingData, coding: LabelCoding) -> Array:
+    return coded_columns(data.codes, data.cardinalities, coding)

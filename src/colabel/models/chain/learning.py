@@ -1,0 +1,336 @@
+"""Learning the links of a chain: order, scales of the label columns, regressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.label_features import column_owner, label_columns, n_label_columns
+from colabel.core.parameters import checked_grid
+from colabel.core.schema import (
+    Below,
+    Between,
+    Dims,
+    Fields,
+    Is,
+    Unique,
+    bind,
+    refuse_unless,
+    stored,
+)
+from colabel.joint.chain import (
+    Chain,
+    ChainSearch,
+    EstimatorLinks,
+    LinearLink,
+    LinearLinks,
+    Links,
+    as_order,
+)
+from colabel.labels import MISSING, LabelSpace
+from colabel.learn.chunks import is_chunked
+from colabel.learn.chunks.passes import added
+from colabel.learn.conditional import (
+    ConditionalLearner,
+    ConditionalModels,
+    Folds,
+    HeldOutScores,
+    Learning,
+    RowGroup,
+    TrainingData,
+)
+from colabel.learn.design import linear_scores
+from colabel.learn.from_estimator import EstimatorModels
+from colabel.learn.linear import LinearModels
+from colabel.learn.structure import best_candidates
+from colabel.models._learning import can_hold_out, choose, dependence, with_label_columns
+
+
+def linear_links(
+    models: LinearModels, X: Any, order: Indices, cardinalities: Sequence[int]
+) -> LinearLinks:
+    """Links of models learned in label order, with the columns of all labels as extra."""
+    links: list[LinearLink | None] = [None] * len(order)
+    position_of = np.argsort(order)
+    for targets, n_classes, fitted in models.parts:
+        base = linear_scores(X, fitted.coef)
+        for i, target in enumerate(targets):
+            position = position_of[target]
+            of_labels = fitted.coef[i, :, X.shape[1] : -1].astype(np.float64)
+            gain = _label_gain(of_labels, order[:position], cardinalities)
+            links[position] = LinearLink(
+                np.ascontiguousarray(base[i].T), gain, n_classes, fitted.floor[i]
+            )
+    return LinearLinks(tuple(link for link in links if link is not None))
+
+
+def _label_gain(coef: Array, before: Indices, cardinalities: Sequence[int]) -> Array:
+    """Turn the weights (S, e) of label columns into gains (k, V, S) of the labels `before`."""
+    gain = np.zeros((len(before), max(cardinalities), coef.shape[0]))
+    if max(cardinalities) == min(cardinalities) == 2:  # one column a label
+        gain[:, 1] = coef[:, before].T
+        return gain
+    owner = column_owner(cardinalities)
+    for position, label in enumerate(before):
+        columns = np.flatnonzero(owner == label)
+        first = 1 if cardinalities[label] == 2 else 0  # two values share the column of the second
+        gain[position, first : first + len(columns)] = coef[:, columns].T
+    return gain
+
+
+DEFAULT_SCALES = (1.0, 10.0, 100.0)
+
+
+def resolve_scales(
+    label_scale: float | Sequence[float] | None,
+    C: float | Sequence[float],
+    estimator: BaseEstimator | None,
+) -> tuple[float, ...]:
+    """Return the scales to choose from, after checking them."""
+    if label_scale is None:
+        return DEFAULT_SCALES if estimator is None and np.size(C) > 1 else (1.0,)
+    scales = checked_grid("label_scale", label_scale)
+    if estimator is not None and any(scale != 1.0 for scale in scales):
+        raise ValueError(
+            f"label_scale={label_scale!r} is of the built-in regression only: leave it out when "
+            "you give an estimator."
+        )
+    return scales
+
+
+def choose_with_scale(
+    learning: Learning, group: RowGroup, scales: Sequence[float], folds: Folds
+) -> tuple[Indices, Array]:
+    """Choose hyperparameter (m,), by position in its grid, and scale (m,) of each target.
+
+    Every target is there once for each scale: one batch holds them all.
+    """
+    n_targets = len(group.targets)
+    needed = len(scales) > 1 or learning.needs_choice
+    if not needed or not can_hold_out(folds):
+        return np.zeros(n_targets, dtype=np.intp), np.full(n_targets, scales[0])
+
+    def keep(_: RowGroup, scores: HeldOutScores) -> tuple[Array, Indices]:
+        return scores.total, scores.choice
+
+    every = group.take(np.tile(np.arange(n_targets), len(scales)))
+    every = replace(every, extra_scale=np.repeat(np.asarray(scales), n_targets))
+    found = learning.cross_validate([every], folds, keep, "choosing C and label scale")[0]
+    total, choice = (part.reshape(len(scales), n_targets) for part in found)
+    best = total.argmax(axis=0)
+    return choice[best, np.arange(n_targets)], np.asarray(scales)[best]
+
+
+def resolve_order(order: Any, space: LabelSpace, data: TrainingData, seed: int) -> Indices:
+    """Return the order (d,) that an estimator's parameter asks for."""
+    if order is None:
+        return np.arange(space.n_labels)
+    if isinstance(order, str):
+        if order == "random":
+            return np.random.default_rng(seed).permutation(space.n_labels)
+        if order == "correlation":
+            return order_by_dependence(mutual_information(data))
+        raise ValueError(
+            f'order={order!r} is unknown: choose None (the order of the labels in y), "random", '
+            '"correlation", or a sequence of label names or positions.'
+        )
+    return as_order(order, space)
+
+
+def mutual_information(data: TrainingData) -> Array:
+    """Mutual information (d, d) of every pair of labels in nats, without regard to x."""
+    sizes = np.asarray(data.cardinalities)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    joint = data.total(_pair_weights, combine=added) / data.total_weight  # P(y_i = u, y_j = v)
+    alone = np.diag(joint)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = joint * np.log(joint / np.outer(alone, alone))
+    member = (owner[:, None] == np.arange(len(sizes))).astype(np.float64)
+    found: Array = member.T @ np.where(joint > 0, terms, 0.0) @ member
+    return found
+
+
+def _pair_weights(data: TrainingData) -> Array:
+    """Weight of the rows with each pair of values, (K, K) for K values of all labels."""
+    sizes = np.asarray(data.cardinalities)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    value = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    is_value = (data.codes[:, owner] == value).astype(np.float64)
+    return np.asarray((is_value * data.row_weights[:, None]).T @ is_value)
+
+
+def order_by_dependence(information: Array, first: int | None = None) -> Indices:
+    """Begin with the label that tells most of all others; go on with what the chosen tell most of.
+
+    The order may be told to begin with another label.
+
+    Each next label is the one with the largest sum of mutual information with those already
+    chosen, so that a link finds the labels it can use before it. Ties go to the first label.
+    """
+    between = information - np.diag(np.diag(information))
+    # sums of the same terms in another order differ by rounding, which must not break ties
+    in_all = np.round(between.sum(axis=0), 12)
+    chosen: list[int] = [] if first is None else [first]
+    gain = in_all if first is None else np.round(between[first], 12)
+    while len(chosen) < len(between):
+        free = np.setdiff1d(np.arange(len(between)), chosen)
+        chosen.append(int(free[np.argmax(gain[free])]))
+        gain = np.round(between[chosen].sum(axis=0), 12)
+    return np.array(chosen, dtype=np.intp)
+
+
+NEEDS_EARLIER = "a link of a chain needs all the labels before it"
+Models = LinearModels | EstimatorModels
+
+
+@stored("chain")
+@dataclass(frozen=True)
+class LearnedChain:
+    """A chain for any rows.
+
+    Attributes
+    ----------
+    order : (d,)
+        Labels in the order of the chain.
+    models : LinearModels or EstimatorModels
+        One conditional per label, in the order of the labels; the columns of the earlier labels
+        follow the features.
+    choice : (d,)
+        Position of each label's C in the grid.
+    scale : (d,)
+        Scale of the label columns each link was taught with.
+    cardinalities : (d,)
+        Number of values of each label.
+    """
+
+    order: Annotated[Indices, "d", Below("d"), Unique()]
+    models: Annotated[Models, "m=d sizes q"]
+    choice: Annotated[Indices, "d"]
+    scale: Annotated[Array, "d"]
+    cardinalities: Annotated[tuple[int, ...], "d", Between(1, 2**31), Is("sizes")]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        n_columns = n_label_columns(dims["sizes"])
+        extra = fields["models"].dims.get("extra", n_columns)
+        bind(dims, n_columns, extra, "allowed")
+        if "q" in dims:  # features, label columns, and the intercept
+            dims["p"] = dims["q"] - n_columns - 1
+            refuse_unless(dims["p"] >= 0, "the regressions have too few coefficients")
+
+    def links(self, X: Any) -> Links:
+        """Return the links for rows X (n, p)."""
+        if isinstance(self.models, LinearModels):
+            return linear_links(self.models, X, self.order, self.cardinalities)
+        return EstimatorLinks(self.models.models, X, self.order, self.cardinalities)
+
+    def joint(
+        self, space: LabelSpace, X: Any, search: ChainSearch | str, n_samples: int, seed: int
+    ) -> Chain:
+        """Return the joint for rows X (n, p)."""
+        return Chain(
+            space, self.order, self.links(X), inference=search, n_samples=n_samples, seed=seed
+        )
+
+
+def learn_chain(
+    learner: ConditionalLearner,
+    data: TrainingData,
+    order: Indices,
+    folds: Folds,
+    scales: Sequence[float] = (1.0,),
+    max_parents: int | None = None,
+) -> LearnedChain:
+    """Learn all links from true labels: they are independent then, and solved together."""
+    learning = learner.on(with_label_columns(data))
+    allowed = _screened(learner, data, order, folds, max_parents)
+    group = RowGroup(None, np.arange(data.n_labels), allowed)
+    choice, scale = choose_with_scale(learning, group, scales, folds)
+    models: Any = learning.fit([replace(group, extra_scale=scale)], [choice])
+    return LearnedChain(order, models, choice, scale, data.cardinalities)
+
+
+def learn_chain_on_predictions(
+    learner: ConditionalLearner,
+    data: TrainingData,
+    order: Indices,
+    folds: Folds,
+    scales: Sequence[float] = (1.0,),
+    max_parents: int | None = None,
+) -> LearnedChain:
+    """Learn link after link, each from held-out predictions of the labels before it.
+
+    So a link is taught with the errors that the earlier ones make in prediction.
+    """
+    if is_chunked(data):
+        raise TypeError(
+            'train_on="predicted" does not learn from Dask arrays: use train_on="true", or a sample'
+            " of the rows as NumPy arrays."
+        )
+    if not can_hold_out(folds) or not folds.covers:
+        raise ValueError(
+            'train_on="predicted" needs a prediction for every row by a link that has not seen it: '
+            "give cv as a number of folds (and rows that differ), or as splits that hold out each "
+            "row once."
+        )
+    owner = column_owner(data.cardinalities)
+    allowed = _screened(learner, data, order, folds, max_parents)
+    extra = np.zeros((data.n_rows, len(owner)))
+    choice, scale = np.zeros(data.n_labels, dtype=np.intp), np.zeros(data.n_labels)
+    models: list[ConditionalModels] = []
+    for label in order:
+        learning = learner.on(replace(data, extra=extra.copy()))
+        link = RowGroup(None, np.array([label]), allowed[label : label + 1])
+        chosen, sizes = choose_with_scale(learning, link, scales, folds)
+        choice[label], scale[label] = chosen[0], sizes[0]
+        link = replace(link, extra_scale=sizes)
+        models.append(learning.fit([link], [chosen]))
+        predicted = np.full(data.codes.shape, MISSING, dtype=np.int32)
+        predicted[:, label] = _held_out_values(learning, link, chosen, folds)
+        mine = owner == label
+        extra[:, mine] = label_columns(predicted, data.cardinalities)[:, mine]
+    every: Any = models[0].joined(*models[1:]).take(np.argsort(order))
+    return LearnedChain(order, every, choice, scale, data.cardinalities)
+
+
+def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> Flags:
+    """Which label columns each label may use, (d, e): those of the labels before it."""
+    position_of = np.argsort(order)
+    allowed: Flags = position_of[column_owner(cardinalities)][None, :] < position_of[:, None]
+    return allowed
+
+
+def _screened(
+    learner: ConditionalLearner,
+    data: TrainingData,
+    order: Indices,
+    folds: Folds,
+    max_parents: int | None,
+) -> Flags:
+    """Of `earlier_columns`, those of the `max_parents` labels that matter most for each label."""
+    allowed = earlier_columns(order, data.cardinalities)
+    if max_parents is None or max_parents >= data.n_labels - 1 or not can_hold_out(folds):
+        return allowed
+    learning = learner.on(data)
+    position_of = np.argsort(order)
+    earlier = position_of[:, None] < position_of[None, :]
+    worth = np.where(earlier, dependence(learning, folds, choose(learning, folds)), -np.inf)
+    chosen = best_candidates(worth, max_parents)
+    of_columns: Flags = chosen[column_owner(data.cardinalities)].T
+    return allowed & of_columns
+
+
+def _held_out_values(learning: Learning, link: RowGroup, choice: Indices, folds: Folds) -> Indices:
+    """Most probable value (n,) of the link's target, by models that have not seen the row."""
+    data = learning.data
+    groups = [
+        replace(link, rows=np.flatnonzero(folds.of_row != fold)) for fold in range(folds.n_folds)
+    ]
+    models = learning.fit(groups, [choice] * len(groups))
+    tables = np.stack(models.log_prob(data.X, data.extra))
+    return np.asarray(tables[folds.of_row, np.arange(data.n_rows)].argmax(axis=1))

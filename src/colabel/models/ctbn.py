@@ -1,0 +1,595 @@
+"""CTBN: conditional tree-structured Bayesian networks (Batal, Hong & Hauskrecht, 2013)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NamedTuple, cast
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from colabel.core.arrays import Array, Indices
+from colabel.core.parameters import check_choice, check_integer, check_positive
+from colabel.core.schema import (
+    Below,
+    Between,
+    Dims,
+    Fields,
+    Is,
+    bind,
+    refuse_cycles,
+    refuse_unless,
+    stored,
+)
+from colabel.decide import Decision
+from colabel.joint import Joint, Tree
+from colabel.joint.tree.wiring import ROOT
+from colabel.labels import LabelSpace
+from colabel.learn.conditional import (
+    ConditionalModels,
+    Folds,
+    HeldOutScores,
+    Learning,
+    RowGroup,
+    TrainingData,
+    covering,
+)
+from colabel.learn.from_estimator import EstimatorLearner
+from colabel.learn.gains import GainOver, Gains
+from colabel.learn.linear import LinearLearning, LinearModels
+from colabel.learn.structure import best_candidates, maximum_branching
+from colabel.models._learning import (
+    DEFAULT_GRID,
+    DEFAULT_TOLERANCE,
+    can_hold_out,
+    choose,
+    everything,
+    make_folds,
+    make_learner,
+    pair_tests,
+)
+from colabel.models.label_graph import LabelGraph
+from colabel.models.with_estimator import StacksEstimator
+
+
+def check_slots(
+    tree: Indices,
+    slots: Sequence[Sequence[int]],
+    model_sizes: Sequence[int],
+    dims: Dims,
+    name: str = "slots",
+) -> None:
+    """Refuse stored parents (d,) that are no tree, and slots that do not fit them."""
+    sizes = dims["sizes"]
+    refuse_cycles([[int(parent)] if parent != ROOT else [] for parent in tree])
+    for label, (parent, own) in enumerate(zip(tree, slots, strict=True)):
+        bind(dims, 1 if parent == ROOT else sizes[parent], len(own), f"{name}[{label}]")
+        known = all(slot < len(model_sizes) for slot in own)
+        refuse_unless(known, f"{name}[{label}] names a model that is not there")
+        fits = all(model_sizes[slot] == sizes[label] for slot in own)
+        refuse_unless(fits, f"{name}[{label}] names a model of other values")
+
+
+@stored("tree")
+@dataclass(frozen=True)
+class LearnedTree:
+    """A conditional tree-structured Bayesian network for any rows.
+
+    Attributes
+    ----------
+    parents : (d,)
+        Parent of every label, -1 for roots.
+    slots : d lists
+        For each label and each value of its parent (one for a root) the position of its model.
+    models : ConditionalModels
+    cardinalities : (d,)
+        Number of values of each label.
+    """
+
+    parents: Annotated[Indices, "d", Below("d", or_none=True)]
+    slots: Annotated[list[list[int]], "d _"]
+    models: Annotated[ConditionalModels, "q=p+1"]
+    cardinalities: Annotated[tuple[int, ...], "d", Between(1, 2**31), Is("sizes")]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        check_slots(fields["parents"], fields["slots"], fields["models"].dims["sizes"], dims)
+
+    def joint(self, space: LabelSpace, X: Any) -> Tree:
+        """Return the joint for rows X (n, p)."""
+        log_prob = self.models.log_prob(X)
+        tables = [np.stack([log_prob[slot] for slot in own], axis=1) for own in self.slots]
+        return Tree(space, self.parents, tables)
+
+
+# For this many arcs, or this many parents of a label, more than slope and intercept is tried.
+_MOST_ARCS = 200
+_CANDIDATES = 5
+_WIDEST = 0.9  # share of the rows above which a value's rows are not tried so after screening
+# With max_parents="auto": rows by pairs of labels up to which regressions of all pairs are cheap,
+# pairs of labels up to which all pairs of other classifiers are, and parents tried beyond.
+_CHEAP_ROWS = 1 << 24
+_MOST_PAIRS = 10_000  # of however few rows: each pair has its regressions
+_CHEAP_PAIRS = 100
+_AUTO_PARENTS = 10
+_ROUNDING = 2.0**-40  # of a sum of log-probabilities, relative
+
+
+@dataclass
+class Search:
+    """What the structure search found.
+
+    Attributes
+    ----------
+    alone : (d,)
+        Held-out log-likelihood of every label without parent.
+    gains : (d, d)
+        Entry [j, i]: what the arc j -> i adds to it; NaN where that was not asked.
+    noise : (d, d)
+        Its variance.
+    choice_alone : (d,)
+        Chosen hyperparameter of every label without parent.
+    choices : {(parent, value): (d,)}
+        Chosen hyperparameters of the children of a parent value; absent where the value is too
+        rare for classifiers of its own. Negative for classifiers that deviate from the one without
+        parent: the complement of a position among the deviations.
+    offsets : d arrays (K_i, n), or None
+        Scores without parent, by models that have not seen the row.
+    """
+
+    alone: Array
+    gains: Array
+    noise: Array
+    choice_alone: Indices
+    choices: dict[tuple[int, int], Indices] = field(default_factory=dict)
+    offsets: tuple[Array, ...] | None = None
+
+    def best_tree(self, errors: float) -> Indices:
+        """Parents (d,) of the branching of largest gain, less some standard errors of every arc."""
+        worth = self.gains - errors * np.sqrt(self.noise)
+        # sums of the same terms in another order differ by rounding, which must not make an arc
+        unit = _ROUNDING * max(1.0, float(np.abs(self.alone).max()))
+        worth = np.rint(worth / unit) * unit
+        worth[np.isnan(worth)] = -np.inf  # not asked: no arc of the tree
+        return maximum_branching(worth, np.zeros(len(self.alone)))
+
+    @classmethod
+    def empty(cls, n_labels: int) -> Search:
+        square = (n_labels, n_labels)
+        zeros = np.zeros(n_labels, dtype=np.intp)
+        return cls(np.zeros(n_labels), np.zeros(square), np.zeros(square), zeros)
+
+
+def most_parents(max_parents: int | str | None, data: TrainingData, linear: bool) -> int:
+    """Return how many parents of a label are tried, by regressions or by other classifiers."""
+    every = data.n_labels - 1
+    if max_parents is None:
+        return every
+    if not isinstance(max_parents, str):
+        return min(int(max_parents), every)
+    n_pairs = data.n_labels * every
+    if linear:
+        cheap = data.n_rows * n_pairs <= _CHEAP_ROWS and n_pairs <= _MOST_PAIRS
+    else:
+        cheap = n_pairs <= _CHEAP_PAIRS
+    return every if cheap else min(_AUTO_PARENTS, every)
+
+
+def search_arcs(
+    learning: Learning,
+    folds: Folds,
+    min_rows: float,
+    shared: LinearLearning | None,
+    most: int,
+) -> Search:
+    """Score every label alone and with its `most` most promising parents, on rows held out.
+
+    Where pairs are shared, a pair's regression may deviate from the one of the label alone;
+    `shared` is then the learner, and None otherwise.
+    """
+    data = learning.data
+    search = Search.empty(data.n_labels)
+    if data.n_labels == 1 or not can_hold_out(folds):
+        search.choice_alone = choose(learning, folds)
+        return search
+
+    def keep_all(_: RowGroup, scores: HeldOutScores) -> HeldOutScores:
+        return scores
+
+    (alone,) = learning.cross_validate(
+        [everything(data)], folds, keep_all, "labels alone", keep=True
+    )
+    # Missing labels and rows never held out have log-probability zero in both.
+    search.alone = alone.total
+    search.choice_alone = alone.choice
+    gain = GainOver.on(data, alone)
+    candidates = ~np.eye(data.n_labels, dtype=bool)
+    if shared is not None or most < data.n_labels - 1:
+        without = alone.models if folds.covers else None
+        offsets = learning.cross_fitted_scores(covering(folds, data), alone.choice, without)
+        search.offsets = None if shared is None else offsets
+    if most < data.n_labels - 1:
+        candidates = best_candidates(pair_tests(data, offsets), most)
+        search.gains[~candidates] = np.nan
+        np.fill_diagonal(search.gains, 0.0)
+    values = [arc for arc in _parent_values(data, min_rows) if candidates[arc[0]].any()]
+    groups = [_children(data, *arc, np.flatnonzero(candidates[arc[0]])) for arc in values]
+    if shared is None:
+        found = learning.cross_validate(groups, folds, gain, "label pairs", start=alone.path)
+        _record(search, values, groups, found)
+        return search
+    _search_shared(shared, folds, search, alone, gain, values, groups)
+    return search
+
+
+def _search_shared(
+    shared: LinearLearning,
+    folds: Folds,
+    search: Search,
+    alone: HeldOutScores,
+    gain: GainOver,
+    values: list[tuple[int, int]],
+    groups: list[RowGroup],
+) -> None:
+    """Score slope and intercept of all pairs, deviations and regressions of promising ones."""
+    data = shared.data
+    # there is nothing to learn of a label that never varies
+    varied = np.array([(counts > 0).sum() > 1 for counts in data.value_counts])
+    groups = [group.take(np.flatnonzero(varied[group.targets])) for group in groups]
+    found = shared.cross_validate(
+        groups, folds, gain, "label pairs", offsets=search.offsets, constant=True
+    )
+    found = [arcs._replace(choice=~arcs.choice) for arcs in found]
+    _record(search, values, groups, found)
+    scored = ~np.isnan(search.gains)
+    promising = scored & best_candidates(
+        np.where(scored, search.gains, -np.inf), max(_CANDIDATES, _MOST_ARCS // data.n_labels)
+    )
+    # Where there are many labels, a value that most rows have is no other case than all rows are.
+    widest = data.n_rows if scored.all() else _WIDEST * data.n_rows
+    narrowed = [
+        group.take(
+            np.flatnonzero(
+                promising[parent, group.targets] & (data.row_counts[parent][value] <= widest)
+            )
+        )
+        for (parent, value), group in zip(values, groups, strict=True)
+    ]
+    near = shared.cross_validate(narrowed, folds, gain, "promising pairs", offsets=search.offsets)
+    near = [arcs._replace(choice=~arcs.choice) for arcs in near]
+    apart = shared.cross_validate(narrowed, folds, gain, "promising pairs apart", start=alone.path)
+    search.gains[scored], search.noise[:] = 0.0, 0.0
+    for other in (near, apart):
+        found = [_better(*four) for four in zip(groups, found, narrowed, other, strict=True)]
+    _record(search, values, groups, found)
+
+
+def _record(
+    search: Search, values: list[tuple[int, int]], groups: list[RowGroup], found: list[Gains]
+) -> None:
+    for (parent, value), group, arcs in zip(values, groups, found, strict=True):
+        search.gains[parent, group.targets] += arcs.gains
+        search.noise[parent, group.targets] += arcs.noise
+        search.choices[parent, value] = np.zeros(len(search.alone), dtype=np.intp)
+        search.choices[parent, value][group.targets] = arcs.choice
+
+
+def _better(group: RowGroup, first: Gains, part: RowGroup, second: Gains) -> Gains:
+    """Of each target's two classifiers that with the higher held-out score.
+
+    The second ones are there for a part of the targets only.
+    """
+    place = np.searchsorted(group.targets, part.targets)
+    wins = second.gains > first.gains[place]
+    gains, noise, choice = first.gains.copy(), first.noise.copy(), first.choice.copy()
+    gains[place[wins]], noise[place[wins]] = second.gains[wins], second.noise[wins]
+    choice[place[wins]] = second.choice[wins]
+    return Gains(gains, noise, choice)
+
+
+def _parent_values(data: TrainingData, min_rows: float) -> list[tuple[int, int]]:
+    return [
+        (parent, value)
+        for parent, counts in enumerate(data.value_counts)
+        for value, weight in enumerate(counts)
+        if weight >= min_rows
+    ]
+
+
+def _children(data: TrainingData, parent: int, value: int, children: Indices) -> RowGroup:
+    """Rows with one value of a parent, and the labels to learn from them."""
+    return RowGroup(data.rows_with(parent, value), children)
+
+
+class FittedTree(NamedTuple):
+    """The classifiers of a tree.
+
+    Attributes
+    ----------
+    models : ConditionalModels
+    slots : d lists
+        For each label and each value of its parent (one for a root) the position of its model. A
+        value that is too rare has the model without parent.
+    keys : list of (parent, value, label)
+        What each model was learned for; (ROOT, 0, label) without parent.
+    """
+
+    models: ConditionalModels
+    slots: list[list[int]]
+    keys: list[tuple[int, int, int]]
+
+
+def fit_tree(
+    learning: Learning, tree: Indices, search: Search, shared: LinearLearning | None
+) -> FittedTree:
+    """Fit the classifiers of a tree."""
+    data = learning.data
+    pairs = {
+        (int(parent), value): np.flatnonzero(tree == parent)
+        for parent in np.unique(tree[tree != ROOT])
+        for value in range(data.cardinalities[parent])
+    }
+    rare = [children for arc, children in pairs.items() if arc not in search.choices]
+    own = {arc: children for arc, children in pairs.items() if arc in search.choices}
+    # Deviations are measured from the models without parent: their children need those too.
+    near = [] if search.offsets is None else list(own.values())
+    needed = [np.flatnonzero(tree == ROOT), *rare, *near]
+    alone = np.unique(np.concatenate(needed)).astype(np.intp)
+    groups = [_children(data, *arc, children) for arc, children in own.items()]
+    choices = [search.choices[arc][children] for arc, children in own.items()]
+    parentless, chosen = RowGroup(None, alone), search.choice_alone[alone]
+    if shared is not None and search.offsets is not None:
+        models: ConditionalModels = _fit_both(
+            shared, parentless, chosen, groups, choices, search.offsets
+        )
+    else:
+        models = learning.fit([parentless, *groups], [chosen, *choices])
+    keys = [(ROOT, 0, int(label)) for label in alone]
+    keys += [(*arc, int(child)) for arc, children in own.items() for child in children]
+    place = {key: position for position, key in enumerate(keys)}
+    slots = [
+        [
+            place[(parent, value, label) if (parent, value) in own else (ROOT, 0, label)]
+            for value in range(1 if parent == ROOT else data.cardinalities[parent])
+        ]
+        for label, parent in enumerate(tree.tolist())
+    ]
+    return FittedTree(models, slots, keys)
+
+
+def _fit_both(
+    learning: LinearLearning,
+    parentless: RowGroup,
+    chosen: Indices,
+    groups: list[RowGroup],
+    choices: list[Indices],
+    offsets: tuple[Array, ...],
+) -> LinearModels:
+    """Fit models without parent, those that deviate from them, and those of rows of their own."""
+    first = learning.fit([parentless], [chosen])
+    coef = dict(zip(parentless.targets.tolist(), first.coef, strict=True))
+    deviating = [choice < 0 for choice in choices]
+    near = [group.take(np.flatnonzero(own)) for group, own in zip(groups, deviating, strict=True)]
+    apart = [group.take(np.flatnonzero(~own)) for group, own in zip(groups, deviating, strict=True)]
+    shared = learning.fit(
+        near, [~c[own] for c, own in zip(choices, deviating, strict=True)], offsets, coef
+    )
+    separate = learning.fit(apart, [c[~own] for c, own in zip(choices, deviating, strict=True)])
+    both = np.concatenate([np.zeros(0, dtype=bool), *deviating])
+    position = np.empty(len(both), dtype=np.intp)
+    position[both], position[~both] = np.arange(both.sum()), np.arange((~both).sum())
+    order = np.where(both, position, shared.n_models + position)
+    return first.joined(shared.joined(separate).take(order))
+
+
+@stored("ctbn")
+class CTBN(StacksEstimator):
+    r"""A tree over the labels, learned from the data; all answers are exact.
+
+    .. math:: P(y_1, \dots, y_d \mid x) = \prod_i P(y_i \mid x, y_{\pi(i)})
+
+    Every label has at most one parent :math:`\pi(i)` among the labels, and one classifier for
+    each value of its parent (see `pairs`). An arc j -> i is worth what it adds to the
+    log-likelihood of label i on rows the classifiers have not seen; the best tree is the branching
+    of largest worth, found exactly in O(d^2). All answers of its `Joint` are exact and linear in
+    the number of labels.
+
+    A parent value with fewer than `min_rows` rows shares the classifier without parent. A child
+    that never varies among the rows of a parent value gets a constant probability, smoothed
+    towards its frequency in all rows. Rows with missing labels serve the labels they have.
+
+    Parameters
+    ----------
+    C : float or sequence of float
+        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`. From a
+        sequence the best value is chosen for every classifier by cross-validation.
+    estimator : classifier, optional
+        Any scikit-learn classifier with `predict_proba`. It learns each label from x alone, and
+        the built-in regressions learn from its held-out scores and the labels (see `stack`).
+    stack : bool
+        Of `estimator`. False, as published: the estimator itself is fitted for every arc tried,
+        on the rows of each value of the parent.
+    search_estimator : classifier, optional
+        What the arcs are tried with in place of `estimator`, without `stack`: a quicker classifier
+        for the many that are thrown away, such as one whose C is not chosen.
+    pairs : {"shared", "separate"}
+        How a label is learned from its parent. "shared": every value of the parent has an
+        intercept and a penalised deviation from the label's regression without parent; how strong
+        the penalty is, from the intercept alone to next to none, is chosen on held-out rows. So few
+        rows suffice to see that one label matters for another. "separate", as published: one
+        regression for each value, on the rows that have it. Without `stack` an `estimator` is
+        always fitted so.
+        Under "shared" the tree counts an arc for its gain less one standard error.
+    max_parents : int, None or "auto"
+        How many parents are tried for each label: those that depend on it most beyond x, by a
+        score test on held-out residuals of all pairs at once (`score_tests`). None tries all.
+        "auto": all where that is cheap (up to 10,000 pairs of labels, and 2^24 times rows; with an
+        `estimator` that is not stacked, 100 pairs), else 10.
+    cv : int, float, splitter or iterable
+        How rows are held out to score arcs (and to choose C): a number of folds, the fraction
+        of a single hold-out set as in the paper, a scikit-learn splitter, or pairs of index
+        arrays (train, test).
+    min_rows : int
+        Fewest rows (by weight) from which a parent value gets classifiers of its own; a rarer one
+        has those without parent, in the search and in the end. (In the authors' program a value
+        with three rows or fewer has the classifiers of the parent's other value, in the search one
+        with none: ``min_rows=4`` comes nearest to it.)
+    decision : str or Decision
+        Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
+        vector, "hamming" the most probable value of each label.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
+    tol : float
+        How far, in its own standard errors, an estimate may be from the optimum.
+    max_iter : int
+        Bound on the iterations of the solver.
+    n_jobs : int or None
+        Threads of the built-in regression (None: all cores) or joblib workers for `estimator`.
+    device : None, "cpu", "cuda", "cuda:N" or "auto"
+        Where the built-in regressions are solved. None: by compiled kernels on the processor. A GPU
+        needs the extra `gpu` (torch); "auto" uses one where there is one, "cpu" lets torch do the
+        same on the processor, to check.
+    random_state : int, RandomState or None
+        Seed of the folds.
+    verbose : int
+        Whether to show progress.
+
+    Attributes
+    ----------
+    tree_ : (d,) array of int
+        Parent of every label, -1 for roots.
+    edge_scores_ : (d, d) array
+        Entry [j, i]: held-out log-likelihood of label i with parent j; on the diagonal, without
+        parent. For rows where label j is missing the score without parent counts. NaN for arcs
+        that were not tried.
+    edge_gains_ : (d, d) array
+        Entry [j, i]: what the arc j -> i adds, in nats per row; zero on the diagonal, NaN where it
+        was not tried.
+    models_ : ConditionalModels
+        The fitted conditionals.
+    n_iter_ : int
+        Most iterations any regression of the final fit took; absent without any.
+    estimator_scores_ : EstimatorScores
+        Classifiers of each label from x alone; only with a stacked `estimator`.
+
+    References
+    ----------
+    I. Batal, C. Hong, M. Hauskrecht: An efficient probabilistic framework for multi-dimensional
+    classification. CIKM 2013.
+
+    Examples
+    --------
+    >>> from colabel import CTBN
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> model = CTBN(C=0.01, random_state=0)
+    >>> model = model.fit(data.X[:500], data.Y[:500], label_names=data.label_names)
+    >>> joint = model.joint(data.X[-1:])
+    >>> joint.mode()
+    array([[1, 0, 0, 1, 1, 0, 1]])
+    >>> joint.given({"even": 0}).mode()[0, 0]
+    np.int64(0)
+    """
+
+    tree_: Annotated[Indices, "d", Below("d", or_none=True)]
+    edge_scores_: Annotated[Array, "d d", Between(nan=True)]
+    edge_gains_: Annotated[Array, "d d", Between(nan=True)]
+    _slots: Annotated[list[list[int]], "d _"]
+    models_: Annotated[ConditionalModels, "q=s+1"]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        sizes = fields["models_"].dims["sizes"]
+        check_slots(fields["tree_"], fields["_slots"], sizes, dims, "_slots")
+        StacksEstimator._check_stored(fields, dims)
+
+    def __init__(
+        self,
+        C: float | Sequence[float] = DEFAULT_GRID,
+        *,
+        estimator: BaseEstimator | None = None,
+        stack: bool = True,
+        search_estimator: BaseEstimator | None = None,
+        pairs: str = "shared",
+        max_parents: int | str | None = "auto",
+        cv: Any = 5,
+        min_rows: int = 10,
+        decision: str | Decision = "subset",
+        calibrate: bool = False,
+        tol: float = DEFAULT_TOLERANCE,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.estimator = estimator
+        self.stack = stack
+        self.search_estimator = search_estimator
+        self.pairs = pairs
+        self.max_parents = max_parents
+        self.cv = cv
+        self.min_rows = min_rows
+        self.decision = decision
+        self.calibrate = calibrate
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _learn(self, data: TrainingData) -> None:
+        estimator = self._conditional_estimator()
+        learner = make_learner(
+            estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose, self.device
+        )
+        seed = self._seed()
+        folds = make_folds(data, self.cv, seed)
+        learning = learner.on(self._stacked(data, folds, seed))
+        linear = cast(LinearLearning, learning) if estimator is None else None
+        shared = linear if self.pairs == "shared" else None
+        most = most_parents(self.max_parents, data, linear is not None)
+        trial: Learning = learning
+        if estimator is not None and self.search_estimator is not None:
+            trial = EstimatorLearner(self.search_estimator, self.n_jobs, bool(self.verbose)).on(
+                data
+            )
+        search = search_arcs(trial, folds, self.min_rows, shared, most)
+        self.tree_ = search.best_tree(0.0 if shared is None else 1.0)
+        self.edge_scores_ = search.gains + search.alone
+        np.fill_diagonal(self.edge_scores_, search.alone)
+        self.edge_gains_ = search.gains / data.total_weight
+        self.models_, self._slots, _ = fit_tree(learning, self.tree_, search, shared)
+        self._record(self.models_.n_iter)
+
+    fits_chunks = True
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_positive("min_rows", self.min_rows, or_zero=True)
+        if self.search_estimator is not None and self._conditional_estimator() is None:
+            raise ValueError(
+                f"search_estimator={self.search_estimator!r} takes the place of an estimator: give"
+                " estimator too, with stack=False."
+            )
+        check_choice("pairs", self.pairs, ("shared", "separate"))
+        if self.max_parents is not None and self.max_parents != "auto":
+            check_integer("max_parents", self.max_parents, 1)
+
+    def _joint(self, X: Any) -> Joint:
+        sizes = self.label_space_.cardinalities
+        tree = LearnedTree(self.tree_, self._slots, self.models_, sizes)
+        return tree.joint(self.label_space_, self._inputs(X))
+
+    def label_notes(self) -> dict[int, str]:
+        """Return the parent of each label that has one."""
+        parents = self.tree_.tolist()
+        return {i: f" ← {self.label_names_[p]}" for i, p in enumerate(parents) if p >= 0}
+
+    def label_graph(self) -> LabelGraph:
+        """Return the tree, and what each arc adds on rows held out."""
+        return LabelGraph.of_tree(self.label_names_, self.tree_, self.edge_gains_)

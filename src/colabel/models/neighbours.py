@@ -1,0 +1,589 @@
+"""Labels of nearest neighbours: ML-kNN (Zhang & Zhou, 2007), IBLR (Cheng & Huellermeier, 2009)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.neighbors import VALID_METRICS, NearestNeighbors
+
+from colabel.core.arrays import Array, Flags, Indices, is_sparse
+from colabel.core.chunks import row_slices
+from colabel.core.label_features import column_owner, label_columns, n_label_columns
+from colabel.core.schema import (
+    Below,
+    Between,
+    Dims,
+    Distribution,
+    Fields,
+    Is,
+    Matrix,
+    bind,
+    refuse_unless,
+    stored,
+)
+from colabel.decide import Decision
+from colabel.joint import Independent, Joint
+from colabel.labels import MISSING
+from colabel.learn.conditional import ConditionalModels, TrainingData
+from colabel.models._learning import (
+    DEFAULT_GRID,
+    DEFAULT_TOLERANCE,
+    choose,
+    everything,
+    make_folds,
+    make_learner,
+    refuse_missing,
+)
+from colabel.models.base import JointClassifier
+
+# Distances that agree to this relative precision are equal but for rounding errors.
+_TIE = 1e-9
+# Squared Euclidean distances come from |x|^2 - 2 x.y + |y|^2, which rounds on the scale of |x|^2.
+_TIE_SQUARED = 1e-12
+_EUCLIDEAN = ("euclidean", "l2", "minkowski")
+# Metrics that see differences of features only, so that all rows may be moved alike.
+_OF_DIFFERENCES = (*_EUCLIDEAN, "manhattan", "l1", "cityblock", "chebyshev", "sqeuclidean")
+# If a column has more than this share of the squared distance, the others hardly count.
+_WHOLE = 1.0 - 1e-5
+_PAIRS_LOOKED_AT = 1000
+_ENTRIES_AT_ONCE = 2**22
+_ROWS_AT_ONCE = 2**12
+
+
+@stored("neighbours")
+@dataclass(eq=False)
+class Neighbours:
+    """The k nearest training rows of any row, and what share of them has which label.
+
+    Where rows at exactly the same distance compete for the last places, a random ranking of the
+    training rows, drawn once from the seed, decides. Equal but for rounding errors counts as
+    equal.
+
+    Attributes
+    ----------
+    k : int
+        Number of neighbours: the one asked for, or all other rows where there are fewer.
+    columns : (n, e) array
+        Labels of the training rows as 0/1 columns, see `label_columns`.
+    """
+
+    k: Annotated[int, Between(0, 2**31), Is("k")]
+    columns: Annotated[Array, "n e", Between(0.0, 1.0)]
+    rows: Annotated[Any, Matrix("n p")]
+    rank: Annotated[Indices, "n", Below("n")]
+    metric: Any
+    p: Annotated[float, Between(1.0)]
+    metric_params: dict[str, Any] | None
+    algorithm: Literal["auto", "ball_tree", "kd_tree", "brute"]
+    n_jobs: Annotated[int | None, Between(-1024, 1024)]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        metric = fields["metric"]
+        known = isinstance(metric, str) and any(metric in m for m in VALID_METRICS.values())
+        refuse_unless(known and metric != "precomputed", f"metric is {metric!r:.40}, which is none")
+
+    def __post_init__(self) -> None:
+        self._sparse = is_sparse(self.rows)
+        self._euclidean = self.metric in _EUCLIDEAN and self.p == 2
+        # |x|^2 - 2 x.y + |y|^2 keeps nothing of distances that are small beside |x|. Medians,
+        # unlike means, are in place whatever a single row holds, and keep whole numbers whole.
+        moves = self.metric in _OF_DIFFERENCES and not self._sparse
+        self._centre = np.median(self.rows, axis=0) if moves else None
+        self._search = NearestNeighbors(
+            metric=self.metric,
+            p=self.p,
+            metric_params=self.metric_params,
+            algorithm=self.algorithm,
+            n_jobs=self.n_jobs,
+        ).fit(self._centred(self.rows))
+
+    @classmethod
+    def of(
+        cls,
+        data: TrainingData,
+        k: int,
+        metric: str | Callable[..., float],
+        metric_params: dict[str, Any] | None,
+        algorithm: Any,
+        n_jobs: int | None,
+        seed: int,
+    ) -> Neighbours:
+        """Search the rows of training data; see `MLkNN` for the arguments."""
+        if not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"k={k!r} must be a whole number of neighbours, at least 1.")
+        if metric == "precomputed":
+            raise ValueError(
+                "metric='precomputed' is not supported, because the rows of X are features here."
+                " Give the name of a metric or a function of two rows."
+            )
+        others = dict(metric_params or {})
+        return cls(
+            k=min(k, data.n_rows - 1),
+            columns=label_columns(data.codes, data.cardinalities),
+            rows=data.X,
+            rank=np.random.default_rng(seed).permutation(data.n_rows),
+            metric=metric,
+            p=others.pop("p", 2),  # of "minkowski", which scikit-learn wants apart
+            metric_params=others or None,
+            algorithm=algorithm,
+            n_jobs=n_jobs,
+        )
+
+    def __reduce__(self) -> Any:
+        """Leave the search tree out, which is built again from the rows."""
+        return Neighbours, tuple(getattr(self, each.name) for each in fields(self))
+
+    def counts_in_training(self, X: Any) -> Array:
+        """Neighbours with each label (n, e), for the training rows X, none its own neighbour."""
+        return self._counts(X, np.arange(X.shape[0]))
+
+    def counts(self, X: Any) -> Array:
+        """Neighbours with each label (m, e), for other rows X (m, p)."""
+        return self._counts(X, np.full(X.shape[0], MISSING))
+
+    def _counts(self, X: Any, own: Indices) -> Array:
+        counts = np.zeros((X.shape[0], self.columns.shape[1]))
+        for chunk in row_slices(X.shape[0], _ROWS_AT_ONCE) if self.k else ():
+            # one neighbour at a time: all at once would take k times the memory
+            for neighbour in self.indices(X[chunk], own[chunk]).T:
+                counts[chunk] += self.columns[neighbour]
+        return counts
+
+    def indices(self, X: Any, own: Indices) -> Indices:
+        """Positions (m, k) of the neighbours of X (m, p), in no order.
+
+        `own` (m,) is each row's own position among the training rows, which is left out, or -1.
+        """
+        X = self._centred(self._stored_like_training(X))
+        slack = self._slack(X)
+        found = np.empty((X.shape[0], self.k), dtype=np.intp)
+        # one more than k shows whether the k-th place is tied, and one may be the row itself
+        todo, asked = np.arange(X.shape[0]), min(self.k + 2, len(self.rank))
+        while len(todo):
+            unsettled = []
+            for part in _parts(todo, asked):
+                distance, index = self._search.kneighbors(X[part], n_neighbors=asked)
+                distance[index == own[part, None]] = np.inf
+                settled = self._settle(distance, index, slack[part])
+                complete = asked == len(self.rank)
+                keep = np.ones(len(part), dtype=bool) if complete else settled.is_complete
+                found[part[keep]] = settled.index[keep]
+                unsettled.append(part[~keep])
+            todo, asked = np.concatenate(unsettled), min(4 * asked, len(self.rank))
+        return found
+
+    def _centred(self, X: Any) -> Any:
+        return X if self._centre is None else X - self._centre
+
+    def only_column(self) -> int | None:
+        """Column that makes up the Euclidean distance of most rows, whatever the others hold."""
+        n_rows = self.rows.shape[0]
+        if not self._euclidean or n_rows < 2:
+            return None
+        picked = np.argsort(self.rank)[:_PAIRS_LOOKED_AT]
+        difference = self.rows[picked] - self.rows[np.roll(picked, 1)]
+        if self._sparse:
+            squared = sp.csr_array(difference.power(2))
+            squared.eliminate_zeros()
+            largest, n_different = squared.max(axis=1).toarray(), np.diff(squared.indptr)
+        else:
+            squared = difference**2
+            largest, n_different = squared.max(axis=1), (squared > 0).sum(axis=1)
+        whole = np.ravel(largest) > _WHOLE * np.ravel(squared.sum(axis=1))
+        alone = np.ravel(squared.argmax(axis=1))[whole & (n_different > 1)]
+        most = np.bincount(alone, minlength=1)
+        return int(most.argmax()) if most.max() > 0.5 * len(picked) else None
+
+    def _stored_like_training(self, X: Any) -> Any:
+        """Return the rows dense if the training rows are, else as CSR: search trees insist."""
+        if is_sparse(X) == self._sparse:
+            return X
+        return sp.csr_array(X) if self._sparse else X.toarray()
+
+    def _slack(self, X: Any) -> Array:
+        """Rounding error (m,) of squared distances to the rows X."""
+        if not self._euclidean:
+            return np.zeros(X.shape[0])
+        squared = (X.multiply(X)).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
+        return _TIE_SQUARED * np.asarray(squared, dtype=np.float64).ravel()
+
+    def _settle(self, distance: Array, index: Indices, slack: Array) -> _Settled:
+        """Choose k of the candidates (m, a), whose own row is at distance infinity."""
+        last = np.partition(distance, self.k - 1, axis=1)[:, self.k - 1, None]
+        gap = np.where(np.isinf(distance), np.inf, distance**2) - last**2
+        tied = np.abs(gap) <= slack[:, None] + 2 * _TIE * last**2
+        place = np.where(tied, 1, np.where(gap < 0, 0, 2))
+        order = np.lexsort((self.rank[index], place), axis=1)[:, : self.k]
+        # candidates farther than the k-th show that all its equals have been seen
+        beyond = ((place == 2) & np.isfinite(distance)).any(axis=1)
+        return _Settled(np.take_along_axis(index, order, axis=1), beyond)
+
+
+@dataclass(frozen=True)
+class _Settled:
+    index: Indices  # (m, k)
+    is_complete: Flags  # (m,) whether no further candidate could matter
+
+
+class NeighbourClassifier(JointClassifier):
+    """Base of the estimators that look at neighbours; see `MLkNN` for the parameters."""
+
+    k: int
+    metric: str | Callable[..., float]
+    metric_params: dict[str, Any] | None
+    algorithm: str
+    n_jobs: int | None
+
+    def fit(  # type: ignore[override]  # rows cannot be weighted: no sample_weight
+        self, X: Any, y: Any = None, *, label_names: Sequence[str] | None = None
+    ) -> Self:
+        """Learn from rows X and their labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, p)
+        y : labels of n rows
+            In any container that `LabelSpace` reads, without missing entries.
+        label_names : sequence of d str, optional
+            Names of the labels, where `y` has none.
+
+        Returns
+        -------
+        self
+        """
+        return super().fit(X, y, label_names=label_names)
+
+    def _find_neighbours(self, data: TrainingData) -> Neighbours:
+        reason = f"{type(self).__name__} counts the labels of neighbours"
+        refuse_missing(data, self.label_space_, reason)
+        settings = (self.k, self.metric, self.metric_params, self.algorithm, self.n_jobs)
+        found = Neighbours.of(data, *settings, self._seed())
+        if found.k < self.k:
+            warnings.warn(
+                f"k={self.k} neighbours are asked for, but there are {data.n_rows} rows: all"
+                f" {found.k} others are used, the same for every row. Choose a smaller k.",
+                UserWarning,
+                stacklevel=5,
+            )
+        column = found.only_column() if data.X.shape[1] > 1 else None
+        if column is not None:
+            warnings.warn(
+                f"Column {column} alone decides which rows {type(self).__name__} takes for near:"
+                " its differences dwarf those of all other columns. Scale the features first, by"
+                " StandardScaler for example.",
+                UserWarning,
+                stacklevel=5,  # the caller of fit
+            )
+        return found
+
+
+def _parts(rows: Indices, asked: int) -> list[Indices]:
+    """Cut rows so that a part's candidates fit in memory."""
+    return [rows[part] for part in row_slices(len(rows), _ENTRIES_AT_ONCE, asked)]
+
+
+@stored("mlknn")
+class MLkNN(NeighbourClassifier):
+    r"""Independent labels, each by the number of nearest rows that have it.
+
+    With c the number of neighbours of x that have label i, N training rows and n_i of them with
+    the label,
+
+    .. math::
+        P(y_i = 1 \mid x) \propto P(y_i = 1) \, P(c \mid y_i = 1), \qquad
+        P(y_i = 1) = \frac{s + n_i}{2 s + N}, \qquad
+        P(c \mid y_i = 1) = \frac{s + m_i(c)}{s (k + 1) + \sum_j m_i(j)}
+
+    where m_i(c) counts the training rows that have the label and c neighbours with it; likewise
+    for y_i = 0. A training row is not its own neighbour, but rows equal to it may be. Labels are
+    independent given x.
+
+    A class variable with more than two values is learned value by value, each against the rest,
+    and its probabilities are scaled to sum to one; for two values this changes nothing.
+
+    Scale the features (`StandardScaler`) unless their units are comparable. Row weights are not
+    supported, because a neighbour counts or does not, and missing labels are refused.
+
+    Parameters
+    ----------
+    k : int
+        Number of neighbours; all other rows where there are fewer.
+    smoothing : float
+        s above, positive: rows that each count is imagined to have been seen.
+    metric : str or callable
+        Distance between rows, by any name that scikit-learn's `NearestNeighbors` knows, or a
+        function of two rows.
+    metric_params : dict, optional
+        Further arguments of the metric.
+    algorithm : {"auto", "brute", "kd_tree", "ball_tree"}
+        How `NearestNeighbors` searches; sparse rows are always searched by "brute".
+    decision : str or Decision
+        Loss that `predict` minimises, see `decide`. For independent labels "subset" and
+        "hamming" agree.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
+    n_jobs : int or None
+        Workers of the search.
+    random_state : int, RandomState or None
+        Seed of the random ranking of training rows by which ties are broken: of rows at exactly
+        the same distance, those that rank first become neighbours.
+
+    Attributes
+    ----------
+    k_ : int
+        Number of neighbours used.
+    priors_ : (e,) array
+        P(y = 1) of each label; of each value of a variable with more than two values.
+    likelihoods_ : (2, e, k + 1) array
+        P(c | y = 0) and P(c | y = 1).
+
+    References
+    ----------
+    M.-L. Zhang, Z.-H. Zhou: ML-KNN: a lazy learning approach to multi-label learning. Pattern
+    Recognition 40(7), 2007.
+
+    Examples
+    --------
+    >>> from colabel import MLkNN
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> model = MLkNN(k=5, random_state=0).fit(data.X[:500], data.Y[:500])
+    >>> model.predict_proba(data.X[-2:]).round(2).shape
+    (2, 7)
+    """
+
+    k_: Annotated[int, Is("k")]
+    _neighbours: Annotated[Neighbours, "p e=columns(sizes) k"]
+    priors_: Annotated[Array, "columns(sizes)", Between(1e-300, 1.0 - 1e-16)]
+    likelihoods_: Annotated[Array, "2 columns(sizes) k+1", Between(1e-300), Distribution()]
+
+    def __init__(
+        self,
+        k: int = 10,
+        *,
+        smoothing: float = 1.0,
+        metric: str | Callable[..., float] = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        algorithm: str = "auto",
+        decision: str | Decision = "subset",
+        calibrate: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.k = k
+        self.smoothing = smoothing
+        self.metric = metric
+        self.metric_params = metric_params
+        self.algorithm = algorithm
+        self.decision = decision
+        self.calibrate = calibrate
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _learn(self, data: TrainingData) -> None:
+        if not self.smoothing > 0:
+            raise ValueError(
+                f"smoothing={self.smoothing!r} must be positive: without it, a number of"
+                " neighbours that no training row had would have no probability."
+            )
+        self._neighbours = self._find_neighbours(data)
+        self.k_ = self._neighbours.k
+        counts = self._neighbours.counts_in_training(data.X).astype(np.intp)
+        has_label = self._neighbours.columns == 1
+        self.priors_ = _smoothed_share(has_label.sum(axis=0), len(counts), self.smoothing, 2)
+        self.likelihoods_ = _likelihoods(has_label, counts, self.k_, self.smoothing)
+
+    def _joint(self, X: Any) -> Joint:
+        counts = self._neighbours.counts(X).astype(np.intp)
+        columns = np.arange(counts.shape[1])
+        log_likelihood = np.log(self.likelihoods_[:, columns, counts])  # (2, n, e)
+        log_odds = np.log(self.priors_) - np.log1p(-self.priors_) + np.diff(log_likelihood, axis=0)
+        cardinalities = self.label_space_.cardinalities
+        owner = column_owner(cardinalities)
+        tables = [_log_table(log_odds[0][:, owner == i], k) for i, k in enumerate(cardinalities)]
+        return Independent(self.label_space_, tables)
+
+
+def _smoothed_share(count: Any, total: Any, smoothing: float, n_outcomes: int) -> Any:
+    """Share of `total` trials with an outcome, `smoothing` more imagined for each outcome."""
+    return (smoothing + count) / (n_outcomes * smoothing + total)
+
+
+def _likelihoods(has_label: Flags, counts: Indices, k: int, smoothing: float) -> Array:
+    """P(c | y = 0) and P(c | y = 1), (2, e, k + 1), from labels and counts (n, e)."""
+    n_columns = counts.shape[1]
+    cells = (has_label * n_columns + np.arange(n_columns)) * (k + 1) + counts
+    seen = np.bincount(cells.ravel(), minlength=2 * n_columns * (k + 1))
+    seen = seen.reshape(2, n_columns, k + 1)
+    found: Array = _smoothed_share(seen, seen.sum(axis=2, keepdims=True), smoothing, k + 1)
+    return found
+
+
+def _log_table(log_odds: Array, n_values: int) -> Array:
+    """Log-probabilities (n, K) of a variable, from the log-odds of its columns."""
+    log_one = -np.logaddexp(0.0, -log_odds)
+    if n_values == 2:  # a single column
+        return np.hstack([-np.logaddexp(0.0, log_odds), log_one])
+    return log_one - np.logaddexp.reduce(log_one, axis=1, keepdims=True)
+
+
+@stored("iblr")
+class IBLR(NeighbourClassifier):
+    r"""Independent labels, each by a regression on the labels of the nearest rows.
+
+    With w_j(x) the share of the k nearest neighbours of x that have label j,
+
+    .. math:: \log \frac{P(y_i = 1 \mid x)}{P(y_i = 0 \mid x)} =
+        \beta_{i0} + \sum_j \alpha_{ij} w_j(x) \; [ + \beta_i^\top x ]
+
+    This is IBLR-ML of the paper, and with `features=True` IBLR-ML+. Neighbours with one label
+    speak for or against another, so labels help each other although they are independent given
+    x. A training row is not its own neighbour, but rows equal to it may be. Class variables with
+    more than two values have the shares of all their values, and softmax regressions.
+
+    Scale the features (`StandardScaler`) unless their units are comparable. Row weights are not
+    supported, because a neighbour counts or does not, and missing labels are refused.
+
+    Parameters
+    ----------
+    k : int
+        Number of neighbours; all other rows where there are fewer.
+    features : bool
+        Whether x itself is appended to the shares (IBLR-ML+).
+    C : float or sequence of float
+        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`. From a
+        sequence the best value is chosen for each label by cross-validation; there the shares of
+        a row stay those among all training rows.
+    estimator : classifier, optional
+        Any scikit-learn classifier with `predict_proba`, instead of the built-in regression.
+    cv : int, float, splitter or iterable
+        How rows are held out to choose C: a number of folds, a fraction, a scikit-learn
+        splitter, or pairs of index arrays (train, test).
+    metric : str or callable
+        Distance between rows, by any name that scikit-learn's `NearestNeighbors` knows, or a
+        function of two rows.
+    metric_params : dict, optional
+        Further arguments of the metric.
+    algorithm : {"auto", "brute", "kd_tree", "ball_tree"}
+        How `NearestNeighbors` searches; sparse rows are always searched by "brute".
+    decision : str or Decision
+        Loss that `predict` minimises, see `decide`. For independent labels "subset" and
+        "hamming" agree.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
+    tol : float
+        How far, in its own standard errors, an estimate may be from the optimum.
+    max_iter : int
+        Bound on the iterations of the solver.
+    n_jobs : int or None
+        Workers of the search, and threads of the regressions (None: all cores) or joblib workers
+        for `estimator`.
+    random_state : int, RandomState or None
+        Seed of the folds, and of the random ranking of training rows by which ties are broken:
+        of rows at exactly the same distance, those that rank first become neighbours.
+    verbose : int
+        Whether to show progress.
+
+    Attributes
+    ----------
+    k_ : int
+        Number of neighbours used.
+    models_ : ConditionalModels
+        The fitted regressions; `models_.coef` has the features (if asked for), then the shares,
+        then the intercept.
+    C_ : (d,) array
+        Chosen C of every label; absent with `estimator`.
+    n_iter_ : int
+        Most iterations any regression of the final fit took; absent with `estimator`.
+
+    References
+    ----------
+    W. Cheng, E. Huellermeier: Combining instance-based learning and logistic regression for
+    multilabel classification. Machine Learning 76, 2009.
+
+    Examples
+    --------
+    >>> from colabel import IBLR
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> model = IBLR(k=5, C=1.0, random_state=0).fit(data.X[:500], data.Y[:500])
+    >>> model.predict(data.X[-2:]).shape
+    (2, 7)
+    """
+
+    features: bool
+    k_: Annotated[int, Is("k")]
+    _neighbours: Annotated[Neighbours, "p e=columns(sizes) k"]
+    models_: Annotated[ConditionalModels, "sizes"]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        width = n_label_columns(dims["sizes"]) + (dims["p"] if fields["features"] else 0) + 1
+        bind(dims, width, fields["models_"].dims.get("q", width), "models_")  # of regressions
+
+    def __init__(
+        self,
+        k: int = 10,
+        *,
+        features: bool = False,
+        C: float | Sequence[float] = DEFAULT_GRID,
+        estimator: BaseEstimator | None = None,
+        cv: Any = 5,
+        metric: str | Callable[..., float] = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        algorithm: str = "auto",
+        decision: str | Decision = "subset",
+        calibrate: bool = False,
+        tol: float = DEFAULT_TOLERANCE,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.k = k
+        self.features = features
+        self.C = C
+        self.estimator = estimator
+        self.cv = cv
+        self.metric = metric
+        self.metric_params = metric_params
+        self.algorithm = algorithm
+        self.decision = decision
+        self.calibrate = calibrate
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _learn(self, data: TrainingData) -> None:
+        learner = make_learner(
+            self.estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose
+        )
+        folds = make_folds(data, self.cv, self._seed())
+        self._neighbours = self._find_neighbours(data)
+        self.k_ = self._neighbours.k
+        X, shares = self._inputs(data.X, self._neighbours.counts_in_training(data.X))
+        with_shares = replace(data, X=X, extra=shares)
+        learning = learner.on(with_shares)
+        choice = choose(learning, folds)
+        self.models_ = learning.fit([everything(data)], [choice])
+        self._record(self.models_.n_iter, learner.values(choice))
+
+    def _joint(self, X: Any) -> Joint:
+        inputs = self._inputs(X, self._neighbours.counts(X))
+        return Independent(self.label_space_, self.models_.log_prob(*inputs))
+
+    def _inputs(self, X: Any, counts: Array) -> tuple[Any, Array | None]:
+        """Return what the regressions see: the shares instead of x, or beside it."""
+        shares = counts / max(self.k_, 1)
+        return (X, shares) if self.features else (shares, None)

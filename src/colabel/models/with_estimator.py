@@ -1,0 +1,195 @@
+"""Models that take any classifier as `estimator`: with or without probabilities, or stacked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import has_fit_parameter
+
+from colabel.core.arrays import Array
+from colabel.core.label_features import n_label_columns
+from colabel.core.parameters import check_flag
+from colabel.core.refitting import fits_afresh
+from colabel.core.schema import Dims, Estimator, Fields, Sometimes, bind, stored
+from colabel.learn.conditional import Folds, TrainingData
+from colabel.learn.estimator_scores import EstimatorScores, stack
+from colabel.learn.from_estimator import EstimatorLearner, carries_scores
+from colabel.models._learning import seeded
+from colabel.models.base import JointClassifier
+
+
+@stored("hard-decisions")
+class HardDecisions(ClassifierMixin, BaseEstimator):
+    """A classifier whose probabilities are 0 and 1: what it predicts has probability 1.
+
+    So the paper of CDN extends the network to classifiers without probabilities.
+
+    Parameters
+    ----------
+    estimator : classifier
+    """
+
+    estimator: Annotated[Any, Estimator(fitted=False)]
+    estimator_: Annotated[Any, "p k", Estimator(does="predict")]
+    classes_: Annotated[NDArray[Any], "k"]
+
+    carries_scores: ClassVar[bool] = True
+    """Probabilities that only carry decisions or scores are not to be smoothed."""
+
+    def __init__(self, estimator: BaseEstimator) -> None:
+        self.estimator = estimator
+
+    @fits_afresh
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the classifier behind."""
+        arguments = {} if sample_weight is None else {"sample_weight": sample_weight}
+        if arguments and not has_fit_parameter(self.estimator, "sample_weight"):
+            raise ValueError(
+                f"estimator={self.estimator!r} does not accept sample_weight. Fit without weights"
+                " or choose an estimator that takes them."
+            )
+        self.estimator_ = clone(self.estimator).fit(X, y, **arguments)
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predict as the classifier behind does, (n,)."""
+        return self.estimator_.predict(X)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return 1 for the predicted class and 0 for the others, (n, K)."""
+        certain: Array = (self.estimator_.predict(X)[:, None] == self.classes_).astype(np.float64)
+        return certain
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+
+@stored("scores-as-log-odds")
+class ScoresAsLogOdds(HardDecisions):
+    """A classifier whose decision values pass for log-odds.
+
+    The probabilities are no more than a way to carry scores through code that expects
+    probabilities: the largest stays the largest, and the logarithms give the scores back, up to
+    about 27 in size. What the classifier only predicts has probability 1.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With `decision_function`, or at least `predict`.
+    """
+
+    def predict(self, X: Any) -> Any:
+        """Return the classes of the largest scores, (n,)."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return scores squeezed between 0 and 1, (n, K)."""
+        if not hasattr(self.estimator_, "decision_function"):
+            return super().predict_proba(X)
+        scores = np.asarray(self.estimator_.decision_function(X), dtype=np.float64)
+        if scores.ndim == 1 or scores.shape[1] == 1:
+            positive = scores.reshape(-1)
+            return np.column_stack([expit(-positive), expit(positive)])
+        if scores.shape[1] != len(self.classes_):
+            raise ValueError(
+                f"estimator={self.estimator!r} gives {scores.shape[1]} scores for"
+                f" {len(self.classes_)} values. Let it give one score a value, such as by"
+                " decision_function_shape='ovr'."
+            )
+        found: Array = softmax(scores, axis=1)
+        return found
+
+
+def has_probabilities(estimator: BaseEstimator | None) -> bool:
+    """Whether a model's `estimator`, or the built-in regression instead, has probabilities."""
+    return estimator is None or hasattr(estimator, "predict_proba")
+
+
+def probabilities_available(model: Any) -> bool:
+    """Return True, or raise AttributeError where the model's `estimator` has no probabilities."""
+    if has_probabilities(model.estimator):
+        return True
+    raise AttributeError(
+        f"estimator={model.estimator!r} has no predict_proba, so there are no probabilities of"
+        " labels. Use predict, or wrap the estimator in sklearn.calibration.CalibratedClassifierCV."
+    )
+
+
+class MayLackProbabilities(JointClassifier):
+    """Base of models that predict even where their `estimator` has no probabilities."""
+
+    estimator: BaseEstimator | None
+
+    @available_if(probabilities_available)
+    def predict_proba(self, X: Any) -> Any:
+        """Probability of each label alone; see `JointClassifier.predict_proba`.
+
+        Not available where `estimator` has no probabilities.
+        """
+        return super().predict_proba(X)
+
+    @available_if(probabilities_available)
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithm of `predict_proba`."""
+        return super().predict_log_proba(X)
+
+
+class StacksEstimator(JointClassifier):
+    """Base of models that condition labels on labels, with `estimator` and `stack`.
+
+    Attributes
+    ----------
+    estimator_scores_ : EstimatorScores
+        The classifiers of each label from x alone, whose scores the regressions see in place of
+        x; only there with `estimator` and `stack`.
+    """
+
+    estimator: BaseEstimator | None
+    stack: bool
+    n_jobs: int | None
+    verbose: int
+    estimator_scores_: Annotated[EstimatorScores, "d sizes", Sometimes()]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        """Regressions on s features have those of X, or the scores of all labels."""
+        stacked = "estimator_scores_" in fields
+        if "s" in dims:
+            bind(
+                dims, "s", n_label_columns(dims["sizes"]) if stacked else dims["p"], "coefficients"
+            )
+
+    def _stacks(self) -> bool:
+        usable = has_probabilities(self.estimator) and not carries_scores(self.estimator)
+        return self.estimator is not None and self.stack and usable
+
+    def _stacked(self, data: TrainingData, folds: Folds, seed: int) -> TrainingData:
+        """Return what the regressions see: the data, or held-out scores in place of x."""
+        estimator = seeded(self.estimator, seed)
+        if estimator is None or not self._stacks():
+            return data
+        learner = EstimatorLearner(estimator, self.n_jobs, bool(self.verbose))
+        scores, self.estimator_scores_ = stack(learner, data, folds)
+        return replace(data, X=scores)
+
+    def _conditional_estimator(self) -> BaseEstimator | None:
+        """Return what learns a label from others: None for the built-in regression."""
+        return None if self._stacks() else self.estimator
+
+    def _inputs(self, X: Any) -> Any:
+        """Return what the regressions see of rows X (n, p)."""
+        return self.estimator_scores_(X) if hasattr(self, "estimator_scores_") else X
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_flag("stack", self.stack)

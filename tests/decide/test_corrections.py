@@ -1,0 +1,129 @@
+"""Audits of given labels: conditionals against enumeration, noise rates against planted noise."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from colabel.decide import corrections, log_conditionals
+from colabel.joint import Independent, VectorList
+from colabel.labels import MISSING, LabelSpace
+
+SIZES = (2, 3, 2)
+NAMES = "abc"
+
+
+@pytest.fixture
+def space():
+    return LabelSpace(tuple(NAMES), tuple(map(np.arange, SIZES)), "matrix")
+
+
+@pytest.fixture
+def listed(space, rng):
+    """A joint of five rows over all vectors, and its probabilities (n, 2, 3, 2)."""
+    vectors = np.array(list(itertools.product(*map(range, SIZES))), dtype=np.int32)
+    weights = rng.dirichlet(np.full(len(vectors), 0.4), size=5)
+    return VectorList(space, vectors, np.log(weights)), weights.reshape(5, *SIZES)
+
+
+def audit_of(joint, codes):
+    nobody = np.zeros(len(codes), dtype=bool)
+    surprise = -joint.log_prob_codes(codes)
+    return corrections([log_conditionals(joint, codes)], joint.space, codes, surprise, nobody)
+
+
+def test_conditionals_of_complete_rows_and_of_rows_with_holes(listed, rng):
+    joint, table = listed
+    codes = np.stack([rng.integers(0, k, 5) for k in SIZES], axis=1).astype(np.int32)
+    codes[3, 1] = MISSING
+    found = log_conditionals(joint, codes)
+    for row, i in itertools.product(range(5), range(3)):
+        known = [slice(None) if (c == MISSING or j == i) else c for j, c in enumerate(codes[row])]
+        kept = table[row][tuple(known)]
+        axes = [j for j in range(3) if isinstance(known[j], slice)]
+        kept = kept.sum(axis=tuple(a for a, j in enumerate(axes) if j != i))
+        np.testing.assert_allclose(np.exp(found[i][row]), kept / kept.sum(), atol=1e-9)
+
+
+def test_the_suggestion_is_the_best_other_value(listed, rng):
+    joint, _ = listed
+    codes = np.stack([rng.integers(0, k, 5) for k in SIZES], axis=1).astype(np.int32)
+    audit = audit_of(joint, codes)
+    for row, i in itertools.product(range(5), range(3)):
+        others = [v for v in range(SIZES[i]) if v != codes[row, i]]
+        changed = np.repeat(codes[[row]], len(others), axis=0)
+        changed[:, i] = others
+        gains = joint.log_prob_at(np.full(len(others), row), changed)
+        gains -= joint.log_prob_codes(codes)[row]
+        assert audit.suggestion[row, i] == others[int(np.argmax(gains))]
+        assert audit.log_odds[row, i] == pytest.approx(gains.max(), abs=1e-6)
+
+
+def test_missing_labels_are_filled_and_never_called_wrong(listed):
+    joint, table = listed
+    codes = np.zeros((5, 3), dtype=np.int32)
+    codes[:, 1] = MISSING
+    audit = audit_of(joint, codes)
+    assert (audit.log_odds[:, 1] == -np.inf).all()
+    best = table[:, 0, :, 0]
+    np.testing.assert_array_equal(audit.suggestion[:, 1], best.argmax(axis=1))
+    np.testing.assert_allclose(audit.probability[:, 1], best.max(1) / best.sum(1), atol=1e-9)
+    assert not (audit.worst_labels[:, 1] == 1).any()
+    filled, changed = audit.corrected(at_least=0.5)
+    assert changed[:, 1].sum() == (audit.probability[:, 1] >= 0.5).sum()
+    assert np.asarray(filled).shape == (5, 3)
+
+
+def test_models_are_pooled_by_the_mean_of_their_log_odds(space, listed, rng):
+    joint, _ = listed
+    other = Independent(space, [np.log(rng.dirichlet(np.ones(k), size=5)) for k in SIZES])
+    codes = np.zeros((5, 3), dtype=np.int32)
+    both = [log_conditionals(one, codes) for one in (joint, other)]
+    pooled = corrections(both, space, codes, np.zeros(5), np.zeros(5, dtype=bool))
+    binary = [0, 2]  # with two values there is only one correction
+    single = [audit_of(one, codes).log_odds[:, binary] for one in (joint, other)]
+    np.testing.assert_allclose(pooled.log_odds[:, binary], np.mean(single, axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize(("forgotten", "added"), [(0.0, 0.0), (0.2, 0.0), (0.0, 0.05), (0.1, 0.1)])
+def test_planted_noise_is_estimated(rng, forgotten, added):
+    n, d = 3000, 4
+    space = LabelSpace(tuple("abcd"), (np.arange(2),) * d, "matrix")
+    true_odds = rng.choice([-6.0, -1.0, 1.0, 6.0], size=(n, d))
+    truth = (rng.random((n, d)) < 1 / (1 + np.exp(-true_odds))).astype(np.int32)
+    flip = rng.random((n, d)) < np.where(truth == 1, forgotten, added)
+    given = np.where(flip, 1 - truth, truth).astype(np.int32)
+    log_one = -np.log1p(np.exp(-true_odds))
+    tables = [np.stack([-np.log1p(np.exp(true_odds[:, i])), log_one[:, i]], 1) for i in range(d)]
+    audit = audit_of(Independent(space, tables), given)
+    rates = audit.noise()
+    assert rates["forgotten"].rate == pytest.approx(forgotten, abs=0.03)
+    assert rates["added"].rate == pytest.approx(added, abs=0.03)
+    estimate, true_count = audit.n_wrong(), int(flip.sum())
+    assert estimate.low - 0.01 * n * d <= true_count <= estimate.high + 0.01 * n * d
+
+
+def test_broken_rules_come_first(listed):
+    joint, _ = listed
+    codes = np.zeros((5, 3), dtype=np.int32)
+    broken = np.array([False, False, True, False, False])
+    table = log_conditionals(joint, codes)
+    audit = corrections([table], joint.space, codes, np.zeros(5), broken)
+    assert audit.order[0] == 2
+
+
+def test_a_model_that_knows_nothing_of_a_row_says_so(space):
+    vectors = np.array([[0, 0, 0], [1, 1, 1]], dtype=np.int32)
+    joint = VectorList(space, vectors, np.log(np.full((1, 2), 0.5)))
+    table = log_conditionals(joint, np.array([[0, 2, 0]], dtype=np.int32))
+    np.testing.assert_allclose(np.exp(table[0]), 0.5)  # both have probability zero
+    np.testing.assert_allclose(np.exp(table[1]), [[1, 0, 0]], atol=1e-9)
+
+
+def test_a_level_must_be_a_probability(listed):
+    joint, _ = listed
+    audit = audit_of(joint, np.zeros((5, 3), dtype=np.int32))
+    with pytest.raises(ValueError, match=r"at_least is 0\.2"):
+        audit.corrected(0.2)
