@@ -69,7 +69,8 @@ class Counts:
             counts.n_iter += int(solution.n_iter.max(initial=0))
             return solution
 
-        self._solve, LBFGS.solve = solve, counted  # type: ignore[method-assign]
+        self._solve = solve
+        LBFGS.solve = counted  # type: ignore[method-assign, assignment]
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -123,6 +123,7 @@ LOOSE = {
     "binary relevance",
     "ctbn",
     "ctbn, one C",
+    "ctbn, boosting",  # regressions on what the trees say
     "classifier chain",
     "probabilistic chain",
     "ensemble of chains",

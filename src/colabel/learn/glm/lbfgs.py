@@ -252,12 +252,13 @@ class LBFGS:
         cost = objective.hessian_cost + _SOME_ITERATIONS
         value = objective.value() + ridge.value(start)
         gradient = ridge.add_gradient(start, objective.gradient())
-        since, first = np.zeros(n_tasks), np.full(n_tasks, np.inf)
+        since, first, length = np.zeros(n_tasks), np.full(n_tasks, np.inf), np.ones(n_tasks)
         for iteration in range(self.max_iter + 1):
             direction = _direction(objective, state, gradient, pairs)
             slope = _dot(gradient, direction)
             decrement = np.sqrt(np.maximum(-slope, 0.0))
             slow = ~done & (self._iterations_left(decrement, first, since) > cost)
+            slow &= objective.curved() if slow.any() else False
             if slow.any():
                 tasks = np.flatnonzero(slow)
                 own, hessian = state.ridge.take(tasks), objective.hessian(tasks)
@@ -267,7 +268,11 @@ class LBFGS:
                 decrement = np.sqrt(np.maximum(-slope, 0.0))
             begun = slow | (since == 0)
             first, since = np.where(begun, decrement, first), np.where(slow, 1, since + 1)
-            ready = (decrement <= self.tol) | stalled | (iteration == self.max_iter)
+            # steps longer than one show that an old Hessian is too steep by as much
+            steep = np.where(pairs.known[state.task] & ~slow, np.maximum(length, 1.0), 1.0)
+            ready = (
+                (decrement * np.sqrt(steep) <= self.tol) | stalled | (iteration == self.max_iter)
+            )
             found.store(state, ready & ~done, decrement, iteration)
             done = done | ready
             if done.all():

@@ -19,6 +19,7 @@ from colabel.learn.glm.losses import Loss, Sums
 
 # Where all rows are saturated the curvature says nothing; this share of the residual bounds it.
 _CURVATURE_PER_RESIDUAL = 0.1
+_LEAST_CURVED = 0.02
 # A quadratic model of the loss holds for changes of the scores of a few units.
 _LARGEST_CHANGE = 20.0
 _MOST_IN_HESSIANS = 1 << 25  # numbers in the Hessians of all tasks
@@ -54,6 +55,25 @@ def mean_curvature(sums: Sums, n_rows: Any, weight: Any) -> Array:
     return np.maximum(mean, floor)
 
 
+def hessian_cost(n_tasks: int, n_scores: int, q: int, n_rows: int, most: int) -> float:
+    """Iterations that take as long as Hessians of dense rows; infinite beyond `most` numbers."""
+    size = n_scores * q
+    if n_tasks * size**2 > most:
+        return np.inf
+    # nanoseconds a row, measured: products in single precision and a factor against two products
+    # and two passes
+    hessian = (size**2 + size * q) / 80 + size**3 / (10 * n_rows)
+    return hessian / (n_scores * (4 * q / 40 + 10))
+
+
+def well_curved(sums: Sums) -> Flags:
+    """Tasks (T,) with more curvature than rows that are wrong and saturated leave.
+
+    Near the optimum the curvature is about half of the absolute residuals.
+    """
+    return np.asarray((sums.curvature >= _LEAST_CURVED * sums.absolute).all(axis=1))
+
+
 class Objective(Protocol):
     r"""Losses of T tasks at their present points.
 
@@ -77,6 +97,10 @@ class Objective(Protocol):
 
     def diagonal(self) -> Array:
         """About the diagonal of the Hessians, (T, K, q)."""
+        ...
+
+    def curved(self) -> Flags:
+        """Tasks (T,) whose Hessian tells how far the minimum is; see `well_curved`."""
         ...
 
     @property
@@ -238,18 +262,16 @@ class RowsObjective:
         shaped = self._scale if self._scale.ndim == 1 else self._scale.reshape(self.shape)
         return np.asarray(mean[:, :, None] * shaped)
 
+    def curved(self) -> Flags:
+        return well_curved(self._sums)
+
     @property
     def hessian_cost(self) -> float:
         """Iterations that take about as long as the Hessians; infinite where there are none."""
-        rows, (n_tasks, n_scores, q) = getattr(self._design, "rows", None), self.shape
-        size = n_scores * q
-        dense_rows = isinstance(rows, np.ndarray) and len(rows) > 1
-        if not dense_rows or n_tasks * size**2 > _MOST_IN_HESSIANS:
+        rows = getattr(self._design, "rows", None)
+        if not isinstance(rows, np.ndarray) or len(rows) < 2:
             return np.inf
-        # nanoseconds a row, measured: products in single precision, a factor, and two products
-        # and two passes of an iteration
-        hessian = (size**2 + size * q) / 80 + size**3 / (10 * len(rows))
-        return hessian / (n_scores * (4 * q / 40 + 10))
+        return hessian_cost(*self.shape, len(rows), _MOST_IN_HESSIANS)
 
     @cached_property
     def _scaled_rows(self) -> tuple[Any, Array, Array]:
