@@ -147,7 +147,9 @@ class Walk:
         self.code = {
             code
             for code in self.code
-            if code.co_filename.startswith(str(SOURCE)) and code.co_name != "<module>"
+            if code.co_filename.startswith(str(SOURCE))
+            and code.co_filename.endswith(".py")
+            and code.co_name != "<module>"
         }
 
     def __str__(self) -> str:
@@ -173,7 +175,7 @@ def walk() -> None:
         commands = {
             "fit": ["fit", *data, "--model", "ctbn", "--output", model],
             "predict": ["predict", model, str(table), "--output", f"{folder}/out.csv", "-q"],
-            "compare": ["compare", *data, "--models", "br,ctbn"],
+            "compare": ["compare", *data, "--models", "br,ctbn", "--report", f"{folder}/c.html"],
         }
         for name, arguments in commands.items():
             with contextlib.redirect_stdout(io.StringIO()):

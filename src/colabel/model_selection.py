@@ -180,7 +180,9 @@ def _assign(
         label = int(np.argmin(np.where(left > 0, left, left.max() + 1)))
         for unit in order[(counts[order, label] > 0) & (fold_of[order] < 0)]:
             # a row by its rarest label, as published; a group by all that it brings
-            wish = label_wanted[:, label] if sizes[unit] == 1 else label_wanted @ share[unit]
+            wish = label_wanted[:, label]
+            if sizes[unit] > 1:
+                wish = label_wanted @ share[unit] + rows_wanted * sizes[unit] / sizes.sum()
             give(int(unit), wish)
         left = counts[fold_of < 0].sum(axis=0)
     for unit in order[fold_of[order] < 0]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import re
@@ -525,3 +526,55 @@ def test_predict_refuses_names_that_would_mislead(folder):
     assert "neither .csv nor .csv.gz" in wrong.output
     twice = run("predict", folder / "m.colabel", folder / "some.csv", "--keep", "even", code=2)
     assert "'even' cannot be kept beside the predictions" in twice.output
+
+
+def test_what_is_mixed_up_is_named(folder, tmp_path):
+    found = run("predict", folder / "some.csv", folder / "m.colabel", code=3)
+    assert "some.csv is a table by its name: the model comes first" in found.output.replace(
+        "\n", " "
+    )
+    found = run("predict", folder / "m.colabel", folder / "m.colabel", code=2)
+    assert "m.colabel is a model by its name" in found.output.replace("\n", " ")
+    found = run("fit", folder / "SOME.csv", "--labels", "even", code=2)
+    assert "there is some.csv" in found.output.replace("\n", " ")
+    found = run("fit", folder / "some.csv", "--labels", "EVAN", code=2)
+    said = found.output.replace("\n", " ")
+    assert "did you mean 'even'" in said
+    assert "'fibonacci'" in said[said.index("These look like labels") :]
+
+
+def test_control_characters_and_formulas_do_no_harm(tmp_path):
+    """A name that sets the title of a terminal, and one that a spreadsheet would run."""
+    title, formula = "\x1b]0;title\x07a", "=b"
+    lines = [f"{i % 7},{i % 2},{(i + 1) % 2}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join([f"x,{title},{formula}", *lines]))
+    fit = ["fit", tmp_path / "t.csv", "--labels", title, "--labels", formula, "--set", "C=1.0"]
+    assert "\x1b" not in run(*fit, "-m", "br", "-o", tmp_path / "m.colabel").output
+    predict = ["predict", tmp_path / "m.colabel", tmp_path / "t.csv", "-o", tmp_path / "out.csv"]
+    run(*predict)
+    assert list(read(tmp_path / "out.csv")[0])[1:3] == [title, "'=b"]
+    run(*predict, "--formulas")
+    assert list(read(tmp_path / "out.csv")[0])[1:3] == [title, "=b"]
+
+
+def test_a_terminal_shows_a_table_and_a_pipe_gets_csv(folder, monkeypatch):
+    """On a screen the labels of a row are a set, at most twenty rows, and no other output."""
+    model, table = folder / "m.colabel", folder / "some.csv"
+    piped = run("predict", model, table).stdout
+    assert len(list(csv.reader(io.StringIO(piped)))) == 241
+    code = "import sys; sys.stdout.isatty = lambda: True; from colabel.cli import main; main()"
+    shown = subprocess.run(
+        [sys.executable, "-c", code, "predict", str(model), str(table)],
+        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    plain = re.sub(r"\x1b\[\d*m", "", shown.stdout)  # bold
+    head, _, *rows = plain.rstrip().splitlines()
+    assert head.split()[:2] == ["row", "labels"]
+    assert len(rows) == 20
+    first = next(csv.DictReader(io.StringIO(piped)))
+    names = [name for name in load_digit_traits().label_names if first[name] == "1"]
+    assert rows[0].split()[: 1 + len(names)] == ["1", *[f"{n}," for n in names[:-1]], names[-1]]
+    assert "more columns and more rows: -o out.csv writes everything." in shown.stderr

@@ -108,10 +108,10 @@ def test_a_model_that_fails_is_named(data):
         run_comparison(data(["a", "grade"]), ComparisonRequest(["br"], 3, decision="f1"))
 
 
-def result(name, exact, loss):
+def result(name, exact, loss, seconds=1.0):
     n = len(exact)
-    scores = {name: np.zeros(n) for name in COMPARED}
-    scores |= {"exact_match": np.array(exact), "joint_log_loss": np.full(n, loss)}
+    scores = {name: np.zeros(n) for name in COMPARED} | {"seconds": np.full(n, seconds)}
+    scores |= {"exact_match": np.array(exact), "joint_log_loss": np.full(n, 0.0) + loss}
     space, codes = LabelSpace.infer([[0, 1]])
     return ModelResult(name.upper(), scores, HeldOut(np.zeros(1, int), space, codes, codes))
 
@@ -136,7 +136,33 @@ def test_among_equals_better_probabilities_win():
     }
     chosen, reason = recommend(results, "exact_match")
     assert chosen == "x"
-    assert "within one standard error of the best (Y, 0.840)" in reason
+    assert "within one standard error of the best (Y, 0.840;" in reason
+    assert "the difference is 0.010 ± 0.042)" in reason
+
+
+def test_among_equals_in_everything_the_cheapest_wins_and_independence_is_named():
+    noise = np.array([0.01, -0.02, 0.01])
+    results = {
+        "br": result("br", [0.786, 0.790, 0.780], 1.0 + noise, seconds=0.5),
+        "stack": result("stack", [0.787, 0.785, 0.789], 1.0 - noise, seconds=9.0),
+    }
+    chosen, reason = recommend(results, "exact_match")
+    assert chosen == "br"
+    assert "less time (0.5 s per fold instead of 9)" in reason
+    assert "the labels are independent given the features" in reason
+    assert "the difference is 0.002 ± 0.006" in reason
+    results["stack"] = result("stack", [0.986, 0.990, 0.980], 0.5, seconds=9.0)
+    assert recommend(results, "exact_match")[0] == "stack"
+
+
+def test_where_no_row_is_right_the_log_loss_decides():
+    results = {
+        "x": result("x", [0.02, 0.01, 0.02], 7.0),
+        "y": result("y", [0.01, 0.01, 0.01], 6.0),
+    }
+    chosen, reason = recommend(results, "exact_match")
+    assert chosen == "y"
+    assert reason.startswith("Hardly any row is right as a whole (at best 0.017 of them)")
 
 
 def test_no_better_than_nothing():
@@ -445,8 +471,9 @@ def test_estimators_can_be_compared(rare):
 
 
 def test_table_decisions_html_and_figure(rare):
-    found = compare(*rare, models=["br", "ctbn"], cv=2)
+    found = compare(*rare, models="br, ctbn", cv=2)
     assert found.table.index.tolist()[-1] == BASELINE
+    assert [result.title for result in found.results.values()][-1] == BASELINE
     assert found.table.loc["br", "exact match"] == found.results["br"].mean("exact_match")
     assert found.decisions.loc[("br", "f1"), "macro F1"] == (
         found.results["br"].decided_mean("f1", "macro_f1")
@@ -464,7 +491,7 @@ def test_table_decisions_html_and_figure(rare):
 
 def test_without_pandas_the_table_is_records(rare, monkeypatch):
     found = compare(*rare, models=["br"], cv=2)
-    monkeypatch.setattr("colabel.comparing.views.find_spec", lambda name: None)
+    monkeypatch.setattr("colabel.comparing.comparison.find_spec", lambda name: None)
     assert [record["model"] for record in found.table] == ["br", BASELINE]
 
 
@@ -500,7 +527,7 @@ def test_fitting_a_model_with_thresholds(rare):
         (np.zeros((3, 2)), "a", "an array has no columns"),
         (np.zeros((3, 2)), [[0, 1]] * 4, "3 rows of features and 4 of labels"),
         (np.zeros(3), [[0, 1]] * 3, "1 dimension"),
-        (np.zeros((1, 2)), [[0, 1]], "1 rows with labels"),
+        (np.zeros((1, 2)), [[0, 1]], "1 row with labels"),
         (pd.DataFrame({"a": [0, 1], "b": [1, 0]}), ["c"], "No column is named 'c'"),
     ],
 )

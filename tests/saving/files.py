@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -171,13 +173,19 @@ def models() -> dict[str, Callable[[], Any]]:
     return made
 
 
-def written(folder: Path, name: str) -> Path:
-    """Fit the model of a name and save it."""
-    with warnings.catch_warnings():
+@cache
+def _saved(name: str) -> bytes:
+    """Fit the model of a name and save it, once."""
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
-        model = models()[name]()
+        colabel.save(models()[name](), Path(folder, "model.colabel"))
+        return Path(folder, "model.colabel").read_bytes()
+
+
+def written(folder: Path, name: str) -> Path:
+    """Write a file of the model of a name."""
     file = folder / f"{name}.colabel"
-    colabel.save(model, file)
+    file.write_bytes(_saved(name))
     return file
 
 

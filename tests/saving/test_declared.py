@@ -14,6 +14,7 @@ from tests.saving.files import (
     arrays_of,
     changed,
     field_array,
+    members,
     models,
     objects_of,
     refused,
@@ -69,6 +70,7 @@ def test_numbers_that_are_none(file, kind):
         ("forest", "forest", "children", 0),
         ("forest", "forest", "feature", 10**6),
         ("br-nb", "sklearn.GaussianNB", "var_", 0.0),
+        ("br-nb", "sklearn.GaussianNB", "class_prior_", 0.0),
         ("br-forest", "forest", "children", 10**6),  # a walk without bounds checks
         ("br-forest", "forest", "children", 0),  # which would never end
         ("br-forest", "forest", "feature", 3),
@@ -228,3 +230,31 @@ def test_a_tree_with_a_cycle(tmp_path):
     name = field_array(file, "ctbn", "tree_")
     with_array(file, name, np.array([1, 0]))
     refused(file, "its own ancestor")
+
+
+def test_tables_that_are_no_distributions(tmp_path):
+    """Probabilities summed to 2.1."""
+    file = written(tmp_path, "ebn")
+    tree = json.loads(members(file)["model.json"])
+    place = objects_of(tree, "feature-factor")[0]["log_tables"]["tuple"][0]["array"]
+    name = f"arrays/{place}.npy"
+    with_array(file, name, arrays_of(file)[name] * 1e16)
+    refused(file, "log_tables.* do not sum to one|log_tables.*not between")
+
+
+@pytest.mark.parametrize(
+    ("model", "tag", "field"),
+    [
+        ("lds", "lds-network", "vectors"),
+        ("stack", "label-prior", "vectors"),
+        ("forest", "vector-forest", "vectors"),
+        ("ctbn", "ctbn", "tree_"),
+        ("cml", "field-layout", "edges"),
+    ],
+)
+def test_positions_without_sign_are_refused(model, tag, field, tmp_path):
+    """Beside numbers with a sign they become doubles, which index nothing."""
+    file = written(tmp_path, model)
+    name = field_array(file, tag, field)
+    with_array(file, name, np.maximum(arrays_of(file)[name], 0).astype(np.uint64))
+    refused(file, f"{field} is .*, not an array of int64")

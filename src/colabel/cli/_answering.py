@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from colabel.core.progress import row_counter
 if TYPE_CHECKING:
     from colabel.tables.answers import Answers
 
+SCREEN = "the screen: the first rows, or CSV for another program"
 _SHOWN = 20  # rows on a screen
 
 
@@ -31,18 +32,22 @@ def counting(what: str, target: Path | None, *, quiet: bool) -> Iterator[Callabl
 
 
 def write_answers(
-    found: Iterable[Answers], target: Path | None, count: Callable[[int], None]
+    found: Iterable[Answers],
+    target: Path | None,
+    count: Callable[[int], None],
+    labels: Sequence[str] = (),
+    formulas: bool = False,
 ) -> int:
     """Write answers as CSV or Parquet; on a terminal the first of them, for people to read.
 
-    Returns of how many rows.
+    `labels` are columns of zeros and ones, which people read as a set. Returns of how many rows.
     """
     from colabel.tables import answers_written
 
     if target is None and sys.stdout.isatty():
-        return _show(found)
+        return _show(found, labels)
     n_rows = 0
-    with answers_written(target) as write:
+    with answers_written(target, safe=not formulas) as write:
         for answers in found:
             write(answers)
             n_rows += answers.n_rows
@@ -50,7 +55,7 @@ def write_answers(
     return n_rows
 
 
-def _show(found: Iterable[Answers]) -> int:
+def _show(found: Iterable[Answers], labels: Sequence[str]) -> int:
     """Print the first rows as a table; it has as many columns as the screen has room for."""
     names: list[str] = []
     rows: list[tuple[str, ...]] = []
@@ -62,6 +67,14 @@ def _show(found: Iterable[Answers]) -> int:
         if more:
             break
     rows = rows[:_SHOWN]
+    if labels and set(labels) <= set(names):
+        at = [names.index(name) for name in labels]
+        rest = [k for k in range(len(names)) if k not in at]
+        sets = [", ".join(names[k] for k in at if row[k] == "1") or "no label" for row in rows]
+        before = sum(k < at[0] for k in rest)
+        kept = [[*(row[k] for k in rest)] for row in rows]
+        rows = [(*row[:before], own, *row[before:]) for row, own in zip(kept, sets, strict=True)]
+        names = [*(names[k] for k in rest[:before]), "labels", *(names[k] for k in rest[before:])]
     console = output()
     widths = [max(map(len, own)) + 1 for own in zip(names, *rows, strict=True)]
     fits = max(1, sum(sum(widths[: k + 1]) <= console.width for k in range(len(widths))))

@@ -6,12 +6,13 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from colabel.cli import _options as given
-from colabel.cli._answering import answer_file, counting, say, write_answers
+from colabel.cli._answering import SCREEN, answer_file, counting, say, write_answers
 from colabel.cli._console import guarded, load_table_model, note
+from colabel.cli._options import opt
 from colabel.core.files import refuse_input
+
+_LOSS = "subset, hamming, f1 or jaccard: what a wrong answer costs; log: to be unsure."
 
 
 @guarded
@@ -20,25 +21,13 @@ def ask(
     table: given.TableFile,
     output_file: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="A .csv, .csv.gz or .parquet file.",
-            show_default="the screen: the first rows, or CSV for another program",
-        ),
+        opt("FILE", "A .csv, .csv.gz or .parquet file.", "--output", "-o", default=SCREEN),
     ] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LOSS",
-            help="subset, hamming, f1 or jaccard: what a wrong answer costs; log: to be unsure.",
-            show_default="the model's decision",
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, metavar="N", help="How many labels to name.")] = 1,
+    loss: Annotated[str | None, opt("LOSS", _LOSS, default="the model's decision")] = None,
+    top: Annotated[int, opt("N", "How many labels to name.", min=1)] = 1,
     known: given.Known = [],
     keep: given.Keep = [],
+    formulas: given.Formulas = False,
     trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
@@ -60,7 +49,7 @@ def ask(
       [cyan]colabel ask model.colabel new.csv --loss f1 --top 3 --keep id[/cyan]
     """
     from colabel.tables import Asker, open_table
-    from colabel.tables.answer_files import check_ending
+    from colabel.tables.answers import check_ending
 
     target = answer_file(output_file)
     if target is not None:
@@ -70,7 +59,7 @@ def ask(
     asker = Asker(load_table_model(model, trust=trust), source, loss, top, known, keep)
     started = time.perf_counter()
     with counting("asking", target, quiet=quiet) as count:
-        n_rows = write_answers(asker.answers(), target, count)
+        n_rows = write_answers(asker.answers(), target, count, formulas=formulas)
     if not quiet:
         where = f" to {target}" if target else ""
         seconds = time.perf_counter() - started

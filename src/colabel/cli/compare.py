@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 
@@ -26,12 +25,23 @@ from colabel.cli._console import (
     show_summary,
     stderr_is_terminal,
 )
+from colabel.cli._options import opt
 from colabel.core.files import refuse_input
 
 if TYPE_CHECKING:
     from colabel.comparing import ModelResult, Progress, TableComparison
     from colabel.tables import TableRequest
 
+_MODELS = "all, default, or some of {models}, joined by commas. {features}"
+_DEFAULTS = "br,ctbn,pcc,cdn,mlknn,iblr,forest,forest+pcc,kernel+pcc"
+_MEASURE = (
+    "What decides: 'exact match', 'joint log-loss', 'Hamming accuracy', 'micro F1' or 'macro F1'."
+)
+_DECISIVE = "exact match; with --thresholds macro F1"
+_CALIBRATE = "Also try the recommended model with its joint calibrated."
+_COVERAGE = "Also measure how many label sets it must list to hold the true one this often."
+_MAX_ROWS = "Compare on a sample of so many rows; 0 for all of them."
+_CHECKPOINT = "Finished results are kept here while the rest runs."
 _WIDE = 105  # columns of a screen that has room for every error
 
 
@@ -39,64 +49,20 @@ _WIDE = 105  # columns of a screen that has room for every error
 def compare(
     table: given.TableFile,
     labels: given.LabelColumns = [],
-    models: Annotated[
-        str,
-        typer.Option(
-            "--models",
-            "-m",
-            metavar="NAMES",
-            help="all, default, or some of {models}, joined by commas. {features}",
-            show_default="br,ctbn,pcc,cdn,mlknn,iblr,forest,forest+pcc,kernel+pcc",
-        ),
-    ] = "default",
+    models: Annotated[str, opt("NAMES", _MODELS, "--models", "-m", default=_DEFAULTS)] = "default",
     cv: given.Folds = 5,
-    measure: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="What decides: 'exact match', 'joint log-loss', 'Hamming accuracy', 'micro F1' "
-            "or 'macro F1'.",
-            show_default="exact match; with --thresholds macro F1",
-        ),
-    ] = "",
-    decision: Annotated[
-        str, typer.Option(metavar="LOSS", help="subset, hamming, f1 or jaccard.")
-    ] = "subset",
+    measure: Annotated[str, opt("NAME", _MEASURE, default=_DECISIVE)] = "",
+    decision: Annotated[str, opt("LOSS", "subset, hamming, f1 or jaccard.")] = "subset",
     thresholds: given.Thresholds = False,
-    calibrate: Annotated[
-        bool,
-        typer.Option(
-            "--calibrate", help="Also try the recommended model with its joint calibrated."
-        ),
-    ] = False,
-    coverage: Annotated[
-        float | None,
-        typer.Option(
-            metavar="P",
-            help="Also measure how many label sets it must list to hold the true one this often.",
-            show_default=False,
-        ),
-    ] = None,
-    max_rows: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="Compare on a sample of so many rows; 0 for all of them.",
-            show_default="5000",
-        ),
-    ] = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", metavar="N", help="Processes; -1 for all cores.")
-    ] = 1,
-    report_file: Annotated[
-        Path, typer.Option("--report", metavar="FILE", help="The HTML report.")
-    ] = Path("compare.html"),
-    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
-    checkpoint: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help="Finished results are kept here while the rest runs."),
-    ] = Path("compare.part"),
+    calibrate: Annotated[bool, opt("", _CALIBRATE, "--calibrate")] = False,
+    coverage: Annotated[float | None, opt("P", _COVERAGE, default=False)] = None,
+    max_rows: Annotated[int | None, opt("N", _MAX_ROWS, default="5000", min=0)] = None,
+    jobs: Annotated[int, opt("N", "Processes; -1 for all cores.", "--jobs", "-j")] = 1,
+    report_file: Annotated[Path, opt("FILE", "The HTML report.", "--report")] = Path(
+        "compare.html"
+    ),
+    no_report: Annotated[bool, opt("", "Write no report.", "--no-report")] = False,
+    checkpoint: Annotated[Path, opt("FILE", _CHECKPOINT)] = Path("compare.part"),
     separator: given.Separator = None,
     drop: given.Drop = [],
     category: given.Category = [],
@@ -132,7 +98,7 @@ def compare(
     from colabel.tables import TableRequest, load_table, summarise
 
     wanted = ComparisonRequest(
-        [name.strip() for name in (models or "default").split(",") if name.strip()],
+        models or "default",
         cv,
         seed,
         measure,

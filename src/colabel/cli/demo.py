@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
 from colabel.cli import _options as given
 from colabel.cli._console import WRONG_USE, fail, guarded, output, stderr_is_terminal
+from colabel.cli._options import opt
 from colabel.cli.compare import show_scores
 from colabel.cli.explain import in_words, label_sets, show_counterfactuals
 from colabel.core.files import written_whole
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @guarded
 def demo(
-    output_dir: Annotated[
-        Path, typer.Option("--output", metavar="DIR", help="Folder for the picture.")
-    ] = Path("demo-output"),
+    output_dir: Annotated[Path, opt("DIR", "Folder for the picture.", "--output")] = Path(
+        "demo-output"
+    ),
     cv: given.Folds = 10,
     seed: given.Seed = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Use a third of the rows.")] = False,
+    quick: Annotated[bool, opt("", "Use a third of the rows.", "--quick")] = False,
 ) -> None:
     """Compare two models on bundled data and show what the better one has learned.
 

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from colabel.cli import _options as given
 from colabel.cli._console import columns, guarded, load_table_model, output, working
+from colabel.cli._options import opt
 from colabel.core.files import refuse_input
 
 if TYPE_CHECKING:
@@ -21,43 +22,23 @@ if TYPE_CHECKING:
     from colabel.tables import Frame, Predictor, TableModel
 
 _MOST = 5  # lines of a table
+_LABEL, _DEFAULT_LABELS = "A label to explain; repeatable.", "those of the answer or in doubt"
+_AGAINST = "Rows to compare the row's columns with, such as the training table."
 
 
 @guarded
 def explain(
     model: given.ModelFile,
     table: Annotated[
-        Path | None,
-        typer.Argument(metavar="TABLE", help="A table, to explain a row of it."),
+        Path | None, typer.Argument(metavar="TABLE", help="A table, to explain a row of it.")
     ] = None,
-    row: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="Its row; the first below the header is 1."),
-    ] = 1,
+    row: Annotated[int, opt("N", "Its row; the first below the header is 1.", min=1)] = 1,
     known: given.Known = [],
-    top_k: Annotated[
-        int, typer.Option("--top-k", min=1, metavar="K", help="Runner-up label sets to list.")
-    ] = 3,
-    labels: Annotated[
-        list[str],
-        typer.Option(
-            "--label",
-            metavar="NAME",
-            help="A label to explain; repeatable.",
-            show_default="those of the answer, and others in doubt",
-        ),
-    ] = [],
-    against: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TABLE",
-            help="Rows to compare the row's columns with, such as the training table.",
-            show_default="the rows around it",
-        ),
-    ] = None,
+    top_k: Annotated[int, opt("K", "Runner-up label sets to list.", min=1)] = 3,
+    labels: Annotated[list[str], opt("NAME", _LABEL, "--label", default=_DEFAULT_LABELS)] = [],
+    against: Annotated[Path | None, opt("TABLE", _AGAINST, default="the rows around it")] = None,
     page: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write it as a page, too.", show_default=False),
+        Path | None, opt("FILE", "Write it as a page, too.", "--html", default=False)
     ] = None,
     trust: given.Trust = False,
     missing: given.Missing = [],

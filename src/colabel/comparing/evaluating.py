@@ -16,6 +16,8 @@ from colabel.comparing.measures import MEASURES
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.labels import MISSING, LabelSpace
 from colabel.models.wrapped import model_inside, unwrapped
+from colabel.tables import Frame, TableError, TableModel, read_chunks, read_labels
+from colabel.tables.reading import Source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +108,8 @@ class Evaluation:
         for name, (value, error) in self.measures.items():
             title = MEASURES[name].title if name in MEASURES else name.replace("_", " ")
             if not math.isnan(value):
-                lines.append(f"{title:>24} {value:8.3f} ± {error:.3f}")
+                spread = "" if math.isnan(error) else f" ± {error:.3f}"
+                lines.append(f"{title:>24} {value:8.3f}{spread}")
         if self.coverage is not None:
             lines.append(f"{'coverage of the sets':>24} {self.coverage.value:8.3f}")
         if self.n_unseen:
@@ -140,7 +143,7 @@ def evaluate(model: Any, X: Any, Y: Any, *, label_names: Sequence[str] | None = 
     >>> model = CTBN(C=0.01, random_state=0).fit(data.X[:900], data.Y[:900])
     >>> scores = evaluate(model, data.X[900:], data.Y[900:], label_names=data.label_names)
     >>> round(scores.measures["exact_match"].value, 2)
-    0.84
+    0.8
     """
     inner = model_inside(model)
     space = getattr(inner, "label_space_", None)
@@ -168,6 +171,28 @@ def evaluate(model: Any, X: Any, Y: Any, *, label_names: Sequence[str] | None = 
         coverage = Value(float(covered.mean()), float(covered.std() / len(covered) ** 0.5))
     labels, confusions = _label_scores(held_out), _confusions(held_out)
     return Evaluation(measures, labels, confusions, len(task.codes), n_unseen, coverage)
+
+
+def evaluate_table(model: TableModel, source: Source) -> Evaluation:
+    """Measure a fitted table model on a table that has its label columns, too."""
+    columns, separator = model.label_source.columns, model.label_source.separator
+    lacking = [name for name in columns if name not in source.names]
+    if lacking:
+        raise TableError(
+            f"{source.path} lacks the label columns {', '.join(lacking)}: to evaluate a model, "
+            "give rows whose labels are known."
+        )
+    read = source.storage()
+    storage = {**{name: read[name] for name in columns}, **model.storage}
+    frame = Frame.stacked(list(read_chunks(source, storage)))
+    labels = read_labels(frame, columns, separator)
+    Y: Any = labels.Y
+    if separator:  # tags that the table lacks are in none of its rows
+        at = {name: i for i, name in enumerate(labels.names)}
+        absent = np.zeros(len(Y), dtype=int)
+        Y = np.stack([Y[:, at[n]] if n in at else absent for n in model.space.names], axis=1)
+    X = model.preprocessor.transform(frame)
+    return evaluate(model.model, X, Y, label_names=model.space.names)
 
 
 def _every_value(

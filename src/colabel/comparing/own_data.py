@@ -45,8 +45,8 @@ def compare(
         as models take them. Where some are missing (NaN, None), models that cannot learn from such
         rows are left out, and Hamming accuracy, F1 and log-loss are of the labels that are known.
     models : str, estimator, sequence or mapping of them
-        Names as on the command line ("ctbn", "kernel+pcc", "default", "all"), or estimators, which
-        get the prepared features; a mapping names them.
+        Names as on the command line ("ctbn", "br,kernel+pcc", "default", "all"), or estimators,
+        which get the prepared features; a mapping names them.
     cv : int, splitter or iterable
         Number of folds, in which every label is about equally common; or a splitter of
         scikit-learn, or pairs of training and test rows.

@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator, clone
 
 from colabel.comparing.held_out import HeldOut
 from colabel.comparing.measures import COMPARED
-from colabel.comparing.recommending import BASELINE
-from colabel.comparing.result import THRESHOLDS, ModelResult
+from colabel.comparing.result import BASELINE, THRESHOLDS, ModelResult
 from colabel.core.arrays import Codes, Indices
 from colabel.core.wrapping import model_inside
 from colabel.datasets import iterative_stratification, kfold
@@ -149,9 +148,10 @@ def _named(models: Models) -> Iterable[tuple[str, str | BaseEstimator]]:
     taken: set[str] = set()
     for model in [models] if isinstance(models, str | BaseEstimator) else models:
         if isinstance(model, str):
-            for name in groups.get(model.lower(), (model,)):
-                short = str(ModelName.read(name))
-                yield short, short
+            for part in filter(None, map(str.strip, model.split(","))):
+                for name in groups.get(part.lower(), (part,)):
+                    short = str(ModelName.read(name))
+                    yield short, short
             continue
         if not isinstance(model, BaseEstimator):
             raise TableError(

@@ -164,6 +164,11 @@ class CDN(MayLackProbabilities, StacksEstimator):
     the same at every call, whatever the other rows, their order and the number of threads.
     Training labels must not be missing.
 
+    Beware of many labels. On the first subset of rcv1 (101 labels, 3000 training rows, C = 10, five
+    splits) the network is far behind regressions of the labels one by one: exact match .327 against
+    .397, micro F1 .425 against .692. Ten times the burn-in (.332 and .430), labels of -1 and +1,
+    which are penalised less (.233 and .291), or ten parents a label (.243 and .328) do not mend it.
+
     Parameters
     ----------
     C : float or sequence of float
@@ -276,7 +281,9 @@ class CDN(MayLackProbabilities, StacksEstimator):
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
         linear = fields["models_"].declared.type is LinearModels
-        refuse_unless(linear == ("_network" in fields), "_network does not fit models_")
+        refuse_unless(
+            linear == (fields.get("_network") is not None), "_network does not fit models_"
+        )
         regressions = fields["estimator"] is None or "estimator_scores_" in fields
         refuse_unless(linear == regressions, "estimator does not fit models_")
         n_columns, sizes = n_label_columns(dims["sizes"]), fields["models_"].dims

@@ -37,6 +37,7 @@ SPARE_OBJECTS = 1_000
 _SPARE_BYTES = 1 << 26
 _MOST_AXES = 8
 _PLAIN_DTYPES = "biufUSMm"
+_SCALARS = {each.__name__: each for each in (*np.sctypeDict.values(), np.number, np.floating)}
 
 
 class CannotBeWrittenError(ValueError):
@@ -80,6 +81,8 @@ class _Writer:
             return str(value)
         if value is None or isinstance(value, bool):
             return value
+        if isinstance(value, np.random.RandomState):  # of no use to what is fitted
+            return None
         if isinstance(value, np.bool_):
             return bool(value)
         if isinstance(value, int | np.integer):
@@ -94,8 +97,8 @@ class _Writer:
             return {"slice": [self.value(v, where) for v in (value.start, value.stop, value.step)]}
         if isinstance(value, np.dtype) and value.kind in _PLAIN_DTYPES + "O":
             return {"dtype": value.str}
-        if isinstance(value, type) and (value is object or issubclass(value, np.generic)):
-            return {"scalar": np.dtype(value).name}
+        if value is object or (isinstance(value, type) and issubclass(value, np.generic)):
+            return {"scalar": "object_" if value is object else value.__name__}
         if type(value) is dict:
             pairs = [
                 [self.value(k, where), self.value(v, f"{where}[{k!r}]")] for k, v in value.items()
@@ -235,8 +238,8 @@ class _Reader:
             case {"dtype": str(name)} if len(value) == 1 and len(name) < 20:
                 refuse_unless(np.dtype(name).itemsize <= 4096, f"a value is of the dtype {name}")
                 return np.dtype(name)
-            case {"scalar": str(name)} if len(value) == 1 and len(name) < 20:
-                return np.dtype(name).type
+            case {"scalar": str(name)} if len(value) == 1 and name in _SCALARS:
+                return _SCALARS[name]
             case {"float": "inf" | "-inf" | "nan" as number} if len(value) == 1:
                 return float(number)
             case {"array": int(position)} if len(value) == 1:

@@ -15,10 +15,8 @@ from colabel.core.schema import Dims, Estimator, Fields, refuse_unless, stored
 from colabel.datasets.frame import Frame, TableError
 from colabel.models.evidence.evidence import evidence_of_row
 from colabel.models.wrapped import joint_of, model_inside, naming, title_of
-from colabel.tables.blocks import dask_arrays
-from colabel.tables.columns import Column, ColumnChoice, storage_of
-from colabel.tables.evidence_terms import terms_of_row
-from colabel.tables.preprocessing import Preprocessor
+from colabel.tables.columns import Column, ColumnChoice
+from colabel.tables.preprocessing import Preprocessor, terms_of_row
 from colabel.tables.table_labels import Labels, LabelSource
 
 if TYPE_CHECKING:
@@ -87,7 +85,7 @@ class TableModel:
     @classmethod
     def fit_parts(cls, model: Any, table: PreparedTable) -> TableModel:
         """Learn a clone of the model from a table in parts (`prepare_parts`), by Dask."""
-        X, Y = dask_arrays(table.blocks, table.preprocessor, table.labels)
+        X, Y = table.dask_arrays()
         fresh = clone(model)
         fitted = fresh.fit(X, Y, **naming(fresh, table.labels.names))
         return cls(table.choice.used, table.preprocessor, fitted, table.labels.source, table.n_rows)
@@ -108,7 +106,7 @@ class TableModel:
     @property
     def storage(self) -> Mapping[str, Literal["number", "text"]]:
         """The columns it needs, and how each is read from a file."""
-        return storage_of(self.columns)
+        return {column.name: column.storage for column in self.columns}
 
     def joint(self, frame: Any) -> Joint:
         """Return the joint distribution of the labels for each row of a frame."""

@@ -54,7 +54,7 @@ class Pool:
 
     weights: Annotated[Array, "m", Distribution()]
     coef: Annotated[Array | None, "m+1", Between(-100.0, 100.0)]
-    log_outside: Annotated[float, Between(high=0.0)]
+    log_outside: Annotated[float, Between(-_WIDEST, _WIDEST)]
     n_listed: Annotated[int, Between(1, 1 << 16)]
 
     def joint(self, joints: Sequence[Joint], prior: LabelPrior) -> Joint:
@@ -133,6 +133,12 @@ def learn_pool(
     if best is None:
         return plain
     return _pooled(held, plain, np.ones(len(fold), dtype=bool), best, least)
+
+
+def pool_of(held: HeldOutOpinions, penalty: float = 10.0) -> Pool:
+    """Learn weights and exponents from some rows, without asking whether the pool is better."""
+    plain = Pool(mixture_weights(held.truth, held.weight), None, 0.0, 1)
+    return _pooled(held, plain, np.ones(len(held.weight), dtype=bool), penalty, ())
 
 
 def _pooled(

@@ -245,12 +245,19 @@ def learn_chain(
     folds: Folds,
     scales: Sequence[float] = (1.0,),
     max_parents: int | None = None,
+    chosen: LearnedChain | None = None,
 ) -> LearnedChain:
-    """Learn all links from true labels: they are independent then, and solved together."""
+    """Learn all links from true labels: they are independent then, and solved together.
+
+    `chosen` is a chain of the same labels whose choices of C and scale are taken over.
+    """
     learning = learner.on(with_label_columns(data))
     allowed = _screened(learner, data, order, folds, max_parents)
     group = RowGroup(None, np.arange(data.n_labels), allowed)
-    choice, scale = choose_with_scale(learning, group, scales, folds)
+    if chosen is None:
+        choice, scale = choose_with_scale(learning, group, scales, folds)
+    else:
+        choice, scale = chosen.choice, chosen.scale
     models: Any = learning.fit([replace(group, extra_scale=scale)], [choice])
     return LearnedChain(order, models, choice, scale, data.cardinalities)
 
