@@ -320,7 +320,8 @@ def test_a_time_limit_leaves_out_members_and_says_so():
 def test_verbose_says_what_it_will_cost(capsys):
     X, Y = rows(60)
     JointStack(FAST, random_state=0, verbose=1).fit(X, Y)
-    assert "stacking 2 members, 3 folds, about" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "JointStack: 2 members (alone, tree), 3 folds, about" in said
 
 
 def test_of_many_labels_some_rows_are_asked():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -262,8 +263,12 @@ class JointStack(JointClassifier):
                 answers.append(([title for _, title in voices(asked)], held))
                 done()
 
-        plan = f"stacking {len(members)} members, {len(numbers)} folds{expected}"
-        with progress_bar(plan, 2 * len(members) + len(numbers), shown=shown) as done:
+        if shown:
+            names = ", ".join(member.name for member in members)
+            sys.stderr.write(
+                f"JointStack: {len(members)} members ({names}), {len(numbers)} folds{expected}\n"
+            )
+        with progress_bar("stacking", 2 * len(members) + len(numbers), shown=shown) as done:
             tried(Member.begin)
             if numbers and alive():
                 # what the first fold shows to be useless is not fitted again
