@@ -16,6 +16,7 @@ from colabel.joint.exactness import APPROXIMATE, Exactness, common
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace
+from colabel.rules import CompiledRules
 
 __all__ = ["Mixture"]
 
@@ -271,6 +272,20 @@ class Mixture(Joint):
             joint.exact = APPROXIMATE
             joint.how += " The members' probabilities of the evidence are estimates."
         return joint
+
+    def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
+        parts = [member._obeying(rules) for member in self.members]
+        masses = np.stack([mass for _, mass in parts], axis=1)
+        total = np.minimum(log_sum_exp(self.log_weights + masses), 0.0)
+        zero = np.isneginf(total)[:, None]
+        joint = self._with(
+            [member for member, _ in parts],
+            np.where(zero, self.log_weights, self.log_weights + masses),
+        )
+        if "sums" not in common(member.exact for member in self.members):
+            joint.exact = APPROXIMATE
+            joint.how += " The members' probabilities of the rules are estimates."
+        return joint, total
 
     def _weighs_exactly(self, evidence: Codes) -> bool:
         """Whether the members' probabilities of evidence (n, d) are exact."""
