@@ -16,7 +16,6 @@ from colabel.joint.base import Joint
 from colabel.joint.chain.prefixes import Prefixes, best_distinct
 from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.field import PairwiseField
-from colabel.joint.field._tables import Edge, FieldTables
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import impossible_evidence
 from colabel.joint.vectors import VectorList
@@ -90,24 +89,22 @@ def obeying_field(field: PairwiseField, rules: CompiledRules) -> tuple[Joint, Ar
     unary = list(field.unary)
     for i, mask in single.items():
         unary[i] = unary[i] + np.where(mask, 0.0, -np.inf)
-    tables: dict[Edge, Array] = dict(
-        zip(map(tuple, field.edges.tolist()), field.tables, strict=True)
-    )
+    tables: dict[tuple[int, int], Array] = {
+        (i, j): table for (i, j), table in zip(field.edges.tolist(), field.tables, strict=True)
+    }
     for pair, mask in pairs.items():
         tables[pair] = tables.get(pair, 0.0) + np.where(mask, 0.0, -np.inf)[None]
     sizes, names = [len(c) for c in field.space.classes], list(field.space.names)
     for place, helper in enumerate(helpers):
         unary.append(np.tile(np.where(helper.unary, 0.0, -np.inf), (field.n_rows, 1)))
         sizes.append(helper.n_states)
-        names.append(f"rule {place}")
+        names.append(f"rule {d + place}")
         for other, mask in helper.masks.items():
             i = other if other >= 0 else d - 1 - other
             tables[i, d + place] = np.where(mask, 0.0, -np.inf)[None]
-    order = sorted(tables)
-    extended = FieldTables(tuple(unary), tuple(order), tuple(tables[edge] for edge in order))
     classes = (*field.space.classes, *(np.arange(size) for size in sizes[d:]))
     space = field.space if not helpers else LabelSpace(tuple(names), classes, "matrix")
-    joint = field.extended(space, extended, rules.memory)
+    joint = field.extended(space, unary, tables, rules.memory)
     if not joint.exact.all:
         return None
     mass = np.minimum(joint.log_share_of(field), 0.0)

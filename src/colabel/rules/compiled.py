@@ -74,7 +74,7 @@ class Every:
 
     def may_hold(self, codes: Codes) -> Flags:
         """Whether each of them can hold; not whether all can at once."""
-        return np.logical_and.reduce([part.may_hold(codes) for part in self.parts])
+        return np.asarray(np.logical_and.reduce([part.may_hold(codes) for part in self.parts]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class Some:
 
     def may_hold(self, codes: Codes) -> Flags:
         """Whether one of them can hold."""
-        return np.logical_or.reduce([part.may_hold(codes) for part in self.parts])
+        return np.asarray(np.logical_or.reduce([part.may_hold(codes) for part in self.parts]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -568,19 +568,16 @@ class _Program:
                 scaled = dict.fromkeys(at, slack)
                 self.add(row | scaled, -np.inf, node.high + (slack if at else 0.0))
         else:
-            branches = []
-            parts: Sequence[Node | Codes] = (
-                node.parts if isinstance(node, Some) else list(node.vectors)
-            )
-            for part in parts:
-                branches.append(self.n_columns)
-                self.n_columns += 1
-                if isinstance(part, np.ndarray):
-                    assert isinstance(node, Combinations)
-                    for i, value in zip(node.labels.tolist(), part.tolist(), strict=True):
-                        self.add({branches[-1]: -1.0, int(self.first[i]) + value: 1.0}, 0.0, np.inf)
-                else:
-                    self.require(part, branches[-1])
+            n_branches = len(node.parts if isinstance(node, Some) else node.vectors)
+            branches = range(self.n_columns, self.n_columns + n_branches)
+            self.n_columns += n_branches
+            if isinstance(node, Some):
+                for branch, part in zip(branches, node.parts, strict=True):
+                    self.require(part, branch)
+            else:
+                for branch, vector in zip(branches, node.vectors.tolist(), strict=True):
+                    for i, value in zip(node.labels.tolist(), vector, strict=True):
+                        self.add({branch: -1.0, int(self.first[i]) + value: 1.0}, 0.0, np.inf)
             row = dict.fromkeys(branches, 1.0)
             if switch is None:
                 self.add(row, 1.0, np.inf)
@@ -601,7 +598,7 @@ class _Program:
             cost[: self.first[-1]] = -np.concatenate(scores)
         solved = milp(
             cost,
-            integrality=np.ones(self.n_columns),
+            integrality=np.ones(self.n_columns, dtype=np.int64),
             bounds=Bounds(0, 1),
             constraints=LinearConstraint(matrix, self.low, self.high),
         )

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Codes, Indices
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.labels import LabelSpace
 from colabel.labels.columns import says_presence
 from colabel.rules._language import (
@@ -393,7 +392,7 @@ def _suggested(space: LabelSpace, codes: Codes, min_support: int) -> list[Sugges
     return sorted(found, key=lambda one: (one.log_chance, -one.support, one.rule.text))
 
 
-def _size_distribution(prob: NDArray[np.float64]) -> NDArray[np.float64]:
+def _size_distribution(prob: Array) -> Array:
     """Distribution (d + 1,) of the number of independent labels that are there."""
     found = np.ones(1)
     for p in prob.tolist():

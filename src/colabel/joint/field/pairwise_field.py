@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -406,8 +406,16 @@ class PairwiseField(Joint):
 
     # Rules
 
-    def extended(self, space: LabelSpace, field: FieldTables, memory: int) -> PairwiseField:
-        """Return a field with more factors, and perhaps more variables, by the cheapest engine."""
+    def extended(
+        self,
+        space: LabelSpace,
+        unary: Sequence[Array],
+        tables: Mapping[tuple[int, int], Array],
+        memory: int,
+    ) -> PairwiseField:
+        """Return a field with other factors, and perhaps more variables, by the cheapest engine."""
+        order = sorted(tables)
+        field = FieldTables(tuple(unary), tuple(order), tuple(tables[edge] for edge in order))
         joint = PairwiseField.__new__(PairwiseField)
         options = replace(self._options, engine="auto", mode_engine="auto", memory=memory)
         joint._set(space, field, options, self._row_keys, checked_start(field, None))
