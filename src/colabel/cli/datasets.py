@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colabel.cli._console import columns, guarded, output
+from colabel.cli._console import guarded, output
 from colabel.cli._options import Plain, PlainGroup
 from colabel.core.files import written_whole
+from colabel.core.progress import columns
 
 if TYPE_CHECKING:
     from colabel.datasets import Dataset
