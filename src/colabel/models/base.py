@@ -84,7 +84,7 @@ class PredictionFrames:
 
     @property
     def _container(self) -> str:
-        return getattr(self, "_sklearn_output_config", {}).get("predict", "default")
+        return str(getattr(self, "_sklearn_output_config", {}).get("predict", "default"))
 
     def _labels_out(self, codes: Codes, X: Any) -> Any:
         """Return codes (n, d) of rows X as the labels that `predict` answers with."""
