@@ -299,6 +299,13 @@ class Joint(ABC):
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
 
+    def likely_codes(self, k: int) -> tuple[Codes, Array]:
+        """Return codes (n, k, d) and log-probabilities (n, k), best first, without any proof.
+
+        Where the best are not found by themselves, these are candidates for them.
+        """
+        return self.top_k_codes(k)
+
     @abstractmethod
     def sample_codes(self, size: int, rng: Generator) -> Codes:
         """Return draws (size, n, d)."""

@@ -252,11 +252,16 @@ def learn_chain(
     `chosen` is a chain of the same labels whose choices of C and scale are taken over.
     """
     learning = learner.on(with_label_columns(data))
-    allowed = _screened(learner, data, order, folds, max_parents)
-    group = RowGroup(None, np.arange(data.n_labels), allowed)
     if chosen is None:
+        allowed = _screened(learner, data, order, folds, max_parents)
+        group = RowGroup(None, np.arange(data.n_labels), allowed)
         choice, scale = choose_with_scale(learning, group, scales, folds)
     else:
+        allowed = earlier_columns(order, data.cardinalities)
+        if max_parents is not None and chosen.models.coef is not None:
+            own = [(coef[:, data.n_features : -1] != 0).any(axis=0) for coef in chosen.models.coef]
+            allowed &= np.stack(own)
+        group = RowGroup(None, np.arange(data.n_labels), allowed)
         choice, scale = chosen.choice, chosen.scale
     models: Any = learning.fit([replace(group, extra_scale=scale)], [choice])
     return LearnedChain(order, models, choice, scale, data.cardinalities)
