@@ -97,7 +97,6 @@ class ChainModel(StacksEstimator):
         return {label: f" (place {place} in the chain)" for place, label in enumerate(order, 1)}
 
     def _learn(self, data: TrainingData) -> None:
-        refuse_missing(data, self.label_space_, NEEDS_EARLIER)
         seed = self._seed()
         self._sampling_seed = seed
         self.order_ = resolve_order(self.order, self.label_space_, data, seed)
@@ -106,7 +105,7 @@ class ChainModel(StacksEstimator):
         teach = _TEACHERS[self.train_on]
         learner = self._learner(seed)
         inputs = self._stacked(data, folds, seed)
-        chain = teach(learner, inputs, self.order_, folds, scales, self.max_parents)
+        chain = teach(learner, inputs, self.order_, folds, scales, self.max_parents, self.label_space_)
         self._chain = chain
         self.models_ = chain.models
         self._record(chain.models.n_iter, learner.values(chain.choice))

@@ -49,7 +49,8 @@ from colabel.learn.design import linear_scores
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 from colabel.learn.structure import best_candidates
-from colabel.models._learning import can_hold_out, choose, dependence, with_label_columns
+from colabel.models._learning import can_hold_out, choose, dependence, everything, with_label_columns
+from colabel.models.missing import completed, posterior_draws
 
 
 def linear_links(
@@ -256,14 +257,29 @@ def learn_chain(
     folds: Folds,
     scales: Sequence[float] = (1.0,),
     max_parents: int | None = None,
+    space: LabelSpace | None = None,
 ) -> LearnedChain:
-    """Learn all links from true labels: they are independent then, and solved together."""
-    learning = learner.on(with_label_columns(data))
+    """Learn all links from true labels: they are independent then, and solved together.
+
+    Where labels are missing, a link is learned from the rows that have its label. Earlier labels
+    that these lack are first features as expected from x alone; with C and scale chosen so, rounds
+    of EM draw them from the posterior of the chain given all labels of the row.
+    """
+    missing = bool(data.missing_labels[0])
+    given = with_label_columns(data) if not missing else expected_columns(learner, data, folds)
+    learning = learner.on(given)
     allowed = _screened(learner, data, order, folds, max_parents)
     group = RowGroup(None, np.arange(data.n_labels), allowed)
     choice, scale = choose_with_scale(learning, group, scales, folds)
-    models: Any = learning.fit([replace(group, extra_scale=scale)], [choice])
-    return LearnedChain(order, models, choice, scale, data.cardinalities)
+    group = replace(group, extra_scale=scale)
+    models: Any = learning.fit([group], [choice])
+    chain = LearnedChain(order, models, choice, scale, data.cardinalities)
+    for seed in range(ROUNDS if missing else 0):
+        joint = chain.joint(space, data.X, "greedy", 100, seed)
+        drawn = posterior_draws(joint, data.codes, DRAWS, seed)
+        models = learner.on(with_drawn_columns(data, drawn)).fit([group], [choice])
+        chain = replace(chain, models=models)
+    return chain
 
 
 def learn_chain_on_predictions(
@@ -307,6 +323,26 @@ def learn_chain_on_predictions(
         extra[:, mine] = label_columns(predicted, data.cardinalities)[:, mine]
     every: Any = models[0].joined(*models[1:]).take(np.argsort(order))
     return LearnedChain(order, every, choice, scale, data.cardinalities)
+
+
+import os
+ROUNDS, DRAWS = int(os.environ.get("ROUNDS", 2)), int(os.environ.get("DRAWS", 3))
+
+
+def expected_columns(learner, data, folds):
+    """Return the data with label columns, those of missing labels as expected from x."""
+    learning = learner.on(data)
+    choice = choose(learning, folds)
+    tables = learning.fit([everything(data)], [choice]).log_prob(data.X)
+    prob = np.hstack([np.exp(t[:, 1:] if t.shape[1] == 2 else t) for t in tables])
+    unknown = data.codes[:, column_owner(data.cardinalities)] == MISSING
+    return replace(data, extra=np.where(unknown, prob, label_columns(data.codes, data.cardinalities)))
+
+
+def with_drawn_columns(data, drawn):
+    part = completed(data, drawn, np.arange(data.n_rows))
+    extra = label_columns(part.codes, data.cardinalities)
+    return TrainingData(part.X, data.codes[part.source], data.cardinalities, part.weight, extra)
 
 
 def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> Flags:
