@@ -103,13 +103,13 @@ def measured(model: Any, data: Dataset, seed: int, options: Any) -> Lines:
     for kind in options.nonconformity:
         start = time.process_time()
         rule = Nonconformity(kind, options.most)
-        scores = rule.of(joints[0], codes[known])
+        scores = rule.of_codes(joints[0], codes[known])
         held_out = [CalibrationScores.of(scores, np.ones(len(known)))]
         sets = conformal_sets([joints[1]], held_out, options.coverage, rule)
         inside = sets.contains_codes(codes[new])
         cut = np.flatnonzero(sets.cut & ~inside)
         if len(cut):
-            beyond = rule.of(joints[1].rows(cut), codes[new][cut])
+            beyond = rule.of_codes(joints[1].rows(cut), codes[new][cut])
             inside[cut] = p_value(held_out, [beyond]) > 1 - options.coverage + 1e-12
         seconds = fit_seconds + time.process_time() - start
         size = sets.sizes.astype(np.float64)

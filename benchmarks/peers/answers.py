@@ -169,7 +169,7 @@ class ByJoint:
     def hamming(self) -> Codes:
         from colabel.decide import decide
 
-        values: Codes = np.asarray(self.joint.space.values(decide(self.joint, "hamming")))
+        values: Codes = np.asarray(decide(self.joint, "hamming"))
         return values.astype(np.int32)
 
     def log_prob(self, true: Codes) -> tuple[Array, Flags]:

@@ -69,7 +69,7 @@ def test_sets_are_those_of_the_formula(rng, kind, max_listed, n_joints):
     vectors, chance = vectors_of(joints[0]), rng.random(25)
     truth = [joint.sample_codes(1, rng)[0] for joint in joints]
     rule = Nonconformity(kind, max_listed)
-    scores = [rule.of(j, y, chance) for j, y in zip(joints, truth, strict=True)]
+    scores = [rule.of_codes(j, y, chance) for j, y in zip(joints, truth, strict=True)]
     for joint, prob, codes, found in zip(joints, probs, truth, scores, strict=True):
         places = [(vectors == y).all(axis=1).argmax() for y in codes]
         expected = [
@@ -118,7 +118,7 @@ def test_a_list_that_is_too_short_says_so(rng):
     truth = joint.sample_codes(1, rng)[0]
     for kind in ("mass", "probability"):
         rule = Nonconformity(kind, 4)
-        held_out = CalibrationScores.of(rule.of(joint, truth), np.ones(30))
+        held_out = CalibrationScores.of(rule.of_codes(joint, truth), np.ones(30))
         sets = conformal_sets([joint], [held_out], 0.95, rule)
         assert sets.cut.all()
         assert (sets.sizes <= 4).all()
@@ -181,7 +181,7 @@ def test_vectors_that_an_approximate_joint_does_not_list_are_not_promised(rng, k
     joint = Approximate(tree.space, tree.parents, tree.log_tables)
     truth = tree.sample_codes(1, rng)[0]
     rule = Nonconformity(kind, 16)
-    scores = rule.of(joint, truth)
+    scores = rule.of_codes(joint, truth)
     listed = (joint.top_k_codes(16)[0] == truth[:, None]).all(axis=2).any(axis=1)
     worst = np.inf if kind == "probability" else 1.0
     np.testing.assert_array_equal(scores >= worst, ~listed | (scores >= worst))
@@ -224,12 +224,12 @@ def test_a_set_is_never_empty_unless_it_may_be():
 
 def test_coverage_of_incomplete_rows_is_not_measured(rng):
     joint = random_tree(rng, 3, n_rows=9)
-    codes = joint.mode_codes().copy()
-    codes[:5, 0] = -1
-    assert len(measured_coverage(joint, codes).covered) == 4
-    codes[:8, 0] = -1
+    Y = joint.mode().astype(float)
+    Y[:5, 0] = np.nan
+    assert len(measured_coverage(joint, Y).covered) == 4
+    Y[:8, 0] = np.nan
     with pytest.raises(ValueError, match="1 rows have all their labels"):
-        measured_coverage(joint, codes)
+        measured_coverage(joint, Y)
 
 
 def test_sets_for_people(rng):
@@ -270,26 +270,26 @@ def loss_by_hand(joint, truth, threshold, per):
 def test_the_threshold_is_the_least_that_controls_the_risk(rng, per, style):
     joint = random_tree(rng, 5, n_rows=60, style=style)
     truth = joint.sample_codes(1, rng)[0]
-    errors = HeldOutErrors.of(joint, truth, np.ones(60), per)
+    errors = HeldOutErrors.of_codes(joint, truth, np.ones(60), per)
     grid = np.unique(np.append(np.concatenate(joint.marginal_tables()).ravel(), 0.0))
     for coverage in (0.5, 0.8, 0.9, 0.95):
         risk = [(1 + loss_by_hand(joint, truth, t, per).sum()) / 61 for t in grid]
         allowed = grid[np.array(risk) <= 1 - coverage + 1e-9]
-        stated = errors.stated(joint, coverage)
-        wanted = HeldOutErrors.of(joint, truth, np.ones(60), per).threshold(coverage)
+        stated = errors.stated_codes(joint, coverage)
+        wanted = HeldOutErrors.of_codes(joint, truth, np.ones(60), per).threshold(coverage)
         by_hand = np.stack([t.max(axis=1) > allowed.min() for t in joint.marginal_tables()], 1)
         np.testing.assert_array_equal(stated >= 0, by_hand)
         assert wanted <= allowed.min() + 1e-12
     assert errors.threshold(0.99) == np.inf
-    assert (errors.stated(joint, 0.99) == -1).all()
+    assert (errors.stated_codes(joint, 0.99) == -1).all()
 
 
 def test_errors_of_folds_are_joined(rng):
     joint = random_tree(rng, 5, n_rows=60)
     truth = joint.sample_codes(1, rng)[0]
-    whole = HeldOutErrors.of(joint, truth, np.ones(60), "label")
+    whole = HeldOutErrors.of_codes(joint, truth, np.ones(60), "label")
     halves = [
-        HeldOutErrors.of(joint[part], truth[part], np.ones(30), "label")
+        HeldOutErrors.of_codes(joint[part], truth[part], np.ones(30), "label")
         for part in (slice(0, 30), slice(30, 60))
     ]
     assert HeldOutErrors.joined(*halves).threshold(0.9) == whole.threshold(0.9)
@@ -302,10 +302,10 @@ def test_whether_lists_are_approximate_is_asked_after_the_search(monkeypatch, ki
     rarest = enumerated(joint)
     codes = np.array([min(row, key=row.get) for row in rarest.rows], dtype=np.int32)
     rule = Nonconformity(kind, max_listed=20)
-    proven = rule.of(joint, codes, np.full(4, 0.5))
+    proven = rule.of_codes(joint, codes, np.full(4, 0.5))
     monkeypatch.setattr(chain_module, "_MOST_LISTED", 1)
     assert "mode" in joint.exact
-    scores = rule.of(joint, codes, np.full(4, 0.5))
+    scores = rule.of_codes(joint, codes, np.full(4, 0.5))
     if kind == "probability":
         np.testing.assert_allclose(proven, -joint.log_prob_codes(codes))
         assert np.isposinf(scores).all()  # not listed, so that no set could have them

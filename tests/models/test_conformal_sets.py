@@ -39,7 +39,7 @@ def test_split_conformal_is_the_formula(rng):
     rows = np.arange(400)
     model = ConformalSets(CTBN(**QUICK), cv=[(rows[100:], rows[:100])]).fit(X, Y)
     alone = CTBN(**QUICK).fit(X[100:], Y[100:])
-    scores = Nonconformity().of(alone.joint(X[:100]), Y[:100].astype(np.int32))
+    scores = Nonconformity().of_codes(alone.joint(X[:100]), Y[:100].astype(np.int32))
     np.testing.assert_allclose(model.held_out_[0].scores, np.sort(scores))
     np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X))
     # the quantile form: the ceil((n + 1) coverage)-th smallest score is the largest in a set

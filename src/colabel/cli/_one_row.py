@@ -14,7 +14,7 @@ from rich.table import Table
 
 from colabel.datasets import Dataset
 from colabel.datasets.digit_traits import TRAITS
-from colabel.decide import decide
+from colabel.decide import Hamming
 from colabel.experiments.held_out import HeldOut
 from colabel.joint import Joint
 
@@ -82,7 +82,7 @@ def _pick(held_out: Sequence[HeldOut]) -> _Case:
     cases = []
     for part in held_out:
         assert part.joint is not None
-        single = decide(part.joint, "hamming")
+        single = Hamming().codes(part.joint)
         unlike = (part.codes != single).any(axis=1)
         right = (part.codes == part.true).all(axis=1)
         log_prob = part.joint.log_prob_codes(single)

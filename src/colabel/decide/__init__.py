@@ -1,4 +1,4 @@
-"""Deciding on a joint: what to announce, sets with guaranteed coverage, what to ask next."""
+"""Deciding on a joint: what to predict, sets with guaranteed coverage, what to ask next."""
 
 from colabel.decide.conformal import (
     CalibrationScores,
@@ -15,6 +15,7 @@ from colabel.decide.decisions import (
     RiskMinimiser,
     Seen,
     Subset,
+    Votes,
     decide,
     resolve_decision,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "RiskName",
     "Seen",
     "Subset",
+    "Votes",
     "confident_codes",
     "conformal_sets",
     "corrections",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import as_bytes, first_occurrences, log_sum_exp
@@ -14,6 +15,7 @@ from colabel.core.schema import Ascending, Between, stored
 from colabel.decide.label_sets import LabelSets
 from colabel.decide.nonconformity import SLACK, Lists, Nonconformity
 from colabel.joint import Joint
+from colabel.joint.user_terms import codes_of_labels
 from colabel.labels import MISSING
 
 
@@ -170,7 +172,7 @@ class CoverageCheck(NamedTuple):
 
 def measured_coverage(
     joint: Joint,
-    codes: Codes,
+    Y: ArrayLike,
     coverage: float = 0.9,
     nonconformity: Nonconformity | None = None,
     seed: int = 0,
@@ -183,8 +185,8 @@ def measured_coverage(
     ----------
     joint : Joint
         Of the rows held out.
-    codes : (n, d)
-        Their true vectors; at least two of them complete, the others are left out.
+    Y : array-like of shape (n, d)
+        Their true label values; at least two rows complete, the others are left out.
     coverage : float
     nonconformity : Nonconformity, optional
 
@@ -203,12 +205,12 @@ def measured_coverage(
     >>> space = LabelSpace(("a", "b"), (np.array([0, 1]), np.array([0, 1])), "matrix")
     >>> table = np.tile(np.log([0.3, 0.7]), (1000, 1))
     >>> joint = Independent(space, [table, table])
-    >>> truth = joint.sample(1, 0)[0].astype(np.int32)
-    >>> found = measured_coverage(joint, truth)
+    >>> found = measured_coverage(joint, joint.sample(1, 0)[0])
     >>> bool(found.covered.mean() >= 0.88), set(found.size.tolist()) <= {3, 4}
     (True, True)
     """
     rule = nonconformity or Nonconformity()
+    codes = codes_of_labels(joint.space, Y, joint.n_rows)
     rows = np.flatnonzero((codes != MISSING).all(axis=1))
     if len(rows) < 2:
         raise ValueError(
@@ -220,7 +222,7 @@ def measured_coverage(
     found = CoverageCheck(*(np.empty(len(rows), dtype=t) for t in (bool, np.intp, bool)))
     halves = order[: len(rows) // 2], order[len(rows) // 2 :]
     for known, new in (halves, halves[::-1]):
-        scores = rule.of(joint.rows(known), codes[known], chance[known])
+        scores = rule.of_codes(joint.rows(known), codes[known], chance[known])
         held_out = CalibrationScores.of(scores, np.ones(len(known)))
         sets = conformal_sets([joint.rows(new)], [held_out], coverage, rule, chance[new])
         found.covered[new] = sets.contains_codes(codes[new])

@@ -1,18 +1,19 @@
-"""Decisions: the label vector to announce, given a joint distribution and a loss."""
+"""Decisions: the label vector to predict, given a joint distribution and a loss."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes
 from colabel.core.schema import stored
-from colabel.decide.overlap import F1, Jaccard
-from colabel.joint import Joint
+from colabel.decide.overlap import F1, Decision, Jaccard
+from colabel.joint import Joint, Mixture
 
 __all__ = [
     "DECISIONS",
@@ -23,6 +24,7 @@ __all__ = [
     "RiskMinimiser",
     "Seen",
     "Subset",
+    "Votes",
     "decide",
     "resolve_decision",
 ]
@@ -31,16 +33,8 @@ __all__ = [
 _CODES_AT_ONCE = 1 << 22
 
 
-class Decision(Protocol):
-    """A rule that turns a joint distribution into one label vector per row."""
-
-    def __call__(self, joint: Joint) -> Codes:
-        """Return codes (n, d)."""
-        ...
-
-
 @runtime_checkable
-class RiskMinimiser(Decision, Protocol):
+class RiskMinimiser(Protocol):
     """A decision that minimises an expected loss between 0 and 1, and says how large that is."""
 
     def risk(self, joint: Joint) -> Array:
@@ -50,10 +44,10 @@ class RiskMinimiser(Decision, Protocol):
 
 @stored("subset")
 @dataclass(frozen=True)
-class Subset:
-    """Minimise the expected subset 0/1 loss, 1[y != h]: announce the most probable vector."""
+class Subset(Decision):
+    """Minimise the expected subset 0/1 loss, 1[y != h]: predict the most probable vector."""
 
-    def __call__(self, joint: Joint) -> Codes:
+    def codes(self, joint: Joint) -> Codes:
         """Return the codes (n, d) of the mode."""
         return joint.mode_codes()
 
@@ -65,8 +59,8 @@ class Subset:
 
 @stored("seen")
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """Announce the most probable of some label vectors, such as those that training rows have.
+class Seen(Decision):
+    """Predict the most probable of some label vectors, such as those that training rows have.
 
     Where models know labels one by one or in pairs, their most probable vector may be one that
     never occurs. As a model's ``decision="seen"`` the vectors are those of its training rows. A
@@ -80,7 +74,7 @@ class Seen:
 
     vectors: Annotated[Codes, "v d"]
 
-    def __call__(self, joint: Joint) -> Codes:
+    def codes(self, joint: Joint) -> Codes:
         """Return codes (n, d); in a tie the first vector of the list wins."""
         if not len(self.vectors):
             raise ValueError("There is no label vector to choose from: no row has all its labels.")
@@ -113,14 +107,14 @@ def _log_prob_of_each(joint: Joint, vectors: Codes) -> Array:
 
 @stored("hamming")
 @dataclass(frozen=True)
-class Hamming:
+class Hamming(Decision):
     """Minimise the expected Hamming loss, mean_i 1[y_i != h_i]: each label's own best value.
 
     A tie goes to the smaller code. For a label of two values the decision is P(y=1) > 1/2, which
     agrees with rounding the probability (NumPy rounds one half to the even number, 0).
     """
 
-    def __call__(self, joint: Joint) -> Codes:
+    def codes(self, joint: Joint) -> Codes:
         """Return the codes (n, d) of the most probable value of each label."""
         best = [
             # not argmax: P(y=0) may be off one half by a rounding error where P(y=1) is not
@@ -141,7 +135,36 @@ DECISIONS: Mapping[str, Decision] = MappingProxyType(
 )
 
 
-def decide(joint: Joint, loss: str | Decision | Callable[[Joint], Codes] = "subset") -> Codes:
+@dataclass(frozen=True)
+class Votes(Decision):
+    """Predict the value of each label that most members of a `Mixture` have in their mode."""
+
+    def codes(self, joint: Joint) -> Codes:
+        """Return codes (n, d); the smaller code wins a tie."""
+        assert isinstance(joint, Mixture)
+        return joint.vote_codes()
+
+
+@dataclass(frozen=True)
+class _Custom(Decision):
+    """A user's function from a joint to label values (n, d)."""
+
+    function: Callable[[Joint], ArrayLike]
+
+    def codes(self, joint: Joint) -> Codes:
+        values = np.asarray(self.function(joint))
+        wanted = (joint.n_rows, joint.space.n_labels)
+        if values.shape != wanted:
+            raise ValueError(
+                f"The decision {self.function!r} returned shape {values.shape}, but must return "
+                f"label values of shape {wanted}, as joint.mode() does."
+            )
+        return joint.space.encode(values)
+
+
+def decide(
+    joint: Joint, loss: str | Decision | Callable[[Joint], ArrayLike] = "subset"
+) -> NDArray[Any]:
     """Choose the label vector of each row that minimises the expected loss.
 
     Parameters
@@ -151,13 +174,13 @@ def decide(joint: Joint, loss: str | Decision | Callable[[Joint], Codes] = "subs
     loss : str or callable, default="subset"
         `"subset"` (the most probable vector), `"hamming"` (the most probable value of each
         label), `"f1"` or `"jaccard"` (for 0/1 labels: the vector with the largest expected F1 or
-        overlap, see `F1` and `Jaccard`), or a `Decision` or any function from a joint to codes
-        (n, d).
+        overlap, see `F1` and `Jaccard`), a `Decision`, or any function from a joint to label
+        values (n, d).
 
     Returns
     -------
-    ndarray of int32 of shape (n, d)
-        Codes; `joint.space.values` and `joint.space.decode` turn them into labels.
+    ndarray of shape (n, d)
+        Label values, as `joint.mode()` returns them.
 
     Examples
     --------
@@ -175,34 +198,28 @@ def decide(joint: Joint, loss: str | Decision | Callable[[Joint], Codes] = "subs
     >>> decide(joint, "f1").tolist()
     [[1, 1]]
     """
-    rule = resolve_decision(loss)
-    codes = np.asarray(rule(joint))
-    wanted = (joint.n_rows, joint.space.n_labels)
-    if codes.shape != wanted or not np.issubdtype(codes.dtype, np.integer):
-        raise ValueError(
-            f"The decision {rule!r} returned shape {codes.shape} and type {codes.dtype}, but must "
-            f"return integer codes of shape {wanted}."
-        )
-    return codes.astype(np.int32, copy=False)
+    return resolve_decision(loss)(joint)
 
 
-def resolve_decision(loss: str | Decision | Callable[[Joint], Codes]) -> Callable[[Joint], Codes]:
-    """Return the decision behind a name, or the callable itself."""
+def resolve_decision(loss: str | Decision | Callable[[Joint], ArrayLike]) -> Decision:
+    """Return the decision behind a name or a function, or the decision itself."""
+    if isinstance(loss, Decision):
+        return loss
     if isinstance(loss, str):
         if loss == "seen":
             raise ValueError(
                 "The decision 'seen' needs the label vectors of the training rows: give it to a"
-                " model before it is fitted, or pass Seen(vectors)."
+                " model before it is fitted."
             )
         if loss not in DECISIONS:
             known = ", ".join(map(repr, DECISIONS))
             raise ValueError(
                 f"There is no decision for the loss {loss!r}: choose one of {known}, or pass a "
-                "function from a joint to codes."
+                "function from a joint to label values."
             )
         return DECISIONS[loss]
     if not callable(loss):
         raise ValueError(
-            f"loss must be a name or a function from a joint to codes, but it is {loss!r}."
+            f"loss must be a name or a function from a joint to label values, but it is {loss!r}."
         )
-    return loss
+    return _Custom(loss)

@@ -57,7 +57,7 @@ class HeldOutErrors:
         refuse_unless(enough, "weight says that more is wrong than there is")
 
     @classmethod
-    def of(cls, joint: Joint, codes: Codes, weights: Array, per: RiskName) -> HeldOutErrors:
+    def of_codes(cls, joint: Joint, codes: Codes, weights: Array, per: RiskName) -> HeldOutErrors:
         """Compare the joint of rows held out with their true vectors (n, d), weights (n,)."""
         values, confidence = confident_codes(joint)
         wrong = values != codes
@@ -90,7 +90,7 @@ class HeldOutErrors:
             return 0.0
         return float(self.confidence[enough.argmax()])
 
-    def stated(self, joint: Joint, coverage: float) -> Codes:
+    def stated_codes(self, joint: Joint, coverage: float) -> Codes:
         """Return the codes (n, d) of the labels that are sure enough, MISSING for the others."""
         codes, confidence = confident_codes(joint)
         return np.where(confidence > self.threshold(coverage), codes, MISSING).astype(np.int32)

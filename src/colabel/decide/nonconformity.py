@@ -61,7 +61,7 @@ class Nonconformity:
     kind: NonconformityName = "mass"
     max_listed: int = 1000
 
-    def of(self, joint: Joint, codes: Codes, chance: Array | None = None) -> Array:
+    def of_codes(self, joint: Joint, codes: Codes, chance: Array | None = None) -> Array:
         """Return the scores (n,) of complete vectors, codes (n, d), of a joint's rows.
 
         `chance` (n,) are the rows' own numbers between 0 and 1, for ``"random mass"``.

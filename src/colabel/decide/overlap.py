@@ -29,14 +29,26 @@ _ENTRIES_AT_ONCE = 2**22
 _N_BEST = 10  # most probable vectors among the candidates
 
 
+class Decision(ABC):
+    """A rule that turns a joint distribution into one label vector per row."""
+
+    def __call__(self, joint: Joint) -> NDArray[Any]:
+        """Return label values (n, d)."""
+        return joint.space.values(self.codes(joint))
+
+    @abstractmethod
+    def codes(self, joint: Joint) -> Codes:
+        """Return codes (n, d); for library code."""
+
+
 @dataclass(frozen=True)
-class _Overlap(ABC):
-    """Maximise an expected overlap of a row's labels with the announced ones, at most one."""
+class _Overlap(Decision):
+    """Maximise an expected overlap of a row's labels with the predicted ones, at most one."""
 
     zero_division: float = 1.0
     name: ClassVar[str]
 
-    def __call__(self, joint: Joint) -> Codes:
+    def codes(self, joint: Joint) -> Codes:
         """Return the codes (n, d) of the best vectors."""
         require_zero_one(joint.space, f"The decision {self.name!r}")
 
@@ -75,8 +87,8 @@ class F1(_Overlap):
     Parameters
     ----------
     zero_division : float, default=1.0
-        F of a row without labels for which none is announced, 0/0. With 0.0 a label is always
-        announced, which is best for `sklearn.metrics.f1_score` as it is by default.
+        F of a row without labels for which none is predicted, 0/0. With 0.0 a label is always
+        predicted, which is best for `sklearn.metrics.f1_score` as it is by default.
 
     References
     ----------
@@ -91,7 +103,7 @@ class F1(_Overlap):
     >>> space = LabelSpace(("a", "b"), (np.array([0, 1]), np.array([0, 1])), "matrix")
     >>> joint = Independent(space, [np.log([[0.3, 0.7]]), np.log([[0.6, 0.4]])])
     >>> joint.mode(), F1()(joint)
-    (array([[1, 0]]), array([[1, 1]], dtype=int32))
+    (array([[1, 0]]), array([[1, 1]]))
     """
 
     name: ClassVar[str] = "f1"
@@ -129,7 +141,7 @@ def best_of_each_size(sizes: SizeMarginals) -> tuple[Codes, Array]:
 @stored("jaccard")
 @dataclass(frozen=True)
 class Jaccard(_Overlap):
-    r"""Maximise the expected overlap of a row's labels with the announced ones.
+    r"""Maximise the expected overlap of a row's labels with the predicted ones.
 
     .. math:: J(y, h) = \frac{|y \cap h|}{|y \cup h|}
 
@@ -147,7 +159,7 @@ class Jaccard(_Overlap):
     Parameters
     ----------
     zero_division : float, default=1.0
-        J of a row without labels for which none is announced, 0/0; as in
+        J of a row without labels for which none is predicted, 0/0; as in
         `colabel.metrics.multilabel_accuracy`.
 
     Examples
@@ -158,7 +170,7 @@ class Jaccard(_Overlap):
     >>> space = LabelSpace(("a", "b"), (np.array([0, 1]), np.array([0, 1])), "matrix")
     >>> joint = Independent(space, [np.log([[0.55, 0.45]]), np.log([[0.55, 0.45]])])
     >>> joint.mode(), Jaccard()(joint)
-    (array([[0, 0]]), array([[1, 1]], dtype=int32))
+    (array([[0, 0]]), array([[1, 1]]))
     """
 
     name: ClassVar[str] = "jaccard"

@@ -142,7 +142,7 @@ def _entropy(joint: Joint) -> Array:
 
 
 def _risk_minimiser(loss: str | RiskMinimiser) -> RiskMinimiser:
-    rule = resolve_decision(loss)
+    rule = loss if isinstance(loss, RiskMinimiser) else resolve_decision(loss)
     if not isinstance(rule, RiskMinimiser):
         known = ", ".join(map(repr, DECISIONS))
         raise ValueError(

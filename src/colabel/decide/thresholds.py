@@ -1,4 +1,4 @@
-"""A threshold for each label: what it announces, and where it is best."""
+"""A threshold for each label: what it predicts, and where it is best."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Codes
+from colabel.decide.overlap import Decision
 from colabel.joint import Joint
 from colabel.labels import MISSING
 
@@ -17,12 +18,12 @@ _DEVIATIONS = 2.0
 
 
 @dataclass(frozen=True)
-class Above:
+class Above(Decision):
     """The decision for every label whose probability exceeds its threshold (d,)."""
 
     thresholds: Array
 
-    def __call__(self, joint: Joint) -> Codes:
+    def codes(self, joint: Joint) -> Codes:
         """Return codes (n, d)."""
         prob = np.stack([table[:, 1] for table in joint.marginal_tables()], axis=1)
         return (prob > self.thresholds).astype(np.int32)
@@ -53,9 +54,9 @@ def best_threshold(
     prob, truth, weight = prob[seen], truth[seen], weight[seen]
     order = np.argsort(-prob, kind="stable")
     prob, weight, positive = prob[order], weight[order], (truth * weight)[order]
-    # cutting behind the j-th largest probability announces j labels
-    announced = weight.cumsum() + positive.sum()
-    f1 = 2 * positive.cumsum() / np.where(announced > 0, announced, 1.0)
+    # cutting behind the j-th largest probability predicts j labels
+    predicted = weight.cumsum() + positive.sum()
+    f1 = 2 * positive.cumsum() / np.where(predicted > 0, predicted, 1.0)
     below = np.append(prob[1:], 0.0)
     cuts = (prob + below) / 2
     f1[prob <= below] = 0.0  # equal probabilities stay on one side, and zero below
@@ -71,8 +72,8 @@ def best_threshold(
 def tuned_threshold(prob: Array, truth: NDArray[Any], weight: Array) -> tuple[float, float]:
     r"""Return the best threshold of one label and its F1; 1/2 where there is no evidence for it.
 
-    Of N rows (by weight) M carry the label, and the cut announces it in A rows, of which H carry
-    it. Were the rows announced drawn by chance, H would be hypergeometric, with
+    Of N rows (by weight) M carry the label, and the cut predicts it in A rows, of which H carry
+    it. Were the predicted rows drawn by chance, H would be hypergeometric, with
 
     .. math:: \mathrm E H = A M / N, \qquad
         \mathrm{Var}\, H = \frac{A M (N - M) (N - A)}{N^2 (N - 1)}.
@@ -96,10 +97,10 @@ def tuned_threshold(prob: Array, truth: NDArray[Any], weight: Array) -> tuple[fl
     prob, weight = prob[seen], weight[seen]
     positive = weight * (truth[seen] == 1)
     n_rows, n_true = float(weight.sum()), float(positive.sum())
-    announced = prob > threshold
-    n_announced, n_hit = float(weight[announced].sum()), float(positive[announced].sum())
-    by_chance = n_announced * n_true / max(n_rows, 1e-300)
-    spread = by_chance * (n_rows - n_true) * (n_rows - n_announced) / max(n_rows, 1e-300)
+    predicted = prob > threshold
+    n_predicted, n_hit = float(weight[predicted].sum()), float(positive[predicted].sum())
+    by_chance = n_predicted * n_true / max(n_rows, 1e-300)
+    spread = by_chance * (n_rows - n_true) * (n_rows - n_predicted) / max(n_rows, 1e-300)
     deviation = np.sqrt(max(spread, 0.0) / max(n_rows - 1.0, 1.0))
     informed = n_hit > by_chance + _DEVIATIONS * deviation
     if n_true >= _FEWEST_TRUE and (informed or 2 * n_true > n_rows):

@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.chunks import row_slices
-from colabel.decide import Subset, decide
+from colabel.decide import Subset, resolve_decision
 from colabel.joint import Chain, Joint
 from colabel.joint.chain import BeamSearch
 from colabel.labels import MISSING, LabelSpace
@@ -274,7 +274,7 @@ def _decided(model: Any, X: Any) -> tuple[Any, Joint | None]:
     """Codes in the model's own space, or labels where it has none, and the joint behind them."""
     if isinstance(model, JointClassifier) and model.decides_by_joint():
         joint = model.joint(X)
-        return decide(joint, model.decision_rule()), joint
+        return model.decision_rule().codes(joint), joint
     predicted = model.predict(X)
     return (model.label_space_.encode(predicted) if _has_space(model) else predicted), None
 
@@ -314,7 +314,7 @@ def _answers(model: Any, X: Any, rows: Indices, task: Task, ask: Ask) -> tuple[H
             others[loss] = (marginals > 0.5).astype(np.int32)
             continue
         with contextlib.suppress(NotImplementedError):  # a network that only decides has no sums
-            others[loss] = own.to_all(decide(joint, loss))
+            others[loss] = own.to_all(resolve_decision(loss).codes(joint))
     if ask.confidence:
         by_mode = isinstance(inner, JointClassifier) and isinstance(inner.decision_rule(), Subset)
         best = decided if by_mode else joint.mode_codes()

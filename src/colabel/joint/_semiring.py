@@ -14,6 +14,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.numeric import log_sum_exp
+from colabel.joint._long_sums import long_log_sum_exp, long_sum
 
 Element = TypeVar("Element")
 
@@ -42,6 +43,20 @@ class LogSum:
     def total(self, log_table: Array, belief: Array) -> Array:
         """message[u] = log sum_v exp(table[u, v] + belief[v])."""
         return log_sum_exp(log_table + belief[:, None, :])
+
+
+class LongLogSum:
+    """Sum-product in logs that are far from zero: an element is a long number (3, n or 1, K)."""
+
+    def product(self, log_weight: Array, parts: Sequence[Array]) -> Array:
+        """Add the logs."""
+        shape = np.broadcast_shapes(log_weight.shape, *(part.shape[1:] for part in parts))
+        return long_sum([log_weight, *(term for part in parts for term in part)], shape)
+
+    def total(self, log_table: Array, belief: Array) -> Array:
+        """message[u] = log sum_v exp(table[u, v] + belief[v])."""
+        terms = [log_table, *belief[:, :, None, :]]
+        return long_log_sum_exp(np.moveaxis(long_sum(terms, log_table.shape), -1, 1))
 
 
 class Merge(NamedTuple):

@@ -236,6 +236,8 @@ class Mixture(Joint):
         for m, joint in enumerate(self.members):
             mine = member == m
             most = int(mine.sum(axis=0).max(initial=0))
+            if not most:
+                continue
             drawn = joint.sample_codes(most, rng)
             place, row = np.nonzero(mine)
             codes[place, row] = drawn[(mine.cumsum(axis=0) - 1)[mine], row]
@@ -244,7 +246,10 @@ class Mixture(Joint):
     def given_codes(self, evidence: Codes) -> Mixture:
         """Return the joint given the known entries of evidence (n, d)."""
         likelihood = self._member_log_prob(evidence)
-        log_weights = self.log_weights + likelihood
+        # the largest goes first: beside likelihoods of e^-1e20 no weight would count
+        top = np.where(np.isneginf(self.log_weights), -np.inf, likelihood).max(axis=1)
+        top[np.isneginf(top)] = 0.0
+        log_weights = self.log_weights + (likelihood - top[:, None])
         impossible = np.flatnonzero(np.isneginf(log_weights).all(axis=1))
         if impossible.size:
             raise impossible_evidence(self.space, evidence, impossible)

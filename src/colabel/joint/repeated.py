@@ -129,7 +129,7 @@ class Repeated(Joint):
         codes = np.empty((size, self.n_rows, self.space.n_labels), dtype=np.int32)
         for u, rows in self._groups():
             drawn = self.shared.rows(np.array([u])).sample_codes(size * len(rows), rng)
-            codes[:, rows] = drawn.reshape(size, len(rows), -1)
+            codes[:, rows] = drawn.reshape(size, len(rows), self.space.n_labels)
         return codes
 
     def given_codes(self, evidence: Codes) -> Joint:
@@ -151,4 +151,4 @@ class Repeated(Joint):
         """Rows of `shared` that some rows have, and which these are."""
         order = np.argsort(self.of_row, kind="stable")
         used, first = np.unique(self.of_row[order], return_index=True)
-        yield from zip(used.tolist(), np.split(order, first[1:]), strict=True)
+        yield from zip(used.tolist(), np.split(order, first)[1:], strict=True)

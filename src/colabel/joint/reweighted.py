@@ -176,8 +176,8 @@ class Reweighted(Joint):
         # of some labels only, P_0 has the listed vectors among those it sums
         taken = taken + self._covered.log_total[rows]
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(taken > -np.inf, np.exp(taken - outside), 0.0)
-            left = np.log1p(-np.minimum(share, 1.0))
+            share = np.where(taken > -np.inf, np.exp(np.minimum(taken - outside, 0.0)), 0.0)
+            left = np.log1p(-share)
         known = complete & (on_list > -np.inf)
         rest = np.where(known, -np.inf, np.where(complete, outside, outside + left))
         found: Array = np.logaddexp(on_list, rest + self.log_scale[rows]) - self._log_norm[rows]

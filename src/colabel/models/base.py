@@ -42,7 +42,7 @@ from colabel.core.schema import (
     Whole,
     YesNo,
 )
-from colabel.decide import Decision, Seen, decide, resolve_decision
+from colabel.decide import Decision, Seen, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import LabelSpace
 from colabel.learn.chunks import ChunkedData
@@ -438,7 +438,7 @@ class JointClassifier(LabelClassifier):
         if self.decision != "seen":  # which only a fitted model can resolve
             self.decision_rule()
 
-    def decision_rule(self) -> Callable[[Joint], Codes]:
+    def decision_rule(self) -> Decision:
         """Return how `predict` chooses the labels of a joint."""
         if self.decision != "seen":
             return resolve_decision(self.decision)
@@ -480,11 +480,11 @@ class JointClassifier(LabelClassifier):
         return None
 
     def decides_by_joint(self) -> bool:
-        """Whether `predict` is ``decide(joint, rule)``, so that one joint serves both."""
+        """Whether `predict` is the decision of a joint, so that one joint serves both."""
         return hasattr(self, "joint")
 
     def _codes(self, X: Any) -> Codes:
-        return decide(self._calibrated(X), self.decision_rule())
+        return self.decision_rule().codes(self._calibrated(X))
 
     def joint(self, X: Any) -> Joint:
         """Return the joint distribution of the labels for each row of X (n, p).

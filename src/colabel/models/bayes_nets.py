@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -635,7 +635,7 @@ class BayesNetEnsemble(JointClassifier):
 
     # Answering
 
-    def decision_rule(self) -> Callable[[Joint], Codes]:
+    def decision_rule(self) -> Decision:
         """Return how the labels of a joint are chosen; "pooled" needs more than a joint."""
         return resolve_decision("hamming") if self.decision == "pooled" else super().decision_rule()
 

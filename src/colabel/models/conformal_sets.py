@@ -261,7 +261,7 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         check_choice("per", per, RISKS)
         self._say_if_few(level)
         errors = self.row_errors_ if per == "row" else self.label_errors_
-        codes = self._by_chunks(X, lambda joint: errors.stated(joint, level))
+        codes = self._by_chunks(X, lambda joint: errors.stated_codes(joint, level))
         return stated_words(np.concatenate(codes), self.label_space_)
 
     def p_values(self, X: Any, Y: Any) -> Array:
@@ -286,7 +286,9 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         for part in row_chunks(X, self.label_space_):
             own = codes[start : start + part.shape[0]]
             chance = self._chance(part)
-            scores = [self._nonconformity.of(joint, own, chance) for joint in self._joints(part)]
+            scores = [
+                self._nonconformity.of_codes(joint, own, chance) for joint in self._joints(part)
+            ]
             found.append(p_value(self.held_out_, scores))
             start += part.shape[0]
         return np.concatenate(found)
@@ -380,12 +382,12 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         if failed:
             raise ValueError(f"The model cannot be fitted without the rows held out: {failed[0]}")
         joint, codes, weights = joints[0], data.codes[test], data.row_weights[test]
-        scores = self._nonconformity.of(joint, codes, self._chance(data.X[test]))
+        scores = self._nonconformity.of_codes(joint, codes, self._chance(data.X[test]))
         return _Answer(
             fitted[0],
             CalibrationScores.of(scores, weights),
-            HeldOutErrors.of(joint, codes, weights, "row"),
-            HeldOutErrors.of(joint, codes, weights, "label"),
+            HeldOutErrors.of_codes(joint, codes, weights, "row"),
+            HeldOutErrors.of_codes(joint, codes, weights, "label"),
         )
 
     def _say_if_incomplete(self, data: TrainingData, held_out: Any) -> None:

@@ -12,7 +12,7 @@ from colabel.core.arrays import Codes
 from colabel.core.threads import one_blas_thread
 from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.datasets.readers.table import Source
-from colabel.decide import decide, resolve_decision
+from colabel.decide import resolve_decision
 from colabel.joint import Joint
 from colabel.joint.views import named_set
 from colabel.labels import MISSING, LabelSpace
@@ -192,7 +192,7 @@ class Predictor:
         joint = self.joint(frame, start)
         columns: list[AnswerColumn | list[str]] = [np.arange(start, start + frame.n_rows)]
         columns += self.kept_texts(frame)
-        decided = decide(joint, self.rule)
+        decided = self.rule.codes(joint)
         if self.model.label_source.separator:
             vectors, which = np.unique(decided, axis=0, return_inverse=True)
             tags = [*map(self._set_writer(joint.space), vectors.tolist())]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -69,7 +68,7 @@ def test_exact_inference_gives_an_exact_mixture(problem):
 
 def test_majority_vote(problem):
     X, Y = problem
-    model = EnsembleOfChains(5, C=1.0, decision=Mixture.vote_codes, random_state=0).fit(X, Y)
+    model = EnsembleOfChains(5, C=1.0, decision="vote", random_state=0).fit(X, Y)
     votes = np.mean([member.mode() for member in model.joint(X).members], axis=0)
     np.testing.assert_array_equal(model.predict(X), votes > 0.5)
 
@@ -146,7 +145,5 @@ def test_the_vote_has_a_name(rng):
     X = rng.normal(size=(80, 3))
     Y = (X @ rng.normal(size=(3, 4)) + rng.normal(size=(80, 4)) > 0).astype(int)
     named = EnsembleOfChains(C=1.0, n_chains=5, decision="vote", random_state=0).fit(X, Y)
-    given = clone(named).set_params(decision=Mixture.vote_codes).fit(X, Y)
-    np.testing.assert_array_equal(named.predict(X), given.predict(X))
     announced = np.mean([chain.mode() for chain in named.joint(X).members], axis=0)
     np.testing.assert_array_equal(named.predict(X), announced > 0.5)

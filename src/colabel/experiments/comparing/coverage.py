@@ -47,7 +47,8 @@ class CoveredSets:
             rows = np.flatnonzero(seen & complete)
             try:
                 rule = Nonconformity("mass", _MOST)
-                found = measured_coverage(held.joint.rows(rows), own[rows], coverage, rule)
+                true = held.joint.space.values(own[rows])
+                found = measured_coverage(held.joint.rows(rows), true, coverage, rule)
             except (ValueError, NotImplementedError):  # too few rows, or a family without lists
                 return None
             # a value that no training row has is in no set

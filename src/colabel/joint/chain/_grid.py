@@ -55,7 +55,10 @@ class Grid:
 
     def weight(self) -> Array:
         """Probability (n, M) of each prefix among those of its row."""
-        weight: Array = np.exp(self.log_prob - self.log_total()[:, None])
+        top = self.log_prob.max(axis=1, keepdims=True)
+        weight: Array = np.exp(self.log_prob - np.where(np.isneginf(top), 0.0, top))
+        total = weight.sum(axis=1, keepdims=True)
+        weight /= np.where(total > 0, total, 1.0)
         return weight
 
     def best(self, k: int) -> Prefixes:

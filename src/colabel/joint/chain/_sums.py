@@ -248,8 +248,7 @@ def size_marginals(links: Links, known: Codes) -> SizeMarginals:
 def _weighed(links: Links, known: Codes, length: int) -> tuple[Prefixes, Array]:
     """All prefixes (rows ascending) of rows that share what is known, and their probabilities."""
     grid = gridded.grid(links, known, length)
-    prefixes = grid.flat()
-    return prefixes, np.exp(prefixes.log_prob - grid.log_total()[prefixes.rows])
+    return grid.flat(), grid.weight()[grid.log_prob > -np.inf]
 
 
 def sample(links: Links, known: Codes, effort: Effort, size: int, rng: Generator) -> Codes:

@@ -14,6 +14,7 @@ from colabel.core.arrays import Array, Codes, Keys
 from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.field._bp_kernels import run_rows
 from colabel.joint.field._elimination import Elimination, eliminate
+from colabel.joint.field._engine import FieldSums
 from colabel.joint.field._flat import FlatField, by_blocks, joined, wires_of
 from colabel.joint.field._gibbs_kernels import sample_rows
 from colabel.joint.field._k_best import k_best_rows
@@ -55,15 +56,25 @@ class Approximate:
         row_keys: NDArray[np.uint64],
         start: Codes,
     ) -> None:
-        self._field = field
+        sums = self.exact_on_trees if not field.is_far else APPROXIMATE
+        # differences of scores far from zero are taken: the best value of each table is the zero
+        self._field, self._offset = field.centred() if field.is_far else (field, np.zeros(1))
         self._options = options
         self._row_keys = row_keys
         self._start = start
         self._wires = wires_of(field)
         self._is_tree = len(field.edges) == field.n_labels - 1
         proved = self._eliminates or options.mode_engine == "toulbar2"
-        sums = self.exact_on_trees if self._is_tree else APPROXIMATE
+        sums = sums if self._is_tree else APPROXIMATE
         self.exact = Exactness([*sums, "mode"]) if proved else sums
+
+    def sums(self) -> FieldSums:
+        """Return estimates of the partition function and of the marginals, computed once."""
+        raise NotImplementedError
+
+    def edge_tables(self) -> list[Array]:
+        """Return P(y_i, y_j) of every edge as arrays (n, K_i, K_j)."""
+        raise NotImplementedError
 
     def _first_guess(self) -> Codes:
         """Return good vectors (n, d), where the search for the mode starts."""
@@ -96,6 +107,12 @@ class Approximate:
         if options.mode_engine == "toulbar2":
             return best_by_toulbar2(self._field, found)
         return found
+
+    def entropy(self) -> Array:
+        """Return the entropy (n,) in nats."""
+        found = self.sums()
+        log_partition = found.log_partition - self._offset
+        return self._field.entropy(log_partition, found.marginals, self.edge_tables())
 
     def k_best(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and scores (n, k), best first, of the vectors found."""

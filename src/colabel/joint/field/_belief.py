@@ -33,7 +33,7 @@ class BeliefPropagation(Approximate):
     def sums(self) -> FieldSums:
         """Return Bethe's estimate of the partition function and the beliefs, computed once."""
         single, _, ended = self._sums
-        return FieldSums(ended[:, 0], self._by_label(single))
+        return FieldSums(ended[:, 0] + self._offset, self._by_label(single))
 
     def edge_tables(self) -> list[Array]:
         """Return the beliefs of every edge as arrays (n, K_i, K_j)."""

@@ -28,7 +28,7 @@ def engine_of(
 
     "auto" enumerates if all label vectors of a row fit into the memory and are not many more
     than the table entries of variable elimination; eliminates if these fit; and otherwise
-    propagates beliefs.
+    propagates beliefs. Fields whose scores are far from zero are never enumerated.
     """
     if field.n_labels == 1:
         return ClosedForm(field)
@@ -40,6 +40,13 @@ def engine_of(
     n_states = math.prod(field.cardinalities)
     if options.engine == "enumeration":
         _require(n_states <= most, field, options, f"all {n_states} label vectors of a row")
+    if field.is_far:
+        # Only elimination sums long numbers; its tables have at most twice as many entries as there
+        # are label vectors.
+        elimination = eliminate(field, 2 * most)
+        if elimination is not None:
+            return JunctionTree(field, elimination, options)
+    if options.engine == "enumeration":
         return Enumeration(field, options)
     elimination = eliminate(field, most)
     if options.engine == "junction_tree":

@@ -8,7 +8,7 @@ the message of v goes to the table of that label of its scope that is eliminated
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -87,19 +87,32 @@ class Elimination:
         Rows come last. The messages, by the label that sends them, are used up; those that are
         not there are left out.
         """
+        table = np.zeros((*self.shape(bucket), field.n_rows))
+        for term in self.terms(field, bucket, messages):
+            table += term
+        return table
+
+    def shape(self, bucket: Bucket) -> tuple[int, ...]:
+        """Return the numbers of values of a bucket's label and of its scope."""
+        return tuple(self.sizes[i] for i in (bucket.label, *bucket.scope))
+
+    def terms(
+        self, field: FieldTables, bucket: Bucket, messages: dict[int, Array]
+    ) -> Iterator[Array]:
+        """Yield the scores and messages of a bucket; a message may be a long number."""
         axes = (bucket.label, *bucket.scope)
-        table = np.zeros((*(self.sizes[i] for i in axes), field.n_rows))
-        table += _aligned(field.unary[bucket.label].T, (bucket.label,), axes)
+        yield _aligned(field.unary[bucket.label].T, (bucket.label,), axes)
         for e in bucket.edges:
             i, j = field.edges[e]
             pair = field.tables[e].transpose(1, 2, 0)
             if axes.index(i) > axes.index(j):
                 i, j, pair = j, i, pair.transpose(1, 0, 2)
-            table += _aligned(pair, (i, j), axes)
+            yield _aligned(pair, (i, j), axes)
         for child in bucket.children:
             if child in messages:
-                table += _aligned(messages.pop(child), self.scopes[child], axes)
-        return table
+                message, scope = messages.pop(child), self.scopes[child]
+                parts = message if message.ndim > len(scope) + 1 else [message]
+                yield from (_aligned(part, scope, axes) for part in parts)
 
 
 def _aligned(part: Array, labels: Sequence[int], axes: Sequence[int]) -> Array:

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator
+from scipy.special import entr
 
 from colabel.core.arrays import Array, Codes
 from colabel.core.numeric import log_sum_exp
@@ -25,10 +26,13 @@ class FieldSums(NamedTuple):
         log sum_y exp(score(y)); -inf where no vector is possible.
     marginals : list of d arrays (n, K_i)
         P(y_i).
+    long_partition : (m, n), optional
+        Terms whose sum is `log_partition`, where a double does not hold it.
     """
 
     log_partition: Array
     marginals: list[Array]
+    long_partition: Array | None = None
 
 
 class FieldEngine(Protocol):
@@ -53,8 +57,15 @@ class FieldEngine(Protocol):
         """Return P(y_i, y_j) of any two different labels, (n, K_i, K_j)."""
         ...
 
+    def entropy(self) -> Array:
+        """Return the entropy (n,) in nats."""
+        ...
+
     def k_best(self, k: int) -> tuple[Codes, Array]:
-        """Return codes (n, k, d) and scores (n, k), best first; fewer if there are fewer."""
+        """Return codes (n, k, d) and scores (n, k), best first; fewer if there are fewer.
+
+        Where scores are far from zero, these are up to a constant per row.
+        """
         ...
 
     def sample(self, size: int, rng: Generator) -> Codes:
@@ -101,13 +112,17 @@ class ClosedForm:
     exact: Exactness = EXACT
 
     def __init__(self, field: FieldTables) -> None:
-        self._scores = field.unary[0]
+        self._scores, self._is_far = field.unary[0], field.is_far
 
     def sums(self) -> FieldSums:
         """Return the partition function and the marginals."""
-        log_partition = log_sum_exp(self._scores)
-        shift = np.where(np.isneginf(log_partition), 0.0, log_partition)
-        return FieldSums(log_partition, [np.exp(self._scores - shift[:, None])])
+        top = self._scores.max(axis=1)
+        top[np.isneginf(top)] = 0.0
+        shifted = self._scores - top[:, None]
+        log_sum = log_sum_exp(shifted)
+        scale = np.where(np.isneginf(log_sum), 0.0, log_sum)[:, None]
+        marginals = [np.exp(shifted - scale)]
+        return FieldSums(top + log_sum, marginals, np.stack([top, log_sum]))
 
     def edge_tables(self) -> list[Array]:
         """Return nothing: there are no edges."""
@@ -117,10 +132,17 @@ class ClosedForm:
         """Refuse: there is one label only."""
         raise IndexError(f"There is no pair ({i}, {j}) in a component of one label.")
 
+    def entropy(self) -> Array:
+        """Return the entropy (n,) in nats."""
+        return np.asarray(entr(self.sums().marginals[0]).sum(axis=1))
+
     def k_best(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, 1) and scores (n, k), best first."""
         order = np.argsort(-self._scores, axis=1, kind="stable")[:, :k]
-        return order[:, :, None].astype(np.int32), np.take_along_axis(self._scores, order, axis=1)
+        scores = np.take_along_axis(self._scores, order, axis=1)
+        if self._is_far:
+            scores = np.where(np.isneginf(scores), scores, scores - scores[:, :1])
+        return order[:, :, None].astype(np.int32), scores
 
     def sample(self, size: int, rng: Generator) -> Codes:
         """Return draws (size, n, 1)."""

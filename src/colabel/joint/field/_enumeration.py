@@ -124,6 +124,11 @@ class Enumeration:
         assert pairs is not None
         return pairs[:, self._columns(i), self._columns(j)]
 
+    def entropy(self) -> Array:
+        """Return the entropy (n,) in nats."""
+        found = self.sums()
+        return self._field.entropy(found.log_partition, found.marginals, self.edge_tables())
+
     def k_best(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and scores (n, k), best first."""
         k = min(k, self._n_states)
@@ -143,8 +148,10 @@ class Enumeration:
             weights = self._scores(self._field.rows(chunk))
             weights -= weights.max(axis=1, keepdims=True)
             np.exp(weights, out=weights)
-            rows = zip(weights, uniform[chunk], strict=True)
-            return np.array([_inverted(*row) for row in rows], dtype=np.intp).reshape(-1, size)
+            places = np.empty((len(weights), size), dtype=np.intp)
+            for row, weight in enumerate(weights):
+                places[row] = _inverted(weight, uniform[chunk][row])
+            return places
 
         place = np.concatenate(map_threads(work, self._chunks, self._n_jobs, lambda: None))
         return self._codes_at(place.T)

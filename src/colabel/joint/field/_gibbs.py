@@ -73,7 +73,7 @@ class GibbsField(Approximate):
 
     @cached_property
     def _sums(self) -> FieldSums:
-        return FieldSums(self._annealed(), self._by_label(self._sampled[0]))
+        return FieldSums(self._annealed() + self._offset, self._by_label(self._sampled[0]))
 
     @cached_property
     def _sampled(self) -> tuple[Array, Codes]:

@@ -16,6 +16,7 @@ from numpy.random import Generator
 from colabel.core.arrays import Array, Codes
 from colabel.core.chunks import row_slices
 from colabel.core.threads import map_threads
+from colabel.joint._long_sums import less, long_log_sum_exp, long_sum, rounded
 from colabel.joint.exactness import EXACT, Exactness
 from colabel.joint.field._elimination import NO_PARENT, Elimination
 from colabel.joint.field._engine import FieldSums, pair_by_conditioning
@@ -34,7 +35,7 @@ class Upward(NamedTuple):
     """What an elimination leaves behind, by label."""
 
     conditionals: dict[int, Array]  # log P(y_v | y_scope), (K_v, *K_scope, m)
-    log_partition: Array  # (m,)
+    log_partition: Array  # (3, m), a long number
 
 
 class JunctionTree:
@@ -82,9 +83,22 @@ class JunctionTree:
             lambda field: JunctionTree(field, self._elimination, self._options).sums(),
         )
 
+    def entropy(self) -> Array:
+        """Return the entropy (n,) in nats."""
+        return self._with_edges[2]
+
     def k_best(self, k: int) -> tuple[Codes, Array]:
-        """Return codes (n, k, d) and scores (n, k), best first."""
-        return k_best_rows(self._field, self._elimination, k, self._options.n_jobs)
+        """Return codes (n, k, d) and scores (n, k), best first, up to a constant per row."""
+        if not self._field.is_far:
+            return k_best_rows(self._field, self._elimination, k, self._options.n_jobs)
+        # Log-conditionals are never positive, so that nothing cancels in their sums.
+        return k_best_rows(
+            self._field,
+            self._elimination,
+            k,
+            self._options.n_jobs,
+            lambda part: _upward(part, self._elimination).conditionals,
+        )
 
     def sample(self, size: int, rng: Generator) -> Codes:
         """Return draws (size, n, d): labels in reverse order, each given its scope."""
@@ -117,15 +131,17 @@ class JunctionTree:
     # Passes
 
     @cached_property
-    def _with_edges(self) -> tuple[FieldSums, list[Array]]:
-        def work(chunk: slice) -> tuple[Array, list[Array], list[Array]]:
+    def _with_edges(self) -> tuple[FieldSums, list[Array], Array]:
+        def work(chunk: slice) -> tuple[Array, list[Array], list[Array], Array]:
             return _sums(self._field.rows(chunk), self._elimination)
 
         parts = map_threads(work, self._chunks(), self._options.n_jobs, lambda: None)
-        log_partition = np.concatenate([part[0] for part in parts])
+        long = np.concatenate([part[0] for part in parts], axis=1)
         single = [np.concatenate(t) for t in zip(*(part[1] for part in parts), strict=True)]
         pairs = [np.concatenate(t) for t in zip(*(part[2] for part in parts), strict=True)]
-        return FieldSums(log_partition, single), pairs
+        entropy = np.concatenate([part[3] for part in parts])
+        log_partition = rounded(long) if len(long) == 3 else long[0]
+        return FieldSums(log_partition, single, long), pairs, entropy
 
     def _chunks(self) -> list[slice]:
         entries = self._elimination.n_entries
@@ -135,24 +151,33 @@ class JunctionTree:
 
 
 def _upward(field: FieldTables, elimination: Elimination) -> Upward:
-    """Eliminate all labels: message_v(scope) = log sum_v exp(table_v(v, scope))."""
+    """Eliminate all labels: message_v(scope) = log sum_v exp(table_v(v, scope)).
+
+    Where scores are far from zero, tables and messages are long numbers on the way.
+    """
     messages: dict[int, Array] = {}
     conditionals: dict[int, Array] = {}
-    log_partition = np.zeros(field.n_rows)
+    message = np.zeros(field.n_rows)
     for bucket in elimination.buckets:
-        table = elimination.table(field, bucket, messages)
-        message = _log_sum_first(table)
+        if field.is_far:
+            terms = elimination.terms(field, bucket, messages)
+            shape = elimination.shape(bucket)
+            long = long_sum(terms, (*shape, field.n_rows))
+            messages[bucket.label] = long_log_sum_exp(long)
+            table = np.minimum(less(long, messages[bucket.label][:, None]), 0.0)
+            message = rounded(messages[bucket.label])
+            impossible = np.isneginf(message)
+        else:
+            table = elimination.table(field, bucket, messages)
+            messages[bucket.label] = message = _log_sum_first(table)
+            impossible = np.isneginf(message)
+            table -= np.where(impossible, 0.0, message)
         # Where the scope's values are impossible, any conditional will do: it is never reached.
-        impossible = np.isneginf(message)
-        table -= np.where(impossible, 0.0, message)
         if impossible.any():
             np.copyto(table, -np.log(len(table)), where=impossible)
         conditionals[bucket.label] = table
-        if bucket.parent == NO_PARENT:
-            log_partition = message
-        else:
-            messages[bucket.label] = message
-    return Upward(conditionals, log_partition)
+    last = messages[elimination.buckets[-1].label]
+    return Upward(conditionals, last if field.is_far else message[None])
 
 
 def _log_sum_first(table: Array) -> Array:
@@ -165,11 +190,15 @@ def _log_sum_first(table: Array) -> Array:
     return found
 
 
-def _sums(field: FieldTables, elimination: Elimination) -> tuple[Array, list[Array], list[Array]]:
-    """Return log Z (m,), marginals (m, K_i) and edge marginals (m, K_i, K_j), from the top down.
+def _sums(
+    field: FieldTables, elimination: Elimination
+) -> tuple[Array, list[Array], list[Array], Array]:
+    """Return log Z (1 or 3, m), marginals (m, K_i) and edge marginals (m, K_i, K_j), entropy (m,).
 
-    P(v, scope) = P(v | scope) P(scope), and P(scope) is a sum of the parent's table.
+    From the top down: P(v, scope) = P(v | scope) P(scope), and P(scope) is a sum of the parent's
+    table; the entropy is that of the conditionals, -sum P(v, scope) log P(v | scope).
     """
+    entropy = np.zeros(field.n_rows)
     passed = _upward(field, elimination)
     axes_of = {b.label: (b.label, *b.scope) for b in elimination.buckets}
     waiting = {b.label: len(b.children) for b in elimination.buckets}
@@ -178,12 +207,14 @@ def _sums(field: FieldTables, elimination: Elimination) -> tuple[Array, list[Arr
     pairs: dict[int, Array] = {}
     for bucket in reversed(elimination.buckets):
         v, parent = bucket.label, bucket.parent
-        prob = np.exp(passed.conditionals.pop(v))
+        log_conditional = passed.conditionals.pop(v)
+        prob = np.exp(log_conditional)
         if parent != NO_PARENT:
             prob *= _summed(probs[parent], axes_of[parent], bucket.scope)
             waiting[parent] -= 1
             if not waiting[parent]:
                 del probs[parent]
+        entropy -= _expected(prob, log_conditional)
         single[v] = _summed(prob, axes_of[v], (v,)).T
         for e in bucket.edges:
             table = _summed(prob, axes_of[v], field.edges[e])
@@ -194,7 +225,14 @@ def _sums(field: FieldTables, elimination: Elimination) -> tuple[Array, list[Arr
         passed.log_partition,
         [single[i] for i in range(field.n_labels)],
         [pairs[e] for e in range(len(field.edges))],
+        entropy,
     )
+
+
+def _expected(prob: Array, log: Array) -> Array:
+    """Sum prob times log (..., m) over all but the rows, where 0 times -inf is 0."""
+    terms = prob * np.where(np.isneginf(log), 0.0, log)
+    return np.asarray(terms.sum(axis=tuple(range(terms.ndim - 1))))
 
 
 def _summed(prob: Array, axes: tuple[int, ...], kept: tuple[int, ...]) -> Array:

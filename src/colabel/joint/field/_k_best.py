@@ -8,6 +8,7 @@ the entry of value v of the label and state p of its scope has the position p K_
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -23,25 +24,38 @@ _CHUNK_ELEMENTS = 2**19  # list entries of a chunk of rows
 
 
 def k_best_rows(
-    field: FieldTables, elimination: Elimination, k: int, n_jobs: int | None
+    field: FieldTables,
+    elimination: Elimination,
+    k: int,
+    n_jobs: int | None,
+    tables_of: Callable[[FieldTables], dict[int, Array]] | None = None,
 ) -> tuple[Codes, Array]:
-    """Return codes (n, k, d) and scores (n, k), best first; k at most the number of vectors."""
+    """Return codes (n, k, d) and scores (n, k), best first; k at most the number of vectors.
+
+    `tables_of` some rows, the table of each label and its scope (K_v, *K_scope, m), are the scores
+    of the field by default.
+    """
     k = min(k, math.prod(elimination.sizes))
     chunks = row_slices(field.n_rows, _CHUNK_ELEMENTS, elimination.n_entries * k)
-    parts = map_threads(
-        lambda chunk: _k_best(field.rows(chunk), elimination, k), chunks, n_jobs, lambda: None
-    )
+
+    def work(chunk: slice) -> tuple[Codes, Array]:
+        part = field.rows(chunk)
+        return _k_best(part, elimination, k, tables_of(part) if tables_of else None)
+
+    parts = map_threads(work, chunks, n_jobs, lambda: None)
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
 
-def _k_best(field: FieldTables, elimination: Elimination, k: int) -> tuple[Codes, Array]:
+def _k_best(
+    field: FieldTables, elimination: Elimination, k: int, tables: dict[int, Array] | None
+) -> tuple[Codes, Array]:
     """Pass upward with lists, then read the choices back."""
     ring = KBest(k)
     beliefs: dict[int, Best] = {}
     messages: dict[int, Best] = {}
     for bucket in elimination.buckets:
         size = elimination.sizes[bucket.label]
-        weight = elimination.table(field, bucket, {})
+        weight = tables[bucket.label] if tables else elimination.table(field, bucket, {})
         n_states = math.prod(weight.shape[:-1])
         flat = np.moveaxis(weight, (-1, 0), (0, -1)).reshape(field.n_rows, n_states)
         parts = []

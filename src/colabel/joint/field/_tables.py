@@ -7,7 +7,7 @@ to a constant per row; -inf forbids.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.joint._long_sums import is_far
 from colabel.labels import MISSING, LabelSpace
 
 Edge = tuple[int, int]
@@ -69,6 +70,19 @@ class FieldTables:
         """Whether some score is -inf."""
         return any(bool(np.isneginf(part).any()) for part in (*self.unary, *self.tables))
 
+    @cached_property
+    def is_far(self) -> bool:
+        """Whether some score is so far from zero that sums of scores need more than a double."""
+        return is_far((*self.unary, *self.tables))
+
+    def score_terms(self, codes: Codes) -> Iterator[Array]:
+        """Yield the terms (n,) whose sum is the score of label vectors (n, d)."""
+        rows = np.arange(self.n_rows)
+        for i, unary in enumerate(self.unary):
+            yield unary[rows, codes[:, i]]
+        for (i, j), table in zip(self.edges, self.tables, strict=True):
+            yield table[rows if len(table) > 1 else 0, codes[:, i], codes[:, j]]
+
     def rows(self, index: Rows) -> FieldTables:
         """Return the tables of some of the rows."""
         tables = tuple(t if len(t) == 1 else _not_empty(t[index]) for t in self.tables)
@@ -110,14 +124,28 @@ class FieldTables:
                 found.append((ends[some], np.stack([self.tables[e] for e in some])))
         return found
 
-    def mean_score(self, single: Sequence[Array], pairs: Sequence[Array]) -> Array:
-        """Return the expected score (n,) under marginals (n, K_i) and (n, K_i, K_j) of edges."""
-        found = np.zeros(self.n_rows)
+    def entropy(
+        self, log_partition: Array, single: Sequence[Array], pairs: Sequence[Array]
+    ) -> Array:
+        """Return H = log Z - E[score], (n,), by marginals (n, K_i) and those of edges."""
+        found = log_partition.copy()
         for unary, prob in zip(self.unary, single, strict=True):
-            found += (_finite(unary) * prob).sum(axis=1)
+            found -= (_finite(unary) * prob).sum(axis=1)
         for table, prob in zip(self.tables, pairs, strict=True):
-            found += (_finite(table) * prob).sum(axis=(1, 2))
-        return found
+            found -= (_finite(table) * prob).sum(axis=(1, 2))
+        return np.maximum(found, 0.0)
+
+    def centred(self) -> tuple[FieldTables, Array]:
+        """Return the field with the largest score of every table at 0, and what that took (n,)."""
+        offset = np.zeros(self.n_rows)
+        parts = []
+        for table in (*self.unary, *self.tables):
+            top = table.max(axis=tuple(range(1, table.ndim)), keepdims=True)
+            top[np.isneginf(top)] = 0.0
+            parts.append(table - top)
+            offset += top.reshape(len(top))
+        d = self.n_labels
+        return FieldTables(tuple(parts[:d]), self.edges, tuple(parts[d:])), offset
 
     def components(self) -> list[Indices]:
         """Return the labels of each connected component, ascending; smallest label first."""
@@ -158,14 +186,15 @@ class FieldTables:
         """Return the field in which labels that disagree with evidence (n, d) score -inf.
 
         The scores of vectors that agree do not change. A label known in every row takes its edges
-        with it, folded into the scores of its neighbours: so the graph gets simpler.
+        with it, folded into the scores of its neighbours: so the graph gets simpler. Not where
+        scores are far from zero, whose sum would lose digits.
         """
         known = evidence != MISSING
         unary = list(self.unary)
         for i in np.flatnonzero(known.any(axis=0)).tolist():
             agrees = evidence[:, i, None] == np.arange(unary[i].shape[1])
             unary[i] = np.where(agrees | ~known[:, i, None], unary[i], -np.inf)
-        certain = known.all(axis=0) if self.n_rows else np.zeros(self.n_labels, dtype=bool)
+        certain = known.all(axis=0) & (self.n_rows > 0 and not self.is_far)
         edges: list[Edge] = []
         tables: list[Array] = []
         for (i, j), table in zip(self.edges, self.tables, strict=True):

@@ -12,6 +12,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.joint._long_sums import less, long_sum
 from colabel.joint._semiring import Best, KBest
 from colabel.joint.base import Joint
 from colabel.joint.exactness import common
@@ -309,7 +310,12 @@ class PairwiseField(Joint):
         found = np.empty(self.n_rows)
         if not partial.all():
             whole = np.flatnonzero(~partial)
-            found[whole] = self._field.rows(whole).score(codes[whole]) - log_partition[whole]
+            field = self._field.rows(whole)
+            if field.is_far:
+                score = long_sum(field.score_terms(codes[whole]), (len(whole),))
+                found[whole] = np.minimum(less(score, self._long_partition[:, whole]), 0.0)
+            else:
+                found[whole] = field.score(codes[whole]) - log_partition[whole]
         if partial.any():
             rows = np.flatnonzero(partial)
             field = self._field.rows(rows).conditioned(codes[rows])
@@ -317,6 +323,8 @@ class PairwiseField(Joint):
             # estimate of a share may come out above one.
             known = self._with(field, self._row_keys[rows], self._start[rows])
             share = known._log_partition - log_partition[rows]
+            if field.is_far:
+                share = less(known._long_partition, self._long_partition[:, rows])
             found[rows] = np.minimum(share, 0.0)
         return found
 
@@ -327,7 +335,11 @@ class PairwiseField(Joint):
         for part in self._parts[1:]:
             codes, scores = _merged(codes, scores, *part.engine.k_best(k), k)
         self._say_how()
-        return codes[:, :, order], scores - self.log_partition()[:, None]
+        codes = codes[:, :, order]
+        if self._field.is_far:  # the scores told which are the best, not how probable they are
+            each = [self.log_prob_codes(vectors) for vectors in codes.transpose(1, 0, 2)]
+            return codes, np.stack(each, axis=1)
+        return codes, scores - self.log_partition()[:, None]
 
     def sample_codes(self, size: int, rng: Generator) -> Codes:
         """Return draws (size, n, d)."""
@@ -376,17 +388,14 @@ class PairwiseField(Joint):
         return [found[edge] for edge in self._field.edges]
 
     def entropy(self) -> Array:
-        """Return the entropy of each row's distribution in nats, shape (n,), where exact.
-
-        H = log Z - E[score].
-        """
+        """Return the entropy of each row's distribution in nats, shape (n,), where exact."""
         if "sums" not in self.exact:
             raise NotImplementedError(
                 f"The entropy needs exact marginals, but this field is answered by {self.engine}: "
                 "average -log_prob over sample(size), or raise `memory` for an exact engine."
             )
-        mean = self._field.mean_score(self.marginal_tables(), self.edge_tables())
-        return np.maximum(self.log_partition() - mean, 0.0)
+        self.log_partition()
+        return np.asarray(sum(part.engine.entropy() for part in self._parts))
 
     # Helpers
 
@@ -397,6 +406,18 @@ class PairwiseField(Joint):
     @property
     def _part_sums(self) -> list[FieldSums]:
         return [part.engine.sums() for part in self._parts]
+
+    @cached_property
+    def _long_partition(self) -> Array:
+        """Return log Z (3, n) as a long number."""
+        terms = [
+            term
+            for part in self._part_sums
+            for term in (
+                [part.log_partition] if part.long_partition is None else part.long_partition
+            )
+        ]
+        return long_sum(terms, (self.n_rows,))
 
     @cached_property
     def _log_partition(self) -> Array:

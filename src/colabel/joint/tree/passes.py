@@ -17,7 +17,8 @@ from numpy.random import Generator
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.chunks import row_slices
 from colabel.core.numeric import short_sum
-from colabel.joint._semiring import Best, KBest, LogSum, Semiring
+from colabel.joint._long_sums import is_far, less, long_sum, rounded
+from colabel.joint._semiring import Best, KBest, LogSum, LongLogSum, Semiring
 from colabel.joint.tree.wiring import ROOT, Wiring
 from colabel.labels import MISSING
 
@@ -82,7 +83,10 @@ def log_evidence(wiring: Wiring, log_tables: Tables, codes: Codes) -> Array:
     """Log-probability (n,) of the observed entries of codes (n, d), the rest summed out."""
     if MISSING not in codes:
         return _log_product(wiring, log_tables, codes)
-    return upward(wiring, log_tables, LogSum(), evidence_weights(log_tables, codes)).root[:, 0]
+    weights = evidence_weights(log_tables, codes)
+    if is_far(log_tables):
+        return rounded(upward(wiring, log_tables, LongLogSum(), weights).root)[:, 0]
+    return upward(wiring, log_tables, LogSum(), weights).root[:, 0]
 
 
 def _log_product(wiring: Wiring, log_tables: Tables, codes: Codes) -> Array:
@@ -102,15 +106,22 @@ def condition(wiring: Wiring, log_tables: Tables, codes: Codes) -> tuple[list[Ar
     P(y_i = v | y_parent = u, evidence) = table_i(u, v) belief_i(v) / message_i(u): the evidence
     above i is screened off by u.
     """
-    passed = upward(wiring, log_tables, LogSum(), evidence_weights(log_tables, codes))
+    weights = evidence_weights(log_tables, codes)
+    far = is_far(log_tables)
+    passed: Upward[Array] = upward(wiring, log_tables, LongLogSum() if far else LogSum(), weights)
     conditioned = []
     for table, belief, message in zip(log_tables, passed.beliefs, passed.messages, strict=True):
-        impossible = np.isneginf(message)[:, :, None]
-        scale = np.where(impossible, 0.0, message[:, :, None])
+        if far:
+            joined = long_sum([table, *belief[:, :, None, :]], table.shape)
+            impossible = np.isneginf(rounded(message))[:, :, None]
+            given = np.minimum(less(joined, message[..., None]), 0.0)
+        else:
+            impossible = np.isneginf(message)[:, :, None]
+            scale = np.where(impossible, 0.0, message[:, :, None])
+            given = table + belief[:, None, :] - scale
         # A parent state that the evidence below excludes is never reached: any row will do there.
-        uniform = -math.log(table.shape[2])
-        conditioned.append(np.where(impossible, uniform, table + belief[:, None, :] - scale))
-    return conditioned, passed.root[:, 0]
+        conditioned.append(np.where(impossible, -math.log(table.shape[2]), given))
+    return conditioned, (rounded(passed.root) if far else passed.root)[:, 0]
 
 
 def marginals(wiring: Wiring, log_tables: Tables) -> list[Array]:

@@ -211,6 +211,7 @@ class VectorList(Joint):
         log_sum = lists.row_log_sum(shifted, indptr, largest - shift)
         self.log_total = log_sum + shift
         self.log_weights = shifted - log_sum[self._row]
+        self._far_weights = log_weights if shift.any() else None
 
     @cached_property
     def _row(self) -> Indices:
@@ -353,8 +354,15 @@ class VectorList(Joint):
         For library code: unlike after `given_codes` a list may be empty, its `log_total` -inf.
         """
         agree = self._agrees(evidence)
-        weights = self.log_weights[agree] + self.log_total[self._row[agree]]
+        weights = self._given_weights(np.flatnonzero(agree))
         return self._with(lists.kept_entries(agree, self.indptr), self.indices[agree], weights)
+
+    def _given_weights(self, entries: Indices) -> Array:
+        """Log-weights of some entries as they were given, for those left to be told apart."""
+        if self._far_weights is not None:
+            return self._far_weights[entries]
+        weights: Array = self.log_weights[entries] + self.log_total[self._row[entries]]
+        return weights
 
     def _agrees(self, evidence: Codes) -> Flags:
         """Whether the vector of each entry (N,) has the known values of its row."""
@@ -368,8 +376,7 @@ class VectorList(Joint):
         """Return the joint of some of the rows."""
         chosen = np.arange(self.n_rows)[index]
         entries, indptr = lists.entries_of_rows(chosen, self.indptr)
-        weights = self.log_weights[entries] + np.repeat(self.log_total[chosen], np.diff(indptr))
-        return self._with(indptr, self.indices[entries], weights)
+        return self._with(indptr, self.indices[entries], self._given_weights(entries))
 
     def reweighted(self, log_weights: Array) -> VectorList:
         """Return the same lists with other weights (N,), an entry each.

@@ -15,12 +15,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.arrays import Array, Flags, Indices
 from colabel.core.parameters import check_integer
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Kind, Many, Maybe, Numbers, Part, Positions, Real, Whole, stored
 from colabel.core.threads import map_threads
-from colabel.decide import Decision
+from colabel.decide import Decision, Votes
 from colabel.joint import Chain, Mixture
 from colabel.joint.chain import BeamSearch, ChainSearch, EpsilonSearch, MonteCarlo, as_search
 from colabel.learn.chunks import is_chunked
@@ -674,9 +674,9 @@ class EnsembleOfChains(StacksEstimator):
         resolve_scales(self.label_scale, self.C, self._conditional_estimator())
         as_search(self.inference)
 
-    def decision_rule(self) -> Callable[[Any], Codes]:
+    def decision_rule(self) -> Decision:
         """Return how `predict` chooses the labels of a joint."""
-        return Mixture.vote_codes if self.decision == "vote" else super().decision_rule()
+        return Votes() if self.decision == "vote" else super().decision_rule()
 
     def _joint(self, X: Any) -> Mixture:
         search, space, inputs = as_search(self.inference), self.label_space_, self._inputs(X)

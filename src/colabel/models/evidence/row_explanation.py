@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from colabel.core.arrays import Array
-from colabel.decide import decide
+from colabel.decide import Hamming
 from colabel.joint import Joint
 from colabel.joint.views import label_set_text, named_set
 from colabel.labels import MISSING, LabelSpace
@@ -192,7 +192,7 @@ def explain_row(joint: Joint, row: int = 0, *, n_runners_up: int = 3) -> RowExpl
     ]
     best = sets[0]
     tables = [table[0] for table in one.marginal_tables()]
-    single = decide(one, "hamming")[0]
+    single = Hamming().codes(one)[0]
     return RowExplanation(
         space=one.space,
         best=best,
