@@ -28,6 +28,7 @@ from colabel.decide import Decision
 from colabel.joint import Joint, Tree
 from colabel.joint.tree.wiring import ROOT
 from colabel.labels import LabelSpace
+from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
     ConditionalModels,
     Folds,
@@ -51,6 +52,7 @@ from colabel.models._learning import (
     make_learner,
     pair_tests,
 )
+from colabel.models.chain import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.with_estimator import StacksEstimator, check_inputs
 
@@ -561,6 +563,9 @@ class CTBN(StacksEstimator):
             estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose, self.device
         )
         seed = self._seed()
+        in_chunks = is_chunked(data)
+        if not in_chunks:  # those serve the labels they have
+            data = completed_by_chain(data, seed, self.n_jobs)
         folds = make_folds(data, self.cv, seed)
         learning = learner.on(self._stacked(data, folds, seed))
         linear = cast(LinearLearning, learning) if estimator is None else None

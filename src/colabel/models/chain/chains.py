@@ -31,11 +31,9 @@ from colabel.models._learning import (
     DEFAULT_TOLERANCE,
     make_folds,
     make_learner,
-    refuse_missing,
     seeded,
 )
 from colabel.models.chain.learning import (
-    NEEDS_EARLIER,
     LearnedChain,
     learn_chain,
     learn_chain_on_predictions,
@@ -105,7 +103,7 @@ class ChainModel(StacksEstimator):
         teach = _TEACHERS[self.train_on]
         learner = self._learner(seed)
         inputs = self._stacked(data, folds, seed)
-        chain = teach(learner, inputs, self.order_, folds, scales, self.max_parents, self.label_space_)
+        chain = teach(learner, inputs, self.order_, folds, scales, self.max_parents)
         self._chain = chain
         self.models_ = chain.models
         self._record(chain.models.n_iter, learner.values(chain.choice))
@@ -619,7 +617,6 @@ class EnsembleOfChains(StacksEstimator):
         self.verbose = verbose
 
     def _learn(self, data: TrainingData) -> None:
-        refuse_missing(data, self.label_space_, NEEDS_EARLIER)
         seed = self._seed()
         self._sampling_seed = seed
         data = self._stacked(data, make_folds(data, self.cv, seed), seed)
