@@ -57,7 +57,6 @@ results: $(READY) ## ten-fold figures beside the published ones (needs COLABEL_D
 	$(BIN)/python -m benchmarks.cdn --only accuracy
 	$(BIN)/python -m benchmarks.neighbours
 	$(BIN)/python -m benchmarks.crf
-	$(BIN)/python -m benchmarks.margins
 	$(BIN)/python -m benchmarks.generative
 	$(BIN)/python -m benchmarks.lds
 	$(BIN)/python -m benchmarks.wide
@@ -79,16 +78,9 @@ peers: $(PEERS)/.ready $(BOOMER)/.ready ## all methods of the field and ours on 
 	$(PEERS)/bin/python -m benchmarks.peers run --jobs $(PEERS_JOBS)
 	$(PEERS)/bin/python -m benchmarks.peers table
 
-# papers as their authors ran them, by which their claims are judged
-AUTHORS := mlcrf_authors ctbn_authors
-STUDIES := synthetic mlcrf ctbn lds_mixture cdn
-# beside the papers' tables: variants, and experiments that the papers describe without figures
-STUDIES += mlcrf_tuning mmoc rcv1_repaired lds_parents protein cdn_choices
-studies: $(READY) ## the tables of the papers: RESULTS.md and results.html (needs COLABEL_DATA)
-	for plan in $(AUTHORS) $(STUDIES); do $(BIN)/colabel study run $$plan || exit 1; done
-	$(BIN)/colabel study report $(AUTHORS) $(STUDIES) -o RESULTS.md
-	cat studies/in_sight_of_test_folds.md >> RESULTS.md
-	$(BIN)/colabel study report $(AUTHORS) $(STUDIES) -o results.html
+studies: $(READY) ## the papers' tables, RESULTS.md and docs/results (needs COLABEL_DATA; two hours)
+	$(BIN)/python -m studies run all
+	$(BIN)/python -m studies report
 
 $(DOCS_READY): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

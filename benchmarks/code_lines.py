@@ -30,7 +30,7 @@ SOURCE = ROOT / "src" / "colabel"
 CEILINGS = {
     ("cli",): 2273,
     ("report",): 3556,
-    ("compare", "experiments"): 3234,
+    ("comparing",): 1800,
     ("saving", "core"): 2127,
     ("tables", "datasets"): 5511,
     ("models",): 9289,
@@ -38,7 +38,7 @@ CEILINGS = {
     ("learn",): 8786,
     ("decide",): 1000,
     ("joint",): 7009,
-    ("metrics", "labels"): 1117,
+    ("metrics", "model_selection.py", "labels"): 1250,
 }
 # in all
 MOST_LINES = 44_952
@@ -147,7 +147,9 @@ class Walk:
         self.code = {
             code
             for code in self.code
-            if code.co_filename.startswith(str(SOURCE)) and code.co_name != "<module>"
+            if code.co_filename.startswith(str(SOURCE))
+            and code.co_filename.endswith(".py")
+            and code.co_name != "<module>"
         }
 
     def __str__(self) -> str:
@@ -173,7 +175,7 @@ def walk() -> None:
         commands = {
             "fit": ["fit", *data, "--model", "ctbn", "--output", model],
             "predict": ["predict", model, str(table), "--output", f"{folder}/out.csv", "-q"],
-            "compare": ["compare", *data, "--models", "br,ctbn"],
+            "compare": ["compare", *data, "--models", "br,ctbn", "--report", f"{folder}/c.html"],
         }
         for name, arguments in commands.items():
             with contextlib.redirect_stdout(io.StringIO()):

@@ -14,7 +14,7 @@ scikit-learn's tree with splits by entropy and at least two rows a leaf; unlike 
 in two and does not prune.
 
 Usage: python -m benchmarks.generative [--data DIR] [--only emotions scene yeast genbase]
-    [--methods BR-NB ...] [--bins quantile width entropy]
+    [--methods BR-NB ...] [--bins quantile width]
     [--selection "each label" "label set" none] [--seed 0]
 """
 
@@ -35,7 +35,8 @@ from colabel import BayesNetEnsemble, BinaryRelevance, EnsembleOfChains, LDSMixt
 from colabel.datasets import Dataset, iterative_stratification, load
 from colabel.metrics import exact_match, hamming_accuracy
 from colabel.models import DiscreteNaiveBayes
-from colabel.preprocess import CorrelationSelector, EntropyBins, FeatureBins
+from colabel.preprocess import FeatureBins
+from studies.methods import CorrelationSelector
 
 _J48 = DecisionTreeClassifier(criterion="entropy", min_samples_leaf=2)
 _ECC: dict[str, Any] = {
@@ -68,7 +69,6 @@ METHODS: dict[str, Any] = {
 BINS: dict[str, Any] = {
     "quantile": FeatureBins(4),
     "width": FeatureBins(4, strategy="width"),
-    "entropy": EntropyBins(),
 }
 SELECTIONS: dict[str, Any] = {
     "each label": CorrelationSelector("each label"),

@@ -29,7 +29,8 @@ from colabel.decide import decide
 from colabel.joint.lds import DependencySets, FeatureColumns, LDSNetwork
 from colabel.metrics import exact_match, f1_label, joint_log_loss, multilabel_accuracy
 from colabel.models.lds.learning import sample_rows
-from colabel.preprocess import CorrelationSelector, FeatureBins
+from colabel.preprocess import FeatureBins
+from studies.methods import CorrelationSelector
 
 N_ROWS, N_FEATURES, N_LABELS = 8503, 30, 9
 N_VALUES = 4

@@ -58,7 +58,7 @@ html_theme_options = {
     "show_prev_next": True,
     "show_toc_level": 2,
     # terminals are wide: no column to the right of them
-    "secondary_sidebar_items": {"**": ["page-toc"], "guide/command_line": [], "guide/studies": []},
+    "secondary_sidebar_items": {"**": ["page-toc"], "guide/command_line": []},
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",

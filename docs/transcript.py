@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 DOCS = Path(__file__).parent
-PAGES = (DOCS / "guide" / "command_line.md", DOCS / "guide" / "studies.md")
+PAGES = (DOCS / "guide" / "command_line.md",)
 COLUMNS = 100
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -68,7 +68,6 @@ def run(command: str, folder: Path) -> str:
 def type_again(page: Path) -> str:
     """Return the text of a page with new outputs."""
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "studies").symlink_to(DOCS.parent / "studies")
 
         def renewed(match: re.Match[str]) -> str:
             block = ""

@@ -11,7 +11,7 @@ facts about the digit shown: whether it is even, prime, a square, and so on.
 
 from colabel import CTBN
 from colabel.datasets import load_digit_traits
-from colabel.report import LabelGraphDisplay, label_graph, tree_text
+from colabel.report import LabelGraphDisplay, graph_text, label_graph
 
 data = load_digit_traits()
 model = CTBN(C=0.01, random_state=0)
@@ -26,7 +26,7 @@ display = LabelGraphDisplay.from_estimator(model)
 #
 # The same tree as text:
 
-print(tree_text(model.tree_, model.label_names_))
+print(graph_text(label_graph(model)))
 
 # %%
 # And as a data frame, strongest arrow first:

@@ -57,8 +57,6 @@ def make(estimator_class, **params):
         params = {"members": cheap, "cv": 2, **params}
     if "n_sweeps" in known:
         params = {"burn_in": 20, "n_sweeps": 100, **params}
-    if estimator_class is colabel.RankSVM:
-        params = {"max_iter": 100, **params}
     if "n_trees" in known:
         params = {"n_trees": 2, "gate_C": 0.1, **params}
     return estimator_class(**params)

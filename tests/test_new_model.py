@@ -47,7 +47,7 @@ from first_label_tree import FirstLabelTree
 colabel.models.FirstLabelTree = FirstLabelTree  # what a line in models/__init__.py does
 colabel.models.__all__.append("FirstLabelTree")
 
-from colabel.experiments import ComparisonRequest, run_comparison
+from colabel.comparing import ComparisonRequest, run_comparison
 from colabel.report import comparison_html, graph_text
 from colabel.tables import TableRequest, load_table, make_model, summarise
 

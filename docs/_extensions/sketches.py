@@ -229,34 +229,6 @@ def vector_leaves() -> str:
     return drawn + features(root) + features(inner)
 
 
-def ranking() -> str:
-    """Draw scores of labels on a line, cut by a threshold."""
-    drawn = '<line class="strong" x1="15" y1="70" x2="245" y2="70"/>'
-    drawn += '<line class="dotted wide" x1="128" y1="28" x2="128" y2="100"/>'
-    for name, x in (("y3", 40.0), ("y1", 88.0), ("y4", 165.0), ("y2", 222.0)):
-        drawn += label((x, 70.0), name)
-    return (
-        drawn
-        + words((64, 115), "not announced")
-        + words((193, 115), "announced")
-        + words((128, 20), "t(x)")
-    )
-
-
-def coding() -> str:
-    """Draw the corners of the label square, a regression between them, and a metric around it."""
-    corners = {"00": (80.0, 108.0), "10": (180.0, 108.0), "01": (80.0, 22.0), "11": (180.0, 22.0)}
-    drawn = '<rect class="faint open" x="80" y="22" width="100" height="86"/>'
-    drawn += '<ellipse class="dashed" cx="140" cy="62" rx="62" ry="24" '
-    drawn += 'transform="rotate(-42 140 62)"/>'
-    drawn += '<circle class="dot has" cx="140" cy="62" r="4.5"/>' + words((118, 74), "ŷ(x)")
-    drawn += line((140.0, 62.0), corners["11"])
-    for name, (x, y) in corners.items():
-        drawn += f'<circle class="node" cx="{x}" cy="{y}" r="{RADIUS}"/>'
-        drawn += f'<text class="name small" x="{x}" y="{y + 4}">{name}</text>'
-    return drawn
-
-
 def thresholds() -> str:
     """Draw a bar for each label's probability and a threshold of its own."""
     drawn = '<line class="strong" x1="30" y1="108" x2="240" y2="108"/>'
@@ -348,8 +320,6 @@ SKETCHES: dict[str, Callable[[], str]] = {
     "neighbour-shares": neighbour_shares,
     "vector-leaves": vector_leaves,
     "pool": pool,
-    "ranking": ranking,
-    "coding": coding,
     "thresholds": thresholds,
     "label-sets": label_sets,
     "dependency-sets": dependency_sets,

@@ -6,9 +6,11 @@ from colabel._version import __version__
 from colabel.core.lazy import export_lazily
 
 if TYPE_CHECKING:
+    from colabel.comparing import audit as audit
+    from colabel.comparing import compare as compare
+    from colabel.comparing import evaluate as evaluate
     from colabel.decide import decide as decide
     from colabel.decide import next_question as next_question
-    from colabel.experiments.comparing import compare as compare
     from colabel.joint import Chain as Chain
     from colabel.joint import Independent as Independent
     from colabel.joint import Joint as Joint
@@ -32,12 +34,10 @@ if TYPE_CHECKING:
     from colabel.models import JointForest as JointForest
     from colabel.models import JointStack as JointStack
     from colabel.models import LDSMixture as LDSMixture
-    from colabel.models import MaxMarginOutputCoding as MaxMarginOutputCoding
     from colabel.models import MixtureOfTrees as MixtureOfTrees
     from colabel.models import MLkNN as MLkNN
     from colabel.models import PairwiseCRF as PairwiseCRF
     from colabel.models import ProbabilisticClassifierChain as ProbabilisticClassifierChain
-    from colabel.models import RankSVM as RankSVM
     from colabel.models import StackedBinaryRelevance as StackedBinaryRelevance
     from colabel.models import ThresholdedClassifier as ThresholdedClassifier
     from colabel.models.evidence import feature_evidence as feature_evidence
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from colabel.preprocess import KernelFeatures as KernelFeatures
     from colabel.saving import load as load
     from colabel.saving import save as save
+    from colabel.tables import TableModel as TableModel
 
 # scikit-learn and numba take a second to import: nobody waits for them before asking for a model.
 __all__ = [
@@ -54,7 +55,7 @@ __all__ = [
         __name__,
         {
             "colabel.decide": ["decide", "next_question"],
-            "colabel.experiments.comparing": ["compare"],
+            "colabel.comparing": ["audit", "compare", "evaluate"],
             "colabel.joint": [
                 "Chain",
                 "Independent",
@@ -81,22 +82,18 @@ __all__ = [
                 "JointStack",
                 "JointForest",
                 "LDSMixture",
-                "MaxMarginOutputCoding",
                 "MixtureOfTrees",
                 "MLkNN",
                 "PairwiseCRF",
                 "ProbabilisticClassifierChain",
-                "RankSVM",
                 "StackedBinaryRelevance",
                 "ThresholdedClassifier",
             ],
             "colabel.models.evidence": ["feature_evidence"],
             "colabel.models.wrapped": ["joint_of"],
             "colabel.preprocess": ["ForestFeatures", "KernelFeatures"],
-            "colabel.saving": [
-                "load",
-                "save",
-            ],
+            "colabel.saving": ["load", "save"],
+            "colabel.tables": ["TableModel"],
         },
         former={"BayesNetwork": "colabel.joint"},
     ),

@@ -295,7 +295,7 @@ def more_folds_than_rows(folder):
         str(table(folder)),
         "--labels",
         "tag_*",
-        "--folds",
+        "--cv",
         "99",
         "--report",
         str(folder / "r.html"),

@@ -10,8 +10,11 @@ from typer.testing import CliRunner
 
 from colabel import __version__
 from colabel.cli import app
+from colabel.cli.models import known_features, known_models
+from colabel.comparing import DEFAULT_MODELS, MOST_ROWS
 from colabel.datasets import describe, list_datasets
 from colabel.tables import MODEL_NAMES
+from colabel.tables.model_names import FEATURE_NAMES, description
 
 runner = CliRunner()
 
@@ -72,11 +75,13 @@ def test_datasets_says_where_each_is(tmp_path, monkeypatch):
     result = runner.invoke(app, ["datasets"])
     assert result.exit_code == 0
     rows = rows_of(result.stdout)
-    assert list(rows) == list(list_datasets())
+    derived = [name for name in list_datasets() if describe(name).derived_from]
+    assert list(rows) == [name for name in list_datasets() if name not in derived]
+    assert f"{len(derived)} more are cut or mended from these" in " ".join(result.stdout.split())
     assert "digit-traits 1,797 64 7 bundled" in " ".join(result.stdout.split())
     assert rows["yeast"] == ["2,417", "103", "14", "local"]
     assert rows["emotions"][-1] == "cache"
-    assert rows["rcv1subset5_top10"][-1] == "cache"  # cut from a set that is there
+    assert rows["rcv1subset5"][-1] == "cache"
     assert rows["scene"][-2:] == ["not", "here"]
 
 
@@ -95,7 +100,7 @@ def test_characters_that_the_terminal_lacks_are_replaced(tmp_path):
 
 
 def test_errors_go_to_standard_error(tmp_path):
-    finished = run_process("demo", "--folds", "1", "--output", str(tmp_path))
+    finished = run_process("demo", "--cv", "1", "--output", str(tmp_path))
     assert finished.returncode == 2
     assert finished.stdout == ""
     assert finished.stderr == (
@@ -114,7 +119,8 @@ NUMERIC = ("numpy", "scipy", "sklearn", "numba", "pandas")
         ["from colabel.cli import main; main()", "--help"],
         ["from colabel.cli import main; main()", "compare", "--fodls", "3"],
         ["from colabel.cli import main; main()", "fit", "data.csv"],
-        ["from colabel.cli import main; main()", "study", "--help"],
+        ["from colabel.cli import main; main()", "compare", "--help"],
+        ["from colabel.cli import main; main()", "models"],
     ],
 )
 def test_nothing_numeric_is_imported_before_it_is_needed(start):
@@ -128,11 +134,21 @@ def test_nothing_numeric_is_imported_before_it_is_needed(start):
     assert not set(NUMERIC) & set(imported)
 
 
-def test_help_names_every_model():
+def test_help_names_every_model_and_every_default():
+    """The names are read from the sources, and must be those that are accepted."""
+    assert list(known_models()) == list(MODEL_NAMES)
+    for name, known in known_models().items():
+        assert known == (MODEL_NAMES[name].__name__, description(MODEL_NAMES[name]))
+    for name, known in known_features().items():
+        assert known == (FEATURE_NAMES[name].__name__, description(FEATURE_NAMES[name]))
+    listed = runner.invoke(app, ["models"], env={"COLUMNS": "200"}).output
+    assert all(f"{known.kind} " in listed for known in known_models().values())
     for command in ("fit", "compare"):
-        text = runner.invoke(app, [command, "--help"]).output
+        text = runner.invoke(app, [command, "--help"], env={"COLUMNS": "300"}).output
         words = set(text.replace(",", " ").replace(".", " ").split())
         assert {*MODEL_NAMES, "kernel+", "forest+"} <= words
+    assert ",".join(DEFAULT_MODELS) in text
+    assert f"[default: ({MOST_ROWS})]" in text
 
 
 def test_the_public_names_and_rooms_are_there_without_an_import():

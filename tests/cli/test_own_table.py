@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import re
@@ -73,11 +74,11 @@ def test_compare(folder):
         LABELS,
         "--models",
         "br,mlknn",
-        "--folds",
+        "--cv",
         3,
         "--report",
         report,
-        "--keep",
+        "--checkpoint",
         folder / "compare.part",
     )
     text = " ".join(result.stdout.split())
@@ -95,7 +96,7 @@ def test_compare(folder):
 
 def test_a_sample_thresholds_and_calibration(folder):
     report = folder / "tuned.html"
-    options = ("--models", "br", "--folds", 2, "--thresholds", "--calibrate", "--max-rows", 150)
+    options = ("--models", "br", "--cv", 2, "--thresholds", "--calibrate", "--max-rows", 150)
     result = run("compare", folder / "some.csv", "-l", LABELS, *options, "--report", report)
     text = " ".join(result.stdout.split())
     assert "! Compared on 150 of these rows, drawn at random" in text
@@ -107,17 +108,17 @@ def test_a_sample_thresholds_and_calibration(folder):
     assert "Compared on 150 of the 240 rows, drawn at random." in page
     for when in ("before", "calibrated"):
         assert f"Whole label sets, {when}: off by" in page
-    options = ("-m", "br", "--folds", 2, "--max-rows", 0, "--no-report")
+    options = ("-m", "br", "--cv", 2, "--max-rows", 0, "--no-report")
     every = run("compare", folder / "some.csv", "-l", LABELS, *options)
     assert "drawn at random" not in every.stdout
 
 
 def test_what_is_done_is_shown_when_stopped_and_kept(folder, monkeypatch):
-    from colabel.experiments.comparing import running
+    from colabel.comparing import running
 
     kept = folder / "stopped.part"
-    arguments = ("compare", folder / "some.csv", "-l", LABELS, "-m", "br,mlknn", "--folds", 3)
-    arguments += ("--no-report", "--keep", kept)
+    arguments = ("compare", folder / "some.csv", "-l", LABELS, "-m", "br,mlknn", "--cv", 3)
+    arguments += ("--no-report", "--checkpoint", kept)
     answers = running.answers_by_part
 
     def stopped(*given, **options):
@@ -169,7 +170,7 @@ def test_compare_as_json(folder):
         LABELS,
         "--models",
         "br,mlknn",
-        "--folds",
+        "--cv",
         3,
         "--report",
         folder / "c.html",
@@ -358,8 +359,16 @@ def test_explain_says_what_speaks_for_and_against(folder):
     assert "What speaks for and against each label" in text
     assert re.search(r"even P 0\.\d+: average [+-]", text)
     assert "prime P" not in text
-    found = json.loads(run("explain", model, table, "--row", 3, "--json").stdout)["evidence"]
-    assert len(found["labels"]) == 7
+    answer = json.loads(run("explain", model, table, "--row", 3, "--json").stdout)
+    found = answer["evidence"]
+    # labels of the answer, and those in doubt
+    worth = {
+        name
+        for name, own in answer["alone"].items()
+        if own["value"] == "1" or own["probability"] <= 0.95
+    }
+    assert {one["label"] for one in found["labels"]} == worth
+    assert all(one["probability"] >= 0.01 for one in answer["if_known"])
     for one in found["labels"]:
         total = one["average"] + sum(term["log_odds"] for term in one["terms"])
         assert total == pytest.approx(one["log_odds_given_others"])
@@ -517,3 +526,26 @@ def test_predict_refuses_names_that_would_mislead(folder):
     assert "neither .csv nor .csv.gz" in wrong.output
     twice = run("predict", folder / "m.colabel", folder / "some.csv", "--keep", "even", code=2)
     assert "'even' cannot be kept beside the predictions" in twice.output
+
+
+def test_a_terminal_shows_a_table_and_a_pipe_gets_csv(folder, monkeypatch):
+    """On a screen the labels of a row are a set, at most twenty rows, and no other output."""
+    model, table = folder / "m.colabel", folder / "some.csv"
+    piped = run("predict", model, table).stdout
+    assert len(list(csv.reader(io.StringIO(piped)))) == 241
+    code = "import sys; sys.stdout.isatty = lambda: True; from colabel.cli import main; main()"
+    shown = subprocess.run(
+        [sys.executable, "-c", code, "predict", str(model), str(table)],
+        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    plain = re.sub(r"\x1b\[\d*m", "", shown.stdout)  # bold
+    head, _, *rows = plain.rstrip().splitlines()
+    assert head.split()[:2] == ["row", "labels"]
+    assert len(rows) == 20
+    first = next(csv.DictReader(io.StringIO(piped)))
+    names = [name for name in load_digit_traits().label_names if first[name] == "1"]
+    assert rows[0].split()[: 1 + len(names)] == ["1", *[f"{n}," for n in names[:-1]], names[-1]]
+    assert "more columns and more rows: -o out.csv writes everything." in shown.stderr

@@ -68,7 +68,7 @@ def test_the_same_model_as_of_one_file(folder):
 
 
 def test_a_large_file_is_read_in_passes(folder, monkeypatch):
-    monkeypatch.setattr("colabel.tables.parts.LARGE_BYTES", 1000)
+    monkeypatch.setattr("colabel.tables.reading.LARGE_BYTES", 1000)
     assert "read in passes" in fit(folder, table="all.csv").stderr
     # a model that needs its rows in memory has them there, as long as they fit
     ask = ["fit", folder / "all.csv", "--labels", "tag_*", "-o", folder / "m.colabel"]

@@ -177,6 +177,40 @@ def test_the_command_line_says_so_and_a_program_that_needs_the_same_does_not(tmp
     assert compiling.MESSAGE not in said(tmp_path, "python")
 
 
+@pytest.mark.parametrize("ending", ["*.nbi", "*.nbc"])
+@pytest.mark.parametrize("content", [b"", b"\x80\x05no pickle", None])
+def test_a_damaged_cache_is_told_in_one_line_and_mended(ending, content, tmp_path):
+    """Every command stopped until somebody deleted it."""
+    said(tmp_path, "kernel")
+    for file in (tmp_path / "cache").rglob(ending):
+        before = file.read_bytes()
+        file.write_bytes(before[: len(before) // 2] if content is None else content)
+    words = said(tmp_path, "kernel")
+    assert words.count("The cache of compiled kernels cannot be used") == 1
+    assert "Traceback" not in words
+    assert "cannot be used" not in said(tmp_path, "kernel")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is not there")
+def test_a_full_disk_is_told_in_one_line(watch):
+    """Saving fails at the last moment: what was compiled is used all the same."""
+
+    def full(path):
+        return Path("/dev/full").open("wb", buffering=0)
+
+    kernel = njit(cache=True)(ours_to_keep)
+    kernel._cache._cache_file._open_for_write = full
+    told = []
+    watch.tell = told.append
+    assert kernel(2.0) == 4.0
+    assert len([line for line in told if "No space left" in line]) == 1
+
+
+def ours_to_keep(x: float) -> float:
+    """Two of it, kept."""
+    return 2.0 * x
+
+
 # Seconds that each of these adds to the first use of a kernel: see the module.
 SLOW_CALLS = {
     "argsort",

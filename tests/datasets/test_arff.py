@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from colabel.datasets import DatasetError, read_arff, read_meka, read_mulan
-from colabel.datasets.readers.arff import read_arff_table
+from colabel.datasets.arff import ArffSource
 
 HEAD = """% a comment
 @RELATION  "odd name"
@@ -202,15 +202,14 @@ def test_other_refusals(write, tmp_path):
 
 
 def test_one_hot_bomb_is_refused(write, monkeypatch):
-    monkeypatch.setattr("colabel.datasets.readers.encode._MOST_CELLS", 1000)
+    monkeypatch.setattr("colabel.datasets.readers._MOST_CELLS", 1000)
     head = "@relation r\n" + "".join(f"@attribute a{i} {{u,v,w}}\n" for i in range(50))
     path = write(head + "@attribute y {0,1}\n@data\n" + "{}\n" * 10)
     with pytest.raises(DatasetError, match=r"1500 numbers.*list such columns in drop"):
         read_arff(path, labels=1)
 
 
-def test_chunks_join_up(write, monkeypatch):
-    monkeypatch.setattr("colabel.datasets.readers._arff_rows._CHUNK_VALUES", 8)
+def test_chunks_join_up(write):
     rows = "".join(f"{i},{'abc'[i % 3]},{i % 2}\n" for i in range(20))
     data = read_arff(write(DENSE_HEAD + rows), labels=1)
     np.testing.assert_array_equal(data.X[:, 0], np.arange(20))
@@ -220,6 +219,10 @@ def test_chunks_join_up(write, monkeypatch):
     assert data.Y.ravel().tolist() == [0, 1] * 10
     with pytest.raises(DatasetError, match="line 26: "):
         read_arff(write(DENSE_HEAD + rows + "{7 1}\n"), labels=1)
+    source = ArffSource.open(write(DENSE_HEAD + rows))
+    blocks = [values for values, _ in source.coded(n_rows=7)]
+    assert [block.shape[0] for block in blocks] == [7, 7, 6]
+    np.testing.assert_array_equal(sparse.vstack(blocks)[:, [0]].toarray().ravel(), np.arange(20))
 
 
 def test_long_hostile_lines_are_read_in_linear_time(write):
@@ -336,7 +339,7 @@ class TestMulan:
         path = write(self.ARFF)
         with pytest.raises(DatasetError, match="as xml_path"):
             read_mulan(path)
-        monkeypatch.setattr("colabel.datasets.readers.mulan._LARGEST_XML", 10)
+        monkeypatch.setattr("colabel.datasets.readers._LARGEST_XML", 10)
         write('<labels><label name="a"/></labels>', "file.xml")
         with pytest.raises(DatasetError, match="larger than 10 bytes"):
             read_mulan(path)
@@ -403,8 +406,9 @@ def test_round_trip(tmp_path, table, dense, mark):
     columns, rows = table
     path = tmp_path / "t.arff"
     _write_arff(path, columns, rows, dense, mark)
-    _, read = read_arff_table(path)
-    assert read.names == [name for name, _ in columns]
-    assert [a.values for a in read.attributes] == [domain or () for _, domain in columns]
-    values = read.values if dense else read.values.toarray()
+    source = ArffSource.open(path)
+    assert list(source.names) == [name for name, _ in columns]
+    assert [a.values for a in source.attributes] == [domain or () for _, domain in columns]
+    ((values, _),) = source.coded()
+    values = values if dense else values.toarray()
     np.testing.assert_array_equal(values, np.array(rows, dtype=float))

@@ -32,12 +32,11 @@ class TestCsv:
         assert data.Y.tolist() == [[0, 1], [1, 0]]
         assert data.X.tolist() == [[1.5], [2]]
 
-    def test_text_that_turns_up_late(self, write, monkeypatch):
-        monkeypatch.setattr("colabel.datasets.readers.table._CHUNK_VALUES", 4)
-        path = write("x,y\n" + "1,0\n2,1\n" * 3 + "b,0\n1,1\n", "t.csv")
+    def test_text_that_turns_up_late(self, write):
+        path = write("x,y\n" + "1,0\n2,1\n" * 9000 + "b,0\n1,1\n", "t.csv")
         data = read_csv(path, labels=1)
         assert data.feature_names == ("x=1", "x=2", "x=b")
-        assert data.X.argmax(axis=1).tolist() == [0, 1, 0, 1, 0, 1, 2, 0]
+        assert data.X.argmax(axis=1).tolist() == [0, 1] * 9000 + [2, 0]
 
     @pytest.mark.parametrize(
         ("text", "word"),
@@ -48,7 +47,6 @@ class TestCsv:
             ("a,b\n1,2\n1\n", "line 3: the row has 1 values where the header names 2"),
             (b"a,b\n\xff,2\n", "not utf-8"),
             ("a,b\n1,0.5\n", "whole numbers"),
-            ("a,b\n" + "x" * 200_000 + ",1\n", "field larger"),
         ],
     )
     def test_hostile(self, write, text, word):
@@ -93,20 +91,12 @@ class TestParquet:
         with pytest.raises(DatasetError, match="cannot be read as Parquet"):
             read_parquet(write("not parquet", "x.parquet"), labels=1)
 
-    def test_without_pyarrow(self, monkeypatch, tmp_path):
-        def missing(name, *rest):
-            raise ImportError(name)
-
-        monkeypatch.setattr(builtins, "__import__", missing)
-        with pytest.raises(ImportError, match=r"pip install pyarrow"):
-            read_parquet(tmp_path / "t.parquet", labels=1)
-
 
 def test_csv_needs_no_extra(write, monkeypatch):
     real = builtins.__import__
 
     def guarded(name, *rest, **named):
-        if name.split(".")[0] in ("pandas", "pyarrow"):
+        if name.split(".")[0] in ("pandas", "polars", "dask"):
             raise ImportError(name)
         return real(name, *rest, **named)
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from colabel.datasets import DatasetError
-from colabel.datasets.readers import read_csv, read_parquet
-from colabel.datasets.readers.mulan import read_label_names
+from colabel.datasets.readers import read_csv, read_label_names, read_parquet
 from colabel.tables import read_frame
 
 

@@ -27,9 +27,10 @@ ROOMS = (
     "labels",
     "decide",
     "metrics",
+    "model_selection",
     "datasets",
     "preprocess",
-    "experiments",
+    "comparing",
     "report",
 )
 MODELS = [

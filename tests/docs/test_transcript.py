@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 TRANSCRIPT = runpy.run_path(str(DOCS / "transcript.py"))
 # seconds, and rows a second, differ each time
 CLOCK = re.compile(r"[\d.,]+(?= s\b| rows a second)|\d+(?= kB)")
-SLOW = ("colabel compare", "colabel study run")
+SLOW = ("colabel compare",)
 
 
 def plain(command: str) -> bool:
@@ -59,7 +59,7 @@ def test_every_shown_command_has_help(page):
         if not plain(command):
             continue
         words = shlex.split(command)[1:]
-        names = words[:2] if words[0] in ("study", "datasets") else words[:1]
+        names = words[:2] if words[0] == "datasets" else words[:1]
         printed = CliRunner().invoke(app, [*names, "--help"], env={"COLUMNS": "200"}).output
         for option in (word for word in words if word.startswith("--")):
             assert option in printed, (command, option)

@@ -15,9 +15,10 @@ import numpy as np
 
 import colabel
 from colabel.datasets import DatasetError
-from colabel.experiments import PlanError, expand, load_plan
 from colabel.saving import ModelFileError
 from colabel.tables import TableModel, read_frame
+from studies.cells import expand
+from studies.plan import PlanError, load_plan
 from tests.fuzz.mutations import change_archive, change_text, change_tree
 from tests.fuzz.other_cases import checkpoint_case, own_table_case, page_case, parts_case
 from tests.saving import files

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import colabel
+from colabel.comparing.graphs import averaged_graph
 from colabel.core.journal import Journal, JournalError
 from colabel.datasets import DatasetError
-from colabel.experiments.graphs import averaged_graph
 from colabel.joint import Independent
 from colabel.labels import LabelSpace
 from colabel.report import Exploration, exploration_html, explored_rows

@@ -10,10 +10,11 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import colabel
-from colabel import CTBN, BinaryRelevance, ConformalSets, JointForest, KernelFeatures, RankSVM
+from colabel import CTBN, BinaryRelevance, ConformalSets, JointForest, KernelFeatures
 from colabel.decide import CalibrationScores, Nonconformity
 from colabel.tables.model_names import MODEL_NAMES
 
@@ -193,8 +194,8 @@ def test_wrong_parameters_are_named(rng, parameters, message):
 
 def test_what_cannot_be_done_is_said(rng):
     X, Y = make_data(rng, 60)
-    with pytest.raises((TypeError, ValueError), match="RankSVM has no joint"):
-        ConformalSets(RankSVM(random_state=0)).fit(X, Y)
+    with pytest.raises((TypeError, ValueError), match="DecisionTreeClassifier has no joint"):
+        ConformalSets(DecisionTreeClassifier(random_state=0)).fit(X, Y)
     with pytest.raises(ValueError, match="No rows can be held out of 1 sample"):
         ConformalSets(CTBN(**QUICK)).fit(X[:1], Y[:1])
     model = ConformalSets(CTBN(**QUICK), random_state=0).fit(X, Y)

@@ -8,8 +8,9 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
-from colabel import CTBN, BinaryRelevance, JointStack, RankSVM
+from colabel import CTBN, BinaryRelevance, JointStack
 from colabel.joint import Independent
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
@@ -144,10 +145,15 @@ def test_a_member_that_cannot_answer_is_left_out(monkeypatch, question):
 
 def test_members_without_a_joint_are_refused_before_anything_is_fitted(monkeypatch):
     monkeypatch.setattr(BinaryRelevance, "fit", None)
-    members = [ALONE, make_pipeline(StandardScaler(), RankSVM())]
-    with pytest.raises(TypeError, match="RankSVM has no joint: give a model of colabel"):
+    members = [ALONE, make_pipeline(StandardScaler(), DecisionTreeClassifier())]
+    with pytest.raises(
+        TypeError, match="DecisionTreeClassifier has no joint: give a model of colabel"
+    ):
         JointStack(members).fit(*rows())
-    searches = GridSearchCV(CTBN(), {"C": [0.1]}), GridSearchCV(RankSVM(), {"C": [0.1]})
+    searches = (
+        GridSearchCV(CTBN(), {"C": [0.1]}),
+        GridSearchCV(DecisionTreeClassifier(), {"max_depth": [1]}),
+    )
     require_joint(make_pipeline(StandardScaler(), searches[0]))
     with pytest.raises(TypeError, match="GridSearchCV has no joint"):
         require_joint(searches[1])

@@ -39,8 +39,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("PairwiseCRF", {"group": 0.01, "ridge": 1.0}),
     ("MixtureOfTrees", {"base": "chains"}),
     ("MixtureOfTrees", {"gate": "constant"}),
-    ("RankSVM", {"kernel": "rbf"}),
-    ("RankSVM", {"cut": "features"}),
 ]
 
 
@@ -49,7 +47,7 @@ def models() -> dict[str, Any]:
     base = BinaryRelevance(C=0.1)
     small = {"C": 0.1, "n_trees": 2, "n_estimators": 5, "random_state": 0, "burn_in": 2}
     small |= {"n_sweeps": 5, "max_iter": 20, "ridge": 1.0, "group": 0.1, "n_chains": 2}
-    small |= {"gate_C": 0.1, "alphas": 1.0, "logistic_C": 0.1}
+    small |= {"gate_C": 0.1}
     found = {}
     for name in colabel.__all__:
         cls = getattr(colabel, name)

@@ -20,7 +20,6 @@ NOISE = 0.12
 ABOUT_UNITS = (
     "alone decides which rows",
     "Scale the features",
-    "MaxMarginOutputCoding stopped after",
 )
 
 

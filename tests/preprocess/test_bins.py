@@ -1,8 +1,6 @@
-"""FeatureBins and EntropyBins: by hand, against slow versions, and scikit-learn's contract."""
+"""FeatureBins: by hand, against slow versions, and scikit-learn's contract."""
 
 from __future__ import annotations
-
-from math import log2
 
 import numpy as np
 import pytest
@@ -13,13 +11,11 @@ from sklearn.preprocessing import KBinsDiscretizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from colabel import BinaryRelevance
-from colabel.preprocess import EntropyBins, FeatureBins
+from colabel.preprocess import FeatureBins
 
 BINS = [
     FeatureBins(),
     FeatureBins(strategy="width"),
-    EntropyBins(),
-    EntropyBins("label set"),
 ]
 
 
@@ -100,96 +96,6 @@ def test_extreme_and_neighbouring_values_are_told_apart():
     assert len(np.unique(FeatureBins(strategy="width").fit_transform(wide))) == 4
 
 
-# ------------------------------------------------------------------------------------ entropy
-
-
-def entropy(labels) -> float:
-    _, counts = np.unique(labels, return_counts=True)
-    return -sum(c / len(labels) * log2(c / len(labels)) for c in counts)
-
-
-def slow_cuts(x, labels) -> list[float]:
-    """Give the cuts of Fayyad and Irani by trying every cut of every segment afresh."""
-    best = None
-    for cut in (np.unique(x)[:-1] + np.unique(x)[1:]) / 2:
-        below, above = labels[x < cut], labels[x > cut]
-        mean = (len(below) * entropy(below) + len(above) * entropy(above)) / len(x)
-        if best is None or mean < best[0] - 1e-12:
-            best = mean, cut, below, above
-    if best is None or len(np.unique(labels)) < 2:
-        return []
-    mean, cut, below, above = best
-    k, k1, k2 = (len(np.unique(part)) for part in (labels, below, above))
-    delta = log2(3**k - 2) - k * entropy(labels) + k1 * entropy(below) + k2 * entropy(above)
-    if entropy(labels) - mean <= (log2(len(x) - 1) + delta) / len(x):
-        return []
-    return [
-        *slow_cuts(x[x < cut], below),
-        cut,
-        *slow_cuts(x[x > cut], above),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("classes", "cuts"),
-    [
-        # two pure halves of four: gain 1 bit, price (log2 7 + log2 7 - 2) / 8 = 0.45
-        ([0, 0, 0, 0, 1, 1, 1, 1], [3.5]),
-        # one row against one: gain 1 bit, price (0 + log2 7 - 2) / 2 = 0.40
-        ([0, 1], [0.5]),
-        # best gain 0.31 after the first row, price (1.58 + 2.81 - 2 + 2 * 0.92) / 4 = 1.06
-        ([0, 1, 0, 1], []),
-        ([1, 1, 1], []),
-    ],
-)
-def test_mdl_stop_by_hand(classes, cuts):
-    X = np.arange(float(len(classes)))[:, None]
-    assert EntropyBins().fit(X, np.array(classes)).cuts_[0].tolist() == cuts
-    assert slow_cuts(X[:, 0], np.array(classes)) == cuts
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_entropy_cuts_agree_with_the_slow_version(seed):
-    rng = np.random.default_rng(seed)
-    X = np.column_stack([rng.normal(size=150).round(1 + seed % 3), rng.integers(0, 6, 150)])
-    score = np.sin(2 * X[:, 0]) + 0.4 * rng.normal(size=150)
-    Y = np.column_stack([score > 0, score > 0.6, X[:, 1] + rng.normal(size=150) > 2]).astype(int)
-    together = Y @ [1, 2, 4]
-    bins = EntropyBins("label set").fit(X, Y)
-    alone = EntropyBins().fit(X, Y)
-    n_cuts = 0
-    for j in range(2):
-        np.testing.assert_allclose(bins.cuts_[j], slow_cuts(X[:, j], together))
-        united = sorted({cut for labels in Y.T for cut in slow_cuts(X[:, j], labels)})
-        np.testing.assert_allclose(alone.cuts_[j], united)
-        n_cuts += len(united)
-    assert n_cuts > 0
-
-
-def test_hundreds_of_classes_do_not_overflow(rng):
-    X = rng.normal(size=(1500, 1))
-    bins = EntropyBins("label set").fit(X, np.arange(1500) % 900)
-    assert bins.cuts_[0].size == 0
-
-
-def test_rows_with_missing_labels_are_left_out():
-    X = np.arange(32.0)[:, None]
-    Y = np.column_stack([X[:, 0] >= 16, X[:, 0] >= 16]).astype(float)
-    Y[:8, 0] = 1.0  # misleading, but not observed
-    missing = Y.copy()
-    missing[:8, 0] = np.nan
-    for target in ("each label", "label set"):
-        assert EntropyBins(target).fit(X, missing).cuts_[0].tolist() == [15.5]
-        assert EntropyBins(target).fit(X, Y).cuts_[0].tolist() == [7.5, 15.5]
-
-
-def test_constant_labels_make_no_cut(rng):
-    X = rng.normal(size=(30, 2))
-    bins = EntropyBins().fit(X, np.zeros((30, 3), dtype=int))
-    assert bins.n_bins_.tolist() == [1, 1]
-    assert (bins.transform(X) == 0).all()
-
-
 # ---------------------------------------------------------------------------- what they share
 
 
@@ -239,17 +145,11 @@ def test_wrong_rows_are_named(bins, table):
         (FeatureBins(1), "n_bins=1 must be an integer of at least 2"),
         (FeatureBins(2.5), r"n_bins=2.5 must be an integer"),
         (FeatureBins(strategy="kmeans"), "strategy='kmeans' must be one of 'quantile', 'width'"),
-        (EntropyBins("labels"), "target='labels' is not known"),
     ],
 )
 def test_wrong_parameters_are_named(bins, message):
     with pytest.raises(ValueError, match=message):
         bins.fit([[0.0], [1.0]], [[0], [1]])
-
-
-def test_rows_of_labels_must_match():
-    with pytest.raises(ValueError, match="X has 3 rows but y has 2"):
-        EntropyBins().fit([[0.0], [1.0], [2.0]], [[0], [1]])
 
 
 @pytest.mark.parametrize("strategy", ["quantile", "width"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from colabel import CTBN, feature_evidence
-from colabel.experiments.graphs import averaged_graph
+from colabel.comparing.graphs import averaged_graph
 from colabel.report import Exploration, exploration_html, explored_rows, write_exploration_html
 from tests.report.browser import Browser, find_browser
 from tests.report.html_page import Page
@@ -202,12 +202,25 @@ def test_rows_are_found_picked_and_compared(opened, model):
     assert opened.evaluate("document.querySelector('#explore-row').options.length") == 1
     assert opened.evaluate("document.querySelector('#explore-found').textContent") == "1 of 3 rows"
     choose(opened, "#explore-other", "0")
+    assert opened.evaluate("document.querySelectorAll('#explore-cells details[open]').length") == 2
     opened.click(radio(2, "1"))
     given = joint.given({"sad": 1}).marginals()
     for which, row in ((0, 2), (1, 0)):
         found = numbers(opened, which)
         np.testing.assert_allclose([share(found[i]) for i in range(3)], given[row], atol=0.008)
     assert opened.evaluate("document.querySelectorAll('.row-sets').length") == 2
+
+
+@needs_browser
+def test_the_next_row_begins_with_nothing_known_and_its_columns_stay_as_they_were(opened):
+    opened.click(radio(2, "1"))
+    opened.click("#explore-next")
+    assert opened.evaluate("document.querySelectorAll('.line.known').length") == 0
+    details = "document.querySelector('#explore-cells details').open"
+    assert opened.evaluate(details) is True
+    opened.click("#explore-cells summary")
+    opened.click("#explore-next")
+    assert opened.evaluate(details) is False
 
 
 @needs_browser

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -116,9 +118,6 @@ def models() -> dict[str, Callable[[], Any]]:
             random_state=0,
         ).fit(X, Y),
         "iblr": lambda: colabel.IBLR(5, **quick).fit(X, Y),
-        "ranksvm": lambda: colabel.RankSVM(random_state=0).fit(X, Y),
-        "ranksvm-rbf": lambda: colabel.RankSVM(kernel="rbf", random_state=0).fit(X, Y),
-        "mmoc": lambda: colabel.MaxMarginOutputCoding(alphas=1.0, logistic_C=1.0).fit(X, Y),
         "thresholds": lambda: colabel.ThresholdedClassifier(
             colabel.BinaryRelevance(C=1.0), random_state=0
         ).fit(X, Y),
@@ -133,7 +132,6 @@ def models() -> dict[str, Callable[[], Any]]:
         ),
         "pipeline-bins": lambda: make_pipeline(
             colabel.preprocess.FeatureBins(3),
-            colabel.preprocess.CorrelationSelector(),
             colabel.BinaryRelevance(estimator=DiscreteNaiveBayes()),
         ).fit(X, V),
         "pipeline-pca": lambda: make_pipeline(
@@ -175,13 +173,19 @@ def models() -> dict[str, Callable[[], Any]]:
     return made
 
 
-def written(folder: Path, name: str) -> Path:
-    """Fit the model of a name and save it."""
-    with warnings.catch_warnings():
+@cache
+def _saved(name: str) -> bytes:
+    """Fit the model of a name and save it, once."""
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
-        model = models()[name]()
+        colabel.save(models()[name](), Path(folder, "model.colabel"))
+        return Path(folder, "model.colabel").read_bytes()
+
+
+def written(folder: Path, name: str) -> Path:
+    """Write a file of the model of a name."""
     file = folder / f"{name}.colabel"
-    colabel.save(model, file)
+    file.write_bytes(_saved(name))
     return file
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import time
+import tracemalloc
 import zipfile
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -120,6 +123,67 @@ def test_one_array_named_often_is_there_once(tmp_path):
 def test_an_object_cannot_name_itself_or_a_later_one(file):
     changed(file, "model.json", lambda t: t["objects"][0]["fields"].update(names={"object": 0}))
     refused(file, "which is not before it")
+
+
+@contextmanager
+def little(n_bytes=1e9, seconds=5.0):
+    """Require that what is inside takes less memory and less time than this."""
+    tracemalloc.start()
+    start = time.process_time()
+    try:
+        yield
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < n_bytes
+    assert time.process_time() - start < seconds
+
+
+@pytest.mark.parametrize(
+    ("model", "tag", "field", "value", "match"),
+    [
+        ("forest-features", "label-forest", "cardinalities", [400_000_000, 2], "frequencies"),
+        ("br", "linear-models", "n_models", 100_000_000, "a model is missing"),
+        ("stack", "pool", "log_outside", 50.0, "log_outside is 50.0"),
+        ("cdn", "cdn", "burn_in", 10_000, "files may ask for 10000 sweeps"),
+        ("cdn-nb", "cdn", "burn_in", 3_000, "files may ask for 3000 sweeps"),
+        ("pcc", "probabilistic-chain", "beam_width", 100_000, "beam_width"),
+        ("ecc", "ensemble-of-chains", "n_samples", 1_000_000, "n_samples"),
+        ("conformal", "conformal-sets", "max_listed", 10**9, "max_listed"),
+        ("lds", "feature-columns", "n_values", [2**31, 2**31, 2**31], "phi|values"),
+        ("cml", "field-layout", "cardinalities", [2**31, 2**31], "axis 1 of node"),
+    ],
+)
+def test_numbers_that_ask_for_gigabytes_or_minutes(model, tag, field, value, match, tmp_path):
+    file = written(tmp_path, model)
+    value = {"tuple": value} if isinstance(value, list) else value
+    changed(file, "model.json", lambda t: objects_of(t, tag)[0].update({field: value}))
+    with little():
+        refused(file, match)
+
+
+def test_many_empty_lists_are_refused(file):
+    content = members(file)
+    empty = b"[" + b"[]," * 10_000_000 + b"[]]"
+    tree = json.loads(content["model.json"])
+    tree["objects"][-1]["fields"]["classes_"] = "HERE"
+    content["model.json"] = json.dumps(tree).encode().replace(b'"HERE"', empty)
+    rewritten(file, content)
+    with little():
+        refused(file, "too many lists")
+
+
+def test_arrays_that_nothing_names_are_refused(file):
+    buffer = io.BytesIO()
+    np.save(buffer, np.zeros(1))
+    content = members(file)
+    tree = json.loads(content["model.json"])
+    more = {f"arrays/{tree['n_arrays'] + i}.npy": buffer.getvalue() for i in range(90_000)}
+    tree["n_arrays"] += len(more)
+    rewritten(file, {**content, **more, "model.json": json.dumps(tree).encode()})
+    start = time.process_time()
+    refused(file, "nothing in it names")
+    assert time.process_time() - start < 5.0
 
 
 # ------------------------------------------------------------------------ estimators of others

@@ -116,10 +116,11 @@ def test_label_values():
         }
     )
     plain = read_labels(frame, ["zero_one", "words"])
-    assert plain.Y.dtype.kind == "i"
-    assert plain.Y.tolist() == [[0, 1], [1, 0], [1, 1]]
+    assert plain.codes.tolist() == [[0, 1], [1, 0], [1, 1]]
+    assert plain.Y.tolist() == [[0, "yes"], [1, "NO"], [1, "yes"]]  # as they were given
+    assert plain.is_zero_one
     some = read_labels(frame, ["zero_one", "missing"])
-    np.testing.assert_array_equal(some.Y, [[0, 1], [1, np.nan], [1, 0]])
+    assert some.Y.tolist() == [[0, 1], [1, None], [1, 0]]
     assert some.missing.tolist() == [[False, False], [False, True], [False, False]]
     mixed = read_labels(frame, ["zero_one", "grade", "risk"])
     assert mixed.Y.tolist() == [[0, 3, "low"], [1, 1, None], [1, 2, "high"]]
@@ -132,7 +133,7 @@ def test_label_values():
     [
         (["a;b", "", "b"], None, ("a", "b")),
         (["a|b", None, "b"], None, ("a", "b")),
-        (["a, b", None, "c"], None, ("a", "b", "c")),
+        (["a, b", None, "b, c", "a"], None, ("a", "b", "c")),
         (["a b", "b c", "a"], " ", ("a", "b", "c")),
         (["1;2", "2", "3"], None, ("1", "2", "3")),
     ],

@@ -9,7 +9,7 @@ import pytest
 from sklearn.pipeline import Pipeline
 
 import colabel
-from colabel.cli._model import load_table_model
+from colabel.cli._console import load_table_model
 from colabel.saving import ModelFileError, save, types_to_trust
 from colabel.tables import (
     ESTIMATOR_NAMES,

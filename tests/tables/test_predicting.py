@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from colabel import CTBN
+from colabel.datasets import DatasetError
 from colabel.tables import (
     PredictionRequest,
     Predictor,
@@ -117,26 +118,14 @@ def test_class_variables(file):
     assert found["set_1"][0].startswith("colour=blue;a=")
 
 
-def test_rows_are_read_as_they_are_needed(model, tmp_path, monkeypatch):
-    """The first answers are there before the rest of the table has been read."""
-    from colabel.datasets.readers import csv_source, text
-
-    read = []
-
-    def counting(*arguments):
-        for line in lines_of(*arguments):
-            read.append(1)
-            yield line
-
-    lines_of = csv_source.lines_of
+def test_rows_are_read_as_they_are_needed(model, tmp_path):
+    """The first answers are there before what is wrong at the end has been read."""
     long = tmp_path / "long.csv"
-    long.write_text("u,v,colour\n" + "0.5,1,red\n" * 5000)
-    source = open_table(long)
-    for module in (csv_source, text):  # the header's lines, and those of blocks
-        monkeypatch.setattr(module, "lines_of", counting)
-    chunks = Predictor(model, source, PredictionRequest()).chunks(n_rows=10)
+    long.write_text("u,v,colour\n" + "0.5,1,red\n" * 5000 + "oops,1,red\n")
+    chunks = Predictor(model, open_table(long), PredictionRequest()).chunks(n_rows=10)
     assert len(next(chunks)) == 10
-    assert len(read) == 11 + 1001  # the first thousand are looked at for decimal commas
+    with pytest.raises(DatasetError, match="line 5002: the column 'u' holds 'oops'"):
+        list(chunks)
 
 
 def test_memory_does_not_grow_with_the_table(model, tmp_path):

@@ -82,7 +82,6 @@ def of_blocks(table):
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 @pytest.mark.parametrize("cuts", [[], [1], [40, 41, 90], [75]])
 def test_prepared_as_in_memory(tmp_path, rows, cuts, ending, monkeypatch):
-    monkeypatch.setattr("colabel.tables.blocks._BLOCK_VALUES", 400)
     monkeypatch.setattr("colabel.tables.reading._MOST_ROWS", 17)
     (whole,) = write(tmp_path, rows, [], ending)
     data = load_table(request(whole))
@@ -92,7 +91,7 @@ def test_prepared_as_in_memory(tmp_path, rows, cuts, ending, monkeypatch):
     (tmp_path / "parts").mkdir()
     (tmp_path / "scratch").mkdir()
     parts = write(tmp_path / "parts", rows, cuts, ending)
-    found = prepare_parts(request(whole), parts, tmp_path / "scratch")
+    found = prepare_parts(request(whole), parts, tmp_path / "scratch", block_values=400)
     X, Y = of_blocks(found)
     expected = preprocessor.transform(data.features)
     expected = expected.toarray() if sparse.issparse(expected) else expected
@@ -178,7 +177,7 @@ def test_bad_rows_name_the_file_and_the_row(tmp_path, rows):
     assert "part-1.csv, line 6: the column 'size' holds 'oops'" in refusal(tmp_path, parts)
     parts[1].write_text("\n".join([*lines[:5], "1,2,r,words,,1,0.5,1", *lines[5:]]))
     found = refusal(tmp_path, parts)
-    assert "part-1.csv, row 5: The label column 'b' holds 0.5" in found
+    assert "part-1.csv, row 5: The label column 'b' holds '0.5', while all other" in found
     parts[1].write_text("\n".join([*lines[:5], "1e200,2,r,words,,1,0,1", *lines[5:]]))
     assert "part-1.csv, row 5: the column 'size' holds 1e+200" in refusal(tmp_path, parts)
 

@@ -19,7 +19,6 @@ from colabel.cli.explore import explore
 from colabel.cli.fit import fit
 from colabel.cli.models import models
 from colabel.cli.predict import predict
-from colabel.cli.study import study
 
 __all__ = ["app", "main"]
 
@@ -66,7 +65,6 @@ app.command(cls=Plain)(explain)
 app.command(cls=Plain)(explore)
 app.command(cls=Plain)(models)
 app.add_typer(datasets)
-app.add_typer(study)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,16 +1,28 @@
-"""What the commands share: where they print, and how they stop."""
+"""What the commands share: where they print, how they stop, how they open a model."""
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NoReturn, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
+
+from colabel.core.compiling import told_when_compiling
+
+if TYPE_CHECKING:
+    from colabel.tables import TableModel, TableSummary
+
+Command = TypeVar("Command", bound=Callable[..., None])
 
 # Exit codes; `colabel --help` lists them.
 INTERNAL = 1  # a fault of colabel
@@ -19,17 +31,17 @@ MODEL_REFUSED = 3  # a model file that is damaged, too new, not safe, or not the
 INTERRUPTED = 130
 
 
-def silence(stream: TextIO) -> None:
-    """Let nothing that is still written to a stream reach the reader, who has gone."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
 class _Console(Console):
     """Goes on in silence when nobody reads any more, as behind `head`."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
-        silence(sys.stderr if self.stderr else sys.stdout)
+        _silence(sys.stderr if self.stderr else sys.stdout)
+
+
+def _silence(stream: TextIO) -> None:
+    """Let nothing that is still written to a stream reach the reader, who has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def output() -> Console:
@@ -63,7 +75,138 @@ def note(sentence: str) -> None:
     messages().print(f"[bold]Note:[/bold] {escape(sentence)}", soft_wrap=True)
 
 
-def fail(sentence: str, code: int = 1) -> NoReturn:
+def fail(sentence: str, code: int = INTERNAL) -> NoReturn:
     """Say on standard error what was wrong, on one line, and stop with an exit code."""
     messages().print(f"[bold red]Error:[/bold red] {escape(sentence)}", soft_wrap=True)
     raise typer.Exit(code)
+
+
+def columns(*titles: str) -> Table:
+    """Return an empty table; ">" before a title is a column of numbers."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for title in titles:
+        table.add_column(title.lstrip(">"), justify="right" if title[:1] == ">" else "left")
+    return table
+
+
+# -------------------------------------------------------------------------- how a command ends
+
+
+def guarded(command: Command) -> Command:
+    """Turn what a command raises into a sentence and an exit code, and warnings into notes.
+
+    With COLABEL_DEBUG set, errors keep their traceback.
+    """
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        if os.environ.get("COLABEL_DEBUG"):
+            command(*arguments, **options)
+            return
+        seen: set[str] = set()
+
+        def warn(message: Warning | str, *_: Any, **__: Any) -> None:
+            text = " ".join(str(message).split())
+            if not options.get("quiet") and text not in seen:
+                seen.add(text)
+                note(text)
+
+        with warnings.catch_warnings(), told_when_compiling(warn):
+            warnings.showwarning = warn
+            try:
+                command(*arguments, **options)
+            except (typer.Exit, typer.Abort):
+                raise
+            except BrokenPipeError:
+                # who read the output has stopped reading, as `head` does; nothing is wrong
+                _silence(sys.stdout)
+                raise typer.Exit(0) from None
+            except BaseException as error:
+                fail(*_sentence(error))
+
+    return run  # type: ignore[return-value]
+
+
+def _sentence(error: BaseException) -> tuple[str, int]:
+    """Return what to say of an error, and the exit code."""
+    from colabel.saving import ModelFileError
+
+    said = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, ModelFileError):
+        return said, MODEL_REFUSED
+    if isinstance(error, KeyboardInterrupt):
+        return "Stopped; nothing was written.", INTERRUPTED
+    if isinstance(error, MemoryError):
+        return "The memory does not suffice: use fewer rows or fewer columns.", WRONG_USE
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}.", WRONG_USE
+    if isinstance(error, ValueError | ImportError | NotImplementedError):
+        # the library's own errors are sentences that say what to do
+        return said, WRONG_USE
+    if not isinstance(error, Exception):
+        raise error
+    return (
+        f"colabel failed by a fault of its own ({type(error).__name__}: {said}): please report it."
+        " With COLABEL_DEBUG=1 the same command shows where.",
+        INTERNAL,
+    )
+
+
+# ------------------------------------------------------------------------ models and tables
+
+
+def load_table_model(path: Path, *, trust: bool = False) -> TableModel:
+    """Load a model that `colabel fit` has saved; with `trust` also what cannot be checked."""
+    from colabel.saving import ModelFileError, load, types_to_trust
+    from colabel.tables import TableModel
+
+    model = load(path, trusted=types_to_trust(path) if trust else ())
+    if not isinstance(model, TableModel):
+        raise ModelFileError(
+            f"{path} holds a {type(model).__name__} without the columns of a table: use it with "
+            "colabel.load in Python, or make a file with colabel fit."
+        )
+    return model
+
+
+_MOST_LABELS, _NAMED = 12, 6
+
+
+def show_summary(console: Console, summary: TableSummary) -> None:
+    """Print what was seen in a table: rows, columns by kind, labels with their counts, warnings."""
+    n_features = sum(map(len, summary.kinds.values()))
+    console.print(
+        f"[bold]{escape(summary.path)}[/bold]: {_counted(summary.n_rows, 'row')}, "
+        f"{_counted(n_features, 'sparse feature' if summary.is_sparse else 'feature')}, "
+        f"{_counted(len(summary.labels), 'label')}",
+        soft_wrap=True,
+    )
+    for kind, names in summary.kinds.items():
+        console.print(f"  {len(names):,} of kind {kind}: {escape(_few(names))}")
+    if summary.left_out:
+        reasons = [f"{name} ({reason})" for name, reason in summary.left_out.items()]
+        console.print(f"  {len(reasons):,} left out: {escape(_few(reasons))}")
+    if summary.missing_share:
+        console.print(f"  {100 * summary.missing_share:.1f} % of the features' cells are empty")
+    for label in summary.labels[:_MOST_LABELS]:
+        if set(label.counts) <= {"0", "1"}:
+            ones, total = label.counts.get("1", 0), max(1, sum(label.counts.values()))
+            said = f"in {_counted(ones, 'row')} ({100 * ones / total:.0f} %)"
+        else:
+            said = _few([f"{value} {count:,}" for value, count in label.counts.items()])
+        console.print(f"  label {escape(label.name)}: {escape(said)}")
+    if len(summary.labels) > _MOST_LABELS:
+        console.print(f"  and {len(summary.labels) - _MOST_LABELS:,} more labels")
+    per_row = "" if summary.labels_per_row is None else f"{summary.labels_per_row:.2f} per row, "
+    console.print(f"  {per_row}{summary.n_label_sets:,} different label sets")
+    for sentence in summary.warnings:
+        console.print(f"  [yellow]![/yellow] {escape(sentence)}")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")

@@ -12,36 +12,16 @@ from typer.core import TyperCommand, TyperGroup
 if TYPE_CHECKING:
     from colabel.tables import ReadingOptions
 
-_COLUMNS = "A name, a glob ('tag_*'), a list file (@names.txt, @mulan.xml), or a,b,c"
+_FILES = "A .csv, .tsv, .arff or .parquet file; the text formats also as .gz."
 
-TableFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="TABLE", help="A .csv, .tsv, .arff or .parquet file; the text formats also as .gz."
-    ),
-]
-TableParts = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="TABLE...",
-        help="A .csv, .tsv, .arff or .parquet file; the text formats also as .gz. Several files, "
-        "or a quoted glob such as 'part-*.parquet', are the parts of one table.",
-    ),
-]
-Keep = Annotated[
-    list[str],
-    typer.Option(metavar="COLUMNS", help="Columns to copy to the output.", show_default=False),
-]
-Known = Annotated[
-    list[str],
-    typer.Option(
-        "--given",
-        metavar="COLUMNS",
-        help="Columns of labels already known: named like the labels, 'known_*', or of tags.",
-        show_default=False,
-    ),
-]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by colabel fit.")]
+
+def opt(metavar: str, help: str, *names: str, default: str | bool = True, **more: Any) -> Any:
+    """Return an option; `default` is what the help shows of its default, False for nothing."""
+    return typer.Option(*names, metavar=metavar or None, help=help, show_default=default, **more)
+
+
+def _columns(help: str, *names: str) -> Any:
+    return opt("COLUMNS", help, *names, default=False)
 
 
 def _needed_labels(ctx: typer.Context, value: list[str]) -> list[str]:
@@ -56,74 +36,48 @@ def _needed_labels(ctx: typer.Context, value: list[str]) -> list[str]:
     return value
 
 
+_LABELS = (
+    "The label columns. A name, a glob ('tag_*'), a list file (@names.txt, @mulan.xml), or a,b,c."
+    " Repeatable. A MEKA file needs none: its -C counts them."
+)
+_PARTS = " Several files, or a quoted glob such as 'part-*.parquet', are the parts of one table."
+_KEEP = "Columns to keep beside the answers, such as one that names the rows."
+_KNOWN = "Columns of labels already known: named like the labels, 'known_*', or of tags."
+_SEPARATOR = "What separates the tags in a single label column; found out if left away."
+_MISSING = "What else means missing, beside empty, ?, NA, NaN and null."
+_DECIMAL = (
+    "What stands before a fraction in a CSV file, a point or a comma; the other may separate"
+    " thousands."
+)
+_TRUST = (
+    "Load a classifier in the model that cannot be checked, such as boosting, whose code runs: only"
+    " of a file from someone you trust."
+)
+_THRESHOLDS = "Predict each label by a threshold of its own, tuned for macro F1."
+
+TableFile = Annotated[Path, typer.Argument(metavar="TABLE", help=_FILES)]
+TableParts = Annotated[list[str], typer.Argument(metavar="TABLE...", help=_FILES + _PARTS)]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by colabel fit.")]
 LabelColumns = Annotated[
     list[str],
-    typer.Option(
-        "--labels",
-        "-l",
-        metavar="COLUMNS",
-        help=f"The label columns. {_COLUMNS}. Repeatable. A MEKA file needs none: its -C counts"
-        " them.",
-        callback=_needed_labels,
-        show_default=False,
-    ),
+    opt("COLUMNS", _LABELS, "--labels", "-l", default=False, callback=_needed_labels),
 ]
-Separator = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CHAR",
-        help="What separates the tags in a single label column; found out if left away.",
-        show_default=False,
-    ),
-]
-Drop = Annotated[
-    list[str], typer.Option(metavar="COLUMNS", help="Columns to leave out.", show_default=False)
-]
-Category = Annotated[
-    list[str],
-    typer.Option(metavar="COLUMNS", help="Columns that are categories.", show_default=False),
-]
-Text = Annotated[
-    list[str], typer.Option(metavar="COLUMNS", help="Columns of text.", show_default=False)
-]
-Missing = Annotated[
-    list[str],
-    typer.Option(
-        metavar="TEXT",
-        help="What else means missing, beside empty, ?, NA, NaN and null.",
-        show_default=False,
-    ),
-]
-Delimiter = Annotated[
-    str, typer.Option(metavar="CHAR", help="Of a CSV file.", show_default="found out")
-]
-Decimal = Annotated[
-    str,
-    typer.Option(
-        metavar="CHAR",
-        help="What stands before a fraction in a CSV file, a point or a comma; the other may"
-        " separate thousands.",
-        show_default="found out",
-    ),
-]
-Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of a text file.")]
-Trust = Annotated[
-    bool,
-    typer.Option(
-        "--trust",
-        help="Load a classifier in the model that cannot be checked, such as boosting, whose code"
-        " runs: only of a file from someone you trust.",
-    ),
-]
-Thresholds = Annotated[
-    bool,
-    typer.Option(
-        "--thresholds", help="Announce each label by a threshold of its own, tuned for macro F1."
-    ),
-]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Seed.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results and errors.")]
+Keep = Annotated[list[str], _columns(_KEEP)]
+Known = Annotated[list[str], _columns(_KNOWN, "--given")]
+Drop = Annotated[list[str], _columns("Columns to leave out.")]
+Category = Annotated[list[str], _columns("Columns that are categories.")]
+Text = Annotated[list[str], _columns("Columns of text.")]
+Separator = Annotated[str | None, opt("CHAR", _SEPARATOR, default=False)]
+Missing = Annotated[list[str], opt("TEXT", _MISSING, default=False)]
+Delimiter = Annotated[str, opt("CHAR", "Of a CSV file.", default="found out")]
+Decimal = Annotated[str, opt("CHAR", _DECIMAL, default="found out")]
+Encoding = Annotated[str, opt("NAME", "Encoding of a text file.")]
+Folds = Annotated[int, opt("N", "Folds of the cross-validation.", "--cv")]
+Seed = Annotated[int, opt("N", "Seed.", min=0, max=2**32 - 1)]
+Trust = Annotated[bool, opt("", _TRUST, "--trust")]
+Thresholds = Annotated[bool, opt("", _THRESHOLDS, "--thresholds")]
+AsJson = Annotated[bool, opt("", "Print one JSON object instead of text.", "--json")]
+Quiet = Annotated[bool, opt("", "Print only results and errors.", "--quiet", "-q")]
 
 
 def reading_options(
@@ -135,59 +89,44 @@ def reading_options(
     return ReadingOptions(delimiter.replace("\\t", "\t"), encoding, tuple(missing), decimal=decimal)
 
 
-def _without_types(parameters: Sequence[Any]) -> list[Any]:
-    """Say nothing of the type of a flag: it is there or not."""
-    for parameter in parameters:
-        if getattr(parameter, "is_flag", False):
-            parameter.metavar = ""
-    return list(parameters)
+class _PlainFlags:
+    """Says nothing of the type of a flag: it is there or not."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters."""
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
 
 
-class Plain(TyperCommand):
+class Plain(_PlainFlags, TyperCommand):
     """A command in whose help a flag is only a flag."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters."""
-        return _without_types(super().get_params(ctx))
 
-
-class PlainGroup(TyperGroup):
+class PlainGroup(_PlainFlags, TyperGroup):
     """Commands in whose help a flag is only a flag."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters."""
-        return _without_types(super().get_params(ctx))
 
 
 class NamesModels(Plain):
     """A command whose help names models, looked up when it is asked for.
 
-    ``{models}`` is all of them, ``{defaults}`` those that are compared if none is named,
-    ``{features}`` says what may stand before one, ``{estimators}`` what may be its estimator, and
-    ``{most_rows}`` is how many rows a comparison takes.
-
-    So no command has to import a model before it knows that its options are right.
+    ``{models}`` is all of them, ``{features}`` says what may stand before one.
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the names in, then the help."""
-        from colabel.experiments.comparing import DEFAULT_MODELS, MOST_ROWS
-        from colabel.tables import ESTIMATOR_NAMES, FEATURE_NAMES, MODEL_NAMES
+        from colabel.cli.models import known_features, known_models
 
-        prefixes = " or ".join(f"{name}+" for name in FEATURE_NAMES)
+        prefixes = " or ".join(f"{name}+" for name in known_features())
         known = {
-            "{models}": ", ".join(MODEL_NAMES),
-            "{defaults}": ", ".join(DEFAULT_MODELS),
-            "{most_rows}": str(MOST_ROWS),
-            "{estimators}": f"estimator is one of {', '.join(ESTIMATOR_NAMES)}.",
-            "{features}": f"Before a name, {prefixes} puts features of that kind.",
+            "{models}": ", ".join(known_models()),
+            "{features}": f"Prefix one with {prefixes} to fit it on such features.",
         }
         parameter: Any
         for parameter in self.params:
-            for attribute in ("help", "show_default"):
-                text = getattr(parameter, attribute, None)
-                if isinstance(text, str):
-                    for place, names in known.items():
-                        text = text.replace(place, names)
-                    setattr(parameter, attribute, text)
+            for place, names in known.items():
+                if isinstance(getattr(parameter, "help", None), str):
+                    parameter.help = parameter.help.replace(place, names)
         super().format_help(ctx, formatter)

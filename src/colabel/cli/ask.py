@@ -6,15 +6,13 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from colabel.cli import _options as given
-from colabel.cli._answering import answer_file, say, write_answers
-from colabel.cli._console import note, stderr_is_terminal
-from colabel.cli._guard import guarded
-from colabel.cli._model import load_table_model
+from colabel.cli._answering import SCREEN, answer_file, counting, say, write_answers
+from colabel.cli._console import guarded, load_table_model, note
+from colabel.cli._options import opt
 from colabel.core.files import refuse_input
-from colabel.core.progress import row_counter
+
+_LOSS = "subset, hamming, f1 or jaccard: what a wrong answer costs; log: to be unsure."
 
 
 @guarded
@@ -23,22 +21,10 @@ def ask(
     table: given.TableFile,
     output_file: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="A .csv, .csv.gz or .parquet file; else the screen.",
-        ),
+        opt("FILE", "A .csv, .csv.gz or .parquet file.", "--output", "-o", default=SCREEN),
     ] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LOSS",
-            help="subset, hamming, f1 or jaccard: what a wrong answer costs; log: to be unsure.",
-            show_default="the model's decision",
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, metavar="N", help="How many labels to name.")] = 1,
+    loss: Annotated[str | None, opt("LOSS", _LOSS, default="the model's decision")] = None,
+    top: Annotated[int, opt("N", "How many labels to name.", min=1)] = 1,
     known: given.Known = [],
     keep: given.Keep = [],
     trust: given.Trust = False,
@@ -62,7 +48,7 @@ def ask(
       [cyan]colabel ask model.colabel new.csv --loss f1 --top 3 --keep id[/cyan]
     """
     from colabel.tables import Asker, open_table
-    from colabel.tables.answer_files import check_ending
+    from colabel.tables.answers import check_ending
 
     target = answer_file(output_file)
     if target is not None:
@@ -71,7 +57,7 @@ def ask(
     source = open_table(table, given.reading_options(delimiter, encoding, missing, decimal))
     asker = Asker(load_table_model(model, trust=trust), source, loss, top, known, keep)
     started = time.perf_counter()
-    with row_counter("asking", shown=stderr_is_terminal() and not quiet) as count:
+    with counting("asking", target, quiet=quiet) as count:
         n_rows = write_answers(asker.answers(), target, count)
     if not quiet:
         where = f" to {target}" if target else ""

@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
 
-from colabel.cli._console import output
-from colabel.cli._guard import guarded
+from colabel.cli._console import columns, guarded, output
 from colabel.cli._options import Plain, PlainGroup
 from colabel.core.files import written_whole
 
@@ -97,34 +94,33 @@ def listed(context: typer.Context) -> None:
 
     home = os.environ.get("COLABEL_DATA")
     cache = Path(os.environ.get("COLABEL_CACHE") or default_cache())
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("name")
-    for title in ("rows", "features", "labels"):
-        table.add_column(title, justify="right")
-    table.add_column("found")
+    table = columns("name", ">rows", ">features", ">labels", "found")
     own = load_digit_traits()
     sizes = (own.n_rows, own.n_features, own.n_labels)
     table.add_row(BUNDLED, *(f"{size:,}" for size in sizes), "bundled")
+    # cut or mended from another that is listed
+    derived = [entry for entry in CATALOGUE.values() if entry.derived_from]
     for entry in CATALOGUE.values():
+        if entry in derived:
+            continue
         found = _where(entry, Path(home) if home else None, cache)
         style = "dim" if found == "not here" else None
         table.add_row(entry.name, *(f"{size:,}" for size in entry.shape), found, style=style)
     console = output()
     console.print(table)
+    names = f"{derived[0].name}, {derived[1].name}, …" if len(derived) > 1 else ""
     console.print(
-        "\nLoad one with colabel.datasets.load(name): from the folder that COLABEL_DATA names, "
+        f"\n{len(derived)} more are cut or mended from these ({names}): list_datasets() has all."
+        " Load one with colabel.datasets.load(name): from the folder that COLABEL_DATA names, "
         "from the cache, or from OpenML; digit-traits with load_digit_traits()."
     )
 
 
 def _where(entry: CatalogueEntry, home: Path | None, cache: Path) -> str:
     """Say where the files of an entry are, without reading them."""
-    from colabel.datasets.catalogue import CATALOGUE
-
-    stored = CATALOGUE[entry.derived_from] if entry.derived_from else entry
-    files = [file for file, _ in stored.files]
-    if home is not None and files and all((home / stored.name / file).is_file() for file in files):
+    files = [file for file, _ in entry.files]
+    if home is not None and files and all((home / entry.name / file).is_file() for file in files):
         return "local"
-    if (cache / "openml" / stored.name / "current.json").is_file():
+    if (cache / "openml" / entry.name / "current.json").is_file():
         return "cache"
     return "not here"

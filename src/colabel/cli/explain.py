@@ -3,61 +3,42 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from colabel.cli import _options as given
-from colabel.cli._console import output, working
-from colabel.cli._evidence import NOTHING_TO_COMPARE, row_evidence, show_evidence
-from colabel.cli._guard import guarded
-from colabel.cli._model import load_table_model
+from colabel.cli._console import columns, guarded, load_table_model, output, working
+from colabel.cli._options import opt
 from colabel.core.files import refuse_input
 
 if TYPE_CHECKING:
-    from colabel.report import RowExplanation
+    from colabel.models.evidence import FeatureEvidence, RowExplanation
     from colabel.tables import Frame, Predictor, TableModel
 
-_PULLS, _SWITCHES = 5, 5
+_MOST = 5  # lines of a table
+_LABEL, _DEFAULT_LABELS = "A label to explain; repeatable.", "those of the answer or in doubt"
+_AGAINST = "Rows to compare the row's columns with, such as the training table."
 
 
 @guarded
 def explain(
     model: given.ModelFile,
     table: Annotated[
-        Path | None,
-        typer.Argument(metavar="TABLE", help="A table, to explain a row of it."),
+        Path | None, typer.Argument(metavar="TABLE", help="A table, to explain a row of it.")
     ] = None,
-    row: Annotated[int, typer.Option(min=1, metavar="N", help="Its row, from 1.")] = 1,
+    row: Annotated[int, opt("N", "Its row; the first below the header is 1.", min=1)] = 1,
     known: given.Known = [],
-    top_k: Annotated[
-        int, typer.Option("--top-k", min=1, metavar="K", help="Runner-up label sets to list.")
-    ] = 3,
-    labels: Annotated[
-        list[str],
-        typer.Option(
-            "--label",
-            metavar="NAME",
-            help="A label to explain; repeatable.",
-            show_default="all, or the eight most in question",
-        ),
-    ] = [],
-    against: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TABLE",
-            help="Rows to compare the row's columns with, such as the training table.",
-            show_default="the rows around it",
-        ),
-    ] = None,
+    top_k: Annotated[int, opt("K", "Runner-up label sets to list.", min=1)] = 3,
+    labels: Annotated[list[str], opt("NAME", _LABEL, "--label", default=_DEFAULT_LABELS)] = [],
+    against: Annotated[Path | None, opt("TABLE", _AGAINST, default="the rows around it")] = None,
     page: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write it as a page, too.", show_default=False),
+        Path | None, opt("FILE", "Write it as a page, too.", "--html", default=False)
     ] = None,
     trust: given.Trust = False,
     missing: given.Missing = [],
@@ -70,8 +51,8 @@ def explain(
     """Show the label graph of a model, or why a row has the labels it has.
 
     For a row: the most probable label set and the runners-up, which columns
-    and words speak for and against each label, which labels hold each other,
-    and which label, if it were known, would change the answer most.
+    and words speak for and against each label, which labels go together, and
+    which label, if it were known, would change the answer most.
 
     [bold]Examples[/bold]
 
@@ -81,8 +62,8 @@ def explain(
 
       [cyan]colabel explain model.colabel new.csv --row 17 --label happy --html why.html[/cyan]
     """
-    from colabel.report import explain_row, write_explanation_html
-    from colabel.tables import PredictionRequest, Predictor, open_table
+    from colabel.models.evidence import explain_row
+    from colabel.tables import PredictionRequest, Predictor, TableError, open_table
 
     refuse_input(page, table, model, against)
     fitted = load_table_model(model, trust=trust)
@@ -98,22 +79,46 @@ def explain(
     if against is not None:
         other = Predictor(fitted, open_table(against, options), PredictionRequest())
         around = next(other.frames())
-    with working("asking what speaks for and against each label", shown=not quiet):
-        evidence = row_evidence(fitted, own, around, predictor.known_codes(own, row)[0], labels)
+    evidence = None
+    try:
+        explained = [why.space.index(name) for name in labels]
+    except KeyError as error:
+        raise TableError(str(error.args[0])) from None
+    if around.n_rows > 1:
+        codes = predictor.known_codes(own, row)[0]
+        facts = {
+            name: classes[code]
+            for name, classes, code in zip(why.space.names, why.space.classes, codes, strict=True)
+            if code >= 0
+        }
+        chosen = explained or [i for i in why.in_question if codes[i] < 0]
+        with working("asking what speaks for and against each label", shown=not quiet):
+            evidence = fitted.feature_evidence(
+                own, background=around, given=facts or None, labels=chosen or None
+            )
     if page is not None:
+        from colabel.report import write_explanation_html
+
         write_explanation_html(page, why, evidence, f"{table.name}, row {row}")
     if as_json:
-        found = {"row": row, **why.to_dict()}
-        if evidence is not None:
-            found["evidence"] = evidence.to_dict()
-        console.print_json(json.dumps(found))
+        extra = {} if evidence is None else {"evidence": evidence.to_dict()}
+        console.print_json(json.dumps({"row": row, **why.to_dict(), **extra}))
         return
-    _show_row(console, why, row, quiet=quiet)
+    console.print(f"[bold]Row {row}[/bold]: the most probable label sets\n")
+    console.print(label_sets(why))
+    if not quiet:
+        console.print()
+        console.print(in_words(why), markup=False)
+    _show_lifts(console, why)
     if evidence is not None:
-        show_evidence(console, evidence, quiet=quiet)
+        _show_evidence(console, evidence, quiet=quiet)
     elif not quiet:
-        console.print(f"\n{NOTHING_TO_COMPARE}", style="dim", markup=False)
-    _show_switches(console, why)
+        console.print(
+            "\nWhat its columns say is measured against other rows, and the table has only this"
+            " one: give some, such as the training table, by --against.",
+            style="dim",
+        )
+    show_counterfactuals(console, why)
     if not why.exact and not quiet:
         console.print(f"\n{why.how}", style="dim", markup=False)
     if page is not None and not quiet:
@@ -129,13 +134,11 @@ def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet:
         console.print_json(json.dumps({"model": title_of(model.model), **graph.to_dict()}))
         return
     if not quiet:
-        kinds: dict[str, int] = {}
-        for column in model.columns:
-            kinds[column.kind] = kinds.get(column.kind, 0) + 1
-        columns = ", ".join(f"{n:,} {kind}" for kind, n in kinds.items())
+        kinds = Counter(column.kind for column in model.columns)
+        said = ", ".join(f"{n:,} {kind}" for kind, n in kinds.items())
         console.print(
             f"[bold]{title_of(model.model)}[/bold], fitted to {model.n_rows:,} rows: "
-            f"{len(graph.names):,} labels; columns: {columns}.\n"
+            f"{len(graph.names):,} labels; columns: {said}.\n"
         )
         console.print(graph.meaning, style="dim", markup=False)
         console.print()
@@ -155,44 +158,19 @@ def _find_row(predictor: Predictor, row: int) -> tuple[Frame, int]:
     raise TableError(f"{predictor.source.path} has {start - 1} rows, so no row {row}.")
 
 
-def _show_row(console: Console, why: RowExplanation, row: int, *, quiet: bool) -> None:
-    console.print(f"[bold]Row {row}[/bold]: the most probable label sets\n")
-    sets = _table("label set", ">P")
+def label_sets(why: RowExplanation) -> Table:
+    """Tabulate the most probable label sets of a row."""
+    table = columns("label set", ">P")
     for place, one in enumerate((why.best, *why.runners_up)):
         name = escape(why.named(one.codes))
-        sets.add_row(f"[bold]{name}[/bold]" if place == 0 else name, f"{one.prob:.3f}")
-    console.print(sets)
-    if not quiet:
-        console.print()
-        console.print(_in_words(why), markup=False)
-    if why.pulls:
-        console.print("\n[bold]Labels that hold each other[/bold]\n")
-        pulls = _table("together", ">times as probable as if independent")
-        for pull in why.pulls[:_PULLS]:
-            names = " and ".join(why.value(i, why.best.codes[i]) for i in pull.labels)
-            pulls.add_row(escape(names), f"{pull.lift:.2f}")
-        console.print(pulls)
+        table.add_row(f"[bold]{name}[/bold]" if place == 0 else name, f"{one.prob:.3f}")
+    return table
 
 
-def _show_switches(console: Console, why: RowExplanation) -> None:
-    if not why.switches or len(why.alone) == 1:
-        return
-    console.print("\n[bold]If one label were known[/bold], most change expected first\n")
-    table = _table("known", ">P of that", "then the answer is", ">P then")
-    for switch in why.switches[:_SWITCHES]:
-        table.add_row(
-            escape(why.value(switch.label, switch.value)),
-            f"{switch.prob:.3f}",
-            escape(why.named(switch.answer.codes)),
-            f"{switch.answer.prob:.3f}",
-        )
-    console.print(table)
-
-
-def _in_words(why: RowExplanation) -> str:
-    if why.one_by_one.codes == why.best.codes:
-        first = "Chosen one by one, the labels would be the same."
-    else:
+def in_words(why: RowExplanation) -> str:
+    """Say what choosing the labels one by one comes to."""
+    first = "Chosen one by one, the labels would be the same."
+    if why.one_by_one.codes != why.best.codes:
         first = (
             f"Chosen one by one, the labels would be {why.named(why.one_by_one.codes)}: together "
             f"their probability is only {why.one_by_one.prob:.3f}."
@@ -206,8 +184,55 @@ def _in_words(why: RowExplanation) -> str:
     )
 
 
-def _table(*titles: str, **options: Any) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, **options)
-    for title in titles:
-        table.add_column(title.lstrip(">"), justify="right" if title[0] == ">" else "left")
-    return table
+def _show_lifts(console: Console, why: RowExplanation) -> None:
+    if not why.lifts:
+        return
+    console.print("\n[bold]Labels that go together[/bold]\n")
+    table = columns("together", ">times as probable as if independent")
+    for pair in why.lifts[:_MOST]:
+        names = " and ".join(why.value(i, why.best.codes[i]) for i in pair.labels)
+        table.add_row(escape(names), f"{pair.lift:.2f}")
+    console.print(table)
+
+
+def _show_evidence(console: Console, evidence: FeatureEvidence, *, quiet: bool) -> None:
+    """Print, for each label, how its log-odds come about and the strongest terms either way."""
+    console.print("\n[bold]What speaks for and against each label[/bold], in log-odds\n")
+    for place in range(len(evidence.positions)):
+        console.print(
+            f"[bold]{escape(evidence.statement(place))}[/bold]  P {evidence.prob[place]:.3f}: "
+            f"average {evidence.average[place]:+.2f}, "
+            f"columns {evidence.columns[place].sum():+.2f}, "
+            f"other labels {evidence.labels[place].sum():+.2f}, "
+            f"sum {evidence.log_odds[place]:+.2f}"
+        )
+        sides = Table.grid(padding=(0, 2, 0, 0))
+        for side, terms in zip(("for", "against"), evidence.speaking(place), strict=True):
+            said = [
+                f"{term.log_odds:+.2f} {'label ' * (term.kind == 'label')}{term}" for term in terms
+            ]
+            sides.add_row(f"  {side}", escape("; ".join(said) or "nothing"))
+        console.print(sides)
+    if not quiet:
+        console.print(
+            f"\nThe sum is the log-odds of a label given the other labels of the answer. "
+            f"{evidence.how}",
+            style="dim",
+            markup=False,
+        )
+
+
+def show_counterfactuals(console: Console, why: RowExplanation, most: int = _MOST) -> None:
+    """Print what becomes of the answer if one label is known."""
+    if not why.counterfactuals or len(why.alone) == 1:
+        return
+    console.print("\n[bold]If one label were known[/bold], most change expected first\n")
+    table = columns("known", ">P of that", "then the answer is", ">P then")
+    for one in why.counterfactuals[:most]:
+        table.add_row(
+            escape(why.value(one.label, one.value)),
+            f"{one.prob:.3f}",
+            escape(why.named(one.answer.codes)),
+            f"{one.answer.prob:.3f}",
+        )
+    console.print(table)

@@ -7,12 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from colabel.cli import _options as given
-from colabel.cli._console import output, stderr_is_terminal
-from colabel.cli._guard import guarded
-from colabel.cli._model import load_table_model
+from colabel.cli._console import guarded, load_table_model, output, stderr_is_terminal
+from colabel.cli._options import opt
 from colabel.core.files import refuse_input
 from colabel.core.progress import row_counter
 
@@ -20,6 +17,7 @@ if TYPE_CHECKING:
     from colabel.report import Exploration
     from colabel.tables import Frame, Predictor
 
+_EVIDENCE = "Also what speaks for and against each label, as in explain: slower."
 _CELLS = 30  # columns that are shown of a row
 _LONGEST = 200  # characters of a value
 _AT_ONCE = 100  # rows
@@ -30,27 +28,12 @@ _MOST_SETS = 200_000  # on a page
 def explore(
     model: given.ModelFile,
     table: given.TableFile,
-    page: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page.")] = Path(
-        "explore.html"
-    ),
-    rows: Annotated[
-        int, typer.Option(min=1, max=5000, metavar="N", help="Most rows on the page.")
-    ] = 200,
-    start: Annotated[int, typer.Option(min=1, metavar="N", help="The first of them.")] = 1,
-    top_k: Annotated[
-        int,
-        typer.Option("--top-k", min=1, max=2000, metavar="K", help="Most label sets of a row."),
-    ] = 200,
-    keep: Annotated[
-        list[str],
-        typer.Option(metavar="COLUMNS", help="Columns that name the rows.", show_default=False),
-    ] = [],
-    evidence: Annotated[
-        bool,
-        typer.Option(
-            "--evidence", help="Also what speaks for and against each label, as in explain: slower."
-        ),
-    ] = False,
+    page: Annotated[Path, opt("FILE", "The page.", "--output", "-o")] = Path("explore.html"),
+    rows: Annotated[int, opt("N", "Most rows on the page.", min=1, max=5000)] = 200,
+    start: Annotated[int, opt("N", "The first of them, from 1.", min=1)] = 1,
+    top_k: Annotated[int, opt("K", "Most label sets of a row.", min=1, max=2000)] = 200,
+    keep: given.Keep = [],
+    evidence: Annotated[bool, opt("", _EVIDENCE, "--evidence")] = False,
     trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
@@ -106,7 +89,7 @@ def _explored(
     count: Callable[[int], None],
 ) -> tuple[Exploration, bool]:
     """Ask the joint about rows from `start` (from 1) on; also say whether there are more."""
-    from colabel.experiments.graphs import averaged_graph
+    from colabel.comparing.graphs import averaged_graph
     from colabel.report import Exploration, explored_rows
     from colabel.tables import Frame, TableError
 

@@ -8,98 +8,54 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 
 from colabel.cli import _options as given
-from colabel.cli._console import note, output, stderr_is_terminal
-from colabel.cli._guard import guarded
+from colabel.cli._console import guarded, note, output, show_summary, stderr_is_terminal
+from colabel.cli._options import opt
 from colabel.cli._parts import Workplace, fits_parts
-from colabel.cli._summary import show_summary
 from colabel.core.files import refuse_input
 
 if TYPE_CHECKING:
     from colabel.tables import TableModel, TableRequest, TableSummary
 
 _MOST_THRESHOLDS = 12
+_SET = (
+    "A parameter of the model, or, as kernel.NAME, of its features. The estimator is forest,"
+    " boosting, nb or gaussian."
+)
+_CONFORMAL = (
+    "Hold a quarter of the rows out, so that predict --coverage can promise something; --set"
+    " conformal.cv=5 for folds instead."
+)
+_DEVICE = "Where regressions are solved: cpu, cuda or auto (needs torch)."
+_CALIBRATE = "Learn on rows held out how far the joint is to be trusted."
+_WORKERS = "Learn from the table in parts, with N worker processes."
+_CLUSTER = "The same by the workers of a Dask scheduler, such as tcp://host:8786."
+_SCRATCH = "Where prepared rows lie meanwhile; workers must reach it."
+_CHECKPOINT = "Of a table in parts: go on where a stopped fit with the same file was."
 
 
 @guarded
 def fit(
     table: given.TableParts,
     labels: given.LabelColumns = [],
-    model: Annotated[
-        str, typer.Option("--model", "-m", help="One of {models}. {features}")
-    ] = "ctbn",
-    output_file: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where the model goes.")
-    ] = Path("model.colabel"),
-    settings: Annotated[
-        list[str],
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="A parameter of the model, or, as kernel.NAME, of its features. {estimators}",
-            show_default=False,
-        ),
-    ] = [],
-    conformal: Annotated[
-        bool,
-        typer.Option(
-            "--conformal",
-            help="Hold a quarter of the rows out, so that predict --coverage can promise something;"
-            " --set conformal.cv=5 for folds instead.",
-        ),
-    ] = False,
-    device: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Where regressions are solved: cpu, cuda or auto (needs torch).",
-            show_default=False,
-        ),
-    ] = "",
-    calibrate: Annotated[
-        bool,
-        typer.Option(
-            "--calibrate", help="Learn on rows held out how far the joint is to be trusted."
-        ),
-    ] = False,
+    model: Annotated[str, opt("TEXT", "One of {models}. {features}", "--model", "-m")] = "ctbn",
+    output_file: Annotated[Path, opt("FILE", "Where the model goes.", "--output", "-o")] = Path(
+        "model.colabel"
+    ),
+    settings: Annotated[list[str], opt("NAME=VALUE", _SET, "--set", default=False)] = [],
+    conformal: Annotated[bool, opt("", _CONFORMAL, "--conformal")] = False,
+    device: Annotated[str, opt("NAME", _DEVICE, default=False)] = "",
+    calibrate: Annotated[bool, opt("", _CALIBRATE, "--calibrate")] = False,
     thresholds: given.Thresholds = False,
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="Learn from the table in parts, with N worker processes.",
-            show_default=False,
-        ),
-    ] = 0,
-    cluster: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="The same by the workers of a Dask scheduler, such as tcp://host:8786.",
-            show_default=False,
-        ),
-    ] = "",
+    workers: Annotated[int, opt("N", _WORKERS, default=False, min=0)] = 0,
+    cluster: Annotated[str, opt("ADDRESS", _CLUSTER, default=False)] = "",
     scratch: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Where prepared rows lie meanwhile; workers must reach it.",
-            show_default="that of the model file",
-        ),
+        Path | None, opt("FOLDER", _SCRATCH, default="that of the model file")
     ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Of a table in parts: go on where a stopped fit with the same file was.",
-            show_default=False,
-        ),
-    ] = None,
+    checkpoint: Annotated[Path | None, opt("FILE", _CHECKPOINT, default=False)] = None,
     separator: given.Separator = None,
     drop: given.Drop = [],
     category: given.Category = [],
@@ -137,7 +93,7 @@ def fit(
     from colabel.saving import save
     from colabel.tables import TableError, TableRequest, find_parts, make_model
     from colabel.tables.model_names import parse_setting
-    from colabel.tables.parts import is_large
+    from colabel.tables.reading import is_large
 
     options = given.reading_options(delimiter, encoding, missing, decimal)
     parameters = dict(map(parse_setting, settings))
@@ -147,7 +103,7 @@ def fit(
         parameters["calibrate"] = True
     if thresholds and conformal:
         raise TableError(
-            "--thresholds changes which labels are announced, --conformal lists label sets by"
+            "--thresholds changes which labels are predicted, --conformal lists label sets by"
             " their probability: give one of them."
         )
     estimator = make_model(model, seed, parameters, conformal=conformal)
@@ -239,7 +195,7 @@ def _remedies(model: TableModel) -> list[str]:
         pairs = zip(model.label_names_, inner.thresholds_.tolist(), strict=True)
         shown = [f"{name} {cut:.2f}" for name, cut in list(pairs)[:_MOST_THRESHOLDS]]
         more = ", …" if len(inner.thresholds_) > len(shown) else ""
-        said.append(f"A label is announced above its threshold: {', '.join(shown)}{more}.")
+        said.append(f"A label is predicted above its threshold: {', '.join(shown)}{more}.")
         inner = inner.estimator_
     if hasattr(inner, "calibration_"):
         found = inner.calibration_

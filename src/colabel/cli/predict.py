@@ -9,18 +9,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from colabel.cli import _options as given
-from colabel.cli._answering import answer_file, say, write_answers
-from colabel.cli._console import output, stderr_is_terminal
-from colabel.cli._guard import guarded
-from colabel.cli._model import load_table_model
+from colabel.cli._answering import SCREEN, answer_file, counting, say, write_answers
+from colabel.cli._console import guarded, load_table_model, output
+from colabel.cli._options import opt
 from colabel.core.files import refuse_input
-from colabel.core.progress import row_counter
 
 if TYPE_CHECKING:
     from colabel.tables import PredictionRequest, ReadingOptions, TableModel
+
+_DECISION = "subset, hamming, f1 or jaccard: what the labels are chosen for."
+_COVERAGE = (
+    "Also label sets that contain the true one with at least this probability, and labels that are"
+    " sure; for a model fitted with --conformal."
+)
 
 
 @guarded
@@ -29,40 +31,22 @@ def predict(
     table: given.TableParts,
     output_file: Annotated[
         Path | None,
-        typer.Option(
+        opt(
+            "FILE",
+            "A .csv, .csv.gz or .parquet file, or a folder.",
             "--output",
             "-o",
-            metavar="FILE",
-            help="A .csv, .csv.gz or .parquet file, or a folder; else the screen.",
+            default=SCREEN,
         ),
     ] = None,
-    top_k: Annotated[
-        int,
-        typer.Option(
-            "--top-k", min=0, metavar="K", help="Also the K most probable label sets of each row."
-        ),
-    ] = 0,
+    top_k: Annotated[int, opt("K", "Also the K most probable label sets of each row.", min=0)] = 0,
     known: given.Known = [],
-    decision: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LOSS",
-            help="subset, hamming, f1 or jaccard: what the labels are chosen for.",
-            show_default="the model's",
-        ),
-    ] = None,
-    coverage: Annotated[
-        float | None,
-        typer.Option(
-            metavar="P",
-            help="Also label sets that have the true one among them with this probability, and"
-            " labels that are sure; for a model fitted with --conformal.",
-            show_default=False,
-        ),
-    ] = None,
+    decision: Annotated[str | None, opt("LOSS", _DECISION, default="the model's")] = None,
+    coverage: Annotated[float | None, opt("P", _COVERAGE, default=False)] = None,
     keep: given.Keep = [],
     probabilities: Annotated[
-        bool, typer.Option(help="Also the probability of each label alone.")
+        bool,
+        opt("", "Also the probability of each label alone.", "--probabilities/--no-probabilities"),
     ] = True,
     trust: given.Trust = False,
     missing: given.Missing = [],
@@ -101,7 +85,7 @@ def predict(
     job = _Job(load_table_model(model, trust=trust), request, options)
     target = answer_file(output_file)
     started = time.perf_counter()
-    with row_counter("predicting", shown=stderr_is_terminal() and not quiet) as count:
+    with counting("predicting", target, quiet=quiet) as count:
         if len(parts) == 1 and not _is_folder(output_file):
             refuse_input(target, *parts, model)
             n_rows, n_finished = job.answer(parts[0], target, count), 0
@@ -130,13 +114,14 @@ class _Job:
     def answer(self, part: Path, target: Path | None, count: Callable[[int], None]) -> int:
         """Predict one table; return how many rows it has."""
         from colabel.tables import Predictor, open_table
-        from colabel.tables.answer_files import check_ending
+        from colabel.tables.answers import check_ending
 
         if target is not None:
             check_ending(target)
         predictor = Predictor(self.model, open_table(part, self.options), self.request)
         self.header = predictor.header
-        return write_answers(predictor.answers(), target, count)
+        labels = self.model.label_names_ if self.model.space.is_indicator else ()
+        return write_answers(predictor.answers(), target, count, labels)
 
     def answer_all(
         self, parts: list[Path], folder: Path | None, model: Path, count: Callable[[int], None]

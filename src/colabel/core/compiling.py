@@ -17,7 +17,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, update_wrapper
 from typing import Any, TypeVar
 
@@ -59,7 +59,13 @@ class _Kernel:
                 import numba
 
                 _watch_compiling()
-                self._compiled = numba.njit(**self._options)(self.__wrapped__)
+                try:
+                    made = numba.njit(**self._options)(self.__wrapped__)
+                except RuntimeError as error:  # there is no folder that a cache could be in
+                    _tell_of_cache(error)
+                    made = numba.njit(**{**self._options, "cache": False})(self.__wrapped__)
+                _survive_damage(made._cache)
+                self._compiled = made
             return self._compiled
 
     def __getattr__(self, name: str) -> Any:
@@ -72,6 +78,38 @@ class _Kernel:
         return self.__qualname__  # type: ignore[no-any-return]
 
 
+def _survive_damage(cache: Any) -> None:
+    """Have a kernel be compiled where what numba has kept of it, or the disk, is of no use."""
+    load, save = cache.load_overload, cache.save_overload
+
+    def load_overload(*arguments: Any) -> Any:
+        try:
+            return load(*arguments)
+        except Exception as error:  # damaged pickles raise whatever they like
+            _tell_of_cache(error)
+            with suppress(Exception):
+                cache.flush()
+
+    def save_overload(*arguments: Any) -> None:
+        try:
+            save(*arguments)
+        except Exception as error:
+            _tell_of_cache(error)
+            cache.disable()
+
+    cache.load_overload, cache.save_overload = load_overload, save_overload
+
+
+def _tell_of_cache(error: Exception) -> None:
+    """Say once in a process that kernels are compiled without their cache."""
+    if not _WATCH.cache_told:
+        _WATCH.cache_told = True
+        _WATCH.tell(
+            f"The cache of compiled kernels cannot be used ({type(error).__name__}: {error}): they "
+            "are compiled again. NUMBA_CACHE_DIR names another folder for it."
+        )
+
+
 def _log(message: str) -> None:
     logging.getLogger("colabel").warning(message)
 
@@ -82,7 +120,7 @@ class _Watch:
     def __init__(self) -> None:
         self.tell: Callable[[str], None] = _log
         self._open: list[float] = []  # when the compilations under way began
-        self._seconds, self._told = 0.0, False
+        self._seconds, self._told, self.cache_told = 0.0, False, False
 
     def start(self, function: Any) -> None:
         """Note the beginning; functions of others count only inside of ours."""

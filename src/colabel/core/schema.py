@@ -56,7 +56,6 @@ from colabel.core.label_features import n_label_columns
 Dims = dict[str, Any]
 Fields = dict[str, Any]
 Check = Callable[[Any, Dims, str], None]
-Kind = Any
 Class = TypeVar("Class", bound=type)
 
 # Larger numbers are no coefficients: a product of two of them would leave the range of doubles.
@@ -89,6 +88,10 @@ _OF_SEVERAL: dict[str, Callable[[Any], int]] = {
     "max": max,
     "prod": math.prod,
 }
+
+
+class Setting:
+    """Annotation of a plain parameter: numbers, texts, flags, None, or a stored object."""
 
 
 class _UnknownSizeError(NotAsDeclaredError):
@@ -217,6 +220,14 @@ class Ascending:
 
 
 @dataclass(frozen=True)
+class Sometimes:
+    """An attribute that only some fits set."""
+
+    def check(self, value: Any, dims: Dims, where: str) -> None:
+        pass
+
+
+@dataclass(frozen=True)
 class NotEmpty:
     """Something with one entry at least."""
 
@@ -266,8 +277,11 @@ class Estimator:
 
     fitted: bool = True
     does: str = "fit"
+    or_none: bool = False
 
     def check(self, value: Any, dims: Dims, where: str) -> None:
+        if value is None and self.or_none:
+            return
         known = isinstance(value, Node) and (value.declared is None or "fitted" in value.dims)
         _require(known, value, where, "an estimator")
         fits = value.declared is None or value.dims["fitted"] or not self.fitted
@@ -289,6 +303,8 @@ def check_of(annotation: Any, shape: Sequence[str] = (), marks: Sequence[Any] = 
         return _one_of([check_of(each, shape, marks) for each in arguments], arguments)
     if origin is Literal:
         return _literal(arguments)
+    if origin is Callable:  # which a file cannot hold
+        return _none
     if origin in (list, Sequence) or (origin is tuple and arguments[-1] is Ellipsis):
         return _many(arguments[0], shape, marks)
     if origin is tuple:
@@ -299,6 +315,8 @@ def check_of(annotation: Any, shape: Sequence[str] = (), marks: Sequence[Any] = 
         return _array(get_args(arguments[1])[0], shape, marks)
     if annotation in (int, float):
         return _number(annotation, marks)
+    if annotation is Any and shape:  # an object of a type that a mark knows
+        return _with_marks(_sizes_of_part(shape), marks)
     if annotation in _PLAIN:
         return _with_marks(_PLAIN[annotation], marks)
     return _with_marks(_part(annotation, shape), marks)
@@ -343,7 +361,18 @@ def _none(value: Any, dims: Dims, where: str) -> None:
     _require(value is None, value, where, "None")
 
 
+def _setting(value: Any, dims: Dims, where: str) -> None:
+    several = value if isinstance(value, list | tuple) else [value]
+    plain = all(
+        each is None or isinstance(each, bool | int | float | str | type | np.dtype | Node)
+        for each in several
+    )
+    _require(plain, value, where, "a plain value")
+
+
 _PLAIN: dict[Any, Check] = {
+    Setting: _setting,
+    None: _none,
     Any: _anything,
     object: _anything,
     Hashable: _anything,
@@ -368,6 +397,7 @@ def _number(kind: type, marks: Sequence[Any]) -> Check:
 
 def _array(scalar: Any, shape: Sequence[str], marks: Sequence[Any]) -> Check:
     """An array; numbers are finite, whole ones are not negative, unless a mark says otherwise."""
+    scalar = get_origin(scalar) or scalar
     if scalar is Any:
         names: tuple[str, ...] = ()
     elif issubclass(scalar, np.signedinteger):
@@ -459,18 +489,35 @@ def _table(own: Check) -> Check:
     return check
 
 
+def _is_protocol(cls: Any) -> bool:
+    return bool(getattr(cls, "_is_protocol", False))
+
+
+def _sizes_of_part(sizes: Sequence[str]) -> Check:
+    pairs = [(theirs, ours or theirs) for theirs, _, ours in (s.partition("=") for s in sizes)]
+
+    def check(value: Any, dims: Dims, where: str) -> None:
+        for theirs, ours in pairs:
+            if isinstance(value, Node) and theirs in value.dims:
+                bind(dims, ours, value.dims[theirs], f"{theirs} of {where}")
+
+    return check
+
+
 def _part(cls: Any, sizes: Sequence[str]) -> Check:
-    """An object of a stored type, or of one of a protocol, which its holder checks."""
-    any_type = getattr(cls, "_is_protocol", False)
-    pairs = [tuple(size.split("=")) if "=" in size else (size, size) for size in sizes]
+    """An object of a stored type, or of any that has what a protocol asks for."""
+    asked = [name for name in vars(cls) if name[0] != "_"] if _is_protocol(cls) else None
+    bind_parts = _sizes_of_part(sizes)
 
     def check(value: Any, dims: Dims, where: str) -> None:
         declared = value.declared if isinstance(value, Node) else None
-        known = declared is not None and (any_type or issubclass(declared.type, cls))
+        known = declared is not None and (
+            issubclass(declared.type, cls)
+            if asked is None
+            else all(hasattr(declared.type, name) for name in asked)
+        )
         _require(known, value, where, f"a {cls.__name__}")
-        for theirs, ours in pairs:
-            if theirs in value.dims:
-                bind(dims, ours, value.dims[theirs], f"{theirs} of {where}")
+        bind_parts(value, dims, where)
 
     return check
 
@@ -493,6 +540,14 @@ class Declared:
         Whether it has state beside its parameters; without, it is always checked in full.
     check : function of (fields, dims), optional
         Raises `NotAsDeclaredError` for what annotations cannot say.
+    taken, made
+        From an object to its fields, and back, where that is not plain.
+    others
+        Annotation of parameters that have none.
+    spec : type, optional
+        Whose annotations are meant instead of those of the type.
+    accepts : function of an object, optional
+        Whether the annotations allow its settings: others are foreign.
     """
 
     tag: str
@@ -503,6 +558,8 @@ class Declared:
     taken: Callable[[Any], Fields] | None = None
     made: Callable[[Fields], Any] | None = None
     others: Any = Any
+    spec: Any = None
+    accepts: Callable[[Any], bool] | None = None
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -517,14 +574,17 @@ class Declared:
     def fields(self) -> dict[str, Any]:
         """Annotation of each field, in the order in which they are checked."""
         found: dict[str, Any] = {}
-        old = {**getattr(self.type, "stored_fields", {}), **self.annotations}
-        for base in reversed(self.type.__mro__):
+        old = self.annotations
+        for base in reversed((self.spec or self.type).__mro__):
             if not base.__module__.startswith("sklearn."):
                 names = _Names(vars(sys.modules[base.__module__]))
                 for name, annotation in vars(base).get("__annotations__", {}).items():
                     if name not in old and "ClassVar" not in str(annotation):
-                        text = isinstance(annotation, str)
-                        found[name] = eval(annotation, {}, names) if text else annotation
+                        text = getattr(annotation, "__forward_arg__", annotation)  # of a NamedTuple
+                        kind = eval(text, {}, names) if isinstance(text, str) else text
+                        # a mere type does not undo what a base says
+                        if get_origin(kind) is Annotated or name not in found:
+                            found[name] = kind
         found |= old
         if self.defaults:  # a class may say of a parameter what not all of its subclasses have
             state = hasattr(self.type, "get_params")
@@ -536,20 +596,20 @@ class Declared:
     @cached_property
     def checks(self) -> dict[str, Check]:
         """The check of each field."""
-        return {
-            name: kind.check
-            if hasattr(kind, "check") and not isinstance(kind, type)
-            else check_of(kind)
-            for name, kind in self.fields.items()
-        }
+        return {name: check_of(kind) for name, kind in self.fields.items()}
 
     def may_lack(self, name: str) -> bool:
         """Whether an estimator may be fitted without an attribute."""
         kind = self.fields[name]
         if get_origin(kind) is Annotated:
             kind = get_args(kind)[0]
-        optional = NoneType in get_args(kind) or type(kind).__name__ == "Maybe"
-        return optional or name in _NOT_KEPT
+        optional = NoneType in get_args(kind)
+        marked = any(isinstance(mark, Sometimes) for mark in get_args(self.fields[name])[1:])
+        return optional or marked or name in _NOT_KEPT
+
+    def holds(self, value: Any) -> bool:
+        """Whether an object is one that the annotations allow."""
+        return self.accepts is None or self.accepts(value)
 
     def take(self, value: Any) -> Fields:
         """Return the fields of an object."""
@@ -613,10 +673,12 @@ class Node:
 _BY_TAG: dict[str, Declared] = {}
 _BY_TYPE: dict[Any, Declared] = {}
 # unless a type declares them
-_NOT_KEPT = frozenset({"_metadata_request", "_sklearn_output_config", "_sklearn_version"})
+_NOT_KEPT = frozenset(
+    {"_metadata_request", "_sklearn_output_config", "_sklearn_version", "_stop_words_id"}
+)
 
 
-def stored(tag: str, *, check: Any = None, **fields: Any) -> Callable[[Class], Class]:
+def stored(tag: str) -> Callable[[Class], Class]:
     """Declare a class as one that may stand in a file.
 
     The fields of a dataclass or a NamedTuple are those of its constructor; of an estimator its
@@ -626,7 +688,7 @@ def stored(tag: str, *, check: Any = None, **fields: Any) -> Callable[[Class], C
     """
 
     def register(cls: Class) -> Class:
-        declare(cls, tag, fields, check)
+        declare(cls, tag)
         return cls
 
     return register
@@ -635,9 +697,11 @@ def stored(tag: str, *, check: Any = None, **fields: Any) -> Callable[[Class], C
 def declare(
     cls: type,
     tag: str,
-    fields: Mapping[str, Any],
+    fields: Mapping[str, Any] | None = None,
     check: Callable[[Fields, Dims], None] | None = None,
     *,
+    spec: type | None = None,
+    accepts: Callable[[Any], bool] | None = None,
     take: Callable[[Any], Fields] | None = None,
     make: Callable[[Fields], Any] | None = None,
     has_state: bool = True,
@@ -645,19 +709,21 @@ def declare(
 ) -> None:
     """Do what `stored` does, for a class that is not ours to annotate.
 
-    An estimator without state of its own (`has_state` false) is always checked in full; `others`
-    is the annotation of parameters that are not named.
+    Its fields are given as a dict or as the annotations of another class, `spec`. An estimator
+    without state of its own (`has_state` false) is always checked in full; see `Declared` for the
+    other arguments.
     """
-    check = check or getattr(cls, "_check_stored", None)
+    check = check or getattr(spec or cls, "_check_stored", None)
     is_estimator = has_state and hasattr(cls, "get_params")
     _BY_TAG[tag] = _BY_TYPE[cls] = Declared(
-        tag, cls, fields, is_estimator, check, take, make, others
+        tag, cls, fields or {}, is_estimator, check, take, make, others, spec, accepts
     )
 
 
 def declared_for(value: Any) -> Declared | None:
-    """Return the declaration of an object's type."""
-    return _BY_TYPE.get(type(value))
+    """Return the declaration of an object's type, if it holds for the object."""
+    declared = _BY_TYPE.get(type(value))
+    return declared if declared is not None and declared.holds(value) else None
 
 
 def declared_by_tag(tag: str) -> Declared:
@@ -760,22 +826,3 @@ _CSR = {
 }
 for _cls, _tag in ((sp.csr_array, "csr"), (sp.csr_matrix, "csr-matrix")):
     declare(_cls, _tag, _CSR, _check_csr, take=_csr_fields, make=_make_csr(_cls))
-
-from colabel.core._kinds import Anything as Anything  # noqa: E402
-from colabel.core._kinds import Distributions as Distributions  # noqa: E402
-from colabel.core._kinds import LabelVectors as LabelVectors  # noqa: E402
-from colabel.core._kinds import Many as Many  # noqa: E402
-from colabel.core._kinds import Maybe as Maybe  # noqa: E402
-from colabel.core._kinds import Numbers as Numbers  # noqa: E402
-from colabel.core._kinds import OneOf as OneOf  # noqa: E402
-from colabel.core._kinds import OrNone as OrNone  # noqa: E402
-from colabel.core._kinds import Part as Part  # noqa: E402
-from colabel.core._kinds import Positions as Positions  # noqa: E402
-from colabel.core._kinds import Real as Real  # noqa: E402
-from colabel.core._kinds import Record as Record  # noqa: E402
-from colabel.core._kinds import Setting as Setting  # noqa: E402
-from colabel.core._kinds import Table as Table  # noqa: E402
-from colabel.core._kinds import Text as Text  # noqa: E402
-from colabel.core._kinds import Values as Values  # noqa: E402
-from colabel.core._kinds import Whole as Whole  # noqa: E402
-from colabel.core._kinds import YesNo as YesNo  # noqa: E402

@@ -20,13 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from colabel.datasets._http import Report, check_address, fetch_file, fetch_json
+from colabel.datasets.arff import ArffSource, Attribute
 from colabel.datasets.catalogue import CatalogueEntry
 from colabel.datasets.dataset import Dataset, DatasetError
-from colabel.datasets.readers.arff import read_arff_table
-from colabel.datasets.readers.arff_header import Attribute, read_header
-from colabel.datasets.readers.encode import to_dataset
-from colabel.datasets.readers.table import find_columns
-from colabel.datasets.readers.text import open_text
+from colabel.datasets.readers import read_arff_source
 
 OPENML = "https://www.openml.org"
 
@@ -156,18 +153,10 @@ def from_cache(entry: CatalogueEntry, cache: Path) -> Dataset | None:
 
 def read(file: Path, entry: CatalogueEntry, remote: Remote) -> Dataset:
     """Read OpenML's ARFF of an entry and check its shape."""
-    with open_text(file) as text:
-        header = read_header(enumerate(text, start=1), file)
-    names = [attribute.name for attribute in header.attributes]
-    drop = [name for name in entry.drop if name in names]
-    _, table = read_arff_table(file, drop=drop)
-    data = to_dataset(
-        table,
-        _label_columns(header.attributes, entry, remote),
-        name=entry.name,
-        dropped=find_columns(names, drop, file),
-        description=entry.description,
-    )
+    source = ArffSource.open(file)
+    drop = [name for name in entry.drop if name in source.names]
+    places = _label_columns(source.attributes, entry, remote)
+    data = read_arff_source(source, [source.names[j] for j in places], drop, entry.name)
     if (data.n_rows, data.n_features, data.n_labels) != entry.shape:
         raise DatasetError(
             f"OpenML's data set {remote.data_id} has {data.n_rows} rows, {data.n_features} "

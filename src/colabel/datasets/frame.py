@@ -1,15 +1,19 @@
-"""Frame: a user's table, or some rows of it, as numbers and texts by column name."""
+"""Frame: a user's table, or some rows of it: numbers as a matrix, texts as Arrow arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import narwhals.stable.v2 as nw
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from scipy import sparse
 
-from colabel.core.arrays import Array, is_sparse
+from colabel.core.arrays import Array, Indices, is_sparse
 from colabel.datasets.dataset import DatasetError
 
 if TYPE_CHECKING:
@@ -17,11 +21,11 @@ if TYPE_CHECKING:
 
     from colabel.datasets.dataset import Features
 
-    Texts = NDArray[np.object_]
-
-
 Storage: TypeAlias = Literal["number", "text"]
 """How a column is held."""
+
+Texts: TypeAlias = "pa.DictionaryArray"
+"""Strings by their places in a list of the different ones; null where missing."""
 
 
 class TableError(DatasetError):
@@ -32,13 +36,16 @@ class TableError(DatasetError):
 class Frame:
     """Columns of numbers and columns of text.
 
+    Numbers lie in a matrix, as models take them: a sparse one may have more columns than an Arrow
+    table could hold. Texts are Arrow arrays.
+
     Attributes
     ----------
     numbers : ndarray or csr_array of shape (n_rows, n_numbers)
         Columns of numbers, NaN where missing.
     number_names : tuple of n_numbers str
-    texts : {name: object array of shape (n_rows,)}
-        Columns of strings, None where missing.
+    texts : {name: DictionaryArray of n_rows strings}
+        Columns of strings, null where missing.
 
     Examples
     --------
@@ -55,42 +62,48 @@ class Frame:
     texts: Mapping[str, Texts] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, data: Any) -> Frame:
-        """Make a frame of a frame, a data frame, a mapping of names to columns, or an array.
+    def of(cls, data: Any, as_text: Iterable[str] = ()) -> Frame:
+        """Make a frame of a data frame of any library, a mapping of columns, or an array.
 
-        The columns of an array (n, p), dense or sparse, are called x0, x1, ....
+        The columns of an array (n, p), dense or sparse, are called x0, x1, .... Those named by
+        `as_text` are kept as texts whatever they hold.
         """
         if isinstance(data, Frame):
             return data
-        if sparse.issparse(data) or (isinstance(data, np.ndarray) and data.ndim == 2):
-            return cls._of_array(data)
-        if not hasattr(data, "items") or not hasattr(data, "keys"):
-            raise TableError(
-                f"A table is a Frame, a data frame, a mapping of names to columns or an array of "
-                f"two dimensions, not {type(data).__name__}."
-            )
-        numbers: dict[str, Array] = {}
-        texts: dict[str, Texts] = {}
-        for name, column in data.items():
-            array = np.asarray(column, dtype=None if hasattr(column, "dtype") else object)
-            if _holds_numbers(array):
-                numbers[str(name)] = _as_numbers(array)
-            else:
-                texts[str(name)] = _as_texts(array)
-        lengths = {len(column) for column in [*numbers.values(), *texts.values()]}
-        if len(lengths) != 1:
-            raise TableError(f"The columns have {sorted(lengths)} rows: give them all as many.")
-        block = np.stack([*numbers.values()], axis=1) if numbers else np.zeros((lengths.pop(), 0))
-        return cls(block, tuple(numbers), texts)
+        if is_sparse(data) or (isinstance(data, np.ndarray) and data.ndim == 2):
+            names = tuple(f"x{j}" for j in range(data.shape[1]))
+            if is_sparse(data):
+                return cls(sparse.csr_array(data, dtype=np.float64), names)
+            if data.dtype.kind in "biuf":
+                return cls(np.asarray(data, dtype=np.float64), names)
+            data = dict(zip(names, data.T, strict=True))
+        columns: Iterable[tuple[Any, Any]]
+        if isinstance(data, Mapping):
+            columns = data.items()
+        else:
+            frame = nw.from_native(data, eager_only=True, pass_through=True)
+            if not isinstance(frame, nw.DataFrame):
+                raise TableError(
+                    "A table is a Frame, a data frame, a mapping of names to columns or an array of"
+                    f" two dimensions, not {type(data).__name__}."
+                )
+            columns = ((column.name, column) for column in frame.iter_columns())
+        return cls.of_arrow({str(name): _as_arrow(column) for name, column in columns}, as_text)
 
     @classmethod
-    def _of_array(cls, array: Any) -> Frame:
-        names = tuple(f"x{j}" for j in range(array.shape[1]))
-        if is_sparse(array):
-            return cls(sparse.csr_array(array, dtype=np.float64), names)
-        if array.dtype.kind in "biuf":
-            return cls(np.asarray(array, dtype=np.float64), names)
-        return cls.of(dict(zip(names, array.T, strict=True)))
+    def of_arrow(cls, columns: Mapping[str, Any], as_text: Iterable[str] = ()) -> Frame:
+        """Make a frame of Arrow arrays, by their types."""
+        lengths = {len(column) for column in columns.values()}
+        if len(lengths) > 1:
+            raise TableError(f"The columns have {sorted(lengths)} rows: give them all as many.")
+        kept = set(as_text)
+        is_text = {n: n in kept or storage_of_type(c.type) != "number" for n, c in columns.items()}
+        numbers = [name for name, text in is_text.items() if not text]
+        block = np.empty((len(numbers), max(lengths, default=0)))
+        for k, name in enumerate(numbers):
+            block[k] = number_array(columns[name])
+        texts = {name: text_array(columns[name]) for name, text in is_text.items() if text}
+        return cls(block.T, tuple(numbers), texts)
 
     @property
     def n_rows(self) -> int:
@@ -117,14 +130,20 @@ class Frame:
         kinds = f"{counted(len(self.number_names), 'numbers')}, {counted(len(self.texts), 'text')}"
         return f"Frame({self.n_rows} row{'s' * (self.n_rows != 1)}: {kinds})"
 
+    def coded(self, name: str) -> tuple[list[str], Indices]:
+        """Return the different texts of a column and the place (n_rows,) of each, -1 if missing."""
+        column = self.texts.get(name)
+        if column is None:
+            column = text_array(pa.array(self.column(name), from_pandas=True))
+        codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return column.dictionary.to_pylist(), codes.astype(np.intp)
+
     def column(self, name: str) -> NDArray[Any]:
         """Return one column (n_rows,): numbers with NaN, or strings with None."""
         if name in self.texts:
-            return self.texts[name]
-        position = {n: j for j, n in enumerate(self.number_names)}.get(name)
-        if position is None:
-            raise TableError(f"There is no column {name!r}.")
-        block = self.numbers[:, [position]]
+            values, codes = self.coded(name)
+            return np.array([*values, None], dtype=object)[codes]
+        block = self.block([name])
         return (block if isinstance(block, np.ndarray) else block.toarray())[:, 0]
 
     def block(self, names: Sequence[str]) -> Features:
@@ -139,11 +158,11 @@ class Frame:
 
     def rows(self, index: NDArray[Any] | slice) -> Frame:
         """Return some of the rows."""
-        texts = {name: column[index] for name, column in self.texts.items()}
+        chosen = pa.array(np.arange(self.n_rows)[index])
+        texts = {name: column.take(chosen) for name, column in self.texts.items()}
         return Frame(self.numbers[index], self.number_names, texts)
 
-    def __getitem__(self, index: NDArray[Any] | slice) -> Frame:
-        return self.rows(index)
+    __getitem__ = rows
 
     def without(self, names: Sequence[str]) -> Frame:
         """Return the frame without some of its columns."""
@@ -159,41 +178,85 @@ class Frame:
         if len(frames) == 1:
             return first
         blocks: list[Any] = [frame.numbers for frame in frames]
+        numbers: Any
         if first.is_sparse:
-            numbers: Features = sparse.csr_array(sparse.vstack(blocks, format="csr"))
+            numbers = sparse.csr_array(sparse.vstack(blocks, format="csr"))
         else:
             numbers = np.concatenate(blocks)
-        texts = {name: np.concatenate([f.texts[name] for f in frames]) for name in first.texts}
+        texts = {}
+        for name in first.texts:
+            pieces = pa.chunked_array([frame.texts[name] for frame in frames])
+            texts[name] = pieces.unify_dictionaries().combine_chunks()
         return cls(numbers, first.number_names, texts)
 
 
-def _holds_numbers(array: NDArray[Any]) -> bool:
-    if array.dtype.kind in "biuf":
-        return True
-    if array.dtype.kind != "O":
-        return False
-    return all(
-        value is None or isinstance(value, bool | int | float | np.number) for value in array
+def storage_of_type(kind: Any) -> Storage | None:
+    """How an Arrow type is held; None if it is neither a number nor a text."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if kind in (pa.null(), pa.bool_()) or pa.types.is_decimal(kind):
+        return "number"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return "number"
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    texts = (kind.value_type,) if is_list else (kind,)
+    is_text = all(pa.types.is_string(t) or pa.types.is_large_string(t) for t in texts)
+    is_view = kind == pa.string_view()
+    return "text" if is_text or is_view or pa.types.is_temporal(kind) else None
+
+
+def number_array(column: Any) -> Array:
+    """Return an Arrow array of numbers (n,), NaN where null."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column.null_count or not pa.types.is_floating(column.type):
+        column = column.cast("float64", safe=False)
+    numbers: Array = column.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def text_array(column: Any, missing: Iterable[str] = ("",), *, stripped: bool = False) -> Texts:
+    """Return any Arrow array as texts; those in `missing`, in small letters, are null.
+
+    Whole numbers have no fraction, booleans are True and False, lists are those of JSON.
+    """
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    kind = column.type
+    if kind == pa.bool_():
+        return pa.DictionaryArray.from_arrays(column.cast("int32"), ["False", "True"])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        lists = column.to_pylist()
+        column = pa.array([None if v is None else json.dumps(v, ensure_ascii=False) for v in lists])
+    coded = column if pa.types.is_dictionary(kind) else column.dictionary_encode()
+    values = coded.dictionary
+    if storage_of_type(values.type) == "number":
+        texts = [v if v is None else f"{v:.15g}" for v in values.cast("float64").to_pylist()]
+        values = pa.array(texts, "string")
+    values = values.cast("string")
+    if stripped:
+        values = pc.utf8_trim_whitespace(values)
+    gone = pc.is_in(pc.utf8_lower(values), pa.array(sorted(missing), "string"))
+    if values.equals(coded.dictionary) and not pc.any(gone).as_py():
+        return coded.cast(pa.dictionary("int32", "string"))
+    return pc.if_else(gone, None, values).take(coded.indices).dictionary_encode()
+
+
+def _as_arrow(column: Any) -> Any:
+    """Return a column of any library as an Arrow array; what is of several types as texts."""
+    if isinstance(column, nw.Series):
+        try:
+            return column.to_arrow()
+        except (pa.ArrowException, TypeError):
+            column = column.to_list()
+    try:
+        return pa.array(column, from_pandas=True)
+    except (pa.ArrowException, TypeError):
+        texts = [None if v is None or _is_nan(v) else str(v) for v in column]
+        return pa.array(texts, "string")
+
+
+def _is_nan(value: Any) -> bool:
+    return type(value).__name__ in ("NAType", "NaTType") or (
+        isinstance(value, float | np.floating) and bool(np.isnan(value))
     )
-
-
-def _as_numbers(array: NDArray[Any]) -> Array:
-    if array.dtype.kind == "O":
-        array = np.array([np.nan if value is None else value for value in array])
-    return array.astype(np.float64)
-
-
-def _as_texts(array: NDArray[Any]) -> Texts:
-    if array.dtype.kind == "M":
-        array = array.astype("datetime64[us]")  # the finest that Python has words for
-    texts = np.empty(len(array), dtype=object)
-    for i, value in enumerate(array.tolist()):
-        # NaN is the only value that differs from itself; pandas.NA answers with neither
-        missing = value is None or (not isinstance(value, str) and _is_missing(value))
-        texts[i] = None if missing else str(value)
-    return texts
-
-
-def _is_missing(value: Any) -> bool:
-    different = value != value
-    return different is True or not isinstance(different, bool | np.bool_) or bool(different)

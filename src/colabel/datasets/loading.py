@@ -19,7 +19,7 @@ from colabel.datasets._http import Report
 from colabel.datasets.catalogue import CatalogueEntry, describe
 from colabel.datasets.dataset import Dataset, DatasetError
 from colabel.datasets.rcv1 import most_common_labels, repair_rcv1
-from colabel.datasets.readers.text import FilePath
+from colabel.datasets.text import FilePath
 
 Source = Literal["auto", "local", "cache", "openml"]
 

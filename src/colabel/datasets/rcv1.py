@@ -10,8 +10,9 @@ from zipfile import BadZipFile
 import numpy as np
 from scipy import sparse
 
+from colabel.datasets.csv_table import CsvSource
 from colabel.datasets.dataset import Dataset, DatasetError
-from colabel.datasets.readers.csv_files import read_csv_table
+from colabel.datasets.frame import Frame
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,9 +38,10 @@ def read_rcv1(folder: Path) -> Dataset:
         raise DatasetError(
             f"{folder / 'X.npz'} is not a sparse matrix that SciPy saved ({error}): fetch it again."
         ) from error
-    table = read_csv_table(folder / "Y.csv.gz")
-    Y = np.asarray(table.values).astype(np.int64)
-    return Dataset(folder.name, X, Y, (), tuple(table.names))
+    source = CsvSource.open(folder / "Y.csv.gz")
+    table = Frame.stacked(list(source.chunks(dict.fromkeys(source.names, "number"), 1 << 13)))
+    Y = np.asarray(table.numbers).astype(np.int64)
+    return Dataset(folder.name, X, Y, (), table.number_names)
 
 
 def repair_rcv1(data: Dataset) -> Dataset:

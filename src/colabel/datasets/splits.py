@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.arrays import Indices
 from colabel.datasets.dataset import DatasetError
+from colabel.model_selection import LabelKFold
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     Split: TypeAlias = tuple[Indices, Indices]
 
@@ -159,12 +160,13 @@ def iterative_stratification(
     >>> [int(Y[test, 0].sum()) for _, test in folds]
     [1, 1, 1, 1]
     """
-    indicators = _indicators(np.asarray(Y))
-    n_rows = indicators.shape[0]
-    _check_folds(n_rows, n_splits)
-    fold_of = _assign_folds(indicators, n_splits, np.random.default_rng(seed))
-    rows = np.arange(n_rows)
-    return [(rows[fold_of != k], rows[fold_of == k]) for k in range(n_splits)]
+    labels = np.asarray(Y)
+    if labels.ndim != 2:
+        raise DatasetError(
+            f"Y has shape {labels.shape}: give one row a case and one column a label."
+        )
+    _check_folds(len(labels), n_splits)
+    return list(LabelKFold(n_splits, random_state=seed).split(labels, labels))
 
 
 def _check_folds(n_rows: int, n_splits: int) -> None:
@@ -172,44 +174,3 @@ def _check_folds(n_rows: int, n_splits: int) -> None:
         raise DatasetError(
             f"Cannot cut {n_rows} rows into {n_splits} folds: choose between 2 and {n_rows}."
         )
-
-
-def _indicators(Y: NDArray[Any]) -> Flags:
-    """Return Y itself when it is 0/1, otherwise one column per value: (n_rows, n_indicators)."""
-    if Y.ndim != 2:
-        raise DatasetError(f"Y has shape {Y.shape}: give one row a case and one column a label.")
-    if Y.dtype.kind in "iufb" and np.isin(Y, (0, 1)).all():
-        return Y.astype(bool)
-    # A missing label (None or NaN) is a value like any other here: it is spread evenly too.
-    columns = [column.astype(str) for column in Y.T]
-    return np.concatenate([column[:, None] == np.unique(column) for column in columns], axis=1)
-
-
-def _assign_folds(indicators: Flags, n_splits: int, rng: np.random.Generator) -> Indices:
-    """Return the fold of each row, shape (n_rows,)."""
-    n_rows = indicators.shape[0]
-    fold_of = np.full(n_rows, -1, dtype=np.intp)
-    rows_wanted = np.full(n_splits, n_rows / n_splits)
-    label_wanted = np.tile(indicators.sum(axis=0) / n_splits, (n_splits, 1))  # (folds, labels)
-    order = rng.permutation(n_rows)
-    members = [np.flatnonzero(row) for row in indicators]
-
-    def give(row: int, wish: Array) -> None:
-        best = np.flatnonzero(wish >= wish.max() - 1e-9)
-        most = rows_wanted[best]
-        best = best[most >= most.max() - 1e-9]
-        fold = int(best[0]) if len(best) == 1 else int(rng.choice(best))
-        fold_of[row] = fold
-        rows_wanted[fold] -= 1
-        label_wanted[fold, members[row]] -= 1
-
-    while True:
-        left = indicators[fold_of < 0].sum(axis=0)
-        if not left.any():
-            break
-        label = int(np.argmin(np.where(left > 0, left, n_rows + 1)))
-        for row in order[indicators[order, label] & (fold_of[order] < 0)]:
-            give(int(row), label_wanted[:, label])
-    for row in order[fold_of[order] < 0]:
-        give(int(row), rows_wanted)
-    return fold_of

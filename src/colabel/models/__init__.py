@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from colabel.models.forest.joint_forest import JointForest as JointForest
     from colabel.models.lazy import LazyJoint as LazyJoint
     from colabel.models.lds.mixture import LDSMixture as LDSMixture
-    from colabel.models.margin.mmoc import MaxMarginOutputCoding as MaxMarginOutputCoding
-    from colabel.models.margin.rank_svm import RankSVM as RankSVM
     from colabel.models.mixture_of_trees import MixtureOfTrees as MixtureOfTrees
     from colabel.models.naive_bayes import DiscreteNaiveBayes as DiscreteNaiveBayes
     from colabel.models.neighbours import IBLR as IBLR
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from colabel.models.stack import JointStack as JointStack
     from colabel.models.stacking import StackedBinaryRelevance as StackedBinaryRelevance
     from colabel.models.thresholds import ThresholdedClassifier as ThresholdedClassifier
+    from colabel.models.with_estimator import HardDecisions as HardDecisions
 
 __all__ = export_lazily(
     __name__,
@@ -53,13 +52,12 @@ __all__ = export_lazily(
         "colabel.models.forest.joint_forest": ["JointForest"],
         "colabel.models.lazy": ["LazyJoint"],
         "colabel.models.lds.mixture": ["LDSMixture"],
-        "colabel.models.margin.mmoc": ["MaxMarginOutputCoding"],
-        "colabel.models.margin.rank_svm": ["RankSVM"],
         "colabel.models.mixture_of_trees": ["MixtureOfTrees"],
         "colabel.models.naive_bayes": ["DiscreteNaiveBayes"],
         "colabel.models.neighbours": ["IBLR", "MLkNN"],
         "colabel.models.stack": ["JointStack"],
         "colabel.models.stacking": ["StackedBinaryRelevance"],
         "colabel.models.thresholds": ["ThresholdedClassifier"],
+        "colabel.models.with_estimator": ["HardDecisions"],
     },
 )

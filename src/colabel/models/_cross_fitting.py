@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pickle import PicklingError
-from typing import Any
+from typing import Annotated, Any
 
 import joblib
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array, Indices
-from colabel.core.schema import Part, stored
+from colabel.core.schema import stored
 from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING, EncodedLabels, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData, random_folds
@@ -267,7 +267,7 @@ _N_LISTED = 32
 _HOTTEST = 20.0  # temperature; a model so far from the truth says next to nothing
 
 
-@stored("calibration", pool=Part("pool", m="m"), prior=Part("label-prior", d="d", sizes="sizes"))
+@stored("calibration")
 @dataclass(frozen=True, eq=False)
 class Calibration:
     r"""What rows held out say of a model's joint.
@@ -289,8 +289,8 @@ class Calibration:
         The frequencies.
     """
 
-    pool: Pool
-    prior: LabelPrior
+    pool: Annotated[Pool, "m"]
+    prior: Annotated[LabelPrior, "d sizes"]
 
     @property
     def temperature(self) -> float:

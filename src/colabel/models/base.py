@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from html import escape
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -29,20 +30,7 @@ from colabel.core.optional import require
 from colabel.core.parameters import check_flag, check_jobs
 from colabel.core.progress import row_counter
 from colabel.core.refitting import unfitted_copy
-from colabel.core.schema import (
-    Anything,
-    Estimator,
-    Kind,
-    LabelVectors,
-    Many,
-    Maybe,
-    Numbers,
-    Part,
-    Text,
-    Values,
-    Whole,
-    YesNo,
-)
+from colabel.core.schema import Between, CodesOf, Estimator, Is, NotEmpty, Sometimes
 from colabel.decide import Decision, Seen, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
@@ -54,6 +42,9 @@ from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models._cross_fitting import learn_calibration, uncalibrated
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lazy import LazyJoint, is_short, lazy_rows, refuse_chunks, row_chunks
+
+if TYPE_CHECKING:
+    from colabel.models._cross_fitting import Calibration
 
 _CONTAINERS = ("default", "pandas")
 
@@ -190,6 +181,16 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         Only where X had string column names.
     """
 
+    label_space_: Annotated[LabelSpace, "d sizes"]
+    label_names_: Annotated[tuple[str, ...], "d"]
+    classes_: Any
+    n_features_in_: Annotated[int, Between(1), Is("p")]
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
+    estimator: Annotated[Any, Estimator(fitted=False, or_none=True)]
+    n_jobs: Annotated[int | None, Between(-1024, 1024)]
+    n_iter_: Annotated[int, Sometimes()]
+    C_: Annotated[Array, "d", Between(0.0), Sometimes()]
+
     short_name: ClassVar[str] = ""
     """What a user may type instead of the name of the class."""
 
@@ -200,17 +201,6 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
     """Whether a sample of such rows is taken, and learned from in memory."""
 
     # what every fitted model holds: d labels of some sizes, p features
-    stored_fields: ClassVar[Mapping[str, Kind]] = {
-        "label_space_": Part("label-space", d="d", sizes="sizes"),
-        "label_names_": Many(Text(), "d"),
-        "classes_": Anything(),
-        "n_features_in_": Whole(1, size="p"),
-        "feature_names_in_": Maybe(Values("p")),
-        "estimator": Maybe(Estimator(fitted=False)),
-        "n_jobs": Maybe(Whole(-1024, 1024)),
-        "n_iter_": Maybe(Whole()),
-        "C_": Maybe(Numbers("d", 0.0)),
-    }
     random_state: Any
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -423,12 +413,9 @@ class JointClassifier(LabelClassifier):
         What rows held out say of the joint, and by which it is tempered; only with `calibrate`.
     """
 
-    stored_fields: ClassVar[Mapping[str, Kind]] = {
-        **LabelClassifier.stored_fields,
-        "calibrate": Maybe(YesNo()),
-        "calibration_": Maybe(Part("calibration", d="d", sizes="sizes", m="2")),
-        "seen_": Maybe(LabelVectors()),
-    }
+    calibration_: Annotated[Calibration, "d sizes m=2", Sometimes()]
+    seen_: Annotated[Codes, "_ d", CodesOf(), NotEmpty(), Sometimes()]
+
     decision: str | Decision
     calibrate: bool = False
 

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -14,22 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
-from colabel.core.schema import (
-    Dims,
-    Distributions,
-    Fields,
-    Many,
-    Maybe,
-    Numbers,
-    OneOf,
-    Part,
-    Positions,
-    Real,
-    Whole,
-    bind,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Below, Between, Dims, Distribution, Fields, refuse_unless, stored
 from colabel.decide import Decision, resolve_decision
 from colabel.joint import Joint, PairwiseField
 from colabel.joint.field import Engine
@@ -42,6 +27,7 @@ from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
 from colabel.models.chain import completed_by_chain
 from colabel.models.discrete_features import (
+    DiscreteFeatures,
     check_bins,
     complete_rows,
     fit_features,
@@ -160,12 +146,7 @@ def _bic(counts: Array, columns: FeatureColumns) -> Array:
     return np.asarray(fit - penalty, dtype=np.float64)
 
 
-@stored(
-    "feature-factor",
-    parents=Many(Whole()),
-    features=Positions("m", below=2**53),
-    log_tables=Many(Numbers("_ _"), "m"),
-)
+@stored("feature-factor")
 class FeatureFactor(NamedTuple):
     """All features with the same parents.
 
@@ -179,8 +160,8 @@ class FeatureFactor(NamedTuple):
     """
 
     parents: tuple[int, ...]
-    features: Indices
-    log_tables: tuple[Array, ...]
+    features: Annotated[Indices, "m"]
+    log_tables: Annotated[tuple[Array, ...], "m _ _", Distribution(log=True)]
 
     def scores(self, codes: Codes) -> Array:
         """Sum of the log-probabilities of these features, (n, S)."""
@@ -387,40 +368,7 @@ def _spread(table: Array, labels: tuple[int, ...], sizes: tuple[int, ...]) -> Ar
     return _within(table, labels, tuple(range(len(sizes))))
 
 
-def _check_tables(fields: Fields, dims: Dims) -> None:
-    sizes, values = dims["sizes"], dims["values"]
-    for r, table in enumerate(fields["label_log_prob_"]):
-        bind(dims, sizes[r], len(table), f"label_log_prob_[{r}]")
-        for i, arc in enumerate(fields["arc_log_prob_"][r]):
-            shape = None if arc is None else arc.shape
-            refuse_unless(shape == (None if i == r else (sizes[r], sizes[i])), "arcs are damaged")
-    told: list[int] = []
-    for factor in fields["factors_"]:
-        parents, features = factor.fields["parents"], factor.fields["features"].tolist()
-        ascend = list(parents) == sorted(set(parents)) and all(i < dims["d"] for i in parents)
-        few = len(parents) <= 2 or math.prod(sizes) <= MOST_VECTORS
-        refuse_unless(ascend and few, "a factor's labels are damaged")
-        n_states = math.prod(sizes[i] for i in parents)
-        refuse_unless(all(j < dims["p"] for j in features), "a factor names no feature")
-        tables = zip(features, factor.fields["log_tables"], strict=True)
-        fits = all(table.shape == (n_states, values[j]) for j, table in tables)
-        refuse_unless(fits, "a table of a factor does not fit its labels and feature")
-        told += features
-    refuse_unless(sorted(told) == list(range(dims["p"])), "a feature is in no factor, or in two")
-
-
-@stored(
-    "bayes-net-ensemble",
-    check=_check_tables,
-    engine=OneOf(*get_args(Engine)),
-    features_=Part("discrete-features", p="p", values="values"),
-    _field_seed=Whole(),
-    smoothing_=Real(0.0),
-    feature_parents_=Many(Many(Whole()), "p"),
-    label_log_prob_=Many(Distributions("_", log=True), "d"),
-    arc_log_prob_=Many(Many(Maybe(Distributions("_ _", log=True)), "d"), "d"),
-    factors_=Many(Part("feature-factor")),
-)
+@stored("bayes-net-ensemble")
 class BayesNetEnsemble(JointClassifier):
     r"""Generative: one tree over the labels for each root, pooled.
 
@@ -506,6 +454,39 @@ class BayesNetEnsemble(JointClassifier):
     >>> len(model.feature_parents_), model.feature_parents_[20]
     (64, (0, 5))
     """
+
+    engine: Engine
+    features_: Annotated[DiscreteFeatures, "p values"]
+    _field_seed: int
+    smoothing_: Annotated[float, Between(0.0)]
+    feature_parents_: Annotated[tuple[tuple[int, ...], ...], "p _", Below("d")]
+    label_log_prob_: Annotated[list[Array], "d [sizes]", Distribution(log=True)]
+    arc_log_prob_: Annotated[list[list[Array | None]], "d d _ _", Distribution(log=True)]
+    factors_: tuple[FeatureFactor, ...]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        sizes, values = dims["sizes"], dims["values"]
+        for r, row in enumerate(fields["arc_log_prob_"]):
+            for i, arc in enumerate(row):
+                shape = None if arc is None else arc.shape
+                refuse_unless(
+                    shape == (None if i == r else (sizes[r], sizes[i])), "arcs are damaged"
+                )
+        features_of_factors: list[int] = []
+        for factor in fields["factors_"]:
+            parents, features = factor.fields["parents"], factor.fields["features"].tolist()
+            ascend = list(parents) == sorted(set(parents)) and all(i < dims["d"] for i in parents)
+            few = len(parents) <= 2 or math.prod(sizes) <= MOST_VECTORS
+            refuse_unless(ascend and few, "a factor's labels are damaged")
+            n_states = math.prod(sizes[i] for i in parents)
+            refuse_unless(all(j < dims["p"] for j in features), "a factor names no feature")
+            tables = zip(features, factor.fields["log_tables"], strict=True)
+            fits = all(table.shape == (n_states, values[j]) for j, table in tables)
+            refuse_unless(fits, "a table of a factor does not fit its labels and feature")
+            features_of_factors += features
+        once = sorted(features_of_factors) == list(range(dims["p"]))
+        refuse_unless(once, "a feature is in no factor, or in two")
 
     def __init__(
         self,

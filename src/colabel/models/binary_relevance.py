@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
-from colabel.core.schema import Part, stored
+from colabel.core.schema import stored
 from colabel.core.threads import map_threads
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING, LabelSpace
 from colabel.labels.columns import few, lookup
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
+from colabel.learn.from_estimator import EstimatorModels
+from colabel.learn.linear import LinearModels
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
@@ -121,9 +123,7 @@ def one_label(data: TrainingData, label: int, weights: Array) -> TrainingData:
     return TrainingData(data.X, codes[:, None], data.cardinalities[label : label + 1], of_row)
 
 
-@stored(
-    "binary-relevance", models_=Part("linear-models", "estimator-models", sizes="sizes", q="p+1")
-)
+@stored("binary-relevance")
 class BinaryRelevance(JointClassifier):
     r"""One classifier per label, independent of each other.
 
@@ -188,6 +188,8 @@ class BinaryRelevance(JointClassifier):
     >>> model.predict(data.X[-2:]).shape
     (2, 7)
     """
+
+    models_: Annotated[LinearModels | EstimatorModels, "sizes q=p+1"]
 
     def __init__(
         self,

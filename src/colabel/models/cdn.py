@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,21 +14,7 @@ from colabel.core.arrays import Array, Codes, Flags, Rows, is_sparse
 from colabel.core.hashing import row_keys
 from colabel.core.label_features import column_owner, label_columns, n_label_columns
 from colabel.core.parameters import check_choice, check_integer
-from colabel.core.schema import (
-    Dims,
-    Estimator,
-    Fields,
-    Many,
-    Maybe,
-    Numbers,
-    OneOf,
-    Part,
-    Positions,
-    Whole,
-    bind,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Between, CodesOf, Dims, Fields, Is, bind, refuse_unless, stored
 from colabel.decide import Decision
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint, LinearConditionals
 from colabel.joint.gibbs.runs import GibbsOptions
@@ -52,7 +38,6 @@ from colabel.models.with_estimator import (
     HardDecisions,
     MayLackProbabilities,
     StacksEstimator,
-    check_inputs,
     has_probabilities,
 )
 
@@ -66,20 +51,7 @@ def coded_columns(codes: Codes, cardinalities: Sequence[int], coding: LabelCodin
     return columns if coding == "0/1" else 2.0 * columns - 1.0
 
 
-def _check_weights(fields: Fields, dims: Dims) -> None:
-    dims["sizes"] = tuple(fields["cardinalities"])
-    bind(dims, "e", n_label_columns(fields["cardinalities"]), "coef")
-
-
-@stored(
-    "linear-network",
-    check=_check_weights,
-    coef=Numbers("e p"),
-    intercept=Numbers("e"),
-    weights=Numbers("e e"),
-    floor=Numbers("e", 0.0, 1.0),
-    cardinalities=Many(Whole(1, 2**31), "d"),
-)
+@stored("linear-network")
 @dataclass(frozen=True)
 class LinearNetwork:
     """Fitted linear conditionals, one score for each label column.
@@ -96,11 +68,11 @@ class LinearNetwork:
     cardinalities : (d,)
     """
 
-    coef: Array
-    intercept: Array
-    weights: Array
-    floor: Array
-    cardinalities: tuple[int, ...]
+    coef: Annotated[Array, "columns(sizes) p"]
+    intercept: Annotated[Array, "columns(sizes)"]
+    weights: Annotated[Array, "columns(sizes) columns(sizes)"]
+    floor: Annotated[Array, "columns(sizes)", Between(0.0, 1.0)]
+    cardinalities: Annotated[tuple[int, ...], "d", Between(1, 2**31), Is("sizes")]
 
     @classmethod
     def of(
@@ -170,38 +142,7 @@ def allowed_columns(cardinalities: Sequence[int]) -> Flags:
     return others
 
 
-def _check_network(fields: Fields, dims: Dims) -> None:
-    inside = (fields["_usual"] < np.asarray(dims["sizes"])).all()
-    refuse_unless(inside, "_usual holds a value that no label has")
-    linear = fields["models_"].declared.tag == "linear-models"
-    refuse_unless(linear == ("_network" in fields), "_network does not fit models_")
-    regressions = fields["estimator"] is None or "estimator_scores_" in fields
-    refuse_unless(linear == regressions, "estimator does not fit models_")
-    n_columns, sizes = n_label_columns(dims["sizes"]), fields["models_"].dims
-    if not linear:
-        bind(dims, n_columns, sizes.get("extra", n_columns), "allowed")
-        width = dims["p"] + n_columns + 1
-        bind(dims, width, sizes.get("q", width), "models_")
-    check_inputs(fields, dims)
-
-
-@stored(
-    "cdn",
-    check=_check_network,
-    burn_in=Whole(0, 10**6),
-    n_sweeps=Whole(1, 10**6),
-    n_best=Whole(1, 10**6),
-    n_chains=Whole(1, 10**4),
-    max_iterations=Whole(1, 10**6),
-    marginals=OneOf("best", "plain"),
-    label_coding=OneOf(*get_args(LabelCoding)),
-    estimator=Maybe(Estimator(fitted=False)),
-    seed_=Whole(),
-    models_=Part("linear-models", "estimator-models", sizes="sizes"),
-    _network=Maybe(Part("linear-network", d="d", p="s", sizes="sizes")),
-    label_weights_=Maybe(Numbers("e e")),
-    _usual=Positions("d", below=2**31),
-)
+@stored("cdn")
 class CDN(MayLackProbabilities, StacksEstimator):
     r"""Each label given all others: Gibbs sampling, or fixed points without probabilities.
 
@@ -322,6 +263,39 @@ class CDN(MayLackProbabilities, StacksEstimator):
     np.int64(0)
     """
 
+    n_best: Annotated[int, Between(1, 10**4)]
+    max_iterations: Annotated[int, Between(1, 10**4)]
+    marginals: Literal["best", "plain"]
+    label_coding: LabelCoding
+    seed_: int
+    models_: Annotated[LinearModels | EstimatorModels, "sizes"]
+    _network: Annotated[LinearNetwork | None, "d p=s sizes"]
+    label_weights_: Annotated[Array | None, "e e"]
+    _usual: Annotated[Codes, "d", CodesOf()]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        linear = fields["models_"].declared.type is LinearModels
+        refuse_unless(
+            linear == (fields.get("_network") is not None), "_network does not fit models_"
+        )
+        regressions = fields["estimator"] is None or "estimator_scores_" in fields
+        refuse_unless(linear == regressions, "estimator does not fit models_")
+        n_columns, sizes = n_label_columns(dims["sizes"]), fields["models_"].dims
+        if not linear:
+            bind(dims, n_columns, sizes.get("extra", n_columns), "allowed")
+            width = dims["p"] + n_columns + 1
+            bind(dims, width, sizes.get("q", width), "models_")
+        # a sweep asks every model once: so many take seconds, not minutes
+        n_sweeps = (fields["burn_in"] + fields["n_sweeps"]) * fields["n_chains"]
+        most = 10_000 if linear else 3_000
+        refuse_unless(
+            n_sweeps <= most,
+            f"burn_in + n_sweeps, times n_chains, is {n_sweeps}; files may ask for {most} sweeps. "
+            "Set fewer by set_params before saving, and more after loading",
+        )
+        StacksEstimator._check_stored(fields, dims)
+
     def __init__(
         self,
         C: float | Sequence[float] = DEFAULT_GRID,
@@ -420,7 +394,9 @@ class CDN(MayLackProbabilities, StacksEstimator):
         space = self.label_space_
         network = self._linear_network
         conditionals: Any = (
-            EstimatorConditionals(self.models_, X, space.cardinalities, self.label_coding)
+            EstimatorConditionals(
+                cast("EstimatorModels", self.models_), X, space.cardinalities, self.label_coding
+            )
             if network is None
             else network.at(self._inputs(X))
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -16,20 +16,7 @@ from colabel.core.arrays import Array, Indices
 from colabel.core.hashing import mix, row_keys
 from colabel.core.parameters import check_choice, check_flag, check_integer
 from colabel.core.progress import progress_bar
-from colabel.core.schema import (
-    Dims,
-    Estimator,
-    Fields,
-    Many,
-    OneOf,
-    Part,
-    Real,
-    Whole,
-    YesNo,
-    bind_alike,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Between, Dims, Estimator, Fields, refuse_unless, stored
 from colabel.decide import (
     NONCONFORMITIES,
     RISKS,
@@ -62,27 +49,7 @@ from colabel.models.label_graph import LabelGraph
 from colabel.models.lazy import row_chunks
 
 
-def _check_members(fields: Fields, dims: Dims) -> None:
-    refuse_unless(fields["members_"], "members_ is empty")
-    known = [name for name in ("sizes", "p") if name in dims]
-    for i, member in enumerate(fields["members_"]):
-        bind_alike(dims, member, known, f"members_[{i}]")
-
-
-@stored(
-    "conformal-sets",
-    check=_check_members,
-    estimator=Estimator(fitted=False),
-    members_=Many(Estimator(does="joint"), "m"),
-    held_out_=Many(Part("held-out-scores"), "m"),
-    row_errors_=Part("held-out-errors"),
-    label_errors_=Part("held-out-errors"),
-    coverage=Real(0.0, 1.0),
-    nonconformity=OneOf(*NONCONFORMITIES),
-    max_listed=Whole(1, 2**31),
-    allow_empty=YesNo(),
-    chance_seed_=Whole(high=2**32),
-)
+@stored("conformal-sets")
 class ConformalSets(MetaEstimatorMixin, JointClassifier):
     r"""For each row a set of label vectors that holds the true one with a chosen probability.
 
@@ -177,6 +144,21 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
     >>> model.predict_labels(data.X[1:2]).shape
     (1, 7)
     """
+
+    estimator: Annotated[Any, Estimator(fitted=False)]
+    members_: Annotated[list[Any], "m sizes p", Estimator(does="joint")]
+    held_out_: Annotated[list[CalibrationScores], "m"]
+    row_errors_: HeldOutErrors
+    label_errors_: HeldOutErrors
+    coverage: Annotated[float, Between(0.0, 1.0)]
+    nonconformity: NonconformityName
+    max_listed: Annotated[int, Between(1, 10**5)]
+    allow_empty: bool
+    chance_seed_: Annotated[int, Between(0, 2**32)]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        refuse_unless(dims["m"], "members_ is empty")
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,13 +12,11 @@ from sklearn.base import BaseEstimator
 from colabel.core.arrays import Array, Indices
 from colabel.core.parameters import check_choice, check_integer, check_positive
 from colabel.core.schema import (
+    Below,
+    Between,
     Dims,
     Fields,
-    Many,
-    Numbers,
-    Part,
-    Positions,
-    Whole,
+    Is,
     bind,
     refuse_cycles,
     refuse_unless,
@@ -54,7 +52,7 @@ from colabel.models._learning import (
 )
 from colabel.models.chain import completed_by_chain
 from colabel.models.label_graph import LabelGraph
-from colabel.models.with_estimator import StacksEstimator, check_inputs
+from colabel.models.with_estimator import StacksEstimator
 
 
 def check_slots(
@@ -75,21 +73,7 @@ def check_slots(
         refuse_unless(fits, f"{name}[{label}] names a model of other values")
 
 
-def _check_learned(fields: Fields, dims: Dims) -> None:
-    dims["sizes"] = tuple(fields["cardinalities"])
-    check_slots(fields["parents"], fields["slots"], fields["models"].dims["sizes"], dims)
-    if "q" in dims:
-        dims["p"] = dims["q"] - 1
-
-
-@stored(
-    "tree",
-    check=_check_learned,
-    parents=Positions("d", below="d", least=ROOT),
-    slots=Many(Many(Whole()), "d"),
-    models=Part("linear-models", "estimator-models", q="q"),
-    cardinalities=Many(Whole(1, 2**31), "d"),
-)
+@stored("tree")
 @dataclass(frozen=True)
 class LearnedTree:
     """A conditional tree-structured Bayesian network for any rows.
@@ -105,10 +89,14 @@ class LearnedTree:
         Number of values of each label.
     """
 
-    parents: Indices
-    slots: list[list[int]]
-    models: ConditionalModels
-    cardinalities: tuple[int, ...]
+    parents: Annotated[Indices, "d", Below("d", or_none=True)]
+    slots: Annotated[list[list[int]], "d _"]
+    models: Annotated[ConditionalModels, "q=p+1"]
+    cardinalities: Annotated[tuple[int, ...], "d", Between(1, 2**31), Is("sizes")]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        check_slots(fields["parents"], fields["slots"], fields["models"].dims["sizes"], dims)
 
     def joint(self, space: LabelSpace, X: Any) -> Tree:
         """Return the joint for rows X (n, p)."""
@@ -397,20 +385,7 @@ def _fit_both(
     return first.joined(shared.joined(separate).take(order))
 
 
-def _check_tree(fields: Fields, dims: Dims) -> None:
-    check_slots(fields["tree_"], fields["_slots"], fields["models_"].dims["sizes"], dims, "_slots")
-    check_inputs(fields, dims)
-
-
-@stored(
-    "ctbn",
-    check=_check_tree,
-    tree_=Positions("d", below="d", least=ROOT),
-    edge_scores_=Numbers("d d", nan=True),
-    edge_gains_=Numbers("d d", nan=True),
-    _slots=Many(Many(Whole()), "d"),
-    models_=Part("linear-models", "estimator-models", q="s+1"),
-)
+@stored("ctbn")
 class CTBN(StacksEstimator):
     r"""A tree over the labels, learned from the data; all answers are exact.
 
@@ -519,6 +494,18 @@ class CTBN(StacksEstimator):
     >>> joint.given({"even": 0}).mode()[0, 0]
     np.int64(0)
     """
+
+    tree_: Annotated[Indices, "d", Below("d", or_none=True)]
+    edge_scores_: Annotated[Array, "d d", Between(nan=True)]
+    edge_gains_: Annotated[Array, "d d", Between(nan=True)]
+    _slots: Annotated[list[list[int]], "d _"]
+    models_: Annotated[ConditionalModels, "q=s+1"]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        sizes = fields["models_"].dims["sizes"]
+        check_slots(fields["tree_"], fields["_slots"], sizes, dims, "_slots")
+        StacksEstimator._check_stored(fields, dims)
 
     def __init__(
         self,

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, dense
 from colabel.core.parameters import check_integer
-from colabel.core.schema import Dims, Fields, Many, Numbers, YesNo, refuse_unless, stored
+from colabel.core.schema import Ascending, Between, Dims, Fields, refuse_unless, stored
 from colabel.joint.lds import FeatureColumns
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.preprocess import FeatureBins
 
 
-def _check_features(fields: Fields, dims: Dims) -> None:
-    cuts, binned = fields["cuts"], fields["binned"]
-    refuse_unless(all((np.diff(each) > 0).all() for each in cuts), "cuts do not ascend")
-    refuse_unless(binned or all(map(len, cuts)), "a feature has no value")
-    dims["values"] = tuple(len(each) + 1 for each in cuts)
-
-
-@stored(
-    "discrete-features",
-    check=_check_features,
-    cuts=Many(Numbers("_", -np.inf, np.inf), "p"),
-    binned=YesNo(),
-)
+@stored("discrete-features")
 class DiscreteFeatures(NamedTuple):
     """What fitting learned about the values of each feature.
 
@@ -42,8 +30,13 @@ class DiscreteFeatures(NamedTuple):
         Whether values fall into bins, or are categories.
     """
 
-    cuts: tuple[Array, ...]
+    cuts: Annotated[tuple[Array, ...], "p [values-1]", Between(-np.inf, np.inf), Ascending()]
     binned: bool
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        full = fields["binned"] or min(dims["values"]) > 1
+        refuse_unless(full, "a feature has no value")
 
     @property
     def columns(self) -> FeatureColumns:

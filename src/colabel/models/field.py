@@ -8,27 +8,23 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from colabel.core.arrays import Array, Indices, dense
+from colabel.core.arrays import Array, Codes, Indices, dense
 from colabel.core.parameters import check_choice, check_flag, check_positive
 from colabel.core.schema import (
+    Below,
+    Between,
+    CodesOf,
     Dims,
     Fields,
-    Kind,
-    LabelVectors,
-    Maybe,
-    Numbers,
-    OneOf,
-    Part,
-    Positions,
-    Real,
-    Table,
+    NotEmpty,
+    Sometimes,
     refuse_unless,
     stored,
 )
@@ -199,26 +195,17 @@ def _interaction_sums(data: TrainingData, field: FittedField) -> tuple[Array, Ar
     return squares, corners
 
 
-def check_graph(fields: Fields, dims: Dims) -> None:
-    """Refuse a graph that is not the one of the field."""
-    edges = fields["field_"].fields["layout"].fields["edges"]
-    refuse_unless(np.array_equal(fields["graph_"], edges), "graph_ is not the graph of the field")
-
-
 class FieldModel(JointClassifier):
     """A model of one field; a subclass says what is maximised, and which edges there may be."""
 
-    stored_fields: ClassVar[Mapping[str, Kind]] = {
-        **JointClassifier.stored_fields,
-        "engine": OneOf(*get_args(Engine)),
-        "models_": Part("linear-models", sizes="sizes", q="p+1"),
-        "field_": Part("fitted-field", d="d", e="edges", p="p", sizes="sizes"),
-        "graph_": Positions("edges 2", below="d"),
-        "ridge_": Real(0.0, np.inf),
-        "ridge_scores_": Table(),
-        "edge_strengths_": Numbers("edges", 0.0),
-        "edge_signs_": Positions("edges", below=2, least=-1),
-    }
+    models_: Annotated[LinearModels, "sizes q=p+1"]
+    field_: Annotated[FittedField, "d e=edges p sizes"]
+    graph_: Annotated[Indices, "edges 2", Below("d")]
+    ridge_: Annotated[float, Between(0.0, np.inf)]
+    ridge_scores_: dict[Any, Any]
+    edge_strengths_: Annotated[Array, "edges", Between(0.0)]
+    edge_signs_: Annotated[Indices, "edges", Between(-1, 1)]
+
     fits_chunks = True
     C: float | Sequence[float]
     cv: Any
@@ -227,6 +214,12 @@ class FieldModel(JointClassifier):
     max_iter: int
     n_jobs: int | None
     verbose: int
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        edges = fields["field_"].fields["layout"].fields["edges"]
+        same = np.array_equal(fields["graph_"], edges)
+        refuse_unless(same, "graph_ is not the graph of the field")
 
     @abstractmethod
     def _field_learner(self, data: TrainingData) -> FieldLearner:
@@ -283,26 +276,15 @@ class FieldModel(JointClassifier):
         )
 
 
-_TRAININGS = ("auto", "enumeration", "supported", "pseudo")
+Training = Literal["enumeration", "supported", "pseudo"]
+_TRAININGS = ("auto", *get_args(Training))
 # "auto" enumerates up to this many label vectors; a request for enumeration may go further.
 _FEW_VECTORS = 1 << 12
 _MOST_VECTORS = 1 << 16
 _MOST_PAIRS = 2016  # all pairs of 64 labels
 
 
-def _check_field(fields: Fields, dims: Dims) -> None:
-    check_graph(fields, dims)
-    supported = fields["training_"] == "supported"
-    has_vectors = fields.get("vectors_") is not None
-    refuse_unless(supported == has_vectors, "vectors_ does not fit training_")
-
-
-@stored(
-    "collective-crf",
-    check=_check_field,
-    training_=OneOf("enumeration", "supported", "pseudo"),
-    vectors_=Maybe(LabelVectors()),
-)
+@stored("collective-crf")
 class CollectiveCRF(FieldModel):
     r"""A random field whose weights of label pairs do not depend on x.
 
@@ -396,6 +378,16 @@ class CollectiveCRF(FieldModel):
     ('enumeration', [-1, -1, -1])
     """
 
+    training_: Training
+    vectors_: Annotated[Codes, "_ d", CodesOf(), NotEmpty(), Sometimes()]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        FieldModel._check_stored(fields, dims)
+        supported = fields["training_"] == "supported"
+        has_vectors = fields.get("vectors_") is not None
+        refuse_unless(supported == has_vectors, "vectors_ does not fit training_")
+
     def __init__(
         self,
         C: float | Sequence[float] = DEFAULT_GRID,
@@ -483,7 +475,7 @@ class CollectiveCRF(FieldModel):
     short_name = "collective"
 
 
-def _resolved(training: str, cardinalities: tuple[int, ...]) -> str:
+def _resolved(training: Any, cardinalities: tuple[int, ...]) -> Training:
     n_vectors = math.prod(cardinalities)
     if training == "auto":
         return "enumeration" if n_vectors <= _FEW_VECTORS else "pseudo"
@@ -492,19 +484,11 @@ def _resolved(training: str, cardinalities: tuple[int, ...]) -> str:
             f'training="enumeration" would enumerate {n_vectors:.3g} label vectors for every row;'
             f' at most {_MOST_VECTORS} are allowed. Use "supported" or "pseudo".'
         )
-    return training
+    chosen: Training = training
+    return chosen
 
 
-@stored(
-    "pairwise-crf",
-    check=check_graph,
-    candidates_=Positions("_ 2", below="d"),
-    alpha_profile_=Numbers("_ _"),
-    group_=Real(0.0, np.inf),
-    group_scores_=Table(),
-    lambda_w_=Real(0.0, np.inf),
-    eta_=Real(0.0, 1.0),
-)
+@stored("pairwise-crf")
 class PairwiseCRF(FieldModel):
     r"""A random field over labels and pairs of labels; its graph is learned.
 
@@ -631,6 +615,13 @@ class PairwiseCRF(FieldModel):
     >>> model.joint(data.X[:1]).given({0: 1}).mode()[0, 1]
     np.int64(0)
     """
+
+    candidates_: Annotated[Indices, "_ 2", Below("d")]
+    alpha_profile_: Annotated[Array, "_ _"]
+    group_: Annotated[float, Between(0.0, np.inf)]
+    group_scores_: dict[Any, Any]
+    lambda_w_: Annotated[float, Between(0.0, np.inf)]
+    eta_: Annotated[float, Between(0.0, 1.0)]
 
     def __init__(
         self,

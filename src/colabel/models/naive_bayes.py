@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,19 +15,16 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from colabel.core.arrays import Array, Flags, Indices, dense
 from colabel.core.compiling import njit
+from colabel.core.numeric import bin_sums
 from colabel.core.refitting import fits_afresh
 from colabel.core.schema import (
+    Ascending,
+    Between,
     Dims,
-    Distributions,
+    Distribution,
     Fields,
-    Maybe,
-    Numbers,
-    Part,
-    Positions,
-    Real,
-    Table,
-    Values,
-    Whole,
+    Is,
+    NotEmpty,
     refuse_unless,
     stored,
 )
@@ -36,26 +33,7 @@ from colabel.core.schema import (
 _WIDEST_RANGE = 4096
 
 
-def _check_cells(fields: Fields, dims: Dims) -> None:
-    first = fields["first"]
-    sizes = np.diff(first)
-    refuse_unless(first[0] == 0 and (sizes > 0).all(), "the cells of a feature are damaged")
-    for j, values in fields["searched"].items():
-        known = type(j) is int and 0 <= j < dims["p"] and isinstance(values, np.ndarray)
-        flat = known and values.dtype == np.float64 and values.ndim == 1
-        refuse_unless(flat, "the values of a feature are damaged")
-        fits = len(values) == sizes[j] - 1 and len(values) and (np.diff(values) > 0).all()
-        refuse_unless(fits, "the values of a feature do not fit its cells")
-    dims["cells"] = int(first[-1])
-
-
-@stored(
-    "value-cells",
-    check=_check_cells,
-    first=Positions("p+1", below=2**53),
-    low=Numbers("p", -np.inf, np.inf),
-    searched=Table(),
-)
+@stored("value-cells")
 class ValueCells(NamedTuple):
     """Where each value of each feature is counted; the last cell of a feature is for the unseen.
 
@@ -69,9 +47,18 @@ class ValueCells(NamedTuple):
         Sorted values of each of the other features, a cell each.
     """
 
-    first: Indices
-    low: Array
-    searched: dict[int, Array]
+    first: Annotated[Indices, "p+1", Ascending()]
+    low: Annotated[Array, "p", Between(-np.inf, np.inf)]
+    searched: Annotated[dict[int, Array], "_", Ascending(), NotEmpty()]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        refuse_unless(fields["first"][0] == 0, "first does not begin at zero")
+        n_cells = np.diff(fields["first"])
+        for j, values in fields["searched"].items():
+            known = type(j) is int and 0 <= j < dims["p"] and len(values) == n_cells[j] - 1
+            refuse_unless(known, "the values of a feature do not fit its cells")
+        dims["cells"] = int(fields["first"][-1])
 
     @classmethod
     def of_rows(cls, rows: Array) -> ValueCells:
@@ -148,18 +135,7 @@ def sum_by_class(places: Indices, tables: Array) -> Array:
     return sums
 
 
-@stored(
-    "discrete-naive-bayes",
-    alpha=Real(0.0),
-    n_features_in_=Whole(1, size="p"),
-    feature_names_in_=Maybe(Values("p")),
-    classes_=Values("k"),
-    class_count_=Numbers("k", 0.0),
-    class_log_prior_=Distributions("k", log=True),
-    n_categories_=Positions("p", below=2**53),
-    _cells=Part("value-cells", p="p", cells="cells"),
-    _log_prob=Numbers("k cells"),
-)
+@stored("discrete-naive-bayes")
 class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
     r"""Naive Bayes for features whose distinct values are categories; one class variable.
 
@@ -200,6 +176,16 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
     [[0.82, 0.18], [0.33, 0.67]]
     """
 
+    alpha: Annotated[float, Between(0.0)]
+    n_features_in_: Annotated[int, Between(1), Is("p")]
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
+    classes_: Annotated[NDArray[Any], "k"]
+    class_count_: Annotated[Array, "k", Between(0.0)]
+    class_log_prior_: Annotated[Array, "k", Distribution(log=True)]
+    n_categories_: Annotated[Indices, "p"]
+    _cells: Annotated[ValueCells, "p cells"]
+    _log_prob: Annotated[Array, "k cells"]
+
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
 
@@ -226,7 +212,7 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
         self._cells = ValueCells.of_rows(rows)
         places, n_cells = self._cells.places(rows), int(self._cells.first[-1])
         counts = count_by_class(places, of_row, weight, len(self.classes_), n_cells)
-        self.class_count_ = np.bincount(of_row, weight, minlength=len(self.classes_))
+        self.class_count_ = bin_sums(of_row, weight, len(self.classes_))
         prior = self.class_count_ + self.alpha
         self.class_log_prior_ = np.log(prior / prior.sum())
         self.n_categories_ = self._cells.per_feature(counts.sum(axis=0) > 0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,19 +16,13 @@ from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.chunks import row_slices
 from colabel.core.label_features import column_owner, label_columns, n_label_columns
 from colabel.core.schema import (
+    Below,
+    Between,
     Dims,
-    Distributions,
+    Distribution,
     Fields,
+    Is,
     Matrix,
-    Maybe,
-    Numbers,
-    OneOf,
-    Part,
-    Positions,
-    Real,
-    Table,
-    Whole,
-    YesNo,
     bind,
     refuse_unless,
     stored,
@@ -36,7 +30,7 @@ from colabel.core.schema import (
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
-from colabel.learn.conditional import TrainingData
+from colabel.learn.conditional import ConditionalModels, TrainingData
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
@@ -58,44 +52,12 @@ _OF_DIFFERENCES = (*_EUCLIDEAN, "manhattan", "l1", "cityblock", "chebyshev", "sq
 _WHOLE = 1.0 - 1e-5
 _PAIRS_LOOKED_AT = 1000
 UNKNOWN = 0.5  # a column of a label that is missing
-_METRICS = sorted({name for names in VALID_METRICS.values() for name in names} - {"precomputed"})
 _ENTRIES_AT_ONCE = 2**22
 _ROWS_AT_ONCE = 2**12
 
 
-@dataclass(frozen=True)
-class NeighbourSettings:
-    """How neighbours are found; see `MLkNN` for the meaning."""
-
-    k: int
-    metric: str | Callable[..., float]
-    metric_params: dict[str, Any] | None
-    algorithm: str
-    n_jobs: int | None
-    seed: int
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.k, int | np.integer) or self.k < 1:
-            raise ValueError(f"k={self.k!r} must be a whole number of neighbours, at least 1.")
-        if self.metric == "precomputed":
-            raise ValueError(
-                "metric='precomputed' is not supported, because the rows of X are features here."
-                " Give the name of a metric or a function of two rows."
-            )
-
-
-@stored(
-    "neighbours",
-    k=Whole(0, 2**31, size="k"),
-    columns=Numbers("n e", 0.0, 1.0),
-    rows=Matrix("n p"),
-    rank=Positions("n", below="n"),
-    metric=OneOf(*_METRICS),
-    p=Real(1.0),
-    metric_params=Maybe(Table()),
-    algorithm=OneOf("auto", "ball_tree", "kd_tree", "brute"),
-    n_jobs=Maybe(Whole(-1024, 1024)),
-)
+@stored("neighbours")
+@dataclass(eq=False)
 class Neighbours:
     """The k nearest training rows of any row, and what share of them has which label.
 
@@ -113,57 +75,76 @@ class Neighbours:
         Number of rows looked at: so many more than k that on average k of them have a label.
     """
 
-    def __init__(self, data: TrainingData, settings: NeighbourSettings) -> None:
-        self.k = min(settings.k, data.n_rows - 1)
-        columns = label_columns(data.codes, data.cardinalities)
-        unknown = data.codes[:, column_owner(data.cardinalities)] == MISSING
-        self.columns = np.where(unknown, UNKNOWN, columns)
-        others = dict(settings.metric_params or {})
-        power = others.pop("p", 2)  # of "minkowski", which scikit-learn wants apart
-        rank = np.random.default_rng(settings.seed).permutation(data.n_rows)
-        self._set_up(
-            data.X,
-            rank,
-            metric=settings.metric,
-            p=power,
-            metric_params=others or None,
-            algorithm=settings.algorithm,
-            n_jobs=settings.n_jobs,
-        )
+    k: Annotated[int, Between(0, 2**31), Is("k")]
+    columns: Annotated[Array, "n e", Between(0.0, 1.0)]
+    rows: Annotated[Any, Matrix("n p")]
+    rank: Annotated[Indices, "n", Below("n")]
+    metric: Any
+    p: Annotated[float, Between(1.0)]
+    metric_params: dict[str, Any] | None
+    algorithm: Literal["auto", "ball_tree", "kd_tree", "brute"]
+    n_jobs: Annotated[int | None, Between(-1024, 1024)]
 
-    def _set_up(self, rows: Any, rank: Indices, **options: Any) -> None:
-        self._options = options
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        metric = fields["metric"]
+        known = isinstance(metric, str) and any(metric in m for m in VALID_METRICS.values())
+        refuse_unless(known and metric != "precomputed", f"metric is {metric!r:.40}, which is none")
+
+    def __post_init__(self) -> None:
         self._known = (self.columns != UNKNOWN).astype(np.float64)
-        share = max(float(self._known.mean()), 1.0 / len(rank))
-        self.reach = min(int(np.ceil(self.k / share)), max(len(rank) - 1, self.k))
-        self._rows, self._rank = rows, rank
-        self._sparse = is_sparse(rows)
-        self._euclidean = options["metric"] in _EUCLIDEAN and options["p"] == 2
+        share = max(float(self._known.mean()), 1.0 / len(self.rank))
+        self.reach = min(int(np.ceil(self.k / share)), max(len(self.rank) - 1, self.k))
+        self._sparse = is_sparse(self.rows)
+        self._euclidean = self.metric in _EUCLIDEAN and self.p == 2
         # |x|^2 - 2 x.y + |y|^2 keeps nothing of distances that are small beside |x|. Medians,
         # unlike means, are in place whatever a single row holds, and keep whole numbers whole.
-        moves = options["metric"] in _OF_DIFFERENCES and not self._sparse
-        self._centre = np.median(rows, axis=0) if moves else None
-        self._search = NearestNeighbors(**options).fit(self._centred(rows))
-
-    def to_fields(self) -> dict[str, Any]:
-        """Return what is stored: the search tree is built again from the rows."""
-        parts = {"k": self.k, "columns": self.columns, "rows": self._rows, "rank": self._rank}
-        return {**parts, **self._options}
+        moves = self.metric in _OF_DIFFERENCES and not self._sparse
+        self._centre = np.median(self.rows, axis=0) if moves else None
+        self._search = NearestNeighbors(
+            metric=self.metric,
+            p=self.p,
+            metric_params=self.metric_params,
+            algorithm=self.algorithm,
+            n_jobs=self.n_jobs,
+        ).fit(self._centred(self.rows))
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Neighbours:
-        """Build the search again."""
-        found = object.__new__(cls)
-        given = dict(fields)
-        found.k, found.columns = given.pop("k"), given.pop("columns")
-        found._set_up(given.pop("rows"), given.pop("rank"), **given)
-        return found
+    def of(
+        cls,
+        data: TrainingData,
+        k: int,
+        metric: str | Callable[..., float],
+        metric_params: dict[str, Any] | None,
+        algorithm: Any,
+        n_jobs: int | None,
+        seed: int,
+    ) -> Neighbours:
+        """Search the rows of training data; see `MLkNN` for the arguments."""
+        if not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"k={k!r} must be a whole number of neighbours, at least 1.")
+        if metric == "precomputed":
+            raise ValueError(
+                "metric='precomputed' is not supported, because the rows of X are features here."
+                " Give the name of a metric or a function of two rows."
+            )
+        others = dict(metric_params or {})
+        unknown = data.codes[:, column_owner(data.cardinalities)] == MISSING
+        return cls(
+            k=min(k, data.n_rows - 1),
+            columns=np.where(unknown, UNKNOWN, label_columns(data.codes, data.cardinalities)),
+            rows=data.X,
+            rank=np.random.default_rng(seed).permutation(data.n_rows),
+            metric=metric,
+            p=others.pop("p", 2),  # of "minkowski", which scikit-learn wants apart
+            metric_params=others or None,
+            algorithm=algorithm,
+            n_jobs=n_jobs,
+        )
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.to_fields()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(vars(self.from_fields(state)))
+    def __reduce__(self) -> Any:
+        """Leave the search tree out, which is built again from the rows."""
+        return Neighbours, tuple(getattr(self, each.name) for each in fields(self))
 
     def counts_in_training(self, X: Any) -> Array:
         """Neighbours with each label (n, e), for the training rows X, none its own neighbour."""
@@ -196,18 +177,18 @@ class Neighbours:
         slack = self._slack(X)
         found = np.empty((X.shape[0], self.reach), dtype=np.intp)
         # one more shows whether the last place is tied, and one may be the row itself
-        todo, asked = np.arange(X.shape[0]), min(self.reach + 2, len(self._rank))
+        todo, asked = np.arange(X.shape[0]), min(self.reach + 2, len(self.rank))
         while len(todo):
             unsettled = []
             for part in _parts(todo, asked):
                 distance, index = self._search.kneighbors(X[part], n_neighbors=asked)
                 distance[index == own[part, None]] = np.inf
                 settled = self._settle(distance, index, slack[part])
-                complete = asked == len(self._rank)
+                complete = asked == len(self.rank)
                 keep = np.ones(len(part), dtype=bool) if complete else settled.is_complete
                 found[part[keep]] = settled.index[keep]
                 unsettled.append(part[~keep])
-            todo, asked = np.concatenate(unsettled), min(4 * asked, len(self._rank))
+            todo, asked = np.concatenate(unsettled), min(4 * asked, len(self.rank))
         return found
 
     def _centred(self, X: Any) -> Any:
@@ -215,11 +196,11 @@ class Neighbours:
 
     def only_column(self) -> int | None:
         """Column that makes up the Euclidean distance of most rows, whatever the others hold."""
-        n_rows = self._rows.shape[0]
+        n_rows = self.rows.shape[0]
         if not self._euclidean or n_rows < 2:
             return None
-        picked = np.argsort(self._rank)[:_PAIRS_LOOKED_AT]
-        difference = self._rows[picked] - self._rows[np.roll(picked, 1)]
+        picked = np.argsort(self.rank)[:_PAIRS_LOOKED_AT]
+        difference = self.rows[picked] - self.rows[np.roll(picked, 1)]
         if self._sparse:
             squared = sp.csr_array(difference.power(2))
             squared.eliminate_zeros()
@@ -251,7 +232,7 @@ class Neighbours:
         gap = np.where(np.isinf(distance), np.inf, distance**2) - last**2
         tied = np.abs(gap) <= slack[:, None] + 2 * _TIE * last**2
         place = np.where(tied, 1, np.where(gap < 0, 0, 2))
-        order = np.lexsort((self._rank[index], place), axis=1)[:, : self.reach]
+        order = np.lexsort((self.rank[index], place), axis=1)[:, : self.reach]
         # candidates farther than the k-th show that all its equals have been seen
         beyond = ((place == 2) & np.isfinite(distance)).any(axis=1)
         return _Settled(np.take_along_axis(index, order, axis=1), beyond)
@@ -293,10 +274,8 @@ class NeighbourClassifier(JointClassifier):
         return super().fit(X, y, label_names=label_names)
 
     def _find_neighbours(self, data: TrainingData) -> Neighbours:
-        settings = NeighbourSettings(
-            self.k, self.metric, self.metric_params, self.algorithm, self.n_jobs, self._seed()
-        )
-        found = Neighbours(data, settings)
+        settings = (self.k, self.metric, self.metric_params, self.algorithm, self.n_jobs)
+        found = Neighbours.of(data, *settings, self._seed())
         if found.k < self.k:
             warnings.warn(
                 f"k={self.k} neighbours are asked for, but there are {data.n_rows} rows: all"
@@ -321,21 +300,7 @@ def _parts(rows: Indices, asked: int) -> list[Indices]:
     return [rows[part] for part in row_slices(len(rows), _ENTRIES_AT_ONCE, asked)]
 
 
-def _check_counts(fields: Fields, dims: Dims) -> None:
-    bind(dims, "e", n_label_columns(dims["sizes"]), "priors_")
-    inside = (fields["priors_"] > 0).all() and (fields["priors_"] < 1).all()
-    refuse_unless(inside, "priors_ holds what is no probability between 0 and 1")
-    refuse_unless((fields["likelihoods_"] > 0).all(), "likelihoods_ holds zeros")
-
-
-@stored(
-    "mlknn",
-    check=_check_counts,
-    k_=Whole(0, 2**31, size="k"),
-    _neighbours=Part("neighbours", p="p", e="e", k="k"),
-    priors_=Numbers("e", 0.0, 1.0),
-    likelihoods_=Distributions("2 e k+1"),
-)
+@stored("mlknn")
 class MLkNN(NeighbourClassifier):
     r"""Independent labels, each by the number of nearest rows that have it.
 
@@ -405,6 +370,11 @@ class MLkNN(NeighbourClassifier):
     >>> model.predict_proba(data.X[-2:]).round(2).shape
     (2, 7)
     """
+
+    k_: Annotated[int, Is("k")]
+    _neighbours: Annotated[Neighbours, "p e=columns(sizes) k"]
+    priors_: Annotated[Array, "columns(sizes)", Between(1e-300, 1.0 - 1e-16)]
+    likelihoods_: Annotated[Array, "2 columns(sizes) k+1", Between(1e-300), Distribution()]
 
     def __init__(
         self,
@@ -479,21 +449,7 @@ def _log_table(log_odds: Array, n_values: int) -> Array:
     return log_one - np.logaddexp.reduce(log_one, axis=1, keepdims=True)
 
 
-def _check_inputs(fields: Fields, dims: Dims) -> None:
-    bind(dims, "e", n_label_columns(dims["sizes"]), "_neighbours")
-    width = dims["e"] + (dims["p"] if fields["features"] else 0) + 1
-    if "q" in fields["models_"].dims:  # of regressions
-        bind(dims, width, fields["models_"].dims["q"], "models_")
-
-
-@stored(
-    "iblr",
-    check=_check_inputs,
-    features=YesNo(),
-    k_=Whole(0, 2**31, size="k"),
-    _neighbours=Part("neighbours", p="p", e="e", k="k"),
-    models_=Part("linear-models", "estimator-models", sizes="sizes"),
-)
+@stored("iblr")
 class IBLR(NeighbourClassifier):
     r"""Independent labels, each by a regression on the labels of the nearest rows.
 
@@ -577,6 +533,16 @@ class IBLR(NeighbourClassifier):
     >>> model.predict(data.X[-2:]).shape
     (2, 7)
     """
+
+    features: bool
+    k_: Annotated[int, Is("k")]
+    _neighbours: Annotated[Neighbours, "p e=columns(sizes) k"]
+    models_: Annotated[ConditionalModels, "sizes"]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        width = n_label_columns(dims["sizes"]) + (dims["p"] if fields["features"] else 0) + 1
+        bind(dims, width, fields["models_"].dims.get("q", width), "models_")  # of regressions
 
     def __init__(
         self,

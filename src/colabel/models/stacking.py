@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.label_features import label_columns, n_label_columns
-from colabel.core.schema import Dims, Fields, Maybe, Numbers, Part, bind, stored
+from colabel.core.schema import Between, stored
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
@@ -151,20 +151,7 @@ def _log_likelihoods(
 Outputs = Literal["auto", "probabilities", "scores", "decisions"]
 
 
-def _check_layers(fields: Fields, dims: Dims) -> None:
-    second = fields["models_"].dims
-    if "q" in second:
-        width = dims["p"] + n_label_columns(dims["sizes"]) + 1
-        bind(dims, width, second["q"], "models_")
-
-
-@stored(
-    "stacked-binary-relevance",
-    check=_check_layers,
-    first_models_=Part("linear-models", "estimator-models", sizes="sizes", q="p+1"),
-    models_=Part("linear-models", "estimator-models", sizes="sizes"),
-    first_C_=Maybe(Numbers("d", 0.0)),
-)
+@stored("stacked-binary-relevance")
 class StackedBinaryRelevance(MayLackProbabilities):
     r"""A second classifier per label that also sees what the first ones say of all labels.
 
@@ -250,6 +237,10 @@ class StackedBinaryRelevance(MayLackProbabilities):
     >>> model.fit(data.X[:500], data.Y[:500]).predict(data.X[-2:]).shape
     (2, 7)
     """
+
+    first_models_: Annotated[ConditionalModels, "sizes q=p+1"]
+    models_: Annotated[ConditionalModels, "sizes q=p+columns(sizes)+1"]
+    first_C_: Annotated[Array | None, "d", Between(0.0)]  # noqa: N815
 
     def __init__(
         self,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
@@ -21,17 +22,7 @@ from sklearn.utils.validation import (
 from colabel.core.arrays import Array, Codes, Flags, Indices, is_sparse
 from colabel.core.parameters import check_jobs
 from colabel.core.refitting import fits_afresh
-from colabel.core.schema import (
-    Dims,
-    Estimator,
-    Fields,
-    Maybe,
-    Numbers,
-    Whole,
-    bind,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Between, Dims, Estimator, Fields, Is, refuse_unless, stored
 from colabel.decide.thresholds import Above, tuned_threshold
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
@@ -123,26 +114,7 @@ def _has_joint(model: ThresholdedClassifier) -> bool:
     )
 
 
-def _check_inner(fields: Fields, dims: Dims) -> None:
-    refuse_unless(set(dims["sizes"]) == {2}, "a label has not two values")
-    inner = fields["estimator_"].dims
-    for name in ("sizes", "p"):
-        if name in inner and name in dims:
-            bind(dims, name, inner[name], "estimator_")
-
-
-@stored(
-    "thresholded-classifier",
-    check=_check_inner,
-    **{
-        **JointClassifier.stored_fields,
-        "n_features_in_": Maybe(Whole(1, size="p")),
-        "estimator": Estimator(fitted=False),
-    },
-    estimator_=Estimator(does="predict_proba"),
-    thresholds_=Numbers("d", 0.0, 1.0),
-    held_out_f1_=Numbers("d", 0.0, 1.0),
-)
+@stored("thresholded-classifier")
 class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     r"""A classifier that announces a label where its probability exceeds the label's threshold.
 
@@ -200,6 +172,21 @@ class ThresholdedClassifier(PredictionFrames, MetaEstimatorMixin, ClassifierMixi
     >>> model.thresholds_.shape, model.predict(data.X[-2:]).shape
     ((7,), (2, 7))
     """
+
+    label_space_: Annotated[LabelSpace, "d sizes"]
+    label_names_: Annotated[tuple[str, ...], "d"]
+    classes_: Any
+    n_jobs: Annotated[int | None, Between(-1024, 1024)]
+    n_features_in_: Annotated[int | None, Between(1), Is("p")]
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
+    estimator: Annotated[Any, Estimator(fitted=False)]
+    estimator_: Annotated[Any, "sizes p", Estimator(does="predict_proba")]
+    thresholds_: Annotated[Array, "d", Between(0.0, 1.0)]
+    held_out_f1_: Annotated[Array, "d", Between(0.0, 1.0)]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        refuse_unless(set(dims["sizes"]) == {2}, "a label has not two values")
 
     def __init__(
         self,

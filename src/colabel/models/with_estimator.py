@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags, get_tags
@@ -17,18 +17,7 @@ from colabel.core.arrays import Array
 from colabel.core.label_features import n_label_columns
 from colabel.core.parameters import check_flag
 from colabel.core.refitting import fits_afresh
-from colabel.core.schema import (
-    Dims,
-    Estimator,
-    Fields,
-    Kind,
-    Maybe,
-    Part,
-    Values,
-    bind,
-    bind_alike,
-    stored,
-)
+from colabel.core.schema import Dims, Estimator, Fields, Sometimes, bind, stored
 from colabel.learn.conditional import Folds, TrainingData
 from colabel.learn.estimator_scores import EstimatorScores, stack
 from colabel.learn.from_estimator import EstimatorLearner, carries_scores
@@ -36,12 +25,7 @@ from colabel.models._learning import seeded
 from colabel.models.base import JointClassifier
 
 
-def _check_behind(fields: Fields, dims: Dims) -> None:
-    """The classifier behind has the same classes, and its features are those of the whole."""
-    bind_alike(dims, fields["estimator_"], ("p", "k"), "estimator_")
-
-
-@stored("hard-decisions", check=_check_behind)
+@stored("hard-decisions")
 class HardDecisions(ClassifierMixin, BaseEstimator):
     """A classifier whose probabilities are 0 and 1: what it predicts has probability 1.
 
@@ -52,14 +36,12 @@ class HardDecisions(ClassifierMixin, BaseEstimator):
     estimator : classifier
     """
 
+    estimator: Annotated[Any, Estimator(fitted=False)]
+    estimator_: Annotated[Any, "p k", Estimator(does="predict")]
+    classes_: Annotated[NDArray[Any], "k"]
+
     carries_scores: ClassVar[bool] = True
     """Probabilities that only carry decisions or scores are not to be smoothed."""
-
-    stored_fields: ClassVar[Mapping[str, Kind]] = {
-        "estimator": Estimator(fitted=False),
-        "estimator_": Estimator(does="predict"),
-        "classes_": Values("k"),
-    }
 
     def __init__(self, estimator: BaseEstimator) -> None:
         self.estimator = estimator
@@ -92,7 +74,7 @@ class HardDecisions(ClassifierMixin, BaseEstimator):
         return tags
 
 
-@stored("scores-as-log-odds", check=_check_behind)
+@stored("scores-as-log-odds")
 class ScoresAsLogOdds(HardDecisions):
     """A classifier whose decision values pass for log-odds.
 
@@ -162,13 +144,6 @@ class MayLackProbabilities(JointClassifier):
         return super().predict_log_proba(X)
 
 
-def check_inputs(fields: Fields, dims: Dims) -> None:
-    """Require that regressions on s features have those of X, or the scores of all labels."""
-    stacked = "estimator_scores_" in fields
-    if "s" in dims:
-        bind(dims, "s", n_label_columns(dims["sizes"]) if stacked else dims["p"], "coefficients")
-
-
 class StacksEstimator(JointClassifier):
     """Base of models that condition labels on labels, with `estimator` and `stack`.
 
@@ -179,15 +154,20 @@ class StacksEstimator(JointClassifier):
         x; only there with `estimator` and `stack`.
     """
 
-    stored_fields: ClassVar[Mapping[str, Kind]] = {
-        **JointClassifier.stored_fields,
-        "estimator_scores_": Maybe(Part("estimator-scores", d="d", sizes="sizes")),
-    }
     estimator: BaseEstimator | None
     stack: bool
     n_jobs: int | None
     verbose: int
-    estimator_scores_: EstimatorScores
+    estimator_scores_: Annotated[EstimatorScores, "d sizes", Sometimes()]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        """Regressions on s features have those of X, or the scores of all labels."""
+        stacked = "estimator_scores_" in fields
+        if "s" in dims:
+            bind(
+                dims, "s", n_label_columns(dims["sizes"]) if stacked else dims["p"], "coefficients"
+            )
 
     def _stacks(self) -> bool:
         usable = has_probabilities(self.estimator) and not carries_scores(self.estimator)

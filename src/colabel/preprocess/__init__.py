@@ -1,9 +1,7 @@
 """Before learning: features in bins, a choice among features, features of kernels and forests."""
 
-from colabel.preprocess.entropy_bins import EntropyBins
 from colabel.preprocess.feature_bins import FeatureBins
 from colabel.preprocess.forest_features import ForestFeatures
 from colabel.preprocess.kernel_features import KernelFeatures
-from colabel.preprocess.selection import CorrelationSelector
 
-__all__ = ["CorrelationSelector", "EntropyBins", "FeatureBins", "ForestFeatures", "KernelFeatures"]
+__all__ = ["FeatureBins", "ForestFeatures", "KernelFeatures"]

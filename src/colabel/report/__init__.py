@@ -1,4 +1,4 @@
-"""Results and fitted models as text and figures."""
+"""Results and fitted models as text, figures and pages."""
 
 from colabel.models.evidence import (
     Exploration,
@@ -9,23 +9,22 @@ from colabel.models.evidence import (
     explored_rows,
 )
 from colabel.models.label_graph import LabelGraph
-from colabel.report.alpha_profile import alpha_profile_svg, plot_alpha_profile
-from colabel.report.comparison_html import comparison_html, write_comparison_html
+from colabel.report.comparison_page import comparison_html, write_comparison_html
 from colabel.report.displays import (
     CalibrationDisplay,
     JointProbabilityDisplay,
     LabelGraphDisplay,
+    Reliability,
+    reliability,
 )
-from colabel.report.explanation_html import explanation_html, write_explanation_html
-from colabel.report.exploration_html import exploration_html, write_exploration_html
-from colabel.report.feature_drivers import plot_feature_drivers
-from colabel.report.graph_plot import plot_label_graph
-from colabel.report.graph_text import graph_text, label_graph
-from colabel.report.label_tree import plot_label_tree
-from colabel.report.profile_figures import profile_figures
-from colabel.report.reliability import Reliability, reliability
-from colabel.report.study_html import StudyFigure, study_report_html, write_study_report
-from colabel.report.tree_shape import tree_layout, tree_text
+from colabel.report.figures import plot_alpha_profile, plot_feature_drivers
+from colabel.report.graphs import graph_svg, graph_text, label_graph, plot_label_graph
+from colabel.report.row_pages import (
+    explanation_html,
+    exploration_html,
+    write_explanation_html,
+    write_exploration_html,
+)
 
 __all__ = [
     "CalibrationDisplay",
@@ -37,26 +36,19 @@ __all__ = [
     "LabelGraphDisplay",
     "Reliability",
     "RowExplanation",
-    "StudyFigure",
-    "alpha_profile_svg",
     "comparison_html",
     "explain_row",
     "explanation_html",
     "exploration_html",
     "explored_rows",
+    "graph_svg",
     "graph_text",
     "label_graph",
     "plot_alpha_profile",
     "plot_feature_drivers",
     "plot_label_graph",
-    "plot_label_tree",
-    "profile_figures",
     "reliability",
-    "study_report_html",
-    "tree_layout",
-    "tree_text",
     "write_comparison_html",
     "write_explanation_html",
     "write_exploration_html",
-    "write_study_report",
 ]

@@ -29,6 +29,7 @@ from colabel.saving._tree import Written
 MANIFEST, TREE = "colabel.json", "model.json"
 _MOST_MEMBERS = 100_000
 _LARGEST_JSON = 1 << 25
+_MOST_BRACKETS = 1_000_000  # an empty list of two characters takes 64 bytes
 _DTYPES = "biufUSMm"
 _MOST_AXES = 8
 
@@ -102,10 +103,11 @@ class Archive:
     def json(self, name: str) -> Any:
         """Return what a JSON member holds."""
         refuse_unless(name in self.names, f"it has no {name}")
-        refuse_unless(
-            self._zip.getinfo(name).file_size <= _LARGEST_JSON, f"its {name} is too large"
-        )
-        return json.loads(self._zip.read(name).decode("utf-8"), parse_constant=_no_constant)
+        refuse_unless(self.size(name) <= _LARGEST_JSON, f"its {name} is too large")
+        content = self._zip.read(name)
+        n_brackets = content.count(b"[") + content.count(b"{")
+        refuse_unless(n_brackets <= _MOST_BRACKETS, f"its {name} holds too many lists")
+        return json.loads(content.decode("utf-8"), parse_constant=_no_constant)
 
     def size(self, name: Any) -> int:
         """Return how many bytes a member has."""
@@ -118,8 +120,10 @@ class Archive:
         return self._zip.read(name)
 
     def arrays(self) -> list[NDArray[Any]]:
-        """Return all arrays."""
+        """Return all arrays, if there are not more than the list of objects has names for."""
         count = sum(name.startswith("arrays/") for name in self.names)
+        n_named = self.bytes(TREE).count(b'"array"')
+        refuse_unless(count <= n_named, "it holds arrays that nothing in it names")
         return [self._array(array_name(position)) for position in range(count)]
 
     def _array(self, name: str) -> NDArray[Any]:

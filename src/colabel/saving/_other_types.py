@@ -1,249 +1,502 @@
-"""Types of NumPy and scikit-learn that a model file may hold, with what they must hold.
+"""Types of NumPy, SciPy and scikit-learn that a model file may hold, with what they must hold.
 
-They are not ours to decorate. An estimator that is not listed is written by skops instead and
-loads only if the caller names it. Vectorizers are not listed on purpose: some of their parameters
-open files or are patterns that take for ever.
+They are not ours to annotate: a class beside each says what its fields are (`colabel.core.schema`).
+An estimator that is not listed, or whose settings are (a vectorizer that opens files or splits
+words by a pattern of its own), is written by skops instead and loads only if the caller names it.
+Fitted forests and trees come back as a `PlainForest`, which answers as they did; an unfitted one,
+the parameter of a model, comes back as itself.
 """
 
 from __future__ import annotations
 
-import inspect
 import itertools
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import BSpline
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.feature_selection import VarianceThreshold
+from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    SplineTransformer,
+    StandardScaler,
+)
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
+from colabel.core.arrays import Array, Indices
 from colabel.core.schema import (
-    LARGEST,
-    Anything,
+    Ascending,
+    Below,
+    Between,
     Dims,
+    Distribution,
     Estimator,
     Fields,
-    Kind,
-    Many,
-    Maybe,
+    Is,
     Node,
-    Numbers,
-    OneOf,
-    OrNone,
-    Positions,
-    Real,
-    Record,
     Setting,
-    Text,
-    Values,
-    Whole,
+    Sometimes,
+    bind,
     declare,
     refuse_unless,
 )
+from colabel.learn.forest.plain_forest import PlainForest
+from colabel.saving._tree import CannotBeWrittenError
 
-_ANY = Maybe(Anything())
+Floats = NDArray[np.floating[Any]]  # scikit-learn keeps the precision of its rows
+Values = NDArray[Any]
+Spec = type
+_POSITIVE = Between(1e-300)
 
 
-def _numbers(shape: str, low: float = -LARGEST, high: float = LARGEST) -> Kind:
-    """Numbers of either precision: scikit-learn keeps that of its rows."""
-    return Numbers(shape, low, high, ("float64", "float32"))
+def _describes(
+    *classes: type, accepts: Callable[[Any], bool] | None = None
+) -> Callable[[Spec], Spec]:
+    """Declare estimators whose fields are the annotations of a class."""
+
+    def register(spec: Spec) -> Spec:
+        for cls in classes:
+            tag = f"sklearn.{cls.__name__}"
+            declare(cls, tag, spec=spec, others=Setting, accepts=accepts)
+        return spec
+
+    return register
 
 
-_WIDTH: dict[str, Kind] = {
-    "n_features_in_": Whole(size="p"),
-    "feature_names_in_": Maybe(Values("p")),
+class _Features:
+    n_features_in_: Annotated[int, Is("p")]
+    feature_names_in_: Annotated[Values, "p", Sometimes()]
+
+
+# ------------------------------------------------------------------------ classifiers
+
+
+class _Classes(_Features):
+    classes_: Annotated[Values, "k"]
+    priors: Any
+    class_prior: Any
+    class_weight: Any
+
+
+@_describes(LogisticRegression, LinearSVC)
+class _Linear(_Classes):
+    coef_: Annotated[Floats, "scores p"]
+    intercept_: Annotated[Floats, "scores"] | Annotated[float, Between(0.0, 0.0)]
+    n_iter_: Annotated[Any, Sometimes()]
+    l1_ratio_: Annotated[Any, Sometimes()]
+    C_: Annotated[Any, Sometimes()]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        classes, scores = dims["k"], dims["scores"]
+        refuse_unless(classes > 1, "classes_ of a linear classifier has fewer than two")
+        refuse_unless(scores == (1 if classes == 2 else classes), "coef_ does not fit the classes")
+
+
+@_describes(GaussianNB)
+class _Gaussian(_Classes):
+    class_count_: Annotated[Floats, "k", Between(0.0)]
+    class_prior_: Annotated[Floats, "k", Distribution()]
+    theta_: Annotated[Floats, "k p"]
+    var_: Annotated[Floats, "k p", _POSITIVE]
+    epsilon_: Annotated[float, Between(0.0)]
+
+
+@_describes(BernoulliNB, MultinomialNB, ComplementNB)
+class _Counted(_Classes):
+    class_count_: Annotated[Floats, "k", Between(0.0)]
+    feature_count_: Annotated[Floats, "k p", Between(0.0)]
+    class_log_prior_: Annotated[Floats, "k", Between(high=1e-9)]
+    feature_log_prob_: Annotated[Floats, "k p"]
+    feature_all_: Annotated[Floats, "p", Between(0.0), Sometimes()]
+
+
+@_describes(DummyClassifier)
+class _Dummy(_Classes):
+    n_classes_: Annotated[int, Is("k")]
+    n_outputs_: Literal[1]
+    class_prior_: Annotated[Floats, "k", Distribution()]
+    sparse_output_: Literal[False]
+    _strategy: str
+
+
+# ------------------------------------------------------------------------ transformers
+
+
+class _Columns(_Features):
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        dims["made"] = dims["p"]
+
+
+@_describes(StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
+class _Scaler(_Columns):
+    scale_: Annotated[Floats | None, "p", _POSITIVE]
+    mean_: Annotated[Floats | None, "p"]
+    var_: Annotated[Floats | None, "p"]
+    center_: Annotated[Floats | None, "p"]
+    min_: Annotated[Floats | None, "p"]
+    data_min_: Annotated[Floats | None, "p"]
+    data_max_: Annotated[Floats | None, "p"]
+    data_range_: Annotated[Floats | None, "p"]
+    max_abs_: Annotated[Floats | None, "p"]
+    n_samples_seen_: Annotated[Any, Sometimes()]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        wanted = {"with_mean": "mean_", "with_centering": "center_", "feature_range": "min_"}
+        for asked, name in {**wanted, "with_std": "scale_", "with_scaling": "scale_"}.items():
+            there = not fields.get(asked) or fields.get(name) is not None
+            refuse_unless(there, f"it has lost its {name}")
+        dims["made"] = dims["p"]
+
+
+@_describes(Normalizer)
+class _Normalizer(_Columns):
+    norm: Literal["l1", "l2", "max"]
+
+
+@_describes(FunctionTransformer)
+class _Function(_Columns):
+    func: None
+    inverse_func: None
+    kw_args: None
+    inv_kw_args: None
+    feature_names_out: Literal["one-to-one"] | None
+
+
+@_describes(VarianceThreshold)
+class _Varying(_Features):
+    variances_: Annotated[Floats, "p"]
+    threshold: Annotated[float, Between(0.0)]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        dims["made"] = int((fields["variances_"] > fields["threshold"]).sum())
+
+
+@_describes(PCA, TruncatedSVD)
+class _Spectrum(_Features):
+    components_: Annotated[Floats, "made p"]
+    mean_: Annotated[Floats | None, "p"]
+    explained_variance_: Annotated[Floats | None, "made"]
+    explained_variance_ratio_: Annotated[Floats | None, "made"]
+    singular_values_: Annotated[Floats | None, "made"]
+    noise_variance_: Annotated[float | None, Between(0.0)]
+    n_components_: Annotated[int | None, Is("made")]
+    n_samples_: Annotated[Any, Sometimes()]
+    _fit_svd_solver: Annotated[Any, Sometimes()]
+
+
+def _groups_no_categories(encoder: Any) -> bool:
+    return not getattr(encoder, "_infrequent_enabled", False)
+
+
+@_describes(OneHotEncoder, OrdinalEncoder, accepts=_groups_no_categories)
+class _Encoder(_Features):
+    categories_: Annotated[list[Values], "p [values]"]
+    categories: Any
+    drop: Any
+    drop_idx_: Annotated[Values | None, "p"]
+    _drop_idx_after_grouping: Annotated[Values | None, "p"]
+    _infrequent_enabled: Literal[False]
+    _n_features_outs: Annotated[list[int] | None, "p"]
+    _missing_indices: dict[int, int] | None
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        outs = fields.get("_n_features_outs")
+        if outs is None:  # one column for each
+            dims["made"] = dims["p"]
+            return
+        dropped = fields["_drop_idx_after_grouping"]
+        left_out = [None] * dims["p"] if dropped is None else dropped.tolist()
+        for n_values, n_columns, drop in zip(dims["values"], outs, left_out, strict=True):
+            known = drop is None or (type(drop) is int and 0 <= drop < n_values)
+            fits = known and n_columns == n_values - (drop is not None)
+            refuse_unless(fits, "_n_features_outs does not fit categories_")
+        dims["made"] = sum(outs)
+
+
+@_describes(MissingIndicator)
+class _Indicator(_Features):
+    features_: Annotated[Indices, "made", Below("p")]
+    _n_features: Annotated[int, Is("p")]
+    _precomputed: bool
+
+
+@_describes(SimpleImputer)
+class _Imputer(_Features):
+    statistics_: Annotated[Values, "p"]
+    indicator_: Annotated[MissingIndicator | None, "p"]
+    _fit_dtype: Any
+    _fill_dtype: Annotated[Any, Sometimes()]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        known = [value is not None and value == value for value in fields["statistics_"].tolist()]
+        dims["made"] = len(known) if fields["keep_empty_features"] else sum(known)
+        if fields["indicator_"] is not None:
+            dims["made"] += fields["indicator_"].dims["made"]
+
+
+_BSPLINE: dict[str, Any] = {
+    "t": Annotated[Array, "knots", Ascending(strictly=False)],
+    "c": Annotated[Array, "rows splines"],
+    "k": Annotated[int, Between(0, 20), Is("degree")],
+    "extrapolate": bool | Literal["periodic"],
+    "axis": Literal[0],
 }
-_CLASSES: dict[str, Kind] = {**_WIDTH, "classes_": Values("k")}
 
 
-class _Intercept:
-    """A constant for each score, or a plain zero where none was asked for."""
-
-    def check(self, value: Any, dims: Dims, where: str) -> None:
-        if isinstance(value, np.ndarray) or value != 0.0:
-            _numbers("scores").check(value, dims, where)
+def _check_bspline(fields: Fields, dims: Dims) -> None:
+    bind(dims, "knots", dims["rows"] + dims["degree"] + 1, "t")
 
 
-def _declare(cls: type, tag: str, fields: dict[str, Kind], check: Any = None) -> None:
-    """Declare an estimator whose parameters are plain, but for a few that are not."""
-    names = ("priors", "class_prior", "class_weight", "feature_range")
-    accepted = inspect.signature(cls).parameters
-    wider: dict[str, Kind] = {name: Anything() for name in names if name in accepted}
-    declare(cls, tag, {**fields, **wider}, check, others=Setting())
+@_describes(SplineTransformer)
+class _Spline(_Features):
+    bsplines_: Annotated[list[BSpline], "p splines"]
+    n_features_out_: Annotated[int, Is("made")]
+    degree: Annotated[int, Between(0, 20)]
+    knots: Any
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        each = dims["splines"] - (not fields["include_bias"])
+        bind(dims, "made", dims["p"] * each, "n_features_out_")
 
 
-def _linear(*others: str) -> dict[str, Kind]:
-    """Fields of a linear classifier: one row of coefficients for two classes, else one a class."""
-    fitted: dict[str, Kind] = {
-        **_CLASSES,
-        "coef_": _numbers("scores p"),
-        "intercept_": _Intercept(),
-    }
-    return {**fitted, **dict.fromkeys(others, _ANY)}
+# ------------------------------------------------------------------------ words
+
+_WORDS = CountVectorizer().token_pattern
 
 
-def _check_linear(fields: Fields, dims: Dims) -> None:
-    classes, scores = dims.get("k", 2), dims.get("scores", 1)
-    refuse_unless(classes > 1, "classes_ of a linear classifier has fewer than two")
-    refuse_unless(scores == (1 if classes == 2 else classes), "coef_ does not fit the classes")
-
-
-def _bayes(**fitted: Kind) -> dict[str, Kind]:
-    return {**_CLASSES, **fitted}
-
-
-_COUNTED: dict[str, Kind] = {
-    "class_count_": _numbers("k", low=0),
-    "feature_count_": _numbers("k p", low=0),
-    "class_log_prior_": _numbers("k", high=1e-9),
-    "feature_log_prob_": _numbers("k p"),
-}
-
-
-# sizes that a pipeline has of its last step: labels, classes, features made
-_OF_THE_LAST = ("d", "sizes", "k", "made")
-
-
-def _check_pipeline(fields: Fields, dims: Dims) -> None:
-    for i, (_, step) in enumerate(fields["steps"]):
-        if step is not None and step != "passthrough":
-            Estimator(fitted=False).check(step, {}, f"step {i} of the pipeline")
-    steps = [step for _, step in fields["steps"] if isinstance(step, Node)]
-    last: Any = fields["steps"][-1][1] if fields["steps"] else None
-    refuse_unless(isinstance(last, Node), "the pipeline ends in no estimator")
-    for before, after in itertools.pairwise(steps):
-        passes_on = before.does("transform")
-        refuse_unless(passes_on, "a step before the last of the pipeline transforms nothing")
-        made, taken = before.dims.get("made"), after.dims.get("p")
-        fits = made is None or taken is None or made == taken
-        refuse_unless(fits, "a step of the pipeline makes other features than the next one takes")
-    # the whole takes what its first step takes, and is of its last what that is
-    dims.update({name: last.dims[name] for name in _OF_THE_LAST if name in last.dims})
-    dims["last"], dims["fitted"] = last.last, last.dims.get("fitted", True)
-    if isinstance(fields["steps"][0][1], Node) and "p" in steps[0].dims:
-        dims["p"] = steps[0].dims["p"]
-    alike = all(step.dims.get("fitted", True) == dims["fitted"] for step in steps)
-    refuse_unless(alike, "some steps of the pipeline are fitted and some are not")
-
-
-def _declare_estimators() -> None:
-    for cls, more in (
-        (LogisticRegression, ("n_iter_", "l1_ratio_", "C_")),
-        (LinearSVC, ("n_iter_",)),
-    ):
-        _declare(cls, f"sklearn.{cls.__name__}", _linear(*more), _check_linear)
-    positive = _numbers("k p", low=1e-300)
-    counts = _bayes(
-        class_count_=_numbers("k", low=0),
-        class_prior_=_numbers("k", 0.0, 1.0),
-        theta_=_numbers("k p"),
-        var_=positive,
-        epsilon_=Real(0.0),
+def _splits_words_as_usual(vectorizer: Any) -> bool:
+    """No function and no pattern of its own, no files: what scikit-learn does by itself."""
+    given = [vectorizer.tokenizer, vectorizer.preprocessor, vectorizer.vocabulary]
+    return (
+        given == [None] * 3
+        and vectorizer.input == "content"
+        and vectorizer.analyzer in ("word", "char", "char_wb")
+        and vectorizer.token_pattern == _WORDS
+        and vectorizer.ngram_range[-1] <= 10
     )
-    _declare(GaussianNB, "sklearn.GaussianNB", counts)
-    for cls in (BernoulliNB, MultinomialNB):
-        _declare(cls, f"sklearn.{cls.__name__}", _bayes(**_COUNTED))
-    complement = _bayes(**_COUNTED, feature_all_=_numbers("p", low=0))
-    _declare(ComplementNB, "sklearn.ComplementNB", complement)
-    dummy = _bayes(
-        n_classes_=Whole(1),
-        n_outputs_=OneOf(1),
-        class_prior_=_numbers("k", 0.0, 1.0),
-        sparse_output_=OneOf(False),
-        _strategy=Text(),
-    )
-    _declare(DummyClassifier, "sklearn.DummyClassifier", dummy)
 
 
-def _check_scaled(fields: Fields, dims: Dims) -> None:
-    dims["made"] = dims["p"]
+@_describes(TfidfTransformer)
+class _Tfidf(_Columns):
+    idf_: Annotated[Floats, "p", Sometimes()]
+    norm: Literal["l1", "l2"] | None
 
 
-def _check_chosen(fields: Fields, dims: Dims) -> None:
-    dims["made"] = int((fields["variances_"] > fields["threshold"]).sum())
+@_describes(CountVectorizer, TfidfVectorizer, accepts=_splits_words_as_usual)
+class _Vectorizer:
+    vocabulary_: dict[str, int]
+    fixed_vocabulary_: Literal[False]
+    _tfidf: Annotated[TfidfTransformer, "p=made", Sometimes()]
+    input: Literal["content"]
+    analyzer: Literal["word", "char", "char_wb"]
+    tokenizer: None
+    preprocessor: None
+    vocabulary: None
+    stop_words: Any
+    strip_accents: Literal["ascii", "unicode"] | None
+    encoding: Literal["utf-8", "latin-1", "ascii"]
+    ngram_range: tuple[Annotated[int, Between(1, 10)], Annotated[int, Between(1, 10)]]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        bind(dims, "made", len(fields["vocabulary_"]), "vocabulary_")
+        places = sorted(fields["vocabulary_"].values()) == list(range(dims["made"]))
+        refuse_unless(places, "vocabulary_ gives two words one column, or a column none")
+        refuse_unless(fields["token_pattern"] == _WORDS, "token_pattern is not scikit-learn's")
 
 
-def _check_projected(fields: Fields, dims: Dims) -> None:
-    dims["made"] = dims["q"]
+# ------------------------------------------------------------------------ compositions
 
 
-def _declare_transformers() -> None:
-    column = _numbers("p")
-    scalers: dict[type, dict[str, Kind]] = {
-        StandardScaler: {
-            "mean_": OrNone(column),
-            "scale_": OrNone(_numbers("p", low=1e-300)),
-            "var_": OrNone(column),
-            "n_samples_seen_": Anything(),
-        },
-        MinMaxScaler: {
-            "min_": column,
-            "scale_": column,
-            "data_min_": column,
-            "data_max_": column,
-            "data_range_": column,
-            "n_samples_seen_": Anything(),
-        },
-        MaxAbsScaler: {
-            "scale_": _numbers("p", low=1e-300),
-            "max_abs_": column,
-            "n_samples_seen_": Anything(),
-        },
-        Normalizer: {"norm": OneOf("l1", "l2", "max")},
-        VarianceThreshold: {"variances_": column, "threshold": Real(0.0)},
-    }
-    for cls, fields in scalers.items():
-        makes = _check_chosen if cls is VarianceThreshold else _check_scaled
-        _declare(cls, f"sklearn.{cls.__name__}", {**_WIDTH, **fields}, makes)
-    spectrum: dict[str, Kind] = {
-        **_WIDTH,
-        "components_": _numbers("q p"),
-        "mean_": Maybe(_numbers("p")),
-        **{
-            name: Maybe(_numbers("q"))
-            for name in ("explained_variance_", "explained_variance_ratio_", "singular_values_")
-        },
-        "noise_variance_": Maybe(Real(0.0)),
-        "n_components_": Maybe(Whole(size="q")),
-        "n_samples_": Maybe(Anything()),
-        "_fit_svd_solver": Maybe(Anything()),
-    }
-    for cls in (PCA, TruncatedSVD):
-        _declare(cls, f"sklearn.{cls.__name__}", spectrum, _check_projected)
-    pipeline: dict[str, Kind] = {
-        "steps": Many(Record(Text(), Maybe(Anything()))),
-        "memory": OneOf(None),
-        "feature_names_in_": _ANY,
-    }
-    declare(Pipeline, "sklearn.Pipeline", pipeline, _check_pipeline, has_state=False)
+@_describes(ColumnTransformer)
+class _ColumnTransformer(_Features):
+    transformers: Any
+    transformers_: list[tuple[str, Any, Any]]
+    transformer_weights: None
+    sparse_output_: bool
+    output_indices_: dict[str, Any]
+    n_jobs: Annotated[int | None, Between(-1024, 1024)]
+    _n_features: Annotated[Any, Sometimes()]
+    _columns: Any
+    _remainder: Any
+    _transformer_to_input_indices: dict[str, list[int]]
+    _name_to_fitted_passthrough: Annotated[Any, Sometimes()]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        made: list[int | None] = []
+        for name, step, columns in fields["transformers_"]:
+            names = fields.get("feature_names_in_")
+            taken = _n_columns(columns, dims["p"], () if names is None else names.tolist())
+            if step == "drop" or not taken:
+                continue
+            if step != "passthrough":
+                Estimator(does="transform").check(step, {}, f"the transformer {name!r:.40}")
+                if not isinstance(columns, str | int):  # a column by itself: of words
+                    bind(dims, taken, step.dims.get("p", taken), f"columns of {name!r:.40}")
+            made.append(taken if step == "passthrough" else step.dims.get("made"))
+        if None not in made:
+            dims["made"] = sum(n for n in made if n is not None)
 
 
-def _declare_random_state() -> None:
-    def take(value: Any) -> Fields:
-        name, keys, position, has_gauss, cached = value.get_state(legacy=True)
-        refuse_unless(name == "MT19937", f"the random state is a {name}")
-        return {"keys": keys, "position": position, "has_gauss": has_gauss, "cached": cached}
+def _n_columns(columns: Any, n_features: int, names: Any) -> int:
+    """How many columns a transformer takes: by position, by name, or by flags."""
+    if isinstance(columns, slice):
+        ends = [end for end in (columns.start, columns.stop) if isinstance(end, str)]
+        refuse_unless(not ends, "a transformer takes columns from one name to another")
+        return len(range(*columns.indices(n_features)))
+    several = columns if isinstance(columns, list | tuple) else [columns]
+    several = columns.tolist() if isinstance(columns, np.ndarray) else several
+    for column in several:
+        there = column in names if isinstance(column, str) else type(column) in (int, bool)
+        inside = there and (isinstance(column, str) or -n_features <= column < n_features)
+        refuse_unless(inside, "a transformer takes a column that is not there")
+    flags = several and all(type(column) is bool for column in several)
+    return sum(several) if flags else len(several)
 
-    def make(fields: Fields) -> Any:
-        state = np.random.RandomState()
-        state.set_state(
-            ("MT19937", fields["keys"], fields["position"], fields["has_gauss"], fields["cached"])
+
+class _Pipeline:
+    steps: list[tuple[str, Any]]
+    memory: None
+    feature_names_in_: Annotated[Any, Sometimes()]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        for i, (_, step) in enumerate(fields["steps"]):
+            if step is not None and step != "passthrough":
+                Estimator(fitted=False).check(step, {}, f"step {i} of the pipeline")
+        steps = [step for _, step in fields["steps"] if isinstance(step, Node)]
+        last: Any = fields["steps"][-1][1] if fields["steps"] else None
+        refuse_unless(isinstance(last, Node), "the pipeline ends in no estimator")
+        for before, after in itertools.pairwise(steps):
+            passes_on = before.does("transform")
+            refuse_unless(passes_on, "a step before the last of the pipeline transforms nothing")
+            made, taken = before.dims.get("made"), after.dims.get("p")
+            fits = made is None or taken is None or made == taken
+            refuse_unless(
+                fits, "a step of the pipeline makes other features than the next one takes"
+            )
+        # the whole takes what its first step takes, and is of its last what that is
+        of_the_last = ("d", "sizes", "k", "made")
+        dims.update({name: last.dims[name] for name in of_the_last if name in last.dims})
+        dims["last"], dims["fitted"] = last.last, last.dims.get("fitted", True)
+        if isinstance(fields["steps"][0][1], Node) and "p" in steps[0].dims:
+            dims["p"] = steps[0].dims["p"]
+        alike = all(step.dims.get("fitted", True) == dims["fitted"] for step in steps)
+        refuse_unless(alike, "some steps of the pipeline are fitted and some are not")
+
+
+# ------------------------------------------------------------------------ forests
+
+
+class _Forest(PlainForest):
+    class_weight: Any
+    monotonic_cst: Any
+
+
+_PLAIN = ("forest_", "probabilities_", "classes_", "n_features_in_")
+
+
+def _take_forest(value: Any) -> Fields:
+    parameters = value.get_params(deep=False)
+    if not hasattr(value, "classes_"):
+        return dict(parameters)
+    if value.n_outputs_ != 1:
+        raise CannotBeWrittenError(
+            f"its {type(value).__name__} has {value.n_outputs_} outputs, where one is expected"
         )
-        return state
-
-    kinds: dict[str, Kind] = {
-        "keys": Positions("624", below=2**32),
-        "position": Whole(0, 624),
-        "has_gauss": Whole(0, 1),
-        "cached": Real(),
-    }
-    declare(np.random.RandomState, "random-state", kinds, take=take, make=make)
+    plain = PlainForest.of(value)
+    return {**parameters, **{name: getattr(plain, name) for name in _PLAIN}}
 
 
-_declare_estimators()
-_declare_transformers()
-_declare_random_state()
+def _make_forest(cls: Any) -> Callable[[Fields], Any]:
+    def make(fields: Fields) -> Any:
+        if "forest_" not in fields:
+            return cls(**fields)
+        made = PlainForest()
+        for name in _PLAIN:
+            setattr(made, name, fields[name])
+        return made
+
+    return make
+
+
+# ------------------------------------------------------------------------ others
+
+
+def _take_random_state(value: Any) -> Fields:
+    name, keys, position, has_gauss, cached = value.get_state(legacy=True)
+    refuse_unless(name == "MT19937", f"the random state is a {name}")
+    return {"keys": keys, "position": position, "has_gauss": has_gauss, "cached": cached}
+
+
+def _make_random_state(fields: Fields) -> Any:
+    state = np.random.RandomState()
+    names = ("keys", "position", "has_gauss", "cached")
+    state.set_state(("MT19937", *(fields[name] for name in names)))
+    return state
+
+
+_RANDOM_STATE: dict[str, Any] = {
+    "keys": Annotated[NDArray[np.uint32], "624"],
+    "position": Annotated[int, Between(0, 624)],
+    "has_gauss": Annotated[int, Between(0, 1)],
+    "cached": float,
+}
+_SELECTOR = {"pattern": str | None, "dtype_include": Any, "dtype_exclude": Any}
+
+declare(Pipeline, "sklearn.Pipeline", spec=_Pipeline, has_state=False)
+declare(make_column_selector, "sklearn.make_column_selector", _SELECTOR)
+declare(
+    BSpline,
+    "scipy.BSpline",
+    _BSPLINE,
+    _check_bspline,
+    take=lambda spline: {name: getattr(spline, name) for name in _BSPLINE},
+    make=lambda fields: BSpline(**fields),
+)
+for _cls in (
+    RandomForestClassifier,
+    ExtraTreesClassifier,
+    DecisionTreeClassifier,
+    ExtraTreeClassifier,
+):
+    declare(
+        _cls,
+        f"sklearn.{_cls.__name__}",
+        spec=_Forest,
+        take=_take_forest,
+        make=_make_forest(_cls),
+        others=Setting,
+    )
+declare(
+    np.random.RandomState,
+    "random-state",
+    _RANDOM_STATE,
+    take=_take_random_state,
+    make=_make_random_state,
+)

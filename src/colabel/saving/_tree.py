@@ -37,6 +37,7 @@ SPARE_OBJECTS = 1_000
 _SPARE_BYTES = 1 << 26
 _MOST_AXES = 8
 _PLAIN_DTYPES = "biufUSMm"
+_SCALARS = {each.__name__: each for each in (*np.sctypeDict.values(), np.number, np.floating)}
 
 
 class CannotBeWrittenError(ValueError):
@@ -90,6 +91,12 @@ class _Writer:
             return [self.value(each, f"{where}[{i}]") for i, each in enumerate(value)]
         if type(value) is tuple:
             return {"tuple": [self.value(each, f"{where}[{i}]") for i, each in enumerate(value)]}
+        if type(value) is slice:
+            return {"slice": [self.value(v, where) for v in (value.start, value.stop, value.step)]}
+        if isinstance(value, np.dtype) and value.kind in _PLAIN_DTYPES + "O":
+            return {"dtype": value.str}
+        if value is object or (isinstance(value, type) and issubclass(value, np.generic)):
+            return {"scalar": "object_" if value is object else value.__name__}
         if type(value) is dict:
             pairs = [
                 [self.value(k, where), self.value(v, f"{where}[{k!r}]")] for k, v in value.items()
@@ -224,6 +231,13 @@ class _Reader:
                 return tuple(self._value(each) for each in items)
             case {"dict": list(pairs)} if len(value) == 1:
                 return self._dict(pairs)
+            case {"slice": [start, stop, step]} if len(value) == 1:
+                return slice(*(self._value(end) for end in (start, stop, step)))
+            case {"dtype": str(name)} if len(value) == 1 and len(name) < 20:
+                refuse_unless(np.dtype(name).itemsize <= 4096, f"a value is of the dtype {name}")
+                return np.dtype(name)
+            case {"scalar": str(name)} if len(value) == 1 and name in _SCALARS:
+                return _SCALARS[name]
             case {"float": "inf" | "-inf" | "nan" as number} if len(value) == 1:
                 return float(number)
             case {"array": int(position)} if len(value) == 1:

@@ -27,7 +27,6 @@ from colabel.core.schema import NotAsDeclaredError
 from colabel.labels import LabelSpace
 from colabel.models import LabelClassifier, ThresholdedClassifier
 from colabel.models.wrapped import title_of
-from colabel.saving import _forests as _forests  # declares forests, as plain arrays
 from colabel.saving import _other_types as _other_types  # declares the types it lists
 from colabel.saving._archive import (
     MANIFEST,
@@ -272,6 +271,11 @@ def _space_of(model: Any, what: str, file: str | None = None) -> LabelSpace:
     if isinstance(last, Pipeline):
         last = last.steps[-1][-1] if last.steps else None
     where = f"{file} holds a {type(model).__name__}" if file else f"{model!r}"
+    if hasattr(last, "best_estimator_"):
+        raise ModelFileError(
+            f"{where}, a search, which holds all that it tried: save its best_estimator_ instead"
+            + (", with the steps before it." if last is not model else ".")
+        )
     if not isinstance(last, LabelClassifier | ThresholdedClassifier):
         raise ModelFileError(
             f"{where}, which cannot {what}: models of colabel, and pipelines that end in one, can."

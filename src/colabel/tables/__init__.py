@@ -1,13 +1,11 @@
 """A user's own table: reading it, choosing its labels, preparing its columns, predicting it."""
 
 from colabel.datasets.frame import Frame, TableError
-from colabel.tables.answer_files import AnswerFolder, answers_written
-from colabel.tables.answers import Answers
+from colabel.tables.answers import AnswerFolder, Answers, answers_written
 from colabel.tables.asking import Asker
 from colabel.tables.checking import TableSummary, summarise
 from colabel.tables.columns import Column, ColumnChoice, choose_columns
-from colabel.tables.in_memory import table_of
-from colabel.tables.loading import TableData, TableRequest, load_table
+from colabel.tables.loading import TableData, TableRequest, load_table, table_of
 from colabel.tables.model import TableModel
 from colabel.tables.model_names import (
     ESTIMATOR_NAMES,
@@ -16,10 +14,15 @@ from colabel.tables.model_names import (
     ModelName,
     make_model,
 )
-from colabel.tables.parts import find_parts
 from colabel.tables.predicting import PredictionRequest, Predictor
 from colabel.tables.preprocessing import Preprocessor
-from colabel.tables.reading import ReadingOptions, open_table, read_chunks, read_frame
+from colabel.tables.reading import (
+    ReadingOptions,
+    find_parts,
+    open_table,
+    read_chunks,
+    read_frame,
+)
 from colabel.tables.streaming import PreparedTable, prepare_parts
 from colabel.tables.table_labels import Labels, LabelSource, match_columns, read_labels
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from colabel.datasets.frame import TableError
-from colabel.datasets.readers.table import Source
 from colabel.decide import DECISIONS, RiskMinimiser, next_question
 from colabel.models.wrapped import model_inside
-from colabel.tables.answers import AnswerColumn, Answers, CodedTexts
+from colabel.tables.answers import AnswerColumn, Answers, coded_texts
 from colabel.tables.model import TableModel
 from colabel.tables.predicting import PredictionRequest, Predictor
+from colabel.tables.reading import Source
 
 
 class Asker:
@@ -102,7 +102,7 @@ class Asker:
                 is_open = found.is_open[rows, label]
                 # the place after the last name is that of no label
                 named = np.where(is_open, label, len(found.space.names))
-                columns.append(CodedTexts([*found.space.names, ""], named))
+                columns.append(coded_texts([*found.space.names, ""], named))
                 columns.append(np.where(is_open, found.gain[rows, label], np.nan))
             yield Answers.of(self.header, columns)
             start += frame.n_rows

@@ -8,11 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.tables.columns import ColumnChoice, Kind
+from colabel.tables.columns import ColumnChoice, ColumnStatistics, Kind
 from colabel.tables.loading import TableData
-from colabel.tables.statistics import ColumnStatistics
 from colabel.tables.table_labels import Labels
 
 _RARE = 10  # rows; below this a label can hardly be learned, nor its score trusted
@@ -97,6 +95,8 @@ class LabelTally:
     names : tuple of d str
     is_zero_one : bool
     n_rows : int
+    n_present : int
+        Of 0/1 labels, how many are there in all the rows.
     counts : tuple of d {value: rows}
     vectors : frozenset
         The label vectors of fully labelled rows.
@@ -107,6 +107,7 @@ class LabelTally:
     names: tuple[str, ...]
     is_zero_one: bool
     n_rows: int
+    n_present: int
     counts: tuple[Counter[Any], ...]
     vectors: frozenset[Any]
     columns: tuple[bytes, ...]
@@ -114,27 +115,35 @@ class LabelTally:
     @classmethod
     def of(cls, labels: Labels) -> LabelTally:
         """Count in labels."""
-        Y, missing = labels.Y, labels.missing
-        if labels.is_zero_one:
-            Y = np.where(missing, -1, Y).astype(np.int8)
-        counts = tuple(
-            Counter(column[known].tolist()) for column, known in zip(Y.T, ~missing.T, strict=True)
+        codes = np.ascontiguousarray(labels.codes, dtype=np.int32)
+        counts = []
+        for values, column in zip(labels.values, codes.T, strict=True):
+            times = np.bincount(column[column >= 0], minlength=len(values)).tolist()
+            counts.append(Counter({v: n for v, n in zip(values, times, strict=True) if n}))
+        complete = codes[(codes >= 0).all(axis=1)]
+        rows = complete.view(np.dtype((np.void, complete.itemsize * complete.shape[1])))
+        columns = tuple(
+            _digest(repr(values).encode() + column.tobytes())
+            for values, column in zip(labels.values, codes.T, strict=True)
         )
-        complete = Y[~missing.any(axis=1)]
-        if labels.is_zero_one:
-            rows = np.ascontiguousarray(complete).view(np.dtype((np.void, complete.shape[1])))
-            vectors = frozenset(np.unique(rows.ravel()).tolist())
-        else:
-            vectors = frozenset(map(tuple, complete.tolist()))
-        as_bytes = _plain_bytes if Y.dtype.kind == "O" else np.ndarray.tobytes
-        columns = tuple(_digest(as_bytes(column)) for column in Y.T)
-        return cls(labels.names, labels.is_zero_one, len(Y), counts, vectors, columns)
+        vectors = frozenset(np.unique(rows.ravel()).tolist())
+        n_present = int((codes == 1).sum())
+        return cls(
+            labels.names,
+            labels.is_zero_one,
+            len(codes),
+            n_present,
+            tuple(counts),
+            vectors,
+            columns,
+        )
 
     def __add__(self, other: LabelTally) -> LabelTally:
         return LabelTally(
             self.names,
             self.is_zero_one,
             self.n_rows + other.n_rows,
+            self.n_present + other.n_present,
             tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
             self.vectors | other.vectors,
             tuple(_digest(a + b) for a, b in zip(self.columns, other.columns, strict=True)),
@@ -147,7 +156,6 @@ class LabelTally:
         labels = tuple(map(self._count, self.names, self.counts))
         used = [column.name for column in choice.used]
         kinds = {kind: choice.of_kind(kind) for kind in get_args(Kind)}
-        ones = sum(counts[1] for counts in self.counts)
         return TableSummary(
             path=path,
             n_rows=self.n_rows,
@@ -156,7 +164,7 @@ class LabelTally:
             missing_share=counted.n_missing(used) / max(1, self.n_rows * len(used)),
             is_sparse=counted.is_sparse,
             labels=labels,
-            labels_per_row=ones / self.n_rows if self.is_zero_one else None,
+            labels_per_row=self.n_present / self.n_rows if self.is_zero_one else None,
             n_label_sets=len(self.vectors),
             warnings=tuple(_warnings(n_unlabelled, labels, self._duplicates())),
         )
@@ -171,10 +179,6 @@ class LabelTally:
         for name, column in zip(self.names, self.columns, strict=True):
             groups.setdefault(column, []).append(name)
         return [names for names in groups.values() if len(names) > 1]
-
-
-def _plain_bytes(column: NDArray[Any]) -> bytes:
-    return repr(column.tolist()).encode()
 
 
 def _digest(content: bytes) -> bytes:

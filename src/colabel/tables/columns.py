@@ -1,30 +1,47 @@
-"""What the feature columns of a table are: numbers, categories, text, or of no use."""
+"""What the feature columns of a table are: numbers, categories, text, dates, or of no use.
+
+It is decided by what is counted in them, and the counts of parts of a table add up to those of the
+whole. Mean and squared deviations of two groups of rows are added as by Chan, Golub and LeVeque
+(1983):
+
+    mean = mean_a + d n_b / n,    M = M_a + M_b + d^2 n_a n_b / n,    d = mean_b - mean_a
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer
 
-from colabel.core.schema import OneOf, Text, stored
+from colabel.core.arrays import Array, Flags, Indices, is_sparse
+from colabel.core.schema import stored
 from colabel.datasets.frame import Frame, TableError
-from colabel.tables.statistics import MOST_VALUES, ColumnStatistics, TextStatistics
+from colabel.tables.dates import ANY_DATE, DATE_FORMS, date_numbers
 
 Kind = Literal["number", "category", "text", "date"]
+
+MOST_VALUES = 1 << 17
+"""Different texts of a column that are counted; more of them are no categories."""
 
 _FEW_CATEGORIES = 30
 _WORDS_OF_TEXT = 2.0  # mean words of a value, from which on a column is text
 
 
-@stored("column", name=Text(), kind=OneOf("number", "category", "text", "date"))
+@stored("column")
 @dataclass(frozen=True)
 class Column:
     """A feature column that is used, and as what."""
 
     name: str
-    kind: Kind
+    kind: Literal["number", "category", "text", "date"]
 
     @property
     def storage(self) -> Literal["number", "text"]:
@@ -42,6 +59,272 @@ class ColumnChoice:
     def of_kind(self, kind: Kind) -> list[str]:
         """Names of the columns of one kind."""
         return [column.name for column in self.used if column.kind == kind]
+
+
+@dataclass(frozen=True)
+class NumberStatistics:
+    """What is counted in c columns of numbers.
+
+    Attributes
+    ----------
+    n_rows : int
+    n_known, mean, squares, lowest, highest : (c,)
+        Of the numbers that are not missing; `squares` is the sum of squared deviations.
+    first, last : (c,)
+        Numbers of the first and of the last row.
+    counts_up : (c,)
+        Whether each number is one more than that of the row before.
+    """
+
+    n_rows: int
+    n_known: Indices
+    mean: Array
+    squares: Array
+    lowest: Array
+    highest: Array
+    first: Array
+    last: Array
+    counts_up: Flags
+
+    @classmethod
+    def of(cls, block: Any) -> NumberStatistics:
+        """Count in numbers (n, c), NaN where missing; n is at least one."""
+        n_rows, n_columns = block.shape
+        if is_sparse(block):  # of which only the range is of interest
+            columns = sparse.csc_array(block)
+            columns.data = np.nan_to_num(columns.data)
+            limits = columns.min(axis=0).toarray(), columns.max(axis=0).toarray()
+            zero, full = np.zeros(n_columns), np.full(n_columns, n_rows)
+            return cls(n_rows, full, zero, zero, *limits, zero, zero, zero > 0)
+        n_known = n_rows - np.isnan(block).sum(axis=0)
+        if (n_known == n_rows).all():
+            mean = block.mean(axis=0)
+            deviations = block - mean
+            squares = np.einsum("ij,ij->j", deviations, deviations)
+        else:
+            mean = np.nansum(block, axis=0) / np.maximum(n_known, 1)
+            squares = np.nansum((block - mean) ** 2, axis=0)
+        lowest, highest = np.fmin.reduce(block, axis=0), np.fmax.reduce(block, axis=0)
+        # only a column whose range is its length can number the rows
+        may = np.flatnonzero(highest - lowest == n_rows - 1)
+        counts_up = np.zeros(n_columns, dtype=bool)
+        counts_up[may] = (np.diff(block[:, may], axis=0) == 1).all(axis=0)
+        return cls(n_rows, n_known, mean, squares, lowest, highest, block[0], block[-1], counts_up)
+
+    def __add__(self, other: NumberStatistics) -> NumberStatistics:
+        n_known = self.n_known + other.n_known
+        share = other.n_known / np.maximum(n_known, 1)
+        apart = other.mean - self.mean
+        return NumberStatistics(
+            self.n_rows + other.n_rows,
+            n_known,
+            self.mean + apart * share,
+            self.squares + other.squares + apart**2 * self.n_known * share,
+            np.fmin(self.lowest, other.lowest),
+            np.fmax(self.highest, other.highest),
+            self.first,
+            other.last,
+            self.counts_up & other.counts_up & (other.first - self.last == 1),
+        )
+
+    @property
+    def n_missing(self) -> Indices:
+        """Missing numbers of each column, (c,)."""
+        missing: Indices = self.n_rows - self.n_known
+        return missing
+
+    def of_columns(self, columns: Sequence[int]) -> NumberStatistics:
+        """Return those of some of the columns."""
+        own = {name: values for name, values in vars(self).items() if name != "n_rows"}
+        chosen = {name: values[list(columns)] for name, values in own.items()}
+        return NumberStatistics(self.n_rows, **chosen)
+
+
+@dataclass(frozen=True)
+class TextStatistics:
+    """What is counted in a column of texts.
+
+    Attributes
+    ----------
+    n_rows, n_known : int
+    counts : {text: rows}, or None
+        None where there are too many different ones.
+    n_words : int
+        Of all the rows together.
+    all_dates : bool
+        Whether all texts look like dates, of whatever form.
+    dates : {form: NumberStatistics}
+        Of the `DATE_NUMBERS` of the texts, for each form of dates that all of them have.
+    """
+
+    n_rows: int
+    n_known: int
+    counts: Mapping[str, int] | None
+    n_words: int
+    all_dates: bool
+    dates: Mapping[str, NumberStatistics]
+
+    @classmethod
+    def of(cls, values: list[str], codes: Indices) -> TextStatistics:
+        """Count in texts by the places (n,) of their values, -1 where missing."""
+        times = np.bincount(codes[codes >= 0], minlength=len(values))
+        counts = Counter({v: n for v, n in zip(values, times.tolist(), strict=True) if n})
+        n_words = sum(len(text.split()) * n_times for text, n_times in counts.items())
+        known = pa.array(values, "string").filter(pa.array(times > 0))
+        all_dates = bool(pc.all(pc.match_substring_regex(known, ANY_DATE)).as_py() or not counts)
+        dates = {}
+        for form in DATE_FORMS if all_dates else ():
+            numbers = date_numbers(values, form)
+            if not np.isnan(numbers[times > 0]).any():
+                rows = np.vstack([numbers, np.full((1, numbers.shape[1]), np.nan)])[codes]
+                dates[form] = NumberStatistics.of(rows)
+        few = counts if len(counts) <= MOST_VALUES else None
+        return cls(len(codes), int(times.sum()), few, n_words, all_dates, dates)
+
+    def __add__(self, other: TextStatistics) -> TextStatistics:
+        both = None
+        if self.counts is not None and other.counts is not None:
+            both = Counter(self.counts) + Counter(other.counts)
+            both = both if len(both) <= MOST_VALUES else None
+        return TextStatistics(
+            self.n_rows + other.n_rows,
+            self.n_known + other.n_known,
+            both,
+            self.n_words + other.n_words,
+            self.all_dates and other.all_dates,
+            {
+                form: own + other.dates[form]
+                for form, own in self.dates.items()
+                if form in other.dates
+            },
+        )
+
+    @property
+    def date_form(self) -> str | None:
+        """The form of the dates that all texts are; None if they are none, or of two forms."""
+        return next(iter(self.dates)) if len(self.dates) == 1 else None
+
+    @property
+    def kind(self) -> str:
+        """What a column of such texts is, or the reason to leave it out."""
+        if not self.n_known:
+            return "is empty"
+        n_values = MOST_VALUES + 1 if self.counts is None else len(self.counts)
+        if n_values == 1 and self.n_known == self.n_rows:
+            return "never varies"
+        if self.date_form:
+            return "date"
+        if self.dates:
+            return (
+                "holds dates whose days and months cannot be told apart: write them as 2026-11-15"
+            )
+        is_few = n_values <= _FEW_CATEGORIES and 2 * n_values <= self.n_known
+        if self.counts is not None and (is_few or 10 * n_values <= self.n_known):
+            return "category"
+        if self.all_dates:
+            return "holds dates of several or unknown forms: write them as 2026-11-15"
+        if self.n_words >= _WORDS_OF_TEXT * self.n_known:
+            return "text"
+        found = f"more than {MOST_VALUES}" if self.counts is None else str(n_values)
+        return f"has {found} different values in {self.n_known} rows"
+
+
+@dataclass(frozen=True)
+class WordStatistics:
+    """How often each word occurs in a column of texts, and in how many of its rows."""
+
+    n_rows: int
+    times: Counter[str]
+    rows: Counter[str]
+
+    @classmethod
+    def of(cls, values: list[str], codes: Indices) -> WordStatistics:
+        """Count the words of texts by the places (n,) of their values, -1 where missing."""
+        n_rows = np.bincount(codes[codes >= 0], minlength=len(values)).tolist()
+        times, rows = Counter[str](), Counter[str]()
+        words_of = _analyzer()
+        for text, n in zip(values, n_rows, strict=True):
+            for word, n_times in Counter(words_of(text)).items() if n else ():
+                times[word] += n * n_times
+                rows[word] += n
+        return cls(len(codes), times, rows)
+
+    def __add__(self, other: WordStatistics) -> WordStatistics:
+        return WordStatistics(
+            self.n_rows + other.n_rows, self.times + other.times, self.rows + other.rows
+        )
+
+
+@cache
+def _analyzer() -> Callable[[str], list[str]]:
+    # what a word is: two or more letters or digits, without accents, in small letters
+    words: Callable[[str], list[str]] = CountVectorizer(strip_accents="unicode").build_analyzer()
+    return words
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """What is counted in the feature columns of a table.
+
+    Attributes
+    ----------
+    number_names : tuple of str
+    numbers : NumberStatistics
+        Of the columns of numbers, in the order of their names.
+    is_sparse : bool
+        Whether these are stored sparsely.
+    texts : {name: TextStatistics}
+    """
+
+    number_names: tuple[str, ...]
+    numbers: NumberStatistics
+    is_sparse: bool
+    texts: Mapping[str, TextStatistics]
+
+    @classmethod
+    def of(cls, frame: Frame) -> ColumnStatistics:
+        """Count in the rows of a frame, at least one."""
+        texts = {name: TextStatistics.of(*frame.coded(name)) for name in frame.texts}
+        numbers = NumberStatistics.of(frame.numbers)
+        return cls(frame.number_names, numbers, frame.is_sparse, texts)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.numbers.n_rows
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, those of numbers first."""
+        return (*self.number_names, *self.texts)
+
+    def __add__(self, other: ColumnStatistics) -> ColumnStatistics:
+        texts = {name: column + other.texts[name] for name, column in self.texts.items()}
+        return ColumnStatistics(
+            self.number_names, self.numbers + other.numbers, self.is_sparse, texts
+        )
+
+    def n_missing(self, names: Sequence[str]) -> int:
+        """Missing values of some of the columns."""
+        missing = dict(zip(self.number_names, self.numbers.n_missing.tolist(), strict=True))
+        missing |= {name: column.n_rows - column.n_known for name, column in self.texts.items()}
+        return sum(missing[name] for name in names)
+
+    @property
+    def useless_numbers(self) -> dict[str, str]:
+        """Columns of numbers that are of no use, and why."""
+        if self.is_sparse:
+            return {}  # there may be a hundred thousand columns: a constant one does no harm
+        numbers = self.numbers
+        is_full = numbers.n_known == numbers.n_rows
+        reasons: dict[str, str] = {}
+        for reason, which in (
+            ("numbers the rows", is_full & numbers.counts_up & (numbers.n_rows > 3)),
+            ("never varies", is_full & (numbers.lowest == numbers.highest)),
+            ("is empty", numbers.n_known == 0),
+        ):
+            reasons |= {self.number_names[j]: reason for j in np.flatnonzero(which)}
+        return {name: reasons[name] for name in self.number_names if name in reasons}
 
 
 def choose_columns(
@@ -70,66 +353,20 @@ def choose_columns(
     """
     counted = ColumnStatistics.of(table) if isinstance(table, Frame) else table
     said = dict(forced or {})
-    unknown = [name for name in said if name not in counted.names]
+    known = set(counted.names)
+    unknown = [name for name in said if name not in known]
     if unknown:
         raise TableError(f"There is no feature column {unknown[0]!r} to be a {said[unknown[0]]}.")
-    used: list[Column] = []
-    left_out: dict[str, str] = {}
-    for name, reason in _useless_numbers(counted).items():
-        if name not in said:
-            left_out[name] = reason
-    used += [Column(name, "number") for name in counted.number_names if name not in left_out]
+    useless = counted.useless_numbers
+    left_out = {name: reason for name, reason in useless.items() if name not in said}
+    used = [Column(name, "number") for name in counted.number_names if name not in left_out]
     for name, texts in counted.texts.items():
-        found = said.get(name) or _kind_of_texts(texts)
+        found: Any = said.get(name) or texts.kind
         if found in ("category", "text", "date"):
-            used.append(Column(name, found))  # type: ignore[arg-type]
+            used.append(Column(name, found))
         else:
             left_out[name] = found
     if not used:
         reasons = "; ".join(f"{name} {reason}" for name, reason in list(left_out.items())[:4])
         raise TableError(f"No feature column is left to learn from ({reasons or 'none is there'}).")
     return ColumnChoice(tuple(used), left_out)
-
-
-def storage_of(columns: Sequence[Column]) -> dict[str, Literal["number", "text"]]:
-    """How the columns are read from a file."""
-    return {column.name: column.storage for column in columns}
-
-
-def _useless_numbers(counted: ColumnStatistics) -> dict[str, str]:
-    if counted.is_sparse:
-        return {}  # a sparse table may have a hundred thousand columns: a constant one does no harm
-    numbers = counted.numbers
-    reasons: dict[str, str] = {}
-    is_full = numbers.n_known == numbers.n_rows
-    for reason, which in (
-        ("is empty", numbers.n_known == 0),
-        ("never varies", is_full & (numbers.lowest == numbers.highest)),
-        ("numbers the rows", is_full & numbers.counts_up & (numbers.n_rows > 3)),
-    ):
-        for j in np.flatnonzero(which):
-            reasons.setdefault(counted.number_names[j], reason)
-    return {name: reasons[name] for name in counted.number_names if name in reasons}
-
-
-def _kind_of_texts(texts: TextStatistics) -> str:
-    """Return "date", "category" or "text", or the reason to leave the column out."""
-    n_known = texts.n_known
-    if not n_known:
-        return "is empty"
-    n_values = MOST_VALUES + 1 if texts.counts is None else len(texts.counts)
-    if n_values == 1 and n_known == texts.n_rows:
-        return "never varies"
-    if texts.date_form:
-        return "date"
-    if texts.dates:
-        return "holds dates whose days and months cannot be told apart: write them as 2026-11-15"
-    is_few = n_values <= _FEW_CATEGORIES and 2 * n_values <= n_known
-    if texts.counts is not None and (is_few or 10 * n_values <= n_known):
-        return "category"
-    if texts.all_dates:
-        return "holds dates of several or unknown forms: write them as 2026-11-15"
-    if texts.n_words >= _WORDS_OF_TEXT * n_known:
-        return "text"
-    found = f"more than {MOST_VALUES}" if texts.counts is None else str(len(texts.counts))
-    return f"has {found} different values in {n_known} rows"

@@ -2,92 +2,74 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from datetime import date
+from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from colabel.core.arrays import Array
-from colabel.datasets.frame import TableError
 
 DATE_NUMBERS = ("year", "month", "weekday", "days")
 """What a date becomes: Monday is weekday 0; days count on from date to date, hours a fraction."""
 
 _TIME = (
     r"(?:[T ]\s*(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2}(?:[.,]\d+)?))?\s*(?P<half>[AaPp][Mm])?"
-    r"\s*(?:Z|[+-]\d{2}:?\d{2})?)?\s*"
+    r"\s*(?:Z|[+-]\d{2}:?\d{2})?)?\s*$"
 )
 _DAY, _MONTH, _YEAR = r"(?P<d>\d{1,2})", r"(?P<m>\d{1,2})", r"(?P<y>\d{4})"
-_PATTERNS = {
-    "2026-11-15": rf"{_YEAR}(?P<s>[-/.]){_MONTH}(?P=s){_DAY}",
-    "15.11.2026": rf"{_DAY}\.{_MONTH}\.{_YEAR}",
-    "15/11/2026": rf"{_DAY}(?P<s>[-/]){_MONTH}(?P=s){_YEAR}",
-    "11/15/2026": rf"{_MONTH}(?P<s>[-/]){_DAY}(?P=s){_YEAR}",
-}
-DATE_FORMS: Mapping[str, re.Pattern[str]] = MappingProxyType(
-    {form: re.compile(rf"\s*{pattern}{_TIME}", re.ASCII) for form, pattern in _PATTERNS.items()}
+DATE_FORMS: Mapping[str, str] = MappingProxyType(
+    {
+        "2026-11-15": rf"^\s*{_YEAR}(?P<s>[-/.]){_MONTH}(?P<z>[-/.]){_DAY}{_TIME}",
+        "15.11.2026": rf"^\s*{_DAY}(?P<s>\.){_MONTH}(?P<z>\.){_YEAR}{_TIME}",
+        "15/11/2026": rf"^\s*{_DAY}(?P<s>[-/]){_MONTH}(?P<z>[-/]){_YEAR}{_TIME}",
+        "11/15/2026": rf"^\s*{_MONTH}(?P<s>[-/]){_DAY}(?P<z>[-/]){_YEAR}{_TIME}",
+    }
 )
 """Forms of dates by how they write the 15th of November 2026; a time of day may follow.
 
 Only the last two can be taken for each other.
 """
 
+ANY_DATE = (
+    r"^\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})"
+    r"([T ]\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*([AaPp][Mm]|Z|[+-]\d{2}:?\d{2})?)?\s*$"
+)
+"""2026-11-15, 15.11.26, 11/15/2026; with or without a time of day."""
 
-def date_numbers(text: str, form: str) -> tuple[int, int, int, float] | None:
-    """Return `DATE_NUMBERS` of a date; None if the text is no date of the form.
+
+def date_numbers(texts: Any, form: str) -> Array:
+    """Return `DATE_NUMBERS` (n, 4) of texts; NaN where a text is no date of the form.
 
     Examples
     --------
     >>> from colabel.tables.dates import date_numbers
-    >>> date_numbers("1970-01-02 06:00", "2026-11-15")
-    (1970, 1, 4, 1.25)
-    >>> date_numbers("31.2.2026", "15.11.2026")
+    >>> date_numbers(["1970-01-02 06:00", "31.2.2026"], "2026-11-15").tolist()
+    [[1970.0, 1.0, 4.0, 1.25], [nan, nan, nan, nan]]
     """
-    found = DATE_FORMS[form].fullmatch(text)
-    if found is None:
-        return None
-    try:
-        day = date(int(found["y"]), int(found["m"]), int(found["d"]))
-    except ValueError:
-        return None
-    hour = int(found["H"] or 0)
-    if found["half"]:
-        hour = hour % 12 + 12 * (found["half"].lower() == "pm")
-    seconds = 60 * (60 * hour + int(found["M"] or 0))
-    seconds_of_day = seconds + float((found["S"] or "0").replace(",", "."))
-    days = day.toordinal() - _EPOCH + seconds_of_day / 86_400
-    return day.year, day.month, day.weekday(), days
+    found = pc.extract_regex(pa.array(texts, "string"), DATE_FORMS[form])
 
+    def part(name: str) -> Array:
+        own = pc.struct_field(found, name)
+        plain = pc.replace_substring(pc.if_else(pc.equal(own, ""), "0", own), ",", ".")
+        numbers: Array = pc.fill_null(plain, "0").cast("float64").to_numpy(zero_copy_only=False)
+        return numbers
 
-_EPOCH = date(1970, 1, 1).toordinal()
-
-
-def date_block(texts: Iterable[str | None], form: str, name: str) -> Array:
-    """Return `DATE_NUMBERS` (n, 4) of a column, NaN where missing; refuse what is no date."""
-    unknown = (np.nan,) * len(DATE_NUMBERS)
-    numbers: dict[str | None, tuple[float, ...]] = {None: unknown}
-    rows = []
-    for text in texts:
-        row = numbers.get(text)
-        if row is None:
-            row = date_numbers(text or "", form)
-            if row is None:
-                raise TableError(
-                    f"The column {name!r} holds {text!r}, which is no date like {form}, the form of"
-                    " the dates learned from: correct it, or leave it empty."
-                )
-            numbers[text] = row
-        rows.append(row)
-    return np.array(rows, dtype=np.float64).reshape(len(rows), len(DATE_NUMBERS))
-
-
-def forms_of(texts: Iterable[str]) -> list[str]:
-    """Return the forms that all texts have."""
-    forms = list(DATE_FORMS)
-    for text in texts:
-        forms = [form for form in forms if date_numbers(text, form) is not None]
-        if not forms:
-            break
-    return forms
+    same = pc.equal(pc.struct_field(found, "s"), pc.struct_field(found, "z"))
+    year, month, day, hour = map(part, "ymdH")
+    months = ((year - 1970) * 12 + month - 1).astype(np.int64).astype("M8[M]")
+    days = months.astype("M8[D]") + (day - 1).astype(np.int64)
+    good = pc.fill_null(same, False).to_numpy(zero_copy_only=False)
+    good = good & (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1)
+    good &= days.astype("M8[M]") == months
+    half = pc.fill_null(pc.utf8_lower(pc.struct_field(found, "half")), "")
+    late = pc.equal(half, "pm").to_numpy(zero_copy_only=False)
+    is_half = pc.not_equal(half, "").to_numpy(zero_copy_only=False)
+    hour = np.where(is_half, hour % 12 + 12 * late, hour)
+    count = days.astype(np.int64)
+    total = count + (60 * (60 * hour + part("M")) + part("S")) / 86_400
+    numbers = np.column_stack([year, month, (count + 3) % 7, total])
+    numbers[~good] = np.nan
+    return numbers

@@ -1,4 +1,4 @@
-"""From a file and what a user says about it to features, labels and column kinds."""
+"""From a file, or what is in memory, and what a user says about it to features and labels."""
 
 from __future__ import annotations
 
@@ -6,16 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
+from colabel.datasets.arff import ArffSource
 from colabel.datasets.frame import Frame, TableError
-from colabel.datasets.readers.arff_source import ArffSource
-from colabel.datasets.readers.table import Source
-from colabel.tables.columns import ColumnChoice, Kind, choose_columns
-from colabel.tables.reading import ReadingOptions, open_table, read_frame
-from colabel.tables.statistics import ColumnStatistics
-from colabel.tables.table_labels import Labels, match_columns, read_labels
+from colabel.labels import LabelSpace
+from colabel.tables.columns import ColumnChoice, ColumnStatistics, Kind, choose_columns
+from colabel.tables.reading import ReadingOptions, Source, open_table, read_chunks, read_frame
+from colabel.tables.table_labels import (
+    Labels,
+    LabelSource,
+    LabelStatistics,
+    match_columns,
+    read_labels,
+)
+
+_MOST_LIKELY = 12  # different values of a column that may be a label
 
 
 @dataclass(frozen=True)
@@ -30,7 +39,8 @@ class TableRequest:
     separator : str, optional
         What separates the tags in a single label column; None finds out, "" says nothing does.
     drop, category, text : sequence of str
-        Names, globs, @lists of columns to leave out, and of columns that are categories or text.
+        Names, globs, @lists of columns to leave out, and of columns that are categories or text;
+        a label column that is named as a category is a class variable as it stands.
     options : ReadingOptions
     """
 
@@ -47,7 +57,12 @@ class TableRequest:
         names = source.names
         columns = tuple(source.labels) if isinstance(source, ArffSource) else ()
         if self.labels or not columns:
-            columns = match_columns(self.labels, names, "label")
+            try:
+                columns = match_columns(self.labels, names, "label")
+            except TableError as error:
+                likely = _label_like(source) if self.labels else []
+                more = f" These look like labels: {', '.join(likely)}." if likely else ""
+                raise TableError(f"{error}{more}") from None
         dropped = match_columns(self.drop, names, "column to drop") if self.drop else ()
         both = set(columns) & set(dropped)
         if both:
@@ -61,6 +76,17 @@ class TableRequest:
             for name in match_columns(patterns, names, kind) if patterns else ():
                 forced[name] = kind
         return ColumnRoles(columns, dropped, forced)
+
+
+def _label_like(source: Source) -> list[str]:
+    """Names of the columns whose first rows hold the same few values again and again."""
+    try:
+        rows = next(iter(read_chunks(source, dict.fromkeys(source.names, "text"), 1000)))
+    except ValueError:  # what is wrong with the table is said when it is read
+        return []
+    found = {name: np.unique(rows.coded(name)[1]) for name in rows.texts}
+    most = min(_MOST_LIKELY, rows.n_rows // 2)
+    return [repr(name) for name, codes in found.items() if 2 <= (codes >= 0).sum() <= most]
 
 
 @dataclass(frozen=True)
@@ -79,9 +105,9 @@ class ColumnRoles:
     forced: Mapping[str, Kind]
 
     def options(self, options: ReadingOptions) -> ReadingOptions:
-        """How a file is read: columns that are not looked at need not be well-formed."""
+        """How a file is read: labels as they stand, and columns not looked at in any form."""
         return replace(
-            options, as_text=(*self.forced, *self.dropped, *options.as_text), whole=self.labels
+            options, as_text=(*self.forced, *self.dropped, *self.labels, *options.as_text)
         )
 
     def features(self, frame: Frame, path: Path) -> Frame:
@@ -96,7 +122,8 @@ class ColumnRoles:
 
     def kinds(self, names: Sequence[str]) -> dict[str, Kind]:
         """Kinds that are said of some of the columns."""
-        return {name: kind for name, kind in self.forced.items() if name in names}
+        known = set(names)
+        return {name: kind for name, kind in self.forced.items() if name in known}
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +145,18 @@ class TableData:
     labels: Labels
     choice: ColumnChoice
     n_unlabelled: int
+
+    @classmethod
+    def of(
+        cls, path: Path, features: Frame, labels: Labels, forced: Mapping[str, Kind]
+    ) -> TableData:
+        """Leave out the rows without a known label, and decide what the columns are."""
+        known = ~labels.missing.all(axis=1)
+        if not known.all():
+            features, labels = features.rows(np.flatnonzero(known)), labels.rows(known)
+        refuse_few(features.n_rows, path)
+        choice = choose_columns(features, forced)
+        return cls(path, features, labels, choice, int((~known).sum()))
 
     @cached_property
     def counted(self) -> ColumnStatistics:
@@ -142,15 +181,10 @@ def load_table(request: TableRequest) -> TableData:
     """
     roles = request.roles(open_table(request.path, request.options))
     frame = read_frame(request.path, roles.options(request.options))
-    labels = read_labels(frame, roles.labels, request.separator)
+    counted = LabelStatistics.of(frame, roles.labels, lambda i: f"{request.path}, row {i + 1}: ")
+    labels = counted.reader(roles.labels, request.separator, [*roles.forced]).read(frame)
     features = roles.features(frame, request.path)
-    known = ~labels.missing.all(axis=1)
-    if not known.all():
-        features = features.rows(np.flatnonzero(known))
-        labels = replace(labels, Y=labels.Y[known])
-    refuse_few(features.n_rows, request.path)
-    choice = choose_columns(features, roles.kinds(features.names))
-    return TableData(request.path, features, labels, choice, int((~known).sum()))
+    return TableData.of(request.path, features, labels, roles.kinds(features.names))
 
 
 def refuse_few(n_rows: int, path: Path) -> None:
@@ -160,3 +194,74 @@ def refuse_few(n_rows: int, path: Path) -> None:
             f"{path} has {n_rows} row{'s' * (n_rows != 1)} with labels: at least two are needed to "
             "learn from."
         )
+
+
+def table_of(
+    data: Any, labels: Any, label_names: Sequence[str] | None = None, name: str = "table"
+) -> TableData:
+    """Return features, labels and column kinds of what is in memory.
+
+    Parameters
+    ----------
+    data : data frame of any library, mapping of names to columns, or array of shape (n, p)
+        An array may be sparse.
+    labels : str, sequence of str, or labels of n rows
+        Names, globs or @lists of the label columns of `data`; or the labels themselves, as models
+        take them.
+    label_names : sequence of d str, optional
+        Names of the labels, where they have none.
+    name : str
+        What the table is called.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel.tables import table_of
+    >>> columns = {"size": [1.0, 4.0, 2.0], "tag_a": [0, 1, 1], "tag_b": [1, 1, 0]}
+    >>> table_of(columns, "tag_*").labels.names
+    ('tag_a', 'tag_b')
+    >>> table_of(np.eye(3), [{"a"}, {"a", "b"}, set()]).labels.Y.tolist()
+    [[1, 0], [1, 1], [0, 0]]
+    """
+    names = _names_of(data)
+    patterns = [labels] if isinstance(labels, str) else labels
+    are_names = isinstance(patterns, list | tuple) and all(isinstance(p, str) for p in patterns)
+    if names is not None and are_names and patterns:
+        columns = match_columns(patterns, names, "label")
+        frame = Frame.of(data, columns)
+        found, features = read_labels(frame, columns), frame.without(columns)
+    elif isinstance(labels, str):
+        raise TableError(
+            f"labels is {labels!r}, but an array has no columns of that name: give the labels "
+            "themselves, or a data frame."
+        )
+    else:
+        if names is None and not hasattr(data, "tocsr"):
+            data = np.asarray(data)
+            if data.ndim != 2:
+                raise TableError(
+                    f"The features have {data.ndim} dimension{'s' * (data.ndim != 1)}: give a data "
+                    "frame or an array of shape (rows, columns)."
+                )
+        features = Frame.of(data)
+        space, codes = LabelSpace.infer(labels, label_names)
+        values = tuple(classes.tolist() for classes in space.classes)
+        found = Labels(tuple(space.names), codes, values, LabelSource(tuple(space.names)))
+    if len(found.codes) != features.n_rows:
+        raise TableError(
+            f"There are {features.n_rows:,} rows of features and {len(found.codes):,} of labels: "
+            "give as many of both."
+        )
+    if not features.names:
+        raise TableError("The table has no feature columns: at least one is needed to learn from.")
+    return TableData.of(Path(name), features, found, {})
+
+
+def _names_of(data: Any) -> tuple[str, ...] | None:
+    """Names of the columns of a table; None for an array."""
+    if isinstance(data, Frame):
+        return data.names
+    if isinstance(data, Mapping):
+        return tuple(map(str, data))
+    frame = nw.from_native(data, eager_only=True, pass_through=True)
+    return tuple(map(str, frame.columns)) if isinstance(frame, nw.DataFrame) else None

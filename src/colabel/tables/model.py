@@ -4,31 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from colabel.core.schema import (
-    Dims,
-    Estimator,
-    Fields,
-    Many,
-    Part,
-    Whole,
-    bind,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Dims, Estimator, Fields, refuse_unless, stored
 from colabel.datasets.frame import Frame, TableError
 from colabel.models.evidence.evidence import evidence_of_row
 from colabel.models.wrapped import joint_of, model_inside, naming, title_of
-from colabel.tables.blocks import dask_arrays
-from colabel.tables.columns import Column, ColumnChoice, storage_of
-from colabel.tables.evidence_terms import terms_of_row
-from colabel.tables.preprocessing import Preprocessor
+from colabel.tables.columns import Column, ColumnChoice
+from colabel.tables.preprocessing import Preprocessor, terms_of_row
 from colabel.tables.table_labels import Labels, LabelSource
 
 if TYPE_CHECKING:
@@ -39,26 +27,7 @@ if TYPE_CHECKING:
     from colabel.tables.streaming import PreparedTable
 
 
-def _check_table_model(fields: Fields, dims: Dims) -> None:
-    own = [(c.fields["name"], c.fields["kind"]) for c in fields["columns"]]
-    theirs = [
-        (c.fields["name"], c.fields["kind"]) for c in fields["preprocessor"].fields["columns"]
-    ]
-    refuse_unless(own == theirs, "its columns are not those of its preprocessor")
-    inner = fields["model"].dims
-    if "p" in inner:
-        bind(dims, "p", inner["p"], "the features of the model")
-
-
-@stored(
-    "table-model",
-    check=_check_table_model,
-    columns=Many(Part("column")),
-    preprocessor=Part("preprocessor", p="p"),
-    model=Estimator(does="predict"),
-    label_source=Part("label-source"),
-    n_rows=Whole(),
-)
+@stored("table-model")
 @dataclass(eq=False, repr=False)
 class TableModel:
     """Columns, their preprocessing, and a fitted model of the labels.
@@ -90,10 +59,18 @@ class TableModel:
     """
 
     columns: tuple[Column, ...]
-    preprocessor: Preprocessor
-    model: Any
+    preprocessor: Annotated[Preprocessor, "p"]
+    model: Annotated[Any, "p", Estimator(does="predict")]
     label_source: LabelSource
     n_rows: int
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        own, theirs = (
+            [column.fields for column in columns]
+            for columns in (fields["columns"], fields["preprocessor"].fields["columns"])
+        )
+        refuse_unless(own == theirs, "its columns are not those of its preprocessor")
 
     @classmethod
     def fit(cls, model: Any, frame: Frame, choice: ColumnChoice, labels: Labels) -> TableModel:
@@ -108,7 +85,7 @@ class TableModel:
     @classmethod
     def fit_parts(cls, model: Any, table: PreparedTable) -> TableModel:
         """Learn a clone of the model from a table in parts (`prepare_parts`), by Dask."""
-        X, Y = dask_arrays(table.blocks, table.preprocessor, table.labels)
+        X, Y = table.dask_arrays()
         fresh = clone(model)
         fitted = fresh.fit(X, Y, **naming(fresh, table.labels.names))
         return cls(table.choice.used, table.preprocessor, fitted, table.labels.source, table.n_rows)
@@ -129,7 +106,7 @@ class TableModel:
     @property
     def storage(self) -> Mapping[str, Literal["number", "text"]]:
         """The columns it needs, and how each is read from a file."""
-        return storage_of(self.columns)
+        return {column.name: column.storage for column in self.columns}
 
     def joint(self, frame: Any) -> Joint:
         """Return the joint distribution of the labels for each row of a frame."""

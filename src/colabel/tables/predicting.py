@@ -11,24 +11,30 @@ import numpy as np
 from colabel.core.arrays import Codes
 from colabel.core.threads import one_blas_thread
 from colabel.datasets.frame import Frame, Storage, TableError
-from colabel.datasets.readers.table import Source
-from colabel.decide import resolve_decision
+from colabel.decide import LabelSets, resolve_decision
 from colabel.joint import Joint
 from colabel.joint.views import named_set
 from colabel.labels import MISSING, LabelSpace
+from colabel.labels.columns import ABSENT_PRESENT
+from colabel.models.conformal_sets import ConformalSets
 from colabel.models.wrapped import model_inside
-from colabel.tables.answers import AnswerColumn, Answers, CodedTexts
-from colabel.tables.columns import storage_of
-from colabel.tables.coverage import coverage_columns, coverage_header, require_sets
-from colabel.tables.known_labels import KnownColumn, evidence_codes, find_known
+from colabel.tables.answers import AnswerColumn, Answers, coded_texts
 from colabel.tables.model import TableModel
-from colabel.tables.reading import read_chunks
-from colabel.tables.table_labels import match_columns
+from colabel.tables.reading import Source, read_chunks
+from colabel.tables.table_labels import expanded, match_columns, split_tags
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_SEPARATOR = ";"
+_NO_LABEL = "no label"
+
+
+@dataclass(frozen=True)
+class KnownColumn:
+    """A column with known values of one label, or (label None) with known tags."""
+
+    name: str
+    label: int | None
 
 
 @dataclass(frozen=True)
@@ -129,7 +135,7 @@ class Predictor:
 
     def kept_texts(self, frame: Frame) -> list[list[str]]:
         """Return the columns that are copied, as texts."""
-        return [_as_texts(frame.column(name)) for name in self._keep]
+        return [[text or "" for text in frame.column(name)] for name in self._keep]
 
     def chunks(self, n_rows: int | None = None) -> Iterator[list[tuple[str, ...]]]:
         """Give the answers as rows of texts, a chunk of rows at a time."""
@@ -150,7 +156,7 @@ class Predictor:
         storage: dict[str, Storage] = {
             **dict.fromkeys((column.name for column in self._known), "text"),
             **dict.fromkeys(self._keep, "text"),
-            **storage_of(self.model.columns),
+            **self.model.storage,
         }
         yield from read_chunks(self.source, storage, n_rows)
 
@@ -195,8 +201,9 @@ class Predictor:
         decided = self.rule.codes(joint)
         if self.model.label_source.separator:
             vectors, which = np.unique(decided, axis=0, return_inverse=True)
-            tags = [*map(self._set_writer(joint.space), vectors.tolist())]
-            columns.append(CodedTexts(tags, which.reshape(-1)))
+            names = np.array(joint.space.names, dtype=object)
+            tags = [self.model.label_source.written(names[row > 0].tolist()) for row in vectors]
+            columns.append(coded_texts(tags, which.reshape(-1)))
         else:
             columns += self._label_values(joint.space, decided)
         if self.request.probabilities:
@@ -223,14 +230,159 @@ class Predictor:
     def _label_values(self, space: LabelSpace, decided: Codes) -> Iterator[AnswerColumn]:
         for classes, values, codes in zip(space.classes, self._values, decided.T, strict=True):
             is_whole = classes.dtype.kind in "iu"
-            yield classes[codes] if is_whole else CodedTexts(values, codes)
+            yield classes[codes] if is_whole else coded_texts(values, codes)
 
     def _set_writer(self, space: LabelSpace) -> Callable[[list[int]], str]:
-        separator = self.model.label_source.separator or _SEPARATOR
-        return lambda codes: separator.join(named_set(codes, space))
+        return lambda codes: self.model.label_source.written(named_set(codes, space))
 
 
-def _as_texts(column: NDArray[Any]) -> list[str]:
-    if column.dtype.kind == "f":
-        return ["" if np.isnan(value) else f"{value:.15g}" for value in column.tolist()]
-    return ["" if text is None else text for text in column]
+def find_known(
+    patterns: Sequence[str], names: Sequence[str], space: LabelSpace
+) -> tuple[KnownColumn, ...]:
+    """Find the columns that hold known labels.
+
+    A column named like a label holds its values, and so does one whose name has a label where a
+    pattern has its "*", such as known_red for "known_*". Any other holds tags that are known to
+    be there, or, with a "!" before them, known not to be.
+    """
+    found: dict[str, KnownColumn] = {}
+    for pattern in expanded(patterns):
+        for name in match_columns([pattern], names, "known labels"):
+            label = name if name in space.names else _at_star(name, pattern)
+            position = space.names.index(label) if label in space.names else None
+            if position is None and not space.is_indicator:
+                raise TableError(
+                    f"The column {name!r} is named like no label, and only 0/1 labels can be "
+                    "given as tags: name it like the label whose values it holds."
+                )
+            found[name] = KnownColumn(name, position)
+    return tuple(found.values())
+
+
+def _at_star(name: str, pattern: str) -> str | None:
+    before, star, after = pattern.partition("*")
+    if not star or "*" in after or not name.startswith(before) or not name.endswith(after):
+        return None
+    return name[len(before) : len(name) - len(after)]
+
+
+def evidence_codes(
+    frame: Frame,
+    known: Sequence[KnownColumn],
+    space: LabelSpace,
+    separator: str = "",
+    first_row: int = 1,
+    path: Any = None,
+) -> Codes:
+    """Return the codes (n, d) of what is known, MISSING elsewhere.
+
+    What cannot be understood is named by its row, counted from `first_row`, and by `path`.
+    """
+
+    def place(i: int) -> str:
+        return f"Row {first_row + i}" if path is None else f"{path}, row {first_row + i}"
+
+    codes = np.full((frame.n_rows, space.n_labels), MISSING, dtype=np.int32)
+    for column in known:
+        texts = frame.column(column.name)
+        if column.label is None:
+            _put_tags(codes, texts, column.name, space, separator or ";", place)
+            continue
+        lookup = _codes_of_texts(space.classes[column.label])
+        for i, text in enumerate(texts):
+            if text is None:
+                continue
+            code = lookup.get(text.lower())
+            if code is None:
+                values = ", ".join(map(str, space.classes[column.label][:6]))
+                raise TableError(
+                    f"{place(i)}: the column {column.name!r} says {text!r}, but the label "
+                    f"{space.names[column.label]!r} has the values {values}."
+                )
+            codes[i, column.label] = code
+    return codes
+
+
+def _put_tags(
+    codes: Codes,
+    texts: NDArray[np.object_],
+    name: str,
+    space: LabelSpace,
+    separator: str,
+    place: Callable[[int], str],
+) -> None:
+    position = {label: i for i, label in enumerate(space.names)}
+    for i, text in enumerate(texts):
+        for tag in split_tags(text, separator):
+            label = position.get(tag)
+            value = 1
+            if label is None and tag.startswith("!"):
+                label, value = position.get(tag[1:].strip()), 0
+            if label is None:
+                raise TableError(
+                    f"{place(i)}: the column {name!r} says {tag!r}, which is none of the "
+                    f"model's {space.n_labels} labels."
+                )
+            codes[i, label] = value
+
+
+def _codes_of_texts(classes: NDArray[Any]) -> dict[str, int]:
+    """Texts that stand for the values of a label, in lower case."""
+    lookup: dict[str, int] = {}
+    for code, value in enumerate(classes.tolist()):
+        lookup[str(value).lower()] = code
+        if isinstance(value, bool | int | float) and float(value).is_integer():
+            lookup[str(int(value))] = lookup[f"{float(value):.1f}"] = code
+    if set(lookup) & {"0", "1"} and len(classes) == 2:
+        for pair in ABSENT_PRESENT:
+            for number, word in enumerate(pair):
+                if str(number) in lookup:
+                    lookup.setdefault(word, lookup[str(number)])
+    return lookup
+
+
+def require_sets(model: TableModel, coverage: float, given: Any) -> None:
+    """Refuse to promise what the model, or the question, does not allow."""
+    if not isinstance(model.model, ConformalSets):
+        raise TableError(
+            "A coverage can only be promised by a model that has held rows out: fit it with "
+            "colabel fit --conformal."
+        )
+    if given:
+        raise TableError(
+            "A coverage was measured on rows of which no label was known: leave either --coverage "
+            "or --given away."
+        )
+    if not 0 < coverage < 1:
+        raise TableError(f"The coverage is {coverage:g}: give a probability, such as 0.9.")
+
+
+def coverage_header(space: LabelSpace) -> list[str]:
+    """Return the names of the columns that `coverage_columns` gives."""
+    return ["n_sets", "sets", "sets_listed", *(f"sure_{name}" for name in space.names)]
+
+
+def coverage_columns(
+    model: TableModel, frame: Frame, coverage: float, write: Callable[[list[int]], str]
+) -> list[list[str]]:
+    """Return the columns for the rows of a frame, as texts.
+
+    - n_sets: how many label sets are listed; sets: these, joined by " | ";
+    - sets_listed: "all", or "not listed within K" where the set has more than could be listed, so
+      that the true one is in the set, but perhaps not in the list;
+    - sure_<label>: yes, no or unsure; in a row, all that are not unsure are right with the
+      probability asked for.
+    """
+    X = model.preprocessor.transform(frame)
+    sets: LabelSets = model.model.predict_sets(X, coverage)
+    written = [write(codes) or _NO_LABEL for codes in sets.codes.tolist()]
+    ends = sets.sizes.cumsum().tolist()
+    starts = [0, *ends[:-1]] if ends else []
+    beyond = f"not listed within {sets.max_listed}"
+    words = model.model.predict_labels(X, coverage)
+    return [
+        [str(size) for size in sets.sizes.tolist()],
+        [" | ".join(written[first:last]) for first, last in zip(starts, ends, strict=True)],
+        [beyond if cut else "all" for cut in sets.cut.tolist()],
+        *words.T.tolist(),
+    ]

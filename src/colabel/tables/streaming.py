@@ -1,12 +1,16 @@
 """Learning what a table in parts holds, and preparing its rows, without ever having them together.
 
 Each pass is one function of a part, whose results are added up in the order of the parts: so the
-parts may be read here one after the other, or by the workers of a cluster.
+parts may be read here one after the other, or by the workers of a cluster. Prepared rows lie in
+files, which every pass of a fit reads again, as Dask arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
@@ -14,30 +18,26 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from scipy import sparse
 
+from colabel.core.optional import require
+from colabel.datasets.arrow_table import ArrowSource
+from colabel.datasets.csv_table import CsvSource, Seen
 from colabel.datasets.frame import Frame, Storage, TableError
-from colabel.datasets.readers.csv_source import CsvSource, SeenColumn
-from colabel.datasets.readers.parquet_source import ParquetSource
-from colabel.tables.blocks import BlockFile, BlockWriter
 from colabel.tables.checking import LabelTally, TableSummary
-from colabel.tables.columns import ColumnChoice, choose_columns
+from colabel.tables.columns import ColumnChoice, ColumnStatistics, WordStatistics, choose_columns
 from colabel.tables.loading import ColumnRoles, TableRequest, refuse_few
-from colabel.tables.medians import MedianCounts, MedianSearch
 from colabel.tables.preprocessing import Preprocessor
 from colabel.tables.reading import ReadingOptions, open_table, read_chunks
-from colabel.tables.statistics import ColumnStatistics, WordStatistics
-from colabel.tables.table_labels import (
-    LabelReader,
-    LabelStatistics,
-    check_separator,
-    found_separator,
-    is_labelled,
-    separators_in,
-)
+from colabel.tables.table_labels import LabelReader, LabelStatistics, decoded
+
+# Values of a block: 32 megabytes of numbers, of which every thread of a worker holds one.
+BLOCK_VALUES = 1 << 22
+_ROOM = 1.1  # times the rows, that a disk must have
 
 Result = TypeVar("Result")
 Count = Callable[[int], None]
-Refined = tuple[MedianCounts | None, dict[str, WordStatistics]]
+Types = Mapping[str, Storage | None]
 
 
 class RunsParts(Protocol):
@@ -71,7 +71,7 @@ def one_by_one(
 
 @dataclass(frozen=True)
 class PartReader:
-    """Reads the parts of a table.
+    """Reads the parts of a table, and says if one of them changes meanwhile.
 
     Attributes
     ----------
@@ -79,60 +79,98 @@ class PartReader:
     storage : {name: "number" or "text"}
         Columns, and how they are read.
     roles : ColumnRoles
-    separator : str
-        Of the tags in the one label column; "" for none.
+    states : {part: (size, time of the last change)}
+        As they were when they were first looked at.
     """
 
     options: ReadingOptions
     storage: Mapping[str, Storage]
     roles: ColumnRoles
-    separator: str = ""
+    states: Mapping[Path, tuple[int, int]]
 
     def frames(self, part: Path, count: Count) -> Iterator[tuple[Frame, int]]:
         """Give the rows of a part, some at a time, and how many came before them."""
         n_before = 0
+        self._require_unchanged(part)
         for frame in read_chunks(open_table(part, self.options), self.storage):
             yield frame, n_before
             n_before += frame.n_rows
             count(frame.n_rows)
+        self._require_unchanged(part)
 
-    def labelled(self, part: Path, count: Count) -> Iterator[Frame]:
+    def labelled(self, part: Path, count: Count, labels: LabelReader) -> Iterator[Frame]:
         """Give the rows of a part with at least one known label, some at a time."""
         for frame, _ in self.frames(part, count):
-            known = self.is_labelled(frame)
+            known = labels.is_labelled(frame)
             if known.any():
                 yield frame if known.all() else frame.rows(np.flatnonzero(known))
 
-    def is_labelled(self, frame: Frame) -> Any:
-        """Whether any label of a row is known, (n,); with tags none of them is a label set too."""
-        if self.separator:
-            return np.ones(frame.n_rows, dtype=bool)
-        return is_labelled(frame, self.roles.labels)
+    def _require_unchanged(self, part: Path) -> None:
+        if self.states.get(part, state_of(part)) != state_of(part):
+            raise TableError(
+                f"{part} has changed while it was read, and what was learned from it so far is of "
+                "other rows: fit again when it is written to the end."
+            )
 
-    def only(self, names: Sequence[str]) -> PartReader:
-        """Read some of the columns, and the labels."""
-        wanted = {*names, *self.roles.labels}
-        kept = {name: how for name, how in self.storage.items() if name in wanted}
-        return replace(self, storage=kept)
+
+def state_of(part: Path) -> tuple[int, int]:
+    """Size and time of the last change of a file."""
+    found = part.stat()
+    return found.st_size, found.st_mtime_ns
 
 
 @dataclass(frozen=True)
 class PartCounts:
-    """What the first pass counts in a part."""
+    """What the first pass counts in a part: in its columns, and in those of rows with labels."""
 
     labels: LabelStatistics
-    columns: ColumnStatistics | None  # of the rows with labels; None if there are none
-    middle: MedianCounts | None
+    every: ColumnStatistics
+    labelled: ColumnStatistics | None  # None if there are no such rows
 
     def __add__(self, other: PartCounts) -> PartCounts:
-        columns = _sum_of_some(self.columns, other.columns)
-        return PartCounts(
-            self.labels + other.labels, columns, _sum_of_some(self.middle, other.middle)
-        )
+        one, two = self.labelled, other.labelled
+        labelled = two if one is None else one if two is None else one + two
+        return PartCounts(self.labels + other.labels, self.every + other.every, labelled)
 
 
-def _sum_of_some(one: Any, other: Any) -> Any:
-    return other if one is None else one if other is None else one + other
+@dataclass(frozen=True)
+class BlockFile:
+    """Features and labels of some rows, in a file.
+
+    Attributes
+    ----------
+    file : Path
+    n_rows : int
+        How many of the rows of the file these are, from the first on.
+    """
+
+    file: Path
+    n_rows: int
+
+    def read_features(self) -> Any:
+        """Return the features (n, p), dense or CSR."""
+        with _reachable(self.file), np.load(self.file) as held:
+            if "shape" not in held:
+                return held["features"][: self.n_rows]
+            entries = held["data"], held["indices"], held["indptr"]
+            return sparse.csr_array(entries, shape=held["shape"])[: self.n_rows]
+
+    def read_labels(self, labels: LabelReader) -> Any:
+        """Return the labels (n, d)."""
+        with _reachable(self.file), np.load(self.file) as held:
+            return decoded(held["labels"][: self.n_rows], labels.values)
+
+
+@contextmanager
+def _reachable(file: Path) -> Iterator[None]:
+    """Say what to do if a file is not there for this worker."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise TableError(
+            f"{file} is not to be found by a worker: name a folder that every worker can read and "
+            "write (--scratch)."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -165,12 +203,34 @@ class PreparedTable:
         first = self.blocks[0]
         return replace(self, blocks=[replace(first, n_rows=min(n_rows, first.n_rows))])
 
+    def dask_arrays(self) -> tuple[Any, Any]:
+        """Return features (n, p) and labels (n, d) as Dask arrays, a chunk for each block."""
+        require("dask", "A fit on parts of a table")
+        import dask.array as da
+        from dask import delayed
+
+        n_features, n_labels = self.preprocessor.n_features_out_, len(self.labels.names)
+        meta: Any = np.zeros((0, n_features))
+        if self.preprocessor.is_sparse_:
+            meta = sparse.csr_array((0, n_features))
+        features = delayed(BlockFile.read_features, pure=False)
+        values = delayed(BlockFile.read_labels, pure=False)
+        reader = delayed(self.labels, pure=False)
+        X, Y = [], []
+        for block in self.blocks:
+            shapes = (block.n_rows, n_features), (block.n_rows, n_labels)
+            X.append(da.from_delayed(features(block), shapes[0], meta=meta))
+            own = values(block, reader)
+            Y.append(da.from_delayed(own, shapes[1], dtype=self.labels.dtype))
+        return da.concatenate(X), da.concatenate(Y)
+
 
 def prepare_parts(
     request: TableRequest,
     parts: Sequence[Path],
     scratch: Path,
     run: RunsParts = one_by_one,
+    block_values: int = BLOCK_VALUES,
 ) -> PreparedTable:
     """Read a table in parts a few times: decide what its columns are, and prepare its rows.
 
@@ -187,178 +247,187 @@ def prepare_parts(
         Folder for the prepared rows, which every worker can reach.
     run : callable
         Runs each pass; see `RunsParts`.
+    block_values : int
+        Numbers of a block of prepared rows.
     """
-    reader = look_at(request, parts, run)
+    reader = _look_at(request, parts, run)
     (counts,) = run("counting", partial(_count, reader), parts, add)
-    labels = counts.labels.reader(reader.roles.labels, reader.separator)
-    n_labelled = 0 if counts.columns is None else counts.columns.n_rows
+    roles = reader.roles
+    labels = counts.labels.reader(roles.labels, request.separator, [*roles.forced])
+    # with tags, a row without any is a label set too
+    counted = counts.every if labels.source.separator else counts.labelled
+    n_labelled = 0 if counted is None else counted.n_rows
     refuse_few(n_labelled, request.path)
-    assert counts.columns is not None
-    choice = choose_columns(counts.columns, reader.roles.kinds(counts.columns.names))
-    used = reader.only([column.name for column in choice.used])
+    assert counted is not None
+    choice = choose_columns(counted, roles.kinds(counted.names))
+    wanted = {*(column.name for column in choice.used), *roles.labels}
+    used = replace(reader, storage={n: how for n, how in reader.storage.items() if n in wanted})
     preprocessor = Preprocessor(choice.used)
-    numbers = choice.of_kind("number")
-    search = _first_search(counts, numbers)
     words: dict[str, WordStatistics] = {}
-    while not search.is_done or (choice.of_kind("text") and not words):
-        refine = partial(_refine, used, numbers, search, None if words else preprocessor)
-        ((middle, found),) = run("counting again", refine, parts, _refined_further)
-        if middle is not None:
-            search = search.narrowed(middle)
-        words = words or found
-    medians = np.zeros(len(numbers)) if counts.columns.is_sparse else search.medians()
-    preprocessor.fit_statistics(counts.columns, medians, words)
-    writer = BlockWriter(scratch, preprocessor, labels)
-    writer.refuse_full_disk(n_labelled)
-    written = run("preparing", partial(_write, used, writer), parts)
+    if choice.of_kind("text"):
+        count = partial(_count_words, used, labels, preprocessor)
+        (words,) = run("counting words", count, parts, _added_words)
+    preprocessor.fit_statistics(counted, words)
+    n_features = preprocessor.n_features_out_
+    needed = _ROOM * n_labelled * 8 * (n_features + len(labels.names))
+    free = shutil.disk_usage(scratch).free
+    if needed > free and not preprocessor.is_sparse_:  # how many entries there are is not known
+        raise TableError(
+            f"The prepared rows need {needed / 1e9:.1f} GB for a while, but {scratch} has "
+            f"{free / 1e9:.1f} GB left: name a folder on a larger disk (--scratch)."
+        )
+    n_block = max(1, block_values // n_features)
+    write = partial(_write, used, labels, preprocessor, scratch, n_block)
+    written = run("preparing", write, parts)
     blocks = [block for own, _ in written for block in own]
     tally = reduce(add, (tally for _, tally in written if tally is not None))
     n_unlabelled = counts.labels.n_rows - n_labelled
-    summary = tally.summary(str(request.path), choice, counts.columns, n_unlabelled)
+    summary = tally.summary(str(request.path), choice, counted, n_unlabelled)
     return PreparedTable(choice, preprocessor, labels, blocks, summary)
 
 
-def look_at(request: TableRequest, parts: Sequence[Path], run: RunsParts) -> PartReader:
+def _look_at(request: TableRequest, parts: Sequence[Path], run: RunsParts) -> PartReader:
     """Find out how the columns of all the parts are read, and where the labels are."""
     roles = request.roles(open_table(parts[0], request.options))
-    check_separator(roles.labels, request.separator)
     options = roles.options(request.options)
     first = open_table(parts[0], options)
     if isinstance(first, CsvSource):  # the parts are written alike
         options = replace(options, decimal=first.with_decimal(first.names).decimal)
-    seen = run("looking", partial(_storage, options), parts)
-    reader = PartReader(options, _common(parts, seen, options), roles, request.separator or "")
-    roles.features(Frame.of({name: [0.0] for name in reader.storage}), request.path)
-    is_text = reader.storage.get(roles.labels[0]) == "text"
-    if request.separator is None and len(roles.labels) == 1 and is_text:
-        alone = replace(reader, storage={roles.labels[0]: "text"})
-        sets = run("looking for tags", partial(_separators, alone), parts)
-        reader = replace(reader, separator=found_separator(set().union(*sets)))
-    return reader
+    looked = run("looking", partial(_look, options), parts)
+    states = {part: state for part, (_, state) in zip(parts, looked, strict=True)}
+    storage = _common(parts, [seen for seen, _ in looked], options)
+    roles.features(Frame.of({name: [0.0] for name in storage}), request.path)
+    return PartReader(options, storage, roles, states)
 
 
 def _ignore(n_rows: int) -> None:
     return None
 
 
-def _storage(
+def _look(
     options: ReadingOptions, part: Path, count: Count = _ignore
-) -> dict[str, SeenColumn | Storage | None]:
-    """What the columns of a part hold; None for a Parquet column of nothing but nulls."""
+) -> tuple[Seen | Types, tuple[int, int]]:
+    """What the columns of a part hold, None for one of nothing but nulls; and the file's state."""
     source = open_table(part, options)
+    state = state_of(part)
     if isinstance(source, CsvSource):
-        return dict(source.seen(count))
-    empty = source.empty if isinstance(source, ParquetSource) else ()
-    return {name: None if name in empty else how for name, how in source.storage().items()}
+        return source.seen(count), state
+    found: dict[str, Storage | None] = dict(source.storage())
+    if isinstance(source, ArrowSource):
+        found |= {name: None for name in found if source.declared[name] == "null"}
+    return found, state
 
 
 def _common(
-    parts: Sequence[Path],
-    seen: Sequence[Mapping[str, SeenColumn | Storage | None]],
-    options: ReadingOptions,
+    parts: Sequence[Path], seen: Sequence[Seen | Types], options: ReadingOptions
 ) -> dict[str, Storage]:
     """How the columns that all the parts must have are read."""
-    total: dict[str, Any] = dict(seen[0])
-    for part, own in zip(parts[1:], seen[1:], strict=True):
-        if own.keys() != total.keys():
-            odd = min(own.keys() ^ total.keys())
+    names = [own.names if isinstance(own, Seen) else tuple(own) for own in seen]
+    for part, own in zip(parts, names, strict=True):
+        if own != names[0] and set(own) != set(names[0]):
+            odd = min(set(own) ^ set(names[0]))
             has, lacks = (part, parts[0]) if odd in own else (parts[0], part)
             raise TableError(
                 f"{has} has a column {odd!r} and {lacks} has none: the parts of a table have the "
                 "same columns."
             )
-        for name, found in own.items():
-            if isinstance(found, SeenColumn) and isinstance(total[name], SeenColumn):
-                total[name] += found
-            elif found is None or total[name] is None:
-                total[name] = total[name] or found
-            elif _as_stored(found) != _as_stored(total[name]):
+    as_text = frozenset(options.as_text)
+    files = [own.ordered(names[0]) for own in seen if isinstance(own, Seen)]
+    typed: list[Types] = [own for own in seen if not isinstance(own, Seen)]
+    if files:
+        typed.append(reduce(add, files).storage(as_text, as_text))
+    total: dict[str, Storage | None] = dict(typed[0])
+    for types in typed[1:]:
+        for name, how in types.items():
+            if how and total[name] and how != total[name] and name not in as_text:
                 raise TableError(
-                    f"The column {name!r} holds {_as_stored(found)}s in {part} and "
-                    f"{_as_stored(total[name])}s in {parts[0]}: make them alike."
+                    f"The column {name!r} holds {how}s in some parts and {total[name]}s in others: "
+                    "make them alike."
                 )
-    return {name: _judged(name, found, options) for name, found in total.items()}
-
-
-def _as_stored(found: SeenColumn | Storage) -> Storage:
-    return ("text" if found.odd else "number") if isinstance(found, SeenColumn) else found
-
-
-def _judged(name: str, found: SeenColumn | Storage | None, options: ReadingOptions) -> Storage:
-    """As `CsvSource.storage`; other formats say themselves what a column holds."""
-    if isinstance(found, SeenColumn):
-        return "text" if name in options.as_text else found.storage(name, options.as_text)
-    return found or "number"
-
-
-def _separators(reader: PartReader, part: Path, count: Count = _ignore) -> set[str]:
-    (name,) = reader.storage
-    return set().union(*(separators_in(frame, name) for frame, _ in reader.frames(part, count)))
+            total[name] = total[name] or how
+    return {name: "text" if name in as_text else how or "number" for name, how in total.items()}
 
 
 def _count(reader: PartReader, part: Path, count: Count = _ignore) -> PartCounts:
-    frames = reader.frames(part, count)  # of one row at least, or the part is refused
-    return reduce(add, (_counts_of(frame, n_before, reader, part) for frame, n_before in frames))
+    """Count in the rows of a part, of which there is one at least, or it is refused."""
+
+    def counts_of(frame: Frame, n_before: int) -> PartCounts:
+        def place(i: int) -> str:
+            return f"{part}, row {n_before + i + 1}: "
+
+        labels = LabelStatistics.of(frame, reader.roles.labels, place)
+        known = np.zeros(frame.n_rows, dtype=bool)
+        for name in reader.roles.labels:
+            known |= frame.coded(name)[1] >= 0
+        features = reader.roles.features(frame, part)
+        every = ColumnStatistics.of(features)
+        labelled = every if known.all() else None
+        if known.any() and labelled is None:
+            labelled = ColumnStatistics.of(features.rows(np.flatnonzero(known)))
+        return PartCounts(labels, every, labelled)
+
+    return reduce(add, (counts_of(*found) for found in reader.frames(part, count)))
 
 
-def _counts_of(frame: Frame, n_before: int, reader: PartReader, part: Path) -> PartCounts:
-    def place(i: int) -> str:
-        return f"{part}, row {n_before + i + 1}: "
-
-    labels = LabelStatistics.of(frame, reader.roles.labels, reader.separator, place)
-    known = np.flatnonzero(reader.is_labelled(frame))
-    if not len(known):
-        return PartCounts(labels, None, None)
-    features = reader.roles.features(frame, part)
-    if len(known) < frame.n_rows:
-        features = features.rows(known)
-    middle = None
-    if not features.is_sparse:
-        block: Any = features.numbers
-        middle = MedianSearch.over(block.shape[1]).count(block)
-    return PartCounts(labels, ColumnStatistics.of(features), middle)
-
-
-def _first_search(counts: PartCounts, names: Sequence[str]) -> MedianSearch:
-    """What the first pass says of the medians of some columns of numbers."""
-    assert counts.columns is not None
-    if counts.middle is None or not names:
-        return replace(MedianSearch.over(len(names)), settled=np.ones(len(names), dtype=bool))
-    place = {name: j for j, name in enumerate(counts.columns.number_names)}
-    own = counts.middle.of_columns([place[name] for name in names])
-    return MedianSearch.over(len(names)).narrowed(own)
-
-
-def _refine(
+def _count_words(
     reader: PartReader,
-    numbers: Sequence[str],
-    search: MedianSearch,
-    preprocessor: Preprocessor | None,
+    labels: LabelReader,
+    preprocessor: Preprocessor,
     part: Path,
     count: Count = _ignore,
-) -> Refined:
-    """Count what is still wanted: middle numbers, and (with a preprocessor) words."""
-    middle, words = None, list[dict[str, WordStatistics]]()
-    for frame in reader.labelled(part, count):
-        if not search.is_done:
-            block: Any = frame.block(numbers)
-            middle = _sum_of_some(middle, search.count(block))
-        if preprocessor is not None:
-            words.append(preprocessor.count_words(frame))
-    return middle, _added_words(words)
+) -> dict[str, WordStatistics]:
+    frames = reader.labelled(part, count, labels)
+    return reduce(_added_words, map(preprocessor.count_words, frames), {})
 
 
-def _refined_further(one: Refined, other: Refined) -> Refined:
-    words = [own for own in (one[1], other[1]) if own]
-    return _sum_of_some(one[0], other[0]), _added_words(words)
-
-
-def _added_words(words: Sequence[Mapping[str, WordStatistics]]) -> dict[str, WordStatistics]:
-    names = words[0] if words else ()
-    return {name: reduce(add, (own[name] for own in words)) for name in names}
+def _added_words(
+    one: dict[str, WordStatistics], other: dict[str, WordStatistics]
+) -> dict[str, WordStatistics]:
+    return {name: one[name] + other[name] for name in one} if one and other else one or other
 
 
 def _write(
-    reader: PartReader, writer: BlockWriter, part: Path, count: Count = _ignore
+    reader: PartReader,
+    labels: LabelReader,
+    preprocessor: Preprocessor,
+    folder: Path,
+    n_rows: int,
+    part: Path,
+    count: Count = _ignore,
 ) -> tuple[list[BlockFile], LabelTally | None]:
-    return writer.write(reader.labelled(part, count), part)
+    """Prepare the rows of a part and write them to blocks; also count in their labels."""
+    blocks: list[BlockFile] = []
+    tally: LabelTally | None = None
+    # a worker that was lost may have left files of the same part: names are never used twice
+    stem = f"{part.stem}-{secrets.token_hex(6)}"
+    for frame in _in_blocks(reader.labelled(part, count, labels), n_rows):
+        features: Any = preprocessor.transform(frame)
+        own = labels.read(frame)
+        codes = own.codes.astype(np.int8 if max(map(len, own.values)) < 128 else np.int32)
+        held = {"features": features}
+        if sparse.issparse(features):
+            held = {key: getattr(features, key) for key in ("data", "indices", "indptr", "shape")}
+        file = folder / f"{stem}-{len(blocks)}.npz"
+        with _reachable(file):
+            np.savez(file, labels=codes, **held)
+        blocks.append(BlockFile(file, frame.n_rows))
+        counted = LabelTally.of(own)
+        tally = counted if tally is None else tally + counted
+    return blocks, tally
+
+
+def _in_blocks(frames: Iterable[Frame], n_rows: int) -> Iterator[Frame]:
+    """Put rows together, or cut them, to blocks of n_rows; the last may have fewer."""
+    held: list[Frame] = []
+    n_held = 0
+    for frame in frames:
+        start = 0
+        while n_held + frame.n_rows - start >= n_rows:
+            end = start + n_rows - n_held
+            yield Frame.stacked([*held, frame.rows(slice(start, end))])
+            held, n_held, start = [], 0, end
+        if start < frame.n_rows:
+            held.append(frame.rows(slice(start, None)))
+            n_held += frame.n_rows - start
+    if held:
+        yield Frame.stacked(held)

@@ -1,37 +1,51 @@
-"""Which columns of a table are labels, and what they say."""
+"""Which columns of a table are labels, and what they say.
+
+Nothing is guessed in silence: what could be read in two ways is refused, with both spellings.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
-from colabel.core.arrays import Array, Flags
-from colabel.core.schema import Many, Text, stored
+from colabel.core.arrays import Codes, Flags
+from colabel.core.schema import stored
+from colabel.datasets.csv_table import as_numbers
 from colabel.datasets.frame import Frame, TableError
-from colabel.datasets.readers.mulan import read_label_names
-from colabel.labels import SEPARATORS
+from colabel.datasets.readers import read_label_names
+from colabel.labels import MISSING, SEPARATORS
+from colabel.labels.columns import ABSENT_PRESENT, object_array, says_presence
+from colabel.labels.space import written_list
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-WORDS = {"no": 0, "yes": 1, "false": 0, "true": 1, "n": 0, "y": 1, "f": 0, "t": 1}
-Place = Callable[[int], str]  # where in a file a row is, with a colon and a blank behind it
+Place: TypeAlias = Callable[[int], str]
+"""Where in a file a row is, with a colon and a blank behind it."""
 
 _LARGEST_LIST = 1 << 24  # characters of a list of names
 _MOST_LABELS = 20_000
 # From so many rows on, a column with more than this share of different values is no label.
 _FEWEST_OF_KEY = 20
 _SHARE_OF_KEY = 0.9
+_LISTS: Mapping[str, Callable[[list[str]], str]] = {
+    "['']": repr,
+    '[""]': lambda tags: json.dumps(tags, ensure_ascii=False),
+}
+"""How lists of tags are written out in a column, by what stands for a separator."""
 
 
-@stored("label-source", columns=Many(Text()), separator=Text())
+@stored("label-source")
 @dataclass(frozen=True)
 class LabelSource:
     """Where labels stand in a table.
@@ -41,11 +55,17 @@ class LabelSource:
     columns : tuple of str
         The label columns, or the one column of tags.
     separator : str
-        What separates the tags in it; "" for one column a label.
+        What separates the tags in it; ``['']`` for lists as Python writes them out, ``[""]`` for
+        those of JSON; "" for one column a label.
     """
 
     columns: tuple[str, ...]
     separator: str = ""
+
+    def written(self, tags: Sequence[str]) -> str:
+        """Write tags as they stood in the column."""
+        separator = self.separator or ";"
+        return _LISTS[separator](list(tags)) if separator in _LISTS else separator.join(tags)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,29 +75,53 @@ class Labels:
     Attributes
     ----------
     names : tuple of d str
-    Y : (n, d)
-        0/1 integers; with NaN among them where some are missing; or, for other class variables,
-        objects with None.
+    codes : (n, d)
+        Places of the values, -1 where missing.
+    values : tuple of d lists
+        Of each label: numbers, True and False, or texts, as they were given.
     source : LabelSource
     """
 
     names: tuple[str, ...]
-    Y: NDArray[Any]
+    codes: Codes
+    values: tuple[list[Any], ...]
     source: LabelSource
 
     @property
     def missing(self) -> Flags:
         """Which labels are not observed, (n, d)."""
-        if self.Y.dtype.kind == "f":
-            return np.asarray(np.isnan(self.Y))
-        if self.Y.dtype.kind == "O":
-            return _is_none(self.Y)
-        return np.zeros(self.Y.shape, dtype=bool)
+        return np.asarray(self.codes == MISSING)
+
+    @cached_property
+    def Y(self) -> NDArray[Any]:  # noqa: N802
+        """The values (n, d): whole numbers, True and False, or objects with None where missing."""
+        return decoded(self.codes, self.values)
 
     @property
     def is_zero_one(self) -> bool:
-        """Whether all the labels are 0 or 1."""
-        return self.Y.dtype.kind != "O"
+        """Whether all the labels are there or not."""
+        return all(says_presence(as_classes(values)) for values in self.values)
+
+    def rows(self, index: Any) -> Labels:
+        """Return the labels of some rows."""
+        return replace(self, codes=self.codes[index])
+
+
+def as_classes(values: list[Any]) -> NDArray[Any]:
+    """Return the values of a label as an array of their type."""
+    return object_array(values) if any(isinstance(v, str) for v in values) else np.array(values)
+
+
+def decoded(codes: NDArray[np.integer[Any]], values: Sequence[list[Any]]) -> NDArray[Any]:
+    """Return the values (n, d) behind codes (n, d)."""
+    kinds = {type(value) for own in values for value in own}
+    if len(kinds) == 1 and kinds <= {int, bool} and not (codes < 0).any():
+        Y = np.empty(codes.shape, dtype=kinds.pop())
+    else:
+        Y = np.empty(codes.shape, dtype=object)
+    for i, own in enumerate(values):
+        Y[:, i] = object_array([*own, None])[codes[:, i]]
+    return Y
 
 
 def match_columns(patterns: Iterable[str], names: Sequence[str], what: str) -> tuple[str, ...]:
@@ -102,16 +146,16 @@ def match_columns(patterns: Iterable[str], names: Sequence[str], what: str) -> t
         if not found and len(parts) > 1:
             found = list(match_columns([part for part in parts if part], names, what))
         if not found:
-            close = get_close_matches(pattern, names, n=3)
-            hint = f"did you mean {', '.join(map(repr, close))}?" if close else _some(names)
-            raise TableError(f"No column is named {pattern!r} (wanted as {what}): {hint}")
+            lower = {name.lower(): name for name in names}
+            close = get_close_matches(pattern.lower(), lower, n=3)
+            hint = f"did you mean {', '.join(repr(lower[name]) for name in close)}? " * bool(close)
+            listed = ", ".join(map(repr, names[:200])) + (", …" if len(names) > 200 else "")
+            raise TableError(
+                f"No column is named {pattern!r} (wanted as {what}): {hint}"
+                f"The columns are {listed}."
+            )
         chosen.update(found)
     return tuple(name for name in names if name in chosen)
-
-
-def _some(names: Sequence[str]) -> str:
-    dots = ", …" if len(names) > 8 else ""
-    return f"the columns are {', '.join(map(repr, names[:8]))}{dots}."
 
 
 def expanded(patterns: Iterable[str]) -> list[str]:
@@ -140,6 +184,245 @@ def expanded(patterns: Iterable[str]) -> list[str]:
     return every
 
 
+@dataclass(frozen=True)
+class LabelStatistics:
+    """Values of label columns, and how many rows have each; those of parts add up.
+
+    Attributes
+    ----------
+    counts : tuple of {text: rows}
+        For each column.
+    first : tuple of {text: place}
+        Where each of them stands first.
+    n_rows : int
+    """
+
+    counts: tuple[Counter[str], ...]
+    first: tuple[Mapping[str, str], ...]
+    n_rows: int
+
+    @classmethod
+    def of(
+        cls, frame: Frame, columns: Sequence[str], place: Place = lambda i: f"Row {i + 1}: "
+    ) -> LabelStatistics:
+        """Count in the rows of a frame; `place` names a row, where something is wrong in it."""
+        counts, first = [], []
+        for name in columns:
+            values, codes = frame.coded(name)
+            known = codes[codes >= 0]
+            times = np.bincount(known, minlength=len(values)).tolist()
+            counts.append(Counter({v: n for v, n in zip(values, times, strict=True) if n}))
+            places, rows = np.unique(codes, return_index=True)
+            pairs = zip(places.tolist(), rows.tolist(), strict=True)
+            first.append({values[k]: place(i) for k, i in pairs if k >= 0})
+        return cls(tuple(counts), tuple(first), frame.n_rows)
+
+    def __add__(self, other: LabelStatistics) -> LabelStatistics:
+        return LabelStatistics(
+            tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
+            tuple({**b, **a} for a, b in zip(self.first, other.first, strict=True)),
+            self.n_rows + other.n_rows,
+        )
+
+    def reader(
+        self, columns: Sequence[str], separator: str | None = None, settled: Sequence[str] = ()
+    ) -> LabelReader:
+        """Return what reads labels of these values.
+
+        Parameters
+        ----------
+        columns : names of the label columns
+        separator : str, optional
+            What separates the tags of the one label column; None finds out, "" says nothing does.
+        settled : sequence of str
+            Columns that the user has said to be class variables as they stand.
+        """
+        if separator and len(columns) > 1:
+            raise TableError(
+                f"A separator is for a single column of tags, but {len(columns)} label columns are "
+                "named: name one, or leave the separator out."
+            )
+        if len(columns) == 1 and columns[0] not in settled:
+            separator = self._separator(columns[0], separator)
+        source = LabelSource(tuple(columns), separator or "")
+        if source.separator:
+            return self._tags(source)
+        values, codes = [], []
+        for name, counts, first in zip(columns, self.counts, self.first, strict=True):
+            of_texts = _values_of(name, counts, first, is_settled=name in settled)
+            own = sorted(set(of_texts.values()), key=lambda v: (isinstance(v, str), v))
+            if own and set(map(type, own)) <= {int} and {*own} <= {0, 1}:
+                own = [0, 1]
+            place = {value: k for k, value in enumerate(own)}
+            values.append(own)
+            codes.append({text: place[value] for text, value in of_texts.items()})
+        if not any(self.counts):
+            raise TableError("Every label is missing: fill in the label columns.")
+        binary = all(set(own) <= {0, 1} for own in values)
+        empty = [name for name, own in zip(columns, values, strict=True) if not own]
+        if empty and not binary:
+            raise TableError(f"The label column {empty[0]!r} is empty: fill it in.")
+        values = [own or [0, 1] for own in values]
+        return LabelReader(source, tuple(columns), tuple(codes), tuple(values))
+
+    def _separator(self, name: str, given: str | None) -> str:
+        """Find out what separates tags in the one label column, or check what the user says."""
+        (counts,) = self.counts
+        lists = counts and all(written_list(text) is not None for text in counts)
+        found = {s: next((t for t in counts if s in t), "") for s in SEPARATORS}
+        found = {separator: example for separator, example in found.items() if example}
+        if given is not None:
+            if given and given not in _LISTS and not any(given in text for text in counts):
+                better = next(iter(counts), "") if lists else next(iter(found.values()), "")
+                if better:
+                    other = "lists written out" if lists else f"{next(iter(found))!r} between tags"
+                    raise TableError(
+                        f"The separator {given!r} stands in none of the values of {name!r}, which "
+                        f"hold {other} (such as {better!r}): leave it out (--separator)."
+                    )
+            return given
+        if lists:
+            return '[""]' if any('"' in text for text in counts) else "['']"
+        if not found:
+            return ""
+        separator, example = next(iter(found.items()))
+        if separator == ",":  # which may as well stand in a name, such as "Paris, France"
+            rows = [split_tags(text, separator) for text in counts]
+            times = Counter(tag for tags in rows for tag in set(tags))
+            joined = {tag for tags in rows if len(tags) > 1 for tag in tags}
+            if 2 * sum(times[tag] > 1 for tag in joined) <= len(joined):
+                raise TableError(
+                    f"The label column {name!r} holds {example!r}: is that two tags, or one value "
+                    "with a comma in it? Say --separator , for tags, --separator '' for one value."
+                )
+        return separator
+
+    def _tags(self, source: LabelSource) -> LabelReader:
+        (counts,), (first,) = self.counts, self.first
+        tags: set[str] = set()
+        for text in counts:
+            if source.separator in _LISTS and written_list(text) is None:
+                raise TableError(
+                    f"{first[text]}The column {source.columns[0]!r} holds {text!r}, where other "
+                    "rows have lists of tags: write it as a list, or leave it empty."
+                )
+            tags.update(split_tags(text, source.separator))
+        if not tags:
+            raise TableError(f"The column {source.columns[0]!r} holds no tag: every row is empty.")
+        if len(tags) > _MOST_LABELS:
+            raise TableError(
+                f"The column {source.columns[0]!r} holds {len(tags)} different tags, more than "
+                f"{_MOST_LABELS}: is it text? Or are tags separated by something else than "
+                f"{source.separator!r}?"
+            )
+        return LabelReader(source, tuple(sorted(tags)), (), ([0, 1],) * len(tags))
+
+
+def _values_of(
+    name: str, counts: Mapping[str, int], first: Mapping[str, str], *, is_settled: bool
+) -> dict[str, Any]:
+    """What the texts of a label column stand for: whole numbers, True and False, or themselves.
+
+    An id, fractions, and one stray value among those of a label are refused.
+    """
+    n_known = sum(counts.values())
+    if n_known >= _FEWEST_OF_KEY and len(counts) > _SHARE_OF_KEY * n_known:
+        raise TableError(
+            f"The label column {name!r} holds {len(counts)} different values in {n_known} rows: is "
+            "it an id, or text? Name columns whose values recur; if it holds tags, say what "
+            "separates them (--separator)."
+        )
+    texts = list(counts)
+    numbers, odd = as_numbers(pa.array(texts, "string"), [])
+    whole = {text: int(v) for text, v, no in zip(texts, numbers, odd, strict=True) if not no}
+    if is_settled:
+        return {text: text for text in texts} if len(whole) < len(texts) else dict(whole)
+    words = {text.lower() for text in texts}
+    pairs = [{*pair} for pair in ABSENT_PRESENT if len(words & {*pair}) == 2]
+    for usual, said in (
+        ({t for t, v in zip(texts, numbers.tolist(), strict=True) if v in (0, 1)}, "0 or 1"),
+        *(({text for text in texts if text.lower() in pair}, " or ".join(pair)) for pair in pairs),
+    ):
+        others = [text for text in texts if text not in usual]
+        if len(usual) > 1 and n_known >= _FEWEST_OF_KEY and sum(counts[t] for t in others) == 1:
+            _refuse_stray(name, others[0], first, f"all other {n_known - 1} values are {said}")
+    n_odd = sum(counts[text] for text in texts if text not in whole)
+    if n_odd and 2 * n_odd <= n_known:
+        stray = next(text for text in texts if text not in whole)
+        _refuse_stray(name, stray, first, f"{n_known - n_odd} of its {n_known} values are numbers")
+    if whole and not n_odd:
+        for text, value in zip(texts, numbers.tolist(), strict=True):
+            if value != whole[text] or abs(value) > 2**53:
+                raise TableError(
+                    f"{first[text]}The label column {name!r} holds {text}: labels are whole "
+                    "numbers or names. Is this column a feature?"
+                )
+        return dict(whole)
+    if set(texts) <= {"True", "False"}:
+        return {text: text == "True" for text in texts}
+    if pairs and len(texts) > 2 and words == pairs[0]:  # spelled in several ways
+        common = {
+            word: max((t for t in texts if t.lower() == word), key=counts.__getitem__)
+            for word in words
+        }
+        return {text: common[text.lower()] for text in texts}
+    return {text: text for text in texts}
+
+
+def _refuse_stray(name: str, text: str, first: Mapping[str, str], others: str) -> None:
+    raise TableError(
+        f"{first[text]}The label column {name!r} holds {text!r}, while {others}: correct it, leave "
+        "it empty, or name the column as a category (--category) if it is a value like the others."
+    )
+
+
+@dataclass(frozen=True)
+class LabelReader:
+    """Reads the labels of rows, some at a time.
+
+    Attributes
+    ----------
+    source : LabelSource
+    names : tuple of d str
+    codes : tuple of d {text: code}
+        Of the texts in each column; of tags there are none.
+    values : tuple of d lists
+        The value of each code.
+    """
+
+    source: LabelSource
+    names: tuple[str, ...]
+    codes: tuple[Mapping[str, int], ...]
+    values: tuple[list[Any], ...]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the values, where none is missing."""
+        return decoded(np.zeros((0, len(self.names)), dtype=np.int8), self.values).dtype
+
+    def read(self, frame: Frame) -> Labels:
+        """Read the labels of the rows of a frame."""
+        if self.source.separator:
+            position = {tag: i for i, tag in enumerate(self.names)}
+            texts, places = frame.coded(self.source.columns[0])
+            of_texts = np.zeros((len(texts) + 1, len(self.names)), dtype=np.int32)
+            for k, text in enumerate(texts):
+                of_texts[k, [position[t] for t in split_tags(text, self.source.separator)]] = 1
+            return Labels(self.names, of_texts[places], self.values, self.source)
+        out = np.empty((frame.n_rows, len(self.names)), dtype=np.int32)
+        for i, (name, codes) in enumerate(zip(self.names, self.codes, strict=True)):
+            texts, places = frame.coded(name)
+            out[:, i] = np.array([*(codes.get(text, MISSING) for text in texts), MISSING])[places]
+        return Labels(self.names, out, self.values, self.source)
+
+    def is_labelled(self, frame: Frame) -> Flags:
+        """Whether a row has a known label, (n,); with tags, none of them is a label set too."""
+        known = np.full(frame.n_rows, bool(self.source.separator))
+        for name in () if self.source.separator else self.names:
+            known |= frame.coded(name)[1] >= 0
+        return known
+
+
 def read_labels(frame: Frame, columns: Sequence[str], separator: str | None = None) -> Labels:
     """Read label columns, or one column of separated tags.
 
@@ -148,8 +431,9 @@ def read_labels(frame: Frame, columns: Sequence[str], separator: str | None = No
     frame : Frame
     columns : names of the label columns
     separator : str, optional
-        What separates the tags of the one label column. By default a single text column is
-        looked at: it holds tags if a ; or | or comma stands in its values. "" says it does not.
+        What separates the tags of the one label column. By default a single column is looked at:
+        it holds tags if a ; or | or comma stands in its values, or if they are lists written out.
+        "" says it does not.
 
     Returns
     -------
@@ -163,232 +447,11 @@ def read_labels(frame: Frame, columns: Sequence[str], separator: str | None = No
     >>> labels.names, labels.Y.tolist()
     (('red', 'round'), [[1, 1], [1, 0], [0, 0]])
     """
-    check_separator(columns, separator)
-    if separator is None and len(columns) == 1:
-        separator = found_separator(separators_in(frame, columns[0]))
-    counted = LabelStatistics.of(frame, columns, separator or "")
-    return counted.reader(columns, separator or "").read(frame)
-
-
-def check_separator(columns: Sequence[str], separator: str | None) -> None:
-    """Refuse a separator where labels have columns of their own."""
-    if separator and len(columns) > 1:
-        raise TableError(
-            f"A separator is for a single column of tags, but {len(columns)} label columns are "
-            "named: name one, or leave the separator out."
-        )
-
-
-def separators_in(frame: Frame, name: str) -> set[str]:
-    """Which separators of tags occur in a column."""
-    known = {text for text in frame.texts.get(name, ()) if text is not None}
-    return {separator for separator in SEPARATORS if any(separator in text for text in known)}
-
-
-def found_separator(seen: Container[str]) -> str:
-    """Return the separator of tags among those seen in a column; "" for none."""
-    return next((separator for separator in SEPARATORS if separator in seen), "")
-
-
-@dataclass(frozen=True)
-class LabelStatistics:
-    """Values of label columns, or tags, and how many rows have each; those of parts add up.
-
-    Attributes
-    ----------
-    counts : tuple of {value: rows}
-        Whole numbers or texts, for each column; for a column of tags, the tags.
-    n_rows : int
-    """
-
-    counts: tuple[Mapping[int | str, int], ...]
-    n_rows: int
-
-    @classmethod
-    def of(
-        cls, frame: Frame, columns: Sequence[str], separator: str, place: Place = lambda i: ""
-    ) -> LabelStatistics:
-        """Count in the rows of a frame; `place` names a row, where something is wrong in it."""
-        if separator:
-            tags: Counter[int | str] = Counter(
-                tag for row in _rows_of_tags(frame, columns[0], separator) for tag in row
-            )
-            if len(tags) > _MOST_LABELS:
-                raise _too_many(columns[0], len(tags), separator)
-            return cls((tags,), frame.n_rows)
-        counted: list[Mapping[int | str, int]] = []
-        for name in columns:
-            column = frame.column(name)
-            if column.dtype.kind == "f":
-                known = column[~np.isnan(column)]
-                values, times = np.unique(known, return_counts=True)
-                _refuse_fractions(column, values, name, place)
-                counted.append(dict(zip(map(int, values), times.tolist(), strict=True)))
-            else:
-                texts = Counter(column.tolist())
-                texts.pop(None, 0)
-                counted.append(texts)
-        return cls(tuple(counted), frame.n_rows)
-
-    def __add__(self, other: LabelStatistics) -> LabelStatistics:
-        pairs = zip(self.counts, other.counts, strict=True)
-        both = tuple(Counter(one) + Counter(more) for one, more in pairs)
-        return LabelStatistics(both, self.n_rows + other.n_rows)
-
-    def reader(self, columns: Sequence[str], separator: str) -> LabelReader:
-        """Return what reads labels of these values."""
-        source = LabelSource(tuple(columns), separator)
-        if separator:
-            (counts,) = self.counts
-            tags = tuple(sorted(map(str, counts)))
-            if not tags:
-                raise TableError(f"The column {columns[0]!r} holds no tag: every row is empty.")
-            if len(tags) > _MOST_LABELS:
-                raise _too_many(columns[0], len(tags), separator)
-            return LabelReader(source, tags, (), np.dtype(np.int64))
-        for name, counts in zip(columns, self.counts, strict=True):
-            _refuse_key(name, counts)
-        meanings = tuple(map(_meaning, self.counts))
-        known = [value for meaning in meanings for value in meaning.values()]
-        if not known:
-            raise TableError("Every label is missing: fill in the label columns.")
-        if all(value in (0, 1) for value in known):
-            is_full = all(sum(counts.values()) == self.n_rows for counts in self.counts)
-            dtype: np.dtype[Any] = np.dtype(np.int64 if is_full else np.float64)
-        else:
-            dtype = np.dtype(object)
-            empty = [name for name, own in zip(columns, meanings, strict=True) if not own]
-            if empty:
-                raise TableError(f"The label column {empty[0]!r} is empty: fill it in.")
-        return LabelReader(source, tuple(columns), meanings, dtype)
-
-
-def _too_many(name: str, n_tags: int, separator: str) -> TableError:
-    return TableError(
-        f"The column {name!r} holds {n_tags} different tags, more than {_MOST_LABELS}: is it text? "
-        f"Or are tags separated by something else than {separator!r}?"
-    )
-
-
-def _refuse_key(name: str, counts: Mapping[int | str, int]) -> None:
-    """Refuse a column in which nearly every row has a value of its own."""
-    n_known = sum(counts.values())
-    if n_known >= _FEWEST_OF_KEY and len(counts) > _SHARE_OF_KEY * n_known:
-        raise TableError(
-            f"The label column {name!r} holds {len(counts)} different values in {n_known} rows: is "
-            "it an id, or text? Name columns whose values recur; if it holds tags, say what "
-            "separates them (--separator)."
-        )
-
-
-def _refuse_fractions(column: Array, values: Array, name: str, place: Place) -> None:
-    odd = values[(values != np.round(values)) | (abs(values) > 2**53)]
-    if len(odd):
-        first = int(np.flatnonzero(np.isin(column, odd))[0])
-        raise TableError(
-            f"{place(first)}The label column {name!r} holds {column[first]:g}: labels are whole "
-            "numbers or names. Is this column a feature?"
-        )
-
-
-def _meaning(counts: Iterable[int | str]) -> dict[int | str, int | str]:
-    """What the values of a column stand for: words for 0 and 1 only where all are such words."""
-    words = {v: WORDS.get(v.lower()) if isinstance(v, str) else v for v in counts}
-    return {v: v for v in words} if None in words.values() else dict[Any, Any](words)
-
-
-@dataclass(frozen=True)
-class LabelReader:
-    """Reads the labels of rows, some at a time.
-
-    Attributes
-    ----------
-    source : LabelSource
-    names : tuple of d str
-    meanings : tuple of d {value: label}
-        Of the values of each column; of tags there are none.
-    dtype : dtype
-        Of the labels: whole numbers, floats where some are missing, or objects.
-    """
-
-    source: LabelSource
-    names: tuple[str, ...]
-    meanings: tuple[Mapping[int | str, int | str], ...]
-    dtype: np.dtype[Any]
-
-    def read(self, frame: Frame) -> Labels:
-        """Read the labels of the rows of a frame."""
-        if self.source.separator:
-            return Labels(self.names, self._tags(frame), self.source)
-        Y = np.empty((frame.n_rows, len(self.names)), dtype=self.dtype)
-        for i, (name, meaning) in enumerate(zip(self.names, self.meanings, strict=True)):
-            column = frame.column(name)
-            if column.dtype.kind == "f" and self.dtype.kind != "O":
-                Y[:, i] = column
-                continue
-            missing = None if self.dtype.kind == "O" else np.nan
-            lookup: dict[Any, Any] = {None: missing, **meaning}
-            if column.dtype.kind == "f":
-                Y[:, i] = [missing if v != v else lookup[int(v)] for v in column.tolist()]
-            else:
-                Y[:, i] = [lookup[text] for text in column]
-        return Labels(self.names, Y, self.source)
-
-    def coded(self, Y: NDArray[Any]) -> NDArray[np.integer[Any]]:
-        """Return labels (n, d) as small whole numbers, -1 where missing."""
-        if self.dtype.kind != "O":
-            return np.where(np.isnan(Y), -1, Y).astype(np.int8)
-        codes = np.empty(Y.shape, dtype=np.int32)
-        for i, values in enumerate(self._values):
-            code: dict[Any, int] = {value: k for k, value in enumerate(values)} | {None: -1}
-            codes[:, i] = [code[value] for value in Y[:, i]]
-        return codes
-
-    def decoded(self, codes: NDArray[np.integer[Any]]) -> NDArray[Any]:
-        """Return the labels (n, d) that `coded` was given."""
-        Y = codes.astype(self.dtype)
-        if self.dtype.kind == "f":
-            Y[codes < 0] = np.nan
-        elif self.dtype.kind == "O":
-            for i, values in enumerate(self._values):
-                Y[:, i] = np.array([*values, None], dtype=object)[codes[:, i]]
-        return Y
-
-    @property
-    def _values(self) -> list[list[int | str]]:
-        """The different values of each label."""
-        return [list(dict.fromkeys(meaning.values())) for meaning in self.meanings]
-
-    def _tags(self, frame: Frame) -> NDArray[np.int64]:
-        position = {tag: i for i, tag in enumerate(self.names)}
-        Y = np.zeros((frame.n_rows, len(self.names)), dtype=np.int64)
-        rows = _rows_of_tags(frame, self.source.columns[0], self.source.separator)
-        for i, tags in enumerate(rows):
-            Y[i, [position[tag] for tag in tags]] = 1
-        return Y
-
-
-def is_labelled(frame: Frame, columns: Sequence[str]) -> Flags:
-    """Whether any of some label columns is known in a row, (n,)."""
-    known = np.zeros(frame.n_rows, dtype=bool)
-    for name in columns:
-        column = frame.column(name)
-        known |= ~np.isnan(column) if column.dtype.kind == "f" else ~_is_none(column)
-    return known
+    return LabelStatistics.of(frame, columns).reader(columns, separator).read(frame)
 
 
 def split_tags(text: str | None, separator: str) -> list[str]:
     """Tags in a cell, without the blanks around them."""
+    if separator in _LISTS:
+        return list(dict.fromkeys(tag.strip() for tag in written_list(text or "") or ()))
     return [tag.strip() for tag in (text or "").split(separator) if tag.strip()]
-
-
-def _rows_of_tags(frame: Frame, name: str, separator: str) -> list[list[str]]:
-    column = frame.column(name)
-    if name not in frame.texts:
-        column = np.array([None if np.isnan(v) else f"{v:g}" for v in column], dtype=object)
-    return [split_tags(text, separator) for text in column]
-
-
-def _is_none(values: NDArray[Any]) -> Flags:
-    none = [value is None for value in values.ravel().tolist()]
-    return np.array(none, dtype=bool).reshape(values.shape)

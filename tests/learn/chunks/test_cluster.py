@@ -14,7 +14,6 @@ from sklearn.naive_bayes import GaussianNB
 
 import colabel
 from colabel import BinaryRelevance
-from colabel.experiments import load_plan
 from colabel.learn.chunks import counting_passes
 
 pytest.importorskip("distributed")
@@ -22,10 +21,11 @@ pytest.importorskip("distributed")
 import dask
 from distributed import Client, LocalCluster
 
-from tests.experiments.conftest import PLAN
-from tests.experiments.test_running import run, timeless
+from studies.plan import load_plan
 from tests.learn.chunks.problems import in_chunks, labels_that_depend
 from tests.platforms import with_signals
+from tests.studies.conftest import PLAN
+from tests.studies.test_running import run, timeless
 
 LENGTHS = (60, 50, 1, 49)
 MODEL = BinaryRelevance(C=(0.1, 1.0), cv=2, tol=0.3, random_state=0)

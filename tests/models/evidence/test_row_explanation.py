@@ -45,22 +45,22 @@ def test_against_enumeration(rows, row):
     alone = [share(**{f"_{i}": best[i]}) for i in range(4)]
     np.testing.assert_allclose(why.alone, alone)
     assert why.prob_if_independent == pytest.approx(np.prod(alone))
-    for pull in why.pulls:
-        i, j = pull.labels
+    for pair in why.lifts:
+        i, j = pair.labels
         both = share(**{f"_{i}": best[i], f"_{j}": best[j]})
-        assert pull.lift == pytest.approx(both / (alone[i] * alone[j]))
-        assert pull.lift >= 1.05
-    assert len(why.switches) == 4
-    for switch in why.switches:
-        assert switch.value == 1 - best[switch.label]
-        possible = {v: p for v, p in every.items() if v[switch.label] == switch.value}
+        assert pair.lift == pytest.approx(both / (alone[i] * alone[j]))
+        assert pair.lift >= 1.05
+    assert len(why.counterfactuals) == 4
+    for one in why.counterfactuals:
+        assert one.value == 1 - best[one.label]
+        possible = {v: p for v, p in every.items() if v[one.label] == one.value}
         then = max(possible, key=possible.get)
-        assert switch.answer.codes == then
-        assert switch.prob == pytest.approx(sum(possible.values()))
-        assert switch.answer.prob == pytest.approx(possible[then] / sum(possible.values()))
-        others = tuple(i for i in range(4) if i != switch.label and then[i] != best[i])
-        assert switch.changed == others
-    expected = [s.prob * len(s.changed) for s in why.switches]
+        assert one.answer.codes == then
+        assert one.prob == pytest.approx(sum(possible.values()))
+        assert one.answer.prob == pytest.approx(possible[then] / sum(possible.values()))
+        others = tuple(i for i in range(4) if i != one.label and then[i] != best[i])
+        assert one.changed == others
+    expected = [s.prob * len(s.changed) for s in why.counterfactuals]
     assert expected == sorted(expected, reverse=True)
 
 
@@ -70,7 +70,7 @@ def test_joints_without_closed_forms(rows):
     why = explain_row(joint, 1)
     assert not why.exact
     assert why.to_dict()["how"] == joint.how
-    assert all(np.isfinite(pull.lift) for pull in why.pulls)
+    assert all(np.isfinite(pair.lift) for pair in why.lifts)
 
 
 def test_class_variables(rows):
@@ -79,4 +79,4 @@ def test_class_variables(rows):
     model = CTBN(C=1.0, random_state=0).fit(X, sizes, label_names=["size", "count"])
     why = explain_row(model.joint(X), 0)
     assert why.named(why.best.codes).startswith("size=")
-    assert len(why.switches) >= 3  # one other size, and the other counts
+    assert len(why.counterfactuals) >= 3  # one other size, and the other counts

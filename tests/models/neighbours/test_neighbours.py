@@ -11,9 +11,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from colabel import IBLR, MLkNN
-from colabel.experiments.liblinear import LiblinearRegression
 from colabel.learn.conditional import TrainingData
-from colabel.models.neighbours import Neighbours, NeighbourSettings
+from colabel.models.neighbours import Neighbours
+from studies.methods import LiblinearRegression
 
 
 def make_data(rng, n_rows=60, n_features=3, n_labels=4):
@@ -156,8 +156,8 @@ def test_a_variable_without_variation_is_certain(rng, model):
 
 def neighbours_of(X, k=3, seed=0, metric="euclidean", algorithm="auto", **data):
     codes = np.zeros((X.shape[0], 1), dtype=np.int32)
-    settings = NeighbourSettings(k, metric, None, algorithm, None, seed)
-    return Neighbours(TrainingData(X, codes, (2,)), settings)
+    data = TrainingData(X, codes, (2,))
+    return Neighbours.of(data, k, metric, None, algorithm, None, seed)
 
 
 @pytest.mark.parametrize("algorithm", ["brute", "kd_tree"])

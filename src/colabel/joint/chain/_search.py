@@ -91,7 +91,7 @@ class BeamSearch:
     'Modes by beam search of width 3.'
     """
 
-    width: Annotated[int, Between(1, 10**4)] = 10
+    width: Annotated[int, Between(1, 10**3)] = 10
     exact: bool = False
 
     def __post_init__(self) -> None:
@@ -383,7 +383,7 @@ class MonteCarlo:
     'Modes: the most probable of 100 sampled vectors.'
     """
 
-    n_samples: Annotated[int, Between(1, 10**5)] = 1000
+    n_samples: Annotated[int, Between(1, 20_000)] = 1000
     seed: int = 0
     exact: bool = False
 

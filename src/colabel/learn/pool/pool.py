@@ -54,7 +54,7 @@ class Pool:
 
     weights: Annotated[Array, "m", Distribution()]
     coef: Annotated[Array | None, "m+1", Between(-100.0, 100.0)]
-    log_outside: Annotated[float, Between(high=0.0)]
+    log_outside: Annotated[float, Between(-_WIDEST, _WIDEST)]
     n_listed: Annotated[int, Between(1, 1 << 16)]
 
     def joint(self, joints: Sequence[Joint], prior: LabelPrior) -> Joint:

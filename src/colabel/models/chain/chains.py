@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -18,13 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 from colabel.core.arrays import Array, Flags, Indices
 from colabel.core.parameters import check_integer
 from colabel.core.progress import progress_bar
-from colabel.core.schema import Kind, Many, Maybe, Numbers, Part, Positions, Real, Whole, stored
+from colabel.core.schema import Below, Between, stored
 from colabel.core.threads import map_threads
 from colabel.decide import Decision, Votes
 from colabel.joint import Chain, Mixture
 from colabel.joint.chain import BeamSearch, ChainSearch, EpsilonSearch, MonteCarlo, as_search
 from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
+from colabel.learn.from_estimator import EstimatorModels
+from colabel.learn.linear import LinearModels
 from colabel.learn.row_chance import RowRanks
 from colabel.models._learning import (
     DEFAULT_GRID,
@@ -41,7 +43,7 @@ from colabel.models.chain.learning import (
     resolve_scales,
 )
 from colabel.models.label_graph import LabelGraph
-from colabel.models.with_estimator import StacksEstimator, check_inputs
+from colabel.models.with_estimator import StacksEstimator
 
 _TEACHERS: Mapping[str, Callable[..., LearnedChain]] = MappingProxyType(
     {"true": learn_chain, "predicted": learn_chain_on_predictions}
@@ -51,26 +53,21 @@ _TEACHERS: Mapping[str, Callable[..., LearnedChain]] = MappingProxyType(
 class ChainModel(StacksEstimator):
     """A model of one chain; a subclass says how its modes are searched for."""
 
-    stored_fields: ClassVar[Mapping[str, Kind]] = {
-        **StacksEstimator.stored_fields,
-        "n_samples": Whole(1, 10**6),
-        "order_": Positions("d", below="d"),
-        "_sampling_seed": Whole(),
-        "_chain": Part("chain", d="d", sizes="sizes", p="s"),
-        "models_": Part("linear-models", "estimator-models", sizes="sizes"),
-        "label_scale_": Maybe(Numbers("d")),
-    }
+    order_: Annotated[Indices, "d", Below("d")]
+    models_: Annotated[LinearModels | EstimatorModels, "sizes"]
+    label_scale_: Annotated[Array | None, "d"]
+
     C: float | Sequence[float]
     max_parents: int | None
     order: str | Sequence[str | int] | None
     train_on: str = "true"
     label_scale: float | Sequence[float] | None
     cv: Any
-    n_samples: int
+    n_samples: Annotated[int, Between(1, 20_000)]
     tol: float
     max_iter: int
     fits_chunks = True
-    _chain: LearnedChain
+    _chain: Annotated[LearnedChain, "d sizes p=s"]
     _sampling_seed: int
 
     @abstractmethod
@@ -152,7 +149,7 @@ def _path_tables(joint: Any) -> list[Array]:
     return tables
 
 
-@stored("classifier-chain", check=check_inputs)
+@stored("classifier-chain")
 class ClassifierChain(ChainModel):
     r"""Each label given the features and the labels before it; greedy answers.
 
@@ -307,12 +304,7 @@ class ClassifierChain(ChainModel):
     short_name = "cc"
 
 
-@stored(
-    "probabilistic-chain",
-    check=check_inputs,
-    beam_width=Whole(1, 10**5),
-    epsilon=Real(0.0, 1.0),
-)
+@stored("probabilistic-chain")
 class ProbabilisticClassifierChain(ChainModel):
     r"""A classifier chain with exact, ε-approximate, beam or Monte-Carlo search.
 
@@ -413,6 +405,9 @@ class ProbabilisticClassifierChain(ChainModel):
     np.int64(0)
     """
 
+    beam_width: Annotated[int, Between(1, 10**3)]
+    epsilon: Annotated[float, Between(0.0, 1.0)]
+
     def __init__(
         self,
         C: float | Sequence[float] = DEFAULT_GRID,
@@ -475,14 +470,7 @@ class ProbabilisticClassifierChain(ChainModel):
     short_name = "pcc"
 
 
-@stored(
-    "ensemble-of-chains",
-    check=check_inputs,
-    n_samples=Whole(1, 10**6),
-    _sampling_seed=Whole(),
-    chains_=Many(Part("chain", d="d", sizes="sizes", p="s"), "members"),
-    orders_=Positions("members d", below="d"),
-)
+@stored("ensemble-of-chains")
 class EnsembleOfChains(StacksEstimator):
     r"""A mixture of classifier chains in random orders.
 
@@ -574,6 +562,12 @@ class EnsembleOfChains(StacksEstimator):
     >>> len(model.joint(data.X[-1:]).members)
     5
     """
+
+    n_samples: Annotated[int, Between(1, 20_000)]
+    _sampling_seed: int
+    inference: str | ChainSearch
+    chains_: Annotated[list[LearnedChain], "members d sizes p=s"]
+    orders_: Annotated[Indices, "members d", Below("d")]
 
     def __init__(
         self,

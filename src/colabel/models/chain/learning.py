@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -13,13 +13,12 @@ from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.label_features import column_owner, label_columns, n_label_columns
 from colabel.core.parameters import checked_grid
 from colabel.core.schema import (
+    Below,
+    Between,
     Dims,
     Fields,
-    Many,
-    Numbers,
-    Part,
-    Positions,
-    Whole,
+    Is,
+    Unique,
     bind,
     refuse_unless,
     stored,
@@ -207,26 +206,7 @@ def order_by_dependence(information: Array, first: int | None = None) -> Indices
 Models = LinearModels | EstimatorModels
 
 
-def _check_chain(fields: Fields, dims: Dims) -> None:
-    refuse_unless(sorted(fields["order"].tolist()) == list(range(dims["d"])), "order is no order")
-    bind(dims, "sizes", tuple(fields["cardinalities"]), "cardinalities")
-    extra = fields["models"].dims.get("extra")
-    refuse_unless(extra in (None, n_label_columns(fields["cardinalities"])), "allowed are others")
-    if "q" in dims:  # features, label columns, and the intercept
-        n_columns = n_label_columns(fields["cardinalities"])
-        refuse_unless(dims["q"] > n_columns, "the regressions have too few coefficients")
-        dims["p"] = dims["q"] - n_columns - 1
-
-
-@stored(
-    "chain",
-    check=_check_chain,
-    order=Positions("d", below="d"),
-    models=Part("linear-models", "estimator-models", m="d", sizes="sizes", q="q"),
-    choice=Positions("d", below=2**31),
-    scale=Numbers("d"),
-    cardinalities=Many(Whole(1, 2**31), "d"),
-)
+@stored("chain")
 @dataclass(frozen=True)
 class LearnedChain:
     """A chain for any rows.
@@ -246,11 +226,20 @@ class LearnedChain:
         Number of values of each label.
     """
 
-    order: Indices
-    models: Models
-    choice: Indices
-    scale: Array
-    cardinalities: tuple[int, ...]
+    order: Annotated[Indices, "d", Below("d"), Unique()]
+    models: Annotated[Models, "m=d sizes q"]
+    choice: Annotated[Indices, "d"]
+    scale: Annotated[Array, "d"]
+    cardinalities: Annotated[tuple[int, ...], "d", Between(1, 2**31), Is("sizes")]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        n_columns = n_label_columns(dims["sizes"])
+        extra = fields["models"].dims.get("extra", n_columns)
+        bind(dims, n_columns, extra, "allowed")
+        if "q" in dims:  # features, label columns, and the intercept
+            dims["p"] = dims["q"] - n_columns - 1
+            refuse_unless(dims["p"] >= 0, "the regressions have too few coefficients")
 
     def links(self, X: Any) -> Links:
         """Return the links for rows X (n, p)."""
@@ -294,7 +283,8 @@ def learn_chain(
     chain = LearnedChain(order, models, choice, scale, data.cardinalities)
     if not missing:
         return chain
-    return replace(chain, models=learner.on(drawn_columns(data, chain)).fit([group], [choice]))
+    models = learner.on(drawn_columns(data, chain)).fit([group], [choice])
+    return replace(chain, models=models)
 
 
 def completed(data: TrainingData, chain: LearnedChain, seed: int) -> CompletedData:

@@ -3,11 +3,15 @@
 Records that answer for themselves, each with the function that asks a model or a joint for it.
 """
 
-from colabel.models.evidence.evidence import feature_evidence
-from colabel.models.evidence.exploration import Exploration, ExploredRow, explored_rows
+from colabel.models.evidence.evidence import FeatureTerms, evidence_of_row, feature_evidence
 from colabel.models.evidence.record import FeatureEvidence, Term
-from colabel.models.evidence.row_explanation import RowExplanation, explain_row
-from colabel.models.evidence.terms import FeatureTerms
+from colabel.models.evidence.rows import (
+    Exploration,
+    ExploredRow,
+    RowExplanation,
+    explain_row,
+    explored_rows,
+)
 
 __all__ = [
     "Exploration",
@@ -16,6 +20,7 @@ __all__ = [
     "FeatureTerms",
     "RowExplanation",
     "Term",
+    "evidence_of_row",
     "explain_row",
     "explored_rows",
     "feature_evidence",

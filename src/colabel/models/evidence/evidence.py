@@ -3,25 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_array
 
-from colabel.core.arrays import Indices
+from colabel.core.arrays import Array, Indices, dense, is_sparse
 from colabel.core.parameters import check_choice, check_integer
 from colabel.joint import Joint
 from colabel.joint.user_terms import codes_of_evidence
-from colabel.models.evidence.explained_row import ExplainedRow
-from colabel.models.evidence.label_terms import LabelTerms
+from colabel.models.base import LinearLogOdds
 from colabel.models.evidence.record import FeatureEvidence
-from colabel.models.evidence.terms import FeatureTerms, plain_terms
+from colabel.models.evidence.shapley import Attribution, LabelTerms, log_odds_of, shapley_values
 from colabel.models.wrapped import joint_of, title_of
 
 Method = Literal["auto", "linear", "shapley"]
 
 _BACKGROUND = 200  # rows of the background that are looked at
 _ALL, _MOST = 12, 8  # labels that are all explained; else, how many
+# Rows asked about for Shapley values, unless that makes fewer or more orders than these.
+_ASKED, _FEWEST, _ORDERS = 16_000, 10, 400
+_ASKED_OF_DRAWS = 1000  # where each answer is a mean of draws, and so takes long
+_TOLERANCE = 1e-6  # of the sum, relative to the log-odds
+
+
+@dataclass(frozen=True)
+class FeatureTerms:
+    """What the evidence of a row is told by: G terms, each of one or several features.
+
+    Attributes
+    ----------
+    names : tuple of G str
+    values : tuple of G str
+        What the row has there, as it is shown; "" where the name says it all.
+    owner : (p,) array of int
+        The term that each feature belongs to.
+    """
+
+    names: tuple[str, ...]
+    values: tuple[str, ...]
+    owner: Indices
+
+    def sums(self, of_features: Array) -> Array:
+        """Sum numbers (m, p) of features by term, (m, G)."""
+        total = np.zeros((len(of_features), len(self.names)))
+        np.add.at(total.T, self.owner, of_features.T)
+        return total
+
+
+def plain_terms(x: Any, names: Sequence[str] | None = None) -> FeatureTerms:
+    """Return the terms of a row x (1, p): each feature; of sparse rows the zeros together."""
+    n_features = int(x.shape[1])
+    if names is None:
+        names = [f"x{i}" for i in range(n_features)]
+    if not is_sparse(x):
+        values = tuple(f"{value:.4g}" for value in np.asarray(x)[0].tolist())
+        return FeatureTerms(tuple(names), values, np.arange(n_features))
+    row = np.asarray(x.toarray())[0]
+    present = np.flatnonzero(row)
+    owner = np.full(n_features, len(present), dtype=np.intp)
+    owner[present] = np.arange(len(present))
+    absent = [] if len(present) == n_features else ["features that are 0"]
+    return FeatureTerms(
+        (*(names[int(i)] for i in present), *absent),
+        (*(f"{row[i]:.4g}" for i in present), *([""] * len(absent))),
+        owner,
+    )
 
 
 def feature_evidence(
@@ -165,16 +214,106 @@ def evidence_of_row(
     joint = joint_at(x)
     others = LabelTerms(joint, joint.mode_codes()[0])
     positions = _chosen(others, labels, given)
-    asked = ExplainedRow(model, x, background, terms, joint_at, others, positions)
-    found = None if method == "shapley" else asked.linear()
-    if found is not None:
-        return found
+    # labels and the codes of their values that are explained
+    pairs = [(int(i), 1 if joint.space.is_binary else int(others.answer[i])) for i in positions]
+
+    def record(
+        columns: Attribution, labels: Array, method: Literal["linear", "shapley"], how: str
+    ) -> FeatureEvidence:
+        return FeatureEvidence(
+            space=joint.space,
+            positions=positions,
+            answer=others.answer,
+            values=np.array([value for _, value in pairs], dtype=np.intp),
+            prob=np.array([others.tables[i][value] for i, value in pairs]),
+            names=terms.names,
+            shown=terms.values,
+            average=columns.base,
+            columns=columns.values,
+            errors=columns.errors,
+            labels=labels,
+            method=method,
+            how=how,
+        )
+
+    n_rows = background.shape[0]
+    if method != "shapley":
+        linear = _linear(model, x, background, terms, joint_at, others, positions)
+        if linear is not None:
+            how = (
+                "Exact: the log-odds of a label given the others are linear in the columns; each"
+                f" term is measured from the mean of {n_rows} rows."
+            )
+            found = record(*linear, "linear", how)
+            if _agrees(found, joint):
+                return found
     if method == "linear":
         raise ValueError(
             f"{title_of(model)} has no log-odds that are linear in its columns: use"
             ' method="shapley".'
         )
-    return asked.shapley(n_orders, random_state)
+    if n_orders is None:
+        asked = _ASKED if "sums" in joint.exact else _ASKED_OF_DRAWS
+        n_orders = min(_ORDERS, max(_FEWEST, asked // (len(terms.names) + 1)))
+    n_orders -= n_orders % 2  # each serves forwards and backwards
+
+    def log_odds(rows: Array) -> Array:
+        """Return the log-odds (n, L) of each label by itself."""
+        tables = joint_at(sparse.csr_array(rows) if is_sparse(x) else rows).marginal_tables()
+        return np.stack([log_odds_of(tables[i], value) for i, value in pairs], axis=1)
+
+    rng = np.random.default_rng(random_state)
+    row, around = (np.asarray(dense(rows), dtype=np.float64) for rows in (x, background))
+    columns = shapley_values(log_odds, row[0], around, terms.owner, n_orders, rng)
+    how = (
+        f"Shapley values of the log-odds of each label by itself, from {n_orders} random orders of"
+        f" replacing the columns of {min(n_rows, n_orders // 2)} other rows (seed {random_state});"
+        " then of the other labels, in the joint."
+    )
+    # what the labels add starts where the columns have led to
+    return record(columns, np.stack([others.of(*pair) for pair in pairs]), "shapley", how)
+
+
+def _linear(
+    model: Any,
+    x: Any,
+    background: Any,
+    terms: FeatureTerms,
+    joint_at: Callable[[Any], Joint],
+    others: LabelTerms,
+    positions: Indices,
+) -> tuple[Attribution, Array] | None:
+    """Terms of the columns, and (L, d + 1) of the labels; None without linear log-odds."""
+    tempered, binary = hasattr(model, "calibration_"), others.joint.space.is_binary
+    if tempered or not binary or not hasattr(model, "linear_log_odds"):
+        return None
+    usual = np.array([table[:, 1].mean() for table in joint_at(background).marginal_tables()])
+    form: LinearLogOdds | None = model.linear_log_odds(x, usual)
+    if form is None:
+        return None
+    mean, coef = np.asarray(background.mean(axis=0)).ravel(), form.coef[positions]
+    row = np.asarray(dense(x), dtype=np.float64)[0]
+    columns = terms.sums(coef * (row - mean))
+    average = coef @ mean + form.intercept[positions]
+    labels = form.weights[positions] * (others.answer - usual)
+    return Attribution(average, columns, np.zeros_like(columns)), np.pad(labels, ((0, 0), (0, 1)))
+
+
+def _agrees(found: FeatureEvidence, joint: Joint) -> bool:
+    """Whether the sums are the log-odds that the joint has, where it knows them exactly.
+
+    They are not where the joint is restricted to some label vectors.
+    """
+    if "log_prob" not in joint.exact:
+        return True
+    both = np.repeat(found.answer[None], 2 * len(found.positions), axis=0)
+    both[np.arange(len(both)), np.repeat(found.positions, 2)] = np.tile([0, 1], len(both) // 2)
+    same = joint.rows(np.zeros(len(both), dtype=np.intp))
+    log_prob = same.log_prob_codes(both.astype(np.int32)).reshape(-1, 2)
+    if not np.isfinite(log_prob).all():
+        return False
+    true = log_prob[:, 1] - log_prob[:, 0]
+    return bool(np.allclose(found.log_odds, true, rtol=_TOLERANCE, atol=_TOLERANCE))
 
 
 def _as_rows(X: Any) -> Any:

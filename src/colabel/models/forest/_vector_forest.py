@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Codes
 from colabel.core.schema import (
+    Ascending,
+    Below,
+    Between,
+    CodesOf,
     Dims,
     Fields,
-    Many,
-    Numbers,
-    Part,
-    Positions,
-    Whole,
+    Is,
+    NotEmpty,
     refuse_unless,
     stored,
 )
@@ -31,30 +32,7 @@ _TREES_AT_ONCE = 16
 _ROUNDING = 1e-12  # of sums of shares, which are at most one
 
 
-def _check_lists(fields: Fields, dims: Dims) -> None:
-    dims["sizes"] = tuple(fields["cardinalities"])
-    vectors, indptr, weights = fields["vectors"], fields["indptr"], fields["weights"]
-    inside = (vectors < np.array(fields["cardinalities"])).all()
-    refuse_unless(len(vectors) and inside, "vectors holds values that a label does not have")
-    refuse_unless(
-        indptr[0] == 0 and indptr[-1] == dims["entries"] and (np.diff(indptr) > 0).all(),
-        "a leaf holds no label vector, or the lists of leaves do not follow one another",
-    )
-    refuse_unless((weights > 0).all(), "weights holds vectors of no weight")
-    refuse_unless((fields["counts"] > 0).all(), "counts holds vectors that no row has")
-
-
-@stored(
-    "vector-forest",
-    check=_check_lists,
-    cardinalities=Many(Whole(1), "d"),
-    forest=Part("forest", leaves="leaves", p="p"),
-    vectors=Positions("vectors d", below=2**31),
-    counts=Numbers("vectors", 0.0),
-    indptr=Positions("leaves+1", below=2**53),
-    indices=Positions("entries", below="vectors"),
-    weights=Numbers("entries", 0.0),
-)
+@stored("vector-forest")
 @dataclass(frozen=True, eq=False)
 class VectorForest:
     """Trees, and for each leaf the label vectors of the training rows that end in it.
@@ -78,13 +56,18 @@ class VectorForest:
         Weight of the leaf's rows with that vector.
     """
 
-    forest: Forest
-    cardinalities: tuple[int, ...]
-    vectors: Codes
-    counts: Array
-    indptr: Any
-    indices: Any
-    weights: Array
+    forest: Annotated[Forest, "leaves p"]
+    cardinalities: Annotated[tuple[int, ...], "d", Between(1), Is("sizes")]
+    vectors: Annotated[Codes, "vectors d", CodesOf(), NotEmpty()]
+    counts: Annotated[Array, "vectors", Between(1e-300)]
+    indptr: Annotated[Codes, "leaves+1", Ascending()]
+    indices: Annotated[Codes, "entries", Below("vectors")]
+    weights: Annotated[Array, "entries", Between(1e-300)]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        ends = fields["indptr"][0] == 0 and fields["indptr"][-1] == dims["entries"]
+        refuse_unless(ends, "indptr does not begin and end where the lists of leaves do")
 
     @classmethod
     def of(

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from colabel.core.arrays import Array, Codes
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.parameters import check_choice, check_integer
 from colabel.core.schema import (
+    Below,
+    Between,
     Dims,
-    Distributions,
+    Distribution,
     Fields,
-    Numbers,
-    OneOf,
-    OrNone,
-    Part,
-    Positions,
-    Real,
     refuse_cycles,
     refuse_unless,
     stored,
@@ -33,29 +29,14 @@ from colabel.models.forest._evidence import Evidence
 from colabel.models.forest._learning import LEAVES, Learned, available, learn
 from colabel.models.forest._parts import leaf_lists, members
 from colabel.models.forest._row_vectors import RowVectors
+from colabel.models.forest._vector_forest import VectorForest
 from colabel.models.label_graph import LabelGraph
 
 Target = Literal["labels", "vectors"]
 TARGETS: tuple[Target, ...] = get_args(Target)
 
 
-def _check_parts(fields: Fields, dims: Dims) -> None:
-    refuse_cycles([[int(parent)] if parent >= 0 else [] for parent in fields["tree_"]])
-    there = available(fields["tree_"])
-    refuse_unless((fields["weights_"][~there] == 0).all(), "weights_ weighs a tree without edges")
-
-
-@stored(
-    "joint-forest",
-    check=_check_parts,
-    forest_=Part("vector-forest", d="d", sizes="sizes", p="p"),
-    target_=OneOf(*TARGETS),
-    tree_=Positions("d", below="d", least=-1),
-    pair_gains_=Numbers("d d"),
-    exponents_=Numbers("5"),
-    weights_=Distributions("4"),
-    oob_log_loss_=OrNone(Real(0.0)),
-)
+@stored("joint-forest")
 class JointForest(JointClassifier):
     r"""A forest whose leaves hold label vectors, mixed with smoother views of them.
 
@@ -162,8 +143,24 @@ class JointForest(JointClassifier):
     np.int64(0)
     """
 
+    forest_: Annotated[VectorForest, "d sizes p"]
+    target_: Target
+    tree_: Annotated[Indices, "d", Below("d", or_none=True)]
+    pair_gains_: Annotated[Array, "d d"]
+    exponents_: Annotated[Array, "5"]
+    weights_: Annotated[Array, "4", Distribution()]
+    oob_log_loss_: Annotated[float | None, Between(0.0)]
+
     short_name = "forest"
     parts_heard = ("leaves",)
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        refuse_cycles([[int(parent)] if parent >= 0 else [] for parent in fields["tree_"]])
+        there = available(fields["tree_"])
+        refuse_unless(
+            (fields["weights_"][~there] == 0).all(), "weights_ weighs a tree without edges"
+        )
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes
 from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
-from colabel.core.schema import Many, Numbers, OneOf, Part, Positions, Real, Whole, stored
+from colabel.core.schema import Below, Between, CodesOf, Distribution, stored
 from colabel.decide import Decision
 from colabel.joint import Joint, LDSPosterior
 from colabel.joint.lds import Inference, chosen_inference
@@ -25,6 +25,7 @@ from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
 from colabel.models.chain import completed_by_chain
 from colabel.models.discrete_features import (
+    DiscreteFeatures,
     check_bins,
     complete_rows,
     feature_position,
@@ -198,17 +199,7 @@ _MOST_PROVEN = 20
 _MOST_WEIGHTS = 2**28
 
 
-@stored(
-    "lds-mixture",
-    inference=OneOf(*get_args(Inference)),
-    features_=Part("discrete-features", p="p", values="values"),
-    parameters_=Part("lds-network", d="d", p="p", sizes="sizes", values="values", u="u"),
-    network_=Many(Many(Whole()), "d"),
-    mixture_weights_=Numbers("u p d", 0.0, 1.0),
-    label_vectors_=Positions("u d", below=2**31),
-    smoothing_=Real(0.0),
-    rounds_=Many(Real()),
-)
+@stored("lds-mixture")
 class LDSMixture(JointClassifier):
     r"""Generative: features given small sets of labels that depend on each other, by EM.
 
@@ -323,6 +314,15 @@ class LDSMixture(JointClassifier):
     >>> drivers.sets[int(drivers.strength.argmax())]
     ('square', 'loop', 'prime')
     """
+
+    inference: Inference
+    features_: Annotated[DiscreteFeatures, "p values"]
+    parameters_: Annotated[LDSNetwork, "d p sizes values u"]
+    network_: Annotated[tuple[tuple[int, ...], ...], "d _", Below("d")]
+    mixture_weights_: Annotated[Array, "u p d", Distribution()]
+    label_vectors_: Annotated[Codes, "u d", CodesOf()]
+    smoothing_: Annotated[float, Between(0.0)]
+    rounds_: tuple[float, ...]
 
     def __init__(
         self,
@@ -521,6 +521,6 @@ def _refuse_too_many_weights(data: TrainingData) -> None:
         raise ValueError(
             f"There are mixture weights for each of {n_vectors} label vectors, {n_features} "
             f"features and {data.n_labels} dependency sets, more than {_MOST_WEIGHTS} in all. "
-            "Choose fewer features, for example by colabel.preprocess.CorrelationSelector, or "
+            "Choose fewer features, for example by scikit-learn's SelectKBest, or "
             "fewer labels; or use CTBN or ProbabilisticClassifierChain, which take them all."
         )

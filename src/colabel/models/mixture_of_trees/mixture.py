@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from colabel.core.arrays import Array, Flags
 from colabel.core.numeric import log_sum_exp
 from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
 from colabel.core.progress import Advance, progress_bar
-from colabel.core.schema import Many, Maybe, Numbers, Part, Real, Whole, stored
+from colabel.core.schema import Between, Is, stored
 from colabel.core.threads import map_threads
 from colabel.decide import Decision
 from colabel.joint import Mixture
@@ -30,6 +30,7 @@ from colabel.models._learning import (
 )
 from colabel.models.base import JointClassifier
 from colabel.models.chain import completed_by_chain, resolve_scales
+from colabel.models.chain.learning import LearnedChain
 from colabel.models.ctbn import LearnedTree
 from colabel.models.label_graph import LabelGraph
 from colabel.models.mixture_of_trees.experts import (
@@ -308,17 +309,7 @@ def _log_prob(em: EM, mixture: Experts, out: TrainingData) -> Array:
 _DEFAULT_GATE_GRID = (0.001, 0.01, 0.1)
 
 
-@stored(
-    "mixture-of-trees",
-    n_trees_=Whole(1, 2**16, size="members"),
-    trees_=Many(Part("tree", "chain", d="d", sizes="sizes", p="p"), "members"),
-    weights_=Numbers("members", 0.0, 1.0),
-    gate_coef_=Numbers("members p+1"),
-    gate_C_=Maybe(Real(0.0)),
-    objective_=Numbers("iterations"),
-    held_out_scores_=Maybe(Numbers("tried")),
-    _sampling_seed=Whole(),
-)
+@stored("mixture-of-trees")
 class MixtureOfTrees(JointClassifier):
     r"""A mixture of label trees, or of chains, by EM; its weights may depend on x.
 
@@ -429,6 +420,15 @@ class MixtureOfTrees(JointClassifier):
     >>> joint.mode()
     array([[1, 0, 0, 1, 1, 0, 1]])
     """
+
+    n_trees_: Annotated[int, Between(1, 2**16), Is("members")]
+    trees_: Annotated[list[LearnedTree | LearnedChain], "members d sizes p"]
+    weights_: Annotated[Array, "members", Between(0.0, 1.0)]
+    gate_coef_: Annotated[Array, "members p+1"]
+    gate_C_: Annotated[float | None, Between(0.0)]  # noqa: N815
+    objective_: Annotated[Array, "_"]
+    held_out_scores_: Annotated[Array | None, "_"]
+    _sampling_seed: int
 
     def __init__(
         self,

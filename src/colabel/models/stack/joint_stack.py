@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -12,19 +12,7 @@ from joblib import Parallel, delayed
 from colabel.core.arrays import Indices
 from colabel.core.parameters import check_integer
 from colabel.core.progress import progress_bar
-from colabel.core.schema import (
-    Anything,
-    Dims,
-    Estimator,
-    Fields,
-    Many,
-    Maybe,
-    Part,
-    Text,
-    bind,
-    bind_alike,
-    stored,
-)
+from colabel.core.schema import Dims, Estimator, Fields, bind, stored
 from colabel.decide import Decision
 from colabel.joint import Joint
 from colabel.learn.conditional import TrainingData, random_folds
@@ -48,28 +36,7 @@ from colabel.models.stack._members import checked_members, default_members, take
 _PARTS_OF_ONE = 3  # in which the rows of a single split are cut to judge the pool
 
 
-def _check_members(fields: Fields, dims: Dims) -> None:
-    n_voices = 1  # of the prior
-    for i, member in enumerate(fields["members_"]):
-        bind_alike(dims, member, ("sizes", "p"), f"members_[{i}]")
-        declared = member.last.declared
-        if declared is None:  # of a foreign type, whose voices nobody knows yet
-            return
-        n_voices += 1 + len(getattr(declared.type, "parts_heard", ()))
-    bind(dims, "v", n_voices, "what the members say")
-
-
-@stored(
-    "joint-stack",
-    check=_check_members,
-    members=Anything(),
-    members_=Many(Estimator(does="joint"), "m"),
-    member_names_=Many(Text(), "m"),
-    voices_=Many(Text(), "v"),
-    prior_=Part("label-prior", d="d", sizes="sizes"),
-    pool_=Part("pool", m="v"),
-    held_out_log_loss_=Maybe(Anything()),
-)
+@stored("joint-stack")
 class JointStack(JointClassifier):
     r"""Several models as one joint, pooled by weights learned from held-out answers.
 
@@ -163,6 +130,23 @@ class JointStack(JointClassifier):
     >>> model.predict(data.X[-1:]).shape
     (1, 7)
     """
+
+    members: Any
+    members_: Annotated[list[Any], "m sizes p", Estimator(does="joint")]
+    member_names_: Annotated[list[str], "m"]
+    voices_: Annotated[list[str], "v"]
+    prior_: Annotated[LabelPrior, "d sizes"]
+    pool_: Annotated[Pool, "m=v"]
+    held_out_log_loss_: Any | None
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        n_voices = 1  # of the prior
+        for member in fields["members_"]:
+            if member.last.declared is None:  # of a foreign type, whose voices nobody knows yet
+                return
+            n_voices += 1 + len(getattr(member.last.declared.type, "parts_heard", ()))
+        bind(dims, "v", n_voices, "what the members say")
 
     def __init__(
         self,

@@ -12,7 +12,7 @@
   const FIRST = 40; // labels shown at first
   const SETS = 12;
   const BAND = 0.002; // bounds closer than this are not drawn
-  const state = { row: 0, other: -1, known: new Map(), all: false, order: [] };
+  const state = { row: 0, other: -1, known: new Map(), all: false, order: [], open: true };
 
   for (const row of rows) {
     row.codes = row.sets.map((set) => {
@@ -126,26 +126,32 @@
     return rows.map((_, k) => k).filter((k) => words.every((w) => rows[k].searched.includes(w)));
   }
 
+  // What is known of one row says nothing of the next.
+  function choose(row) {
+    if (row !== state.row) state.known.clear();
+    state.row = row;
+    picked.value = String(row);
+    show(true);
+  }
+
   function filter() {
     const list = matching();
     found.textContent = search.value.trim() ? `${list.length} of ${rows.length} rows` : "";
-    if (list.length && !list.includes(state.row)) state.row = list[0];
-    fill(picked, state.row, list.length ? list : [state.row], false);
+    const row = list.length && !list.includes(state.row) ? list[0] : state.row;
+    fill(picked, row, list.length ? list : [row], false);
     fill(other, state.other, rows.map((_, k) => k), true);
-    show(true);
+    choose(row);
   }
 
   function step(by) {
     const list = matching();
     if (!list.length) return;
     const at = list.indexOf(state.row);
-    state.row = list[(at + by + list.length) % list.length];
-    picked.value = String(state.row);
-    show(true);
+    choose(list[(at + by + list.length) % list.length]);
   }
 
   search.addEventListener("input", filter);
-  picked.addEventListener("change", () => { state.row = Number(picked.value); show(true); });
+  picked.addEventListener("change", () => choose(Number(picked.value)));
   other.addEventListener("change", () => { state.other = Number(other.value); show(false); });
   previous.addEventListener("click", () => step(-1));
   next.addEventListener("click", () => step(1));
@@ -155,11 +161,12 @@
   }
 
   function showCells() {
+    state.open = cells.querySelector("details")?.open ?? state.open;
     const tables = shown().map((k) => {
       const row = rows[k];
       const body = row.cells.map(([name, value]) =>
         make("tr", {}, make("th", { scope: "row" }, ...nameParts(name)), make("td", { className: "text", text: value })));
-      return make("details", {},
+      return make("details", { open: state.open },
         make("summary", { text: `What ${row.name} holds` }),
         make("div", { className: "scroll", tabIndex: 0 },
           make("table", { className: "cells" }, make("tbody", {}, ...body))));

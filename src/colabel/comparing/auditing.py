@@ -1,0 +1,146 @@
+"""Which given labels look wrong: models that have not seen a row say what its labels should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import joblib
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import _safe_indexing
+
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.datasets import iterative_stratification
+from colabel.decide import Audit, corrections, log_conditionals
+from colabel.labels import EncodedLabels, LabelSpace
+from colabel.models import JointForest, ProbabilisticClassifierChain
+from colabel.models.wrapped import joint_of
+from colabel.preprocess import ForestFeatures
+
+
+def auditors(random_state: int | None = 0) -> list[Any]:
+    """Return the models that ``audit("auto", ...)`` asks.
+
+    A forest of label vectors and a chain on forest features: they are nonlinear, cheap, and err
+    differently, so that the mean of their log-odds is better than either.
+    """
+    chain = ProbabilisticClassifierChain(random_state=random_state)
+    return [
+        JointForest(random_state=random_state),
+        make_pipeline(ForestFeatures(random_state=random_state), chain),
+    ]
+
+
+def audit(
+    model: Any,
+    X: Any,
+    Y: Any,
+    cv: Any = 5,
+    *,
+    label_names: Sequence[str] | None = None,
+    rules: Any = None,
+    n_jobs: int | None = None,
+    random_state: int = 0,
+) -> Audit:
+    r"""Rank the given labels by how wrong they look, from models that have not seen their row.
+
+    For each label of each row it asks :math:`P(y_i \mid x, y_{-i})`, the probability of the given
+    value given the features *and the row's other labels*, by models fitted without the row's fold.
+    Methods that look at one label at a time cannot see the second part, which finds most.
+
+    Parameters
+    ----------
+    model : "auto", estimator, or list of estimators
+        Models with a joint, or pipelines that end with one. The log-odds of several are averaged.
+        ``"auto"`` takes a `JointForest` and a chain on `ForestFeatures`.
+    X : (n, p)
+        Anything the model takes.
+    Y : (n, d)
+        Labels in any form; NaN or None for unknown ones, which are suggested.
+    cv : int, splitter or iterable of (train, test), default=5
+        With a number, folds in which every label is about equally common.
+    label_names : sequence of d str, optional
+    rules : Rules, optional
+        What is known of label sets. Rows that break a rule come first.
+    n_jobs : int, optional
+        Processes.
+    random_state : int, default=0
+
+    Returns
+    -------
+    Audit
+        `order` ranks the rows, `worst_labels` the labels, `to_frame()` lists them; `n_wrong()`
+        estimates how many labels are wrong and `noise()` how often they are forgotten or added;
+        `surprise` ranks rows that are unusual given their features; `corrected()` mends them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel import JointForest, audit
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> Y = data.Y[:400].copy()
+    >>> Y[7, 2] = 1 - Y[7, 2]  # somebody slipped
+    >>> forest = JointForest(n_estimators=50, random_state=0)
+    >>> checked = audit(forest, data.X[:400], Y, cv=3, label_names=data.label_names)
+    >>> int(checked.order[0]), data.label_names[checked.worst_labels[0, 1]]
+    (7, 'square')
+    """
+    models = _models(model, random_state)
+    space, codes = LabelSpace.infer(Y, label_names)
+    folds = _folds(cv, X, codes, random_state)
+    jobs = [(one, train, test) for one in models for train, test in folds]
+    answers = joblib.Parallel(n_jobs=n_jobs)(
+        joblib.delayed(_asked)(one, X, EncodedLabels(space, codes), train, test)
+        for one, train, test in jobs
+    )
+    n, sizes = len(codes), space.cardinalities
+    conditionals = [[np.zeros((n, size)) for size in sizes] for _ in models]
+    surprise = np.zeros(n)
+    for k, (tables, log_prob) in enumerate(answers):
+        test = jobs[k][2]
+        for whole, part in zip(conditionals[k // len(folds)], tables, strict=True):
+            whole[test] = part
+        surprise[test] -= log_prob / len(models)
+    broken = np.zeros(n, dtype=bool)
+    if rules is not None:
+        broken[[violation.row for violation in rules.violations(Y)]] = True
+    return corrections(conditionals, space, codes, surprise, broken)
+
+
+def _models(model: Any, random_state: int) -> list[Any]:
+    if isinstance(model, str):
+        if model != "auto":
+            raise ValueError(f'model is {model!r}: give "auto", an estimator or a list of them.')
+        return auditors(random_state)
+    models = list(model) if isinstance(model, list | tuple) else [model]
+    if not models:
+        raise ValueError("No model was given to audit with.")
+    return models
+
+
+def _folds(cv: Any, X: Any, codes: Codes, random_state: int) -> list[tuple[Indices, Indices]]:
+    n = len(codes)
+    if isinstance(cv, int | np.integer):
+        return iterative_stratification(codes, min(int(cv), n), random_state)
+    splits: Iterable[Any] = cv.split(X, codes) if hasattr(cv, "split") else cv
+    folds = [(np.asarray(train), np.asarray(test)) for train, test in splits]
+    asked = np.bincount(np.concatenate([test for _, test in folds]), minlength=n)
+    if (asked != 1).any():
+        row = int(np.flatnonzero(asked != 1)[0])
+        raise ValueError(
+            f"cv puts row {row} into {asked[row]} test folds: an audit asks about every row once."
+        )
+    return folds
+
+
+def _asked(
+    model: Any, X: Any, labels: EncodedLabels, train: Indices, test: Indices
+) -> tuple[list[Array], Array]:
+    """Fit a model without the test rows; return their log-conditionals and log-probabilities."""
+    fitted = clone(model).fit(_safe_indexing(X, train), labels[train])
+    joint = joint_of(fitted, _safe_indexing(X, test))
+    codes = labels.codes[test]
+    return log_conditionals(joint, codes), joint.log_prob_codes(codes)

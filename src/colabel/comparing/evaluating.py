@@ -1,0 +1,302 @@
+"""How good a fitted model is on rows that it has not seen."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.metrics import average_precision_score, coverage_error, label_ranking_loss
+
+from colabel.comparing.held_out import Ask, Fitted, HeldOut, Task, answer
+from colabel.comparing.measures import MEASURES
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.labels import MISSING, LabelSpace
+from colabel.models.wrapped import model_inside, unwrapped
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_RESAMPLED = 100
+
+
+class Value(NamedTuple):
+    """A measure and its standard error over rows; NaN where it is not defined."""
+
+    value: float
+    error: float
+
+
+class LabelScores(NamedTuple):
+    """What became of one label, or of one value of a class variable."""
+
+    name: str
+    n_true: int
+    precision: float
+    recall: float
+    f1: float
+    mean_probability: float
+    calibration_error: float
+
+
+class Confusion(NamedTuple):
+    """How often one label was predicted in the place of another."""
+
+    missed: str
+    predicted: str
+    n_rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Measures of a fitted model on rows with known labels.
+
+    Attributes
+    ----------
+    measures : {name: Value}
+        Exact match, joint log-loss, Hamming accuracy, F1; for 0/1 labels also how well the labels
+        of a row are ranked (coverage error, ranking loss, precision at 1, 3 and 5). The log-loss
+        is over rows whose values all occur in training.
+    labels : list of LabelScores
+    confusions : list of Confusion
+        The most frequent first.
+    n_rows : int
+    n_unseen : int
+        Rows with a value that the model never saw in training, which has probability zero.
+    coverage : Value or None
+        How often the sets of `ConformalSets` hold the true labels.
+    """
+
+    measures: dict[str, Value]
+    labels: list[LabelScores]
+    confusions: list[Confusion]
+    n_rows: int
+    n_unseen: int
+    coverage: Value | None = None
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the scores of the labels as a data frame (needs pandas)."""
+        from colabel.joint.views import require_pandas
+
+        require_pandas()
+        import pandas as pd
+
+        return pd.DataFrame(self.labels).set_index("name")
+
+    def to_json(self) -> str:
+        """Return everything as JSON; what is not defined is null."""
+
+        def plain(value: Any) -> Any:
+            if isinstance(value, tuple) and hasattr(value, "_asdict"):
+                return {key: plain(part) for key, part in value._asdict().items()}
+            if isinstance(value, dict):
+                return {key: plain(part) for key, part in value.items()}
+            if isinstance(value, list):
+                return [plain(part) for part in value]
+            return None if isinstance(value, float) and not math.isfinite(value) else value
+
+        names = ("n_rows", "n_unseen", "coverage", "measures", "labels", "confusions")
+        return json.dumps({name: plain(getattr(self, name)) for name in names}, indent=1)
+
+    def __str__(self) -> str:
+        lines = [f"{self.n_rows:,} rows"]
+        for name, (value, error) in self.measures.items():
+            title = MEASURES[name].title if name in MEASURES else name.replace("_", " ")
+            if not math.isnan(value):
+                lines.append(f"{title:>24} {value:8.3f} ± {error:.3f}")
+        if self.coverage is not None:
+            lines.append(f"{'coverage of the sets':>24} {self.coverage.value:8.3f}")
+        if self.n_unseen:
+            lines.append(f"{self.n_unseen:,} rows hold a value that was never seen in training.")
+        return "\n".join(lines)
+
+
+def evaluate(model: Any, X: Any, Y: Any, *, label_names: Sequence[str] | None = None) -> Evaluation:
+    """Measure a fitted model on rows that it has not seen.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        A model of colabel, a pipeline or search around one, or any multi-label classifier.
+    X : (n, p)
+    Y : (n, d)
+        True labels in any form; NaN or None where not known, which counts neither way.
+    label_names : sequence of d str, optional
+        By default those of the model.
+
+    Returns
+    -------
+    Evaluation
+        `print` it, or see `measures`, `labels`, `confusions`, `to_frame()` and `to_json()`.
+
+    Examples
+    --------
+    >>> from colabel import CTBN, evaluate
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> model = CTBN(C=0.01, random_state=0).fit(data.X[:900], data.Y[:900])
+    >>> scores = evaluate(model, data.X[900:], data.Y[900:], label_names=data.label_names)
+    >>> round(scores.measures["exact_match"].value, 2)
+    0.84
+    """
+    inner = model_inside(model)
+    space = getattr(inner, "label_space_", None)
+    task = Task(X, Y, *_every_value(space, Y, label_names))
+    fitted = Fitted(model, (), 0.0, 0.0, 0)
+    held_out = answer(fitted, task, np.arange(len(task.codes)), Ask(joint=False))
+    n_unseen = 0
+    if held_out.log_prob is not None:
+        n_unseen = int(np.isneginf(held_out.log_prob).sum())
+    rng = np.random.default_rng(0)
+    draws = rng.integers(0, len(task.codes), size=(_RESAMPLED, len(task.codes)))
+    seen = held_out
+    if n_unseen and held_out.log_prob is not None:
+        seen = _rows_of(held_out, np.flatnonzero(np.isfinite(held_out.log_prob)))
+    measures = {}
+    for name, measure in MEASURES.items():
+        asked = seen if measure.needs_log_prob else held_out
+        measures[name] = _with_error(measure.take, asked, draws % max(len(asked.codes), 1))
+    if task.space.is_indicator and held_out.marginals is not None:
+        measures |= _rankings(held_out)
+    coverage = None
+    if hasattr(inner, "p_values"):
+        inner, rows = unwrapped(model, X)
+        covered = (inner.p_values(rows, Y) > 1.0 - inner.coverage).astype(float)
+        coverage = Value(float(covered.mean()), float(covered.std() / len(covered) ** 0.5))
+    labels, confusions = _label_scores(held_out), _confusions(held_out)
+    return Evaluation(measures, labels, confusions, len(task.codes), n_unseen, coverage)
+
+
+def _every_value(
+    own: LabelSpace | None, Y: Any, names: Sequence[str] | None
+) -> tuple[LabelSpace, Codes]:
+    """Return the space of a model's values and of those in Y, and the codes of Y in it."""
+    if own is None:
+        return LabelSpace.infer(Y, names)
+    space = replace(own, names=tuple(names)) if names else own
+    try:
+        return space, space.encode(Y)
+    except ValueError:  # a value that the model never saw
+        given, _ = LabelSpace.infer(Y, names or own.names)
+    pairs = zip(own.classes, given.classes, strict=True)
+    space = replace(space, classes=tuple(np.union1d(mine, theirs) for mine, theirs in pairs))
+    return space, space.encode(Y)
+
+
+def _rows_of(held_out: HeldOut, rows: Indices) -> HeldOut:
+    """Return the answers about some of the rows."""
+    names = "rows", "true", "codes", "log_prob", "marginals"
+    parts: dict[str, Any] = {
+        name: None if getattr(held_out, name) is None else getattr(held_out, name)[rows]
+        for name in names
+    }
+    return replace(held_out, **parts)
+
+
+def _with_error(take: Any, held_out: HeldOut, draws: Indices) -> Value:
+    """A measure, and its spread over rows drawn again."""
+    value = float(take(held_out))
+    if math.isnan(value):
+        return Value(value, math.nan)
+    again = [float(take(_rows_of(held_out, rows))) for rows in draws]
+    return Value(value, float(np.std(again)))
+
+
+def _rankings(held_out: HeldOut) -> dict[str, Value]:
+    """How well the marginals rank each row's labels; rows with all labels known."""
+    assert held_out.marginals is not None
+    complete = (held_out.true != MISSING).all(axis=1)
+    true, scores = held_out.true[complete], held_out.marginals[complete]
+    if not len(true):
+        return {}
+    each: dict[str, Any] = {
+        name: [measure(true[[row]], scores[[row]]) for row in range(len(true))]
+        for name, measure in (
+            ("coverage_error", coverage_error),
+            ("ranking_loss", label_ranking_loss),
+        )
+    }
+    order = np.argsort(-scores, axis=1, kind="stable")
+    for k in (1, 3, 5):
+        if k <= true.shape[1]:
+            top = np.take_along_axis(true, order[:, :k], axis=1)
+            each[f"precision_at_{k}"] = list(top.mean(axis=1))
+    root = len(true) ** 0.5
+    found = {
+        name: Value(float(np.mean(values)), float(np.std(values) / root))
+        for name, values in each.items()
+    }
+    some = true.any(axis=0)
+    if some.any():
+        precision = average_precision_score(true[:, some], scores[:, some], average="macro")
+        found["macro_average_precision"] = Value(float(precision), math.nan)
+    return found
+
+
+def _label_scores(held_out: HeldOut) -> list[LabelScores]:
+    """Scores of each 0/1 label, or of each value of the class variables."""
+    found = []
+    space = held_out.space
+    for i, (name, values) in enumerate(zip(space.names, space.classes, strict=True)):
+        known = held_out.true[:, i] != MISSING
+        for code in [1] if space.is_indicator else range(len(values)):
+            true, said = held_out.true[known, i] == code, held_out.codes[known, i] == code
+            both = int((true & said).sum())
+            title = name if space.is_indicator else f"{name}={values[code]}"
+            mean = error = math.nan
+            if space.is_indicator and held_out.marginals is not None:
+                probability = held_out.marginals[known, i]
+                mean = float(probability.mean()) if len(probability) else math.nan
+                error = _calibration_error(probability, true)
+            found.append(
+                LabelScores(
+                    title,
+                    int(true.sum()),
+                    both / max(int(said.sum()), 1) if said.any() else math.nan,
+                    both / int(true.sum()) if true.any() else math.nan,
+                    2 * both / (int(true.sum()) + int(said.sum()))
+                    if true.any() or said.any()
+                    else math.nan,
+                    mean,
+                    error,
+                )
+            )
+    return found
+
+
+def _calibration_error(probability: Array, true: Array, n_bins: int = 10) -> float:
+    """Expected calibration error over bins of equally many rows."""
+    if not len(true):
+        return math.nan
+    bins = np.array_split(np.argsort(probability, kind="stable"), min(n_bins, len(true)))
+    gaps = [len(b) * abs(probability[b].mean() - true[b].mean()) for b in bins]
+    return float(sum(gaps) / len(true))
+
+
+def _confusions(held_out: HeldOut, most: int = 10) -> list[Confusion]:
+    """Labels that were predicted where another was missed; of class variables, their values."""
+    space = held_out.space
+    true, said = held_out.true, held_out.codes
+    pairs: list[Confusion] = []
+    if space.is_indicator:
+        missed = ((true == 1) & (said == 0)).astype(np.int64)
+        added = ((true == 0) & (said == 1)).astype(np.int64)
+        counts = missed.T @ added
+        for i, j in np.argwhere(counts > 0):
+            pairs.append(Confusion(space.names[i], space.names[j], int(counts[i, j])))
+    else:
+        for i, (name, values) in enumerate(zip(space.names, space.classes, strict=True)):
+            pairs += _value_confusions(name, values, true[:, i], said[:, i])
+    return sorted(pairs, key=lambda pair: -pair.n_rows)[:most]
+
+
+def _value_confusions(name: str, values: Any, true: Codes, said: Codes) -> list[Confusion]:
+    wrong = (true != said) & (true != MISSING)
+    seen, counts = np.unique(np.stack([true[wrong], said[wrong]]), axis=1, return_counts=True)
+    return [
+        Confusion(f"{name}={values[a]}", f"{name}={values[b]}", int(n))
+        for (a, b), n in zip(seen.T, counts, strict=True)
+    ]

@@ -1,0 +1,342 @@
+"""The one record of what a model says about rows held out, and how it is worked out."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.chunks import row_slices
+from colabel.decide import Subset, resolve_decision
+from colabel.joint import Joint
+from colabel.labels import MISSING, LabelSpace
+from colabel.models import JointClassifier
+from colabel.models.label_graph import LabelGraph
+from colabel.models.wrapped import model_inside, naming, unwrapped
+
+# What a model is shown before its time is taken.
+_WARM_UP_ROWS, _WARM_UP_LABELS = 60, 12
+# Rows whose joint is held at once: it may be many times larger than they are.
+_ROWS_AT_ONCE = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Rows and their labels, to learn from and to be asked about.
+
+    Attributes
+    ----------
+    X : array, CSR or Frame of n rows
+        What the first step of a method takes; ``X[rows]`` gives some of the rows.
+    Y : (n, d)
+        Labels, as a model takes them.
+    space : LabelSpace
+        Of all rows.
+    codes : (n, d)
+        The labels in it, MISSING where not known.
+    """
+
+    X: Any
+    Y: Any
+    space: LabelSpace
+    codes: Codes
+
+    @classmethod
+    def of(cls, X: Any, Y: Any, names: Sequence[str]) -> Self:
+        """Find the values of the labels, and their codes."""
+        return cls(X, Y, *LabelSpace.infer(Y, list(names)))
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """A model and the steps that prepare its rows; both are cloned before they are fitted.
+
+    The model may itself be a pipeline, or a search.
+    """
+
+    model: Any
+    steps: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A method fitted to the training rows of a task, with the seconds that took."""
+
+    model: Any
+    steps: tuple[Any, ...]
+    prepare_seconds: float
+    learn_seconds: float
+    n_train: int
+
+    def prepared(self, X: Any) -> Any:
+        """Return rows as the model takes them."""
+        for step in self.steps:
+            X = step.transform(X)
+        return X
+
+    @property
+    def chosen(self) -> Any:
+        """The model itself, inside a pipeline or the best one of a search."""
+        return model_inside(self.model)
+
+    @property
+    def label_graph(self) -> LabelGraph | None:
+        """Which label depends on which, where the model says so."""
+        return self.chosen.label_graph() if hasattr(self.chosen, "label_graph") else None
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """What a model said about rows it had not seen, worked out once.
+
+    Codes are those of the space of all rows, whatever values the training rows had.
+
+    Attributes
+    ----------
+    rows : (m,)
+        Positions of the rows.
+    space : LabelSpace
+        Of all rows.
+    true, codes : (m, d)
+        True labels, MISSING where not known, and those that the model decided for.
+    log_prob : (m,) or None
+        Log-probability of the true labels, as far as known; -inf where the training rows lack a
+        value. None for models without probabilities, and where it was not asked for, as are
+    marginals : (m, d) or None
+        Probability of each label's decided value, or, for 0/1 labels, of 1.
+    confidence : (m,) or None
+        Joint probability of the most probable label vector.
+    mode_right : (m,) or None
+        Whether that vector has all labels right that are known.
+    decided : {loss: (m, d)}
+        The labels decided for under other losses that were asked for.
+    joint : Joint or None
+    graph : LabelGraph or None
+        Which label depends on which, where the model says so.
+    seconds : (prepare, learn, predict)
+        For the steps, for the model, for joint and decision.
+    n_train : int
+    """
+
+    rows: Indices
+    space: LabelSpace
+    true: Codes
+    codes: Codes
+    log_prob: Array | None = None
+    marginals: Array | None = None
+    confidence: Array | None = None
+    mode_right: Flags | None = None
+    decided: Mapping[str, Codes] = field(default_factory=dict)
+    joint: Joint | None = None
+    graph: LabelGraph | None = None
+    seconds: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    n_train: int = 0
+
+    @cached_property
+    def labels(self) -> tuple[NDArray[Any], Codes]:
+        """True and decided labels as the metrics take them, NaN where the truth is not known."""
+        # Values of class variables must not look like labels that are there or absent, 0 and 1.
+        shift = 0 if self.space.is_indicator else 2
+        known = self.true != MISSING
+        true = self.true + shift
+        return true if known.all() else np.where(known, true, np.nan), self.codes + shift
+
+    @cached_property
+    def complete(self) -> tuple[NDArray[Any], Codes]:
+        """The same of the rows that lack no label."""
+        true, decided = self.labels
+        known = (self.true != MISSING).all(axis=1)
+        return true[known], decided[known]
+
+    def in_order(self, *others: HeldOut) -> HeldOut:
+        """Put the answers of several folds together, in the order of the rows."""
+        parts = (self, *others)
+        order = np.argsort(np.concatenate([part.rows for part in parts]), kind="stable")
+
+        def gathered(name: str) -> Any:
+            columns = [getattr(part, name) for part in parts]
+            return None if any(c is None for c in columns) else np.concatenate(columns)[order]
+
+        names = ("rows", "true", "codes", "log_prob", "marginals", "confidence", "mode_right")
+        decided = {
+            loss: np.concatenate([part.decided[loss] for part in parts])[order]
+            for loss in self.decided
+        }
+        return HeldOut(
+            space=self.space, decided=decided, **{name: gathered(name) for name in names}
+        )
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What is worked out beside the decided labels; each costs time of its own.
+
+    `decisions` are losses under which to decide once more.
+    """
+
+    log_prob: bool = True
+    marginals: bool = True
+    confidence: bool = True
+    decisions: tuple[str, ...] = ()
+    joint: bool = False
+
+
+_EVERYTHING = Ask()
+
+
+def learn(method: Method, task: Task, train: Indices) -> Fitted:
+    """Fit a method to the training rows, after a warm-up that no time is taken of."""
+    _warm_up(method, task, train)
+    return _fit(method, task.X[train], task.Y[train], task.space.names)
+
+
+def answer(fitted: Fitted, task: Task, test: Indices, ask: Ask = _EVERYTHING) -> HeldOut:
+    """Ask a fitted method about rows."""
+    started = time.perf_counter()
+    X = fitted.prepared(task.X[test])
+    prepared = time.perf_counter() - started
+    chunks = row_slices(len(test), len(test) if ask.joint else _ROWS_AT_ONCE)
+    parts = [_answers(fitted.model, X[chunk], test[chunk], task, ask) for chunk in chunks]
+    first, *others = [part for part, _ in parts]
+    whole = first.in_order(*others) if others else first
+    return replace(
+        whole,
+        graph=fitted.label_graph,
+        seconds=(
+            fitted.prepare_seconds + prepared,
+            fitted.learn_seconds,
+            sum(own for _, own in parts),
+        ),
+        n_train=fitted.n_train,
+    )
+
+
+def _fit(method: Method, X: Any, Y: Any, names: Sequence[str]) -> Fitted:
+    started = time.perf_counter()
+    steps = tuple(map(clone, method.steps))
+    for step in steps:
+        X = step.fit_transform(X, Y)
+    prepared = time.perf_counter()
+    model = clone(method.model).fit(X, Y, **naming(_searched(method), names))
+    learned = time.perf_counter()
+    return Fitted(model, steps, prepared - started, learned - prepared, len(Y))
+
+
+_warm: set[str] = set()
+
+
+def _warm_up(method: Method, task: Task, train: Indices) -> None:
+    """Let a method learn a few rows once a process: its kernels are compiled at their first use."""
+    model = _searched(method)
+    known = repr((model, method.steps, sparse.issparse(task.X)))
+    if known in _warm:
+        return
+    _warm.add(known)
+    few = train[np.linspace(0, len(train) - 1, min(_WARM_UP_ROWS, len(train))).astype(np.intp)]
+    X, Y, names = task.X[few], task.Y[few][:, :_WARM_UP_LABELS], task.space.names[:_WARM_UP_LABELS]
+    # What goes wrong with so few rows and labels says nothing of all of them.
+    with warnings.catch_warnings(), contextlib.suppress(Exception):
+        warnings.simplefilter("ignore")
+        fitted = _fit(Method(model, method.steps), X, Y, names)
+        _decided(*unwrapped(fitted.model, fitted.prepared(X)))
+
+
+def _searched(method: Method) -> Any:
+    """Return the model that a search fits, or the model itself."""
+    return method.model.estimator if isinstance(method.model, GridSearchCV) else method.model
+
+
+def _decided(model: Any, X: Any) -> tuple[Any, Joint | None]:
+    """Codes in the model's own space, or labels where it has none, and the joint behind them."""
+    if isinstance(model, JointClassifier) and model.decides_by_joint():
+        joint = model.joint(X)
+        return model.decision_rule().codes(joint), joint
+    predicted = model.predict(X)
+    return (model.label_space_.encode(predicted) if _has_space(model) else predicted), None
+
+
+def _has_space(model: Any) -> bool:
+    return isinstance(getattr(model, "label_space_", None), LabelSpace)
+
+
+def _answers(model: Any, X: Any, rows: Indices, task: Task, ask: Ask) -> tuple[HeldOut, float]:
+    """Answers for prepared rows, and the seconds until they were decided."""
+    started = time.perf_counter()
+    inner, X = unwrapped(model, X)
+    decided, joint = _decided(inner, X)
+    seconds = time.perf_counter() - started
+    true = task.codes[rows]
+    if not _has_space(inner):
+        return HeldOut(rows, task.space, true, task.space.encode(decided)), seconds
+    own = OwnCodes(task.space, inner.label_space_)
+    codes = own.to_all(decided)
+    if joint is None and ask.log_prob and hasattr(inner, "joint"):
+        joint = inner.joint(X)  # of a model that decides by something else
+    if joint is None:
+        return HeldOut(rows, task.space, true, codes), seconds
+    log_prob = marginals = confidence = mode_right = None
+    if ask.log_prob:
+        known, seen = own.to_own(true)
+        log_prob = np.minimum(np.where(seen, joint.log_prob_codes(known), -np.inf), 0.0)
+    if ask.marginals:
+        marginals = own.marginals(joint.marginal_tables(), decided)
+    others = {}
+    for loss in ask.decisions:
+        if loss == "hamming" and marginals is not None and task.space.is_indicator:
+            # what Hamming decides; the marginals of a large chain are not summed twice
+            others[loss] = (marginals > 0.5).astype(np.int32)
+            continue
+        with contextlib.suppress(NotImplementedError):  # a network that only decides has no sums
+            others[loss] = own.to_all(resolve_decision(loss).codes(joint))
+    if ask.confidence:
+        by_mode = isinstance(inner, JointClassifier) and isinstance(inner.decision_rule(), Subset)
+        best = decided if by_mode else joint.mode_codes()
+        confidence = np.exp(joint.log_prob_codes(best))
+        mode_right = ((own.to_all(best) == true) | (true == MISSING)).all(axis=1)
+    kept = joint if ask.joint else None
+    asked = (log_prob, marginals, confidence, mode_right, others, kept)
+    return HeldOut(rows, task.space, true, codes, *asked), seconds
+
+
+class OwnCodes:
+    """Between the codes of all rows and those of a model, whose rows may have lacked values."""
+
+    def __init__(self, every: LabelSpace, own: LabelSpace) -> None:
+        self._to_own, self._to_all = [], []
+        for of_all, of_own in zip(every.classes, own.classes, strict=True):
+            position = {value: i for i, value in enumerate(of_own.tolist())}
+            forward = [position.get(value, MISSING) for value in of_all.tolist()]
+            self._to_own.append(np.array([*forward, MISSING], dtype=np.int32))
+            position = {value: i for i, value in enumerate(of_all.tolist())}
+            self._to_all.append(np.array([position[v] for v in of_own.tolist()], dtype=np.int32))
+        self._indicator = every.is_indicator
+
+    def to_own(self, codes: Codes) -> tuple[Codes, Flags]:
+        """Codes of the model, and which rows hold only values it knows."""
+        found = np.stack([t[c] for t, c in zip(self._to_own, codes.T, strict=True)], axis=1)
+        unseen = (found == MISSING) & (codes != MISSING)
+        return found, ~unseen.any(axis=1)
+
+    def to_all(self, codes: Codes) -> Codes:
+        """Codes in the space of all rows."""
+        return np.stack([t[c] for t, c in zip(self._to_all, codes.T, strict=True)], axis=1)
+
+    def marginals(self, tables: Sequence[Array], decided: Codes) -> Array:
+        """P(1) for 0/1 labels, P(decided value) for others, (m, d)."""
+        rows = np.arange(len(decided))
+        each = [
+            table[:, 1] if self._indicator else table[rows, codes]
+            for table, codes in zip(tables, decided.T, strict=True)
+        ]
+        return np.stack(each, axis=1)

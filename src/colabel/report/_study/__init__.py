@@ -1,1 +1,0 @@
-"""The parts of the report on studies; `colabel.report.study_html` puts them together."""

@@ -1,0 +1,1 @@
+"""The papers' laboratory: plans, runs, and what became of the papers' figures and claims."""

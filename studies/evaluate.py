@@ -1,0 +1,142 @@
+"""Working out one cell: divide the rows, learn, ask about the rows held out, measure."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from colabel.comparing import Ask, Method, Task, answer, averaged_graph, learn
+from colabel.datasets import (
+    SYNTHETIC_GRAPHS,
+    Dataset,
+    first_label_folds,
+    iterative_stratification,
+    kfold,
+    load,
+    load_digit_traits,
+    make_synthetic,
+    random_splits,
+)
+from studies.build import build, build_steps
+from studies.cells import Cell
+from studies.measures import MEASURES, PATH, TRUE_GRAPH, true_graph
+from studies.memory import peak_memory
+from studies.plan import Protocol
+
+if TYPE_CHECKING:
+    from studies.methods.arrays import Indices
+
+_SYNTHETIC_ROWS = 500
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a cell.
+
+    Attributes
+    ----------
+    status : {"done", "failed"}
+    values : {measure: float}
+    learn_seconds, predict_seconds : float
+    memory_mb : float
+        Peak of the process while the cell ran.
+    n_train, n_test : int
+    error : str
+        Last line of the error, with the place; empty where done.
+    warnings : tuple of str
+        Distinct warnings, first lines.
+    graph : dict or None
+        The learned label graph, for cells on all rows; see `averaged_graph`.
+    """
+
+    status: str
+    values: dict[str, float] = field(default_factory=dict)
+    learn_seconds: float = 0.0
+    predict_seconds: float = 0.0
+    memory_mb: float = 0.0
+    n_train: int = 0
+    n_test: int = 0
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+    graph: dict[str, Any] | None = None
+
+
+def evaluate(cell: Cell, data_home: str | None = None) -> Outcome:
+    """Work out a cell; an error becomes part of the outcome."""
+    with warnings.catch_warnings(record=True) as caught, peak_memory() as memory:
+        warnings.simplefilter("always")
+        try:
+            parts = _work_out(cell, data_home)
+            status, error = "done", ""
+        except Exception as raised:
+            parts, status, error = {}, "failed", _one_line(raised)
+    said = tuple(dict.fromkeys(str(entry.message).split("\n")[0] for entry in caught))
+    return Outcome(status, **parts, memory_mb=memory.peak_mb, error=error, warnings=said[:10])
+
+
+def _work_out(cell: Cell, data_home: str | None) -> dict[str, Any]:
+    if cell.protocol.kind == "draws":
+        data = make_synthetic(cell.dataset, _SYNTHETIC_ROWS, cell.protocol.seed + cell.split)
+        train = test = np.arange(data.n_rows)
+    else:
+        data = load_data(cell.dataset, data_home)
+        train, test = _splits(cell.dataset, cell.protocol, data_home)[cell.split]
+    method = Method(build(cell.model), tuple(build_steps(cell.steps)))
+    task = Task.of(data.X, data.Y, data.label_names)
+    fitted = learn(method, task, train)
+    found: dict[str, Any] = {"learn_seconds": fitted.learn_seconds, "n_train": len(train)}
+    if cell.protocol.kind == "whole":
+        return {**found, "graph": averaged_graph(fitted.model, fitted.prepared(data.X))}
+    measures = {name: MEASURES[name] for name in cell.measures}
+    log_prob = any(measure.needs_log_prob for measure in measures.values())
+    ask = Ask(log_prob, marginals=False, confidence=False, joint=PATH in measures)
+    held_out = answer(fitted, task, test, ask)
+    values = {name: measure.take(held_out) for name, measure in measures.items()}
+    if TRUE_GRAPH in values:
+        values[TRUE_GRAPH] = true_graph(held_out, cell.dataset)
+    return {
+        **found,
+        "values": values,
+        "predict_seconds": held_out.seconds[2],
+        "n_test": len(test),
+    }
+
+
+def _one_line(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+@lru_cache(maxsize=2)
+def load_data(name: str, data_home: str | None) -> Dataset:
+    """Return a data set of the catalogue, the bundled one, or one draw of a synthetic problem."""
+    if name == "digit_traits":
+        return load_digit_traits()
+    if name in SYNTHETIC_GRAPHS:
+        return make_synthetic(name, _SYNTHETIC_ROWS, 0)
+    return load(name, data_home=data_home, progress=False)
+
+
+@lru_cache(maxsize=2)
+def _splits(name: str, protocol: Protocol, data_home: str | None) -> list[tuple[Indices, Indices]]:
+    data = load_data(name, data_home)
+    if protocol.kind == "kfold":
+        return kfold(data.n_rows, protocol.splits, protocol.seed)
+    if protocol.kind == "first_label":
+        return first_label_folds(data.Y, protocol.splits, protocol.seed)
+    if protocol.kind == "stratified":
+        return iterative_stratification(data.Y, protocol.splits, protocol.seed)
+    if protocol.kind == "random":
+        assert protocol.train is not None
+        assert protocol.test is not None
+        return random_splits(
+            data.n_rows, protocol.train, protocol.test, protocol.splits, protocol.seed
+        )
+    every = np.arange(data.n_rows)
+    return [(every, every)]

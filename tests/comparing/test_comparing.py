@@ -1,0 +1,565 @@
+"""Comparisons: scores are those of scikit-learn's loop, and the recommendation follows its rule."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.model_selection import KFold
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from colabel import CTBN, BinaryRelevance, ThresholdedClassifier, compare, decide, metrics
+from colabel.comparing import (
+    BASELINE,
+    DEFAULT_MODELS,
+    ComparisonRequest,
+    ModelResult,
+    recommend,
+    run_comparison,
+    running,
+)
+from colabel.comparing.held_out import HeldOut
+from colabel.comparing.measures import COMPARED
+from colabel.decide.thresholds import tuned_threshold
+from colabel.labels import LabelSpace
+from colabel.report import comparison_html
+from colabel.tables import MODEL_NAMES, TableError, TableRequest, load_table, table_of
+
+
+@pytest.fixture
+def data(tmp_path, rng):
+    X = rng.normal(size=(80, 2))
+    Y = (X @ [[2, 1], [0, 2]] + rng.normal(size=(80, 2)) > 0).astype(int)
+    grade = np.where(np.arange(80) == 5, 9, rng.integers(0, 3, 80))  # 9 once: in one fold only
+    file = tmp_path / "t.csv"
+    lines = [
+        f"{u:.3f},{v:.3f},{a},{b if i % 10 else ''},{g}"
+        for i, ((u, v), (a, b), g) in enumerate(zip(X, Y, grade, strict=True))
+    ]
+    file.write_text("u,v,a,b,grade\n" + "\n".join(lines) + "\n")
+    return lambda labels: load_table(
+        TableRequest(file, labels, drop=[n for n in ("a", "b", "grade") if n not in labels])
+    )
+
+
+@pytest.fixture
+def ring(tmp_path, rng):
+    """Two labels that no straight line tells apart: in a ring or not."""
+    X = rng.normal(size=(240, 2))
+    inside = ((X**2).sum(axis=1) < 1.4).astype(int)
+    file = tmp_path / "ring.csv"
+    lines = [f"{u:.3f},{v:.3f},{a},{1 - a}" for (u, v), a in zip(X, inside, strict=True)]
+    file.write_text("u,v,a,b\n" + "\n".join(lines) + "\n")
+    return load_table(TableRequest(file, ["a", "b"]))
+
+
+def test_scores_and_answers(data):
+    steps = []
+    found = run_comparison(data(["a", "b"]), ComparisonRequest(["br", "CTBN"], cv=4), steps.append)
+    assert list(found.results) == ["br", "ctbn", BASELINE]
+    assert [step.n_done for step in steps] == [*range(13)]
+    at_work = [step.at_work and step.at_work.name for step in steps]
+    assert at_work == ["br", "ctbn", BASELINE, *3 * ["br"], *3 * ["ctbn"], *3 * [BASELINE], None]
+    assert [len(step.finished) for step in steps][5:] == [0, 1, 1, 1, 2, 2, 2, 3]
+    assert np.isnan(steps[0].seconds_left)
+    assert steps[1].seconds_left > 0 == steps[-1].seconds_left
+    assert steps[6].line("br").startswith("br: exact match 0.")
+    assert not found.failed
+    for result in found.results.values():
+        assert all(len(result.scores[name]) == 4 for name in COMPARED)
+    br = found.results["br"]
+    complete = (found.task.codes >= 0).all(axis=1)
+    right = (br.held_out.codes == found.task.codes)[complete].all(axis=1)
+    # folds are of about equal size, so their mean is about the share of all rows
+    assert br.mean("exact_match") == pytest.approx(right.mean(), abs=0.02)
+    assert br.mean("exact_match") > found.results[BASELINE].mean("exact_match") + 0.1
+    assert ((br.held_out.marginals > 0.5) == br.held_out.codes).mean() > 0.9
+    assert found.to_dict()["models"]["br"]["exact match"]["mean"] == br.mean("exact_match")
+
+
+def test_the_same_seed_gives_the_same_comparison(data):
+    one, two = (
+        run_comparison(data(["a", "b"]), ComparisonRequest(["ctbn"], 3, seed=4)) for _ in range(2)
+    )
+    np.testing.assert_array_equal(
+        one.results["ctbn"].scores["joint_log_loss"], two.results["ctbn"].scores["joint_log_loss"]
+    )
+
+
+def test_a_value_that_a_training_fold_lacks(data):
+    found = run_comparison(data(["a", "grade"]), ComparisonRequest(["br"], 4))
+    scores = found.results["br"].scores
+    assert np.isinf(scores["joint_log_loss"]).sum() == 1  # the fold with the row of value 9
+    assert np.isfinite(scores["exact_match"]).all()
+    assert found.to_dict()["models"]["br"]["joint log-loss"]["mean"] is None
+
+
+def test_a_model_that_fails_is_named(data):
+    found = run_comparison(data(["a", "grade"]), ComparisonRequest(["br"], 3, decision="hamming"))
+    assert not found.failed
+    with pytest.raises(TableError, match="Every model failed"):
+        run_comparison(data(["a", "grade"]), ComparisonRequest(["br"], 3, decision="f1"))
+
+
+def result(name, exact, loss, seconds=1.0):
+    n = len(exact)
+    scores = {name: np.zeros(n) for name in COMPARED} | {"seconds": np.full(n, seconds)}
+    scores |= {"exact_match": np.array(exact), "joint_log_loss": np.full(n, 0.0) + loss}
+    space, codes = LabelSpace.infer([[0, 1]])
+    return ModelResult(name.upper(), scores, HeldOut(np.zeros(1, int), space, codes, codes))
+
+
+def test_the_best_is_recommended():
+    results = {
+        "x": result("x", [0.5, 0.6, 0.5], 1.0),
+        "y": result("y", [0.8, 0.9, 0.8], 2.0),
+        BASELINE: result(BASELINE, [0.1, 0.1, 0.1], 5.0),
+    }
+    chosen, reason = recommend(results, "exact_match")
+    assert chosen == "y"
+    assert "best exact match, 0.833" in reason
+    assert "How often label sets occur, and nothing else, gives 0.100" in reason
+
+
+def test_among_equals_better_probabilities_win():
+    results = {
+        "x": result("x", [0.80, 0.90, 0.79], 1.0),
+        "y": result("y", [0.82, 0.86, 0.84], 2.0),
+        BASELINE: result(BASELINE, [0.1, 0.1, 0.1], 5.0),
+    }
+    chosen, reason = recommend(results, "exact_match")
+    assert chosen == "x"
+    assert "within one standard error of the best (Y, 0.840;" in reason
+    assert "the difference is 0.010 ± 0.042)" in reason
+
+
+def test_among_equals_in_everything_the_cheapest_wins_and_independence_is_named():
+    noise = np.array([0.01, -0.02, 0.01])
+    results = {
+        "br": result("br", [0.786, 0.790, 0.780], 1.0 + noise, seconds=0.5),
+        "stack": result("stack", [0.787, 0.785, 0.789], 1.0 - noise, seconds=9.0),
+    }
+    chosen, reason = recommend(results, "exact_match")
+    assert chosen == "br"
+    assert "less time (0.5 s per fold instead of 9)" in reason
+    assert "the labels are independent given the features" in reason
+    assert "the difference is 0.002 ± 0.006" in reason
+    results["stack"] = result("stack", [0.986, 0.990, 0.980], 0.5, seconds=9.0)
+    assert recommend(results, "exact_match")[0] == "stack"
+
+
+def test_where_no_row_is_right_the_log_loss_decides():
+    results = {
+        "x": result("x", [0.02, 0.01, 0.02], 7.0),
+        "y": result("y", [0.01, 0.01, 0.01], 6.0),
+    }
+    chosen, reason = recommend(results, "exact_match")
+    assert chosen == "y"
+    assert reason.startswith("Hardly any row is right as a whole (at best 0.017 of them)")
+
+
+def test_no_better_than_nothing():
+    results = {
+        "x": result("x", [0.2, 0.4, 0.3], 1.0),
+        BASELINE: result(BASELINE, [0.3, 0.3, 0.3], 1.0),
+    }
+    assert "no better than without the features" in recommend(results, "exact_match")[1]
+
+
+def test_less_is_better_for_a_loss():
+    results = {"x": result("x", [0, 0, 0], 1.0), "y": result("y", [1, 1, 1], 2.0)}
+    assert recommend(results, "joint_log_loss")[0] == "x"
+
+
+def test_plans_that_cannot_be():
+    with pytest.raises(TableError, match="no measure"):
+        ComparisonRequest(measure="accuracy")
+    with pytest.raises(TableError, match="did you mean"):
+        ComparisonRequest(models=["ctbm"])
+    with pytest.raises(ValueError, match="no decision"):
+        ComparisonRequest(decision="best")
+    assert tuple(ComparisonRequest(["BR", "BinaryRelevance"]).estimators) == ("br",)
+
+
+def test_names_that_stand_for_several():
+    assert tuple(ComparisonRequest().estimators) == DEFAULT_MODELS
+    assert tuple(ComparisonRequest(["default", "stack", "BR"]).estimators) == (
+        *DEFAULT_MODELS,
+        "stack",
+    )
+    every = tuple(ComparisonRequest(["all"]).estimators)
+    assert {*MODEL_NAMES, "kernel+pcc", "forest+pcc"} == set(every)
+    assert set(DEFAULT_MODELS) <= set(every)
+
+
+def test_models_behind_features_are_compared_and_recommended(ring):
+    found = run_comparison(ring, ComparisonRequest(["br", "kernel+br", "Forest+BR"], cv=3))
+    assert list(found.results) == ["br", "kernel+br", "forest+br", BASELINE]
+    assert found.results["kernel+br"].title == "KernelFeatures + BinaryRelevance"
+    assert found.recommended in ("kernel+br", "forest+br")
+    for name in ("kernel+br", "forest+br"):
+        ahead = found.results[name].mean("exact_match") - found.results["br"].mean("exact_match")
+        assert ahead > 0.3
+    assert found.graph["edges"] == []
+    assert not found.untried
+
+
+def test_of_a_stack_that_was_not_tried_it_is_said_so(data):
+    found = run_comparison(data(["a"]), ComparisonRequest(["br"], 2))
+    every = dict.fromkeys(DEFAULT_MODELS, found.results["br"])
+    assert "--models default,stack" in replace(found, results=every).untried
+    assert "--models default,stack" in replace(found, results={}, failed=every).untried
+    assert not replace(found, results=every, failed={"stack": "why"}).untried
+
+
+def test_a_stack_can_be_recommended(data, monkeypatch):
+    members = [BinaryRelevance(C=1.0), CTBN(C=1.0, random_state=0)]
+    monkeypatch.setattr(
+        "colabel.models.stack.joint_stack.default_members",
+        lambda _: [(type(member).__name__, member) for member in members],
+    )
+    found = run_comparison(data(["a", "b"]), ComparisonRequest(["stack"], 2, decision="hamming"))
+    assert found.recommended == "stack"
+    assert found.graph["title"] == "JointStack"
+
+
+# ------------------------------------------------------------- labels that are not all known
+
+
+def test_models_that_need_all_labels_are_left_out_in_one_sentence(data):
+    found = run_comparison(data(["a", "b"]), ComparisonRequest(["br", "pcc", "mlknn", "cdn"], 2))
+    assert list(found.results) == ["br", BASELINE]
+    assert not found.failed
+    assert found.left_out == (
+        "Left out, as they need all labels of a row and 8 are missing: pcc, mlknn, cdn."
+    )
+    with pytest.raises(TableError, match=r"8 are missing: pcc\.$"):
+        run_comparison(data(["a", "b"]), ComparisonRequest(["pcc"], 2))
+
+
+def test_what_is_known_is_scored(data):
+    found = run_comparison(data(["a", "b"]), ComparisonRequest(["br"], 2))
+    held, scores = found.best.held_out, found.best.scores
+    known = held.true >= 0
+    assert not known.all()
+    for fold, (_, test) in enumerate(found.request.folds(found.task.codes)):
+        right = (held.codes == held.true)[test]
+        assert scores["hamming_accuracy"][fold] == pytest.approx(right[known[test]].mean())
+        whole = known[test].all(axis=1)
+        assert scores["exact_match"][fold] == pytest.approx(right[whole].all(axis=1).mean())
+        said, true = held.codes[test], held.true[test] == 1
+        hits = ((said == 1) & true).sum()
+        announced = ((said == 1) & known[test]).sum()
+        assert scores["micro_f1"][fold] == pytest.approx(2 * hits / (announced + true.sum()))
+
+
+# ---------------------------------------------------------------------------------- decisions
+
+
+@pytest.fixture
+def rare(rng):
+    """A label in a fifth of the rows, about which the features say a little: below one half."""
+    X = rng.uniform(-1, 1, (400, 2))
+    seldom = rng.random(400) < np.where(X[:, 0] > 0, 0.3, 0.05)
+    return X, np.stack([(X[:, 1] > 0), seldom], axis=1).astype(int)
+
+
+def test_labels_that_are_never_announced_are_named(rare):
+    found = compare(*rare, models="br", cv=3, label_names=["side", "seldom"])
+    share = 100 * rare[1][:, 1].mean()
+    assert found.warnings[0] == f"Never announced: seldom (in {share:.1f} % of the rows)."
+    now = found.best.decided_mean("subset", "macro_f1")
+    best = max(found.best.decided_mean(loss, "macro_f1") for loss in ("f1", "thresholds"))
+    assert f"the macro F1 would be {best:.3f}, not {now:.3f} (exact" in found.warnings[1]
+    tuned = compare(*rare, models="br", cv=3, thresholds=True, label_names=["side", "seldom"])
+    assert tuned.measure == "macro_f1"
+    assert not tuned.warnings
+    assert tuned.best.mean("macro_f1") == found.best.decided_mean("thresholds", "macro_f1") > now
+    assert tuned.best.decided_mean("subset", "macro_f1") == now
+
+
+def test_thresholds_of_a_fold_are_tuned_on_the_others(rare):
+    found = compare(*rare, models="br", cv=2, thresholds=True)
+    folds = found.request.folds(found.task.codes)
+    held = found.best.held_out
+    for (_, test), (_, other) in zip(folds, folds[::-1], strict=True):
+        for label in range(2):
+            cut, _ = tuned_threshold(
+                held.marginals[other, label], held.true[other, label], np.ones(len(other))
+            )
+            np.testing.assert_array_equal(
+                held.codes[test, label], held.marginals[test, label] > cut
+            )
+
+
+def test_every_decision_is_that_of_the_joint(rare):
+    X, Y = rare
+    folds = [(np.arange(200), np.arange(200, 400)), (np.arange(200, 400), np.arange(200))]
+    found = compare(X, Y, models={"tree": CTBN(C=1.0, random_state=0)}, cv=folds)
+    for loss in ("subset", "hamming", "f1"):
+        scores = []
+        for train, test in folds:
+            scale = StandardScaler().fit(X[train])
+            model = CTBN(C=1.0, random_state=0).fit(scale.transform(X[train]), Y[train])
+            decided = decide(model.joint(scale.transform(X[test])), loss)
+            scores.append(metrics.f1_score(Y[test], decided, average="macro"))
+        np.testing.assert_allclose(found.best.decisions[loss]["macro_f1"], scores)
+
+
+def test_class_variables_have_no_thresholds(data):
+    with pytest.raises(TableError, match="Thresholds are for labels that are 0 or 1"):
+        run_comparison(data(["a", "grade"]), ComparisonRequest(["br"], 2, thresholds=True))
+    found = run_comparison(data(["a", "grade"]), ComparisonRequest(["br"], 2))
+    assert list(found.best.decisions) == ["subset", "hamming"]
+    assert any("grade=9" in sentence for sentence in found.warnings)
+
+
+# -------------------------------------------------------------------- large tables, work that stops
+
+
+def test_a_large_table_is_sampled(rare):
+    found = compare(*rare, models="br", cv=2, max_rows=100)
+    assert len(found.task.codes) == 100
+    assert found.sampled == "Compared on 100 of the 400 rows, drawn at random."
+    again = compare(*rare, models="br", cv=2, max_rows=100)
+    np.testing.assert_array_equal(found.task.codes, again.task.codes)
+    assert found.fit().n_rows == 400
+    assert not compare(*rare, models="br", cv=2, max_rows=400).sampled
+    with pytest.raises(TableError, match="max_rows is 1"):
+        ComparisonRequest(max_rows=1)
+
+
+class StopError(Exception):
+    pass
+
+
+def test_a_stopped_comparison_goes_on(rare, tmp_path, monkeypatch):
+    data, file = table_of(*rare), tmp_path / "compare.part"
+    request = ComparisonRequest(["br", "ctbn"], 3)
+
+    def stop(progress):
+        if progress.n_done == 4:
+            raise StopError
+
+    with pytest.raises(StopError):
+        run_comparison(data, request, stop, file)
+    assert file.is_file()
+    worked = []
+    answered = running.answers_by_part
+
+    def counted(methods, task, folds, parts, *rest):
+        worked.extend(parts)
+        return answered(methods, task, folds, parts, *rest)
+
+    monkeypatch.setattr(running, "answers_by_part", counted)
+    found = run_comparison(data, request, store=file)
+    assert [tuple(part) for part in worked] == [
+        ("br", 2), ("ctbn", 1), ("ctbn", 2), (BASELINE, 1), (BASELINE, 2)
+    ]  # fmt: skip
+    assert not file.exists()
+    whole = run_comparison(data, request)
+    for name, result in whole.results.items():
+        for measure in set(COMPARED) - {"seconds"}:
+            np.testing.assert_array_equal(
+                result.scores[measure], found.results[name].scores[measure]
+            )
+
+
+@pytest.mark.parametrize("harm", [lambda c: c[:50], lambda c: b"", lambda c: _other_rows()])
+def test_damaged_answers_are_worked_out_again(rare, tmp_path, harm):
+    data, file = table_of(*rare), tmp_path / "compare.part"
+    request = ComparisonRequest(["br"], 2)
+
+    def stop(progress):
+        if progress.n_done == 1:
+            raise StopError
+
+    with pytest.raises(StopError):
+        run_comparison(data, request, stop, file)
+    with closing(sqlite3.connect(file)) as store, store:
+        for key, content in store.execute("SELECT key, content FROM answers").fetchall():
+            store.execute("UPDATE answers SET content = ? WHERE key = ?", (harm(content), key))
+    first = []
+    found = run_comparison(data, request, first.append, file)
+    assert first[0].n_done == 0
+    expected = run_comparison(data, request).results["br"].scores["exact_match"]
+    np.testing.assert_array_equal(found.results["br"].scores["exact_match"], expected)
+
+
+def _other_rows() -> bytes:
+    """An answer about three rows."""
+    written = io.BytesIO()
+    np.savez(written, seconds=np.zeros(3), n_train=1, codes=np.zeros((3, 2), dtype=np.int32))
+    return written.getvalue()
+
+
+def test_another_seed_does_not_take_the_answers(rare, tmp_path):
+    data, file = table_of(*rare), tmp_path / "compare.part"
+
+    def stop(progress):
+        if progress.n_done == 1:
+            raise StopError
+
+    with pytest.raises(StopError):
+        run_comparison(data, ComparisonRequest(["br"], 2), stop, file)
+    first = []
+    run_comparison(data, ComparisonRequest(["br"], 2, seed=1), first.append, file)
+    assert first[0].n_done == 0
+    assert file.exists()  # what the other had finished
+
+
+def test_several_processes_give_the_same(rare):
+    one, two = (compare(*rare, models=["br", "ctbn"], cv=2, n_jobs=n) for n in (1, 2))
+    for name, result in one.results.items():
+        for measure in set(COMPARED) - {"seconds"}:
+            np.testing.assert_array_equal(result.scores[measure], two.results[name].scores[measure])
+
+
+# ------------------------------------------------------------------------------------ in Python
+
+
+def test_frames_and_arrays_are_the_same_table(rare):
+    X, Y = rare
+    frame = pd.DataFrame(
+        {"u": X[:, 0], "tag_a": Y[:, 0], "v": X[:, 1], "tag_b": Y[:, 1], "kind": ["x", "y"] * 200}
+    )
+    without = compare(frame.drop(columns="kind"), "tag_*", models=["br"], cv=2)
+    arrays = compare(X, Y, models=["br"], cv=2, label_names=["tag_a", "tag_b"])
+    pd.testing.assert_frame_equal(
+        without.table.drop(columns="seconds"), arrays.table.drop(columns="seconds")
+    )
+    sets = [{name for name, on in zip("ab", row, strict=True) if on} for row in Y]
+    pd.testing.assert_frame_equal(
+        compare(X, sets, models=["br"], cv=2).table.drop(columns="seconds"),
+        arrays.table.drop(columns="seconds"),
+    )
+    found = compare(frame, ["tag_a", "tag_b"], models=["br"], cv=2)
+    model = found.fit()
+    assert [column.name for column in model.columns] == ["u", "v", "kind"]
+    assert model.predict(frame[:3]).shape == (3, 2)
+    sparse = compare(csr_array(X), Y, models=["br"], cv=2)
+    assert sparse.best.mean("exact_match") > sparse.results[BASELINE].mean("exact_match")
+    assert sparse.fit().predict(csr_array(X[:3])).shape == (3, 2)
+
+
+def test_a_file_can_be_compared(rare, tmp_path):
+    X, Y = rare
+    file = tmp_path / "t.csv"
+    np.savetxt(file, np.hstack([X, Y]), "%g", ",", header="u,v,a,b", comments="")
+    assert compare(file, ["a", "b"], models="br", cv=2).data.labels.names == ("a", "b")
+    assert compare(str(file), "a", models="br", cv=2).data.labels.names == ("a",)
+
+
+def test_estimators_can_be_compared(rare):
+    plain = DecisionTreeClassifier(max_depth=2, random_state=0)
+    found = compare(
+        *rare, models=[BinaryRelevance(C=1.0), BinaryRelevance(C=9.0), plain, "ctbn"], cv=2
+    )
+    names = ["BinaryRelevance", "BinaryRelevance 2", "DecisionTreeClassifier", "ctbn", BASELINE]
+    assert list(found.results) == names
+    assert np.isnan(found.results["DecisionTreeClassifier"].mean("joint_log_loss"))
+    assert found.recommended != "DecisionTreeClassifier"  # no probabilities, so no better ones
+    assert compare(*rare, models={"mine": plain}, cv=KFold(3)).recommended == "mine"
+    assert "–" in compare(*rare, models={"mine": plain}, cv=2, thresholds=True)._repr_html_()
+
+
+def test_table_decisions_html_and_figure(rare):
+    found = compare(*rare, models="br, ctbn", cv=2)
+    assert found.table.index.tolist()[-1] == BASELINE
+    assert [result.title for result in found.results.values()][-1] == BASELINE
+    assert found.table.loc["br", "exact match"] == found.results["br"].mean("exact_match")
+    assert found.decisions.loc[("br", "f1"), "macro F1"] == (
+        found.results["br"].decided_mean("f1", "macro_f1")
+    )
+    html = found._repr_html_()
+    assert f"Take {found.recommended}." in html
+    assert html.count("<tr") == 4
+    ax = found.plot("joint log-loss")
+    assert [tick.get_text() for tick in ax.get_yticklabels()][-1] == BASELINE
+    assert "joint log-loss (less is better" in ax.get_xlabel()
+    with pytest.raises(TableError, match="no measure 'speed'"):
+        found.plot("speed")
+    assert repr(found).startswith("TableComparison(2 models on 2 folds: take ")
+
+
+def test_without_pandas_the_table_is_records(rare, monkeypatch):
+    found = compare(*rare, models=["br"], cv=2)
+    monkeypatch.setattr("colabel.comparing.views.find_spec", lambda name: None)
+    assert [record["model"] for record in found.table] == ["br", BASELINE]
+
+
+def test_calibration_is_tried_on_the_recommended_model(rare):
+    X, Y = rare
+    sure = BinaryRelevance(C=1e4)
+    noise = np.random.default_rng(0).normal(size=(400, 60))
+    found = compare(np.hstack([X, noise]), Y, models={"sure": sure}, cv=4, calibrate=True)
+    before, after = found.best.mean("joint_log_loss"), found.calibrated.mean("joint_log_loss")
+    assert after < before - 0.1
+    assert found.calibration.startswith(
+        f"Calibrated, its joint log-loss {before:.3f} becomes {after:.3f}"
+    )
+    assert found.estimator().calibrate
+    assert not found.request.estimators["sure"].calibrate
+    assert compare(X, Y, models="br", cv=2).calibrated is None
+
+
+def test_fitting_a_model_with_thresholds(rare):
+    found = compare(*rare, models=["kernel+br", "br"], cv=2, thresholds=True)
+    _, model = found.estimator("kernel+br")
+    assert isinstance(model, ThresholdedClassifier)
+    assert isinstance(model.estimator, BinaryRelevance)
+    fitted = found.fit("br")
+    assert fitted.model.thresholds_[1] < 0.5
+    with pytest.raises(TableError, match="no model 'pcc' here"):
+        found.fit("pcc")
+
+
+@pytest.mark.parametrize(
+    ("data", "labels", "said"),
+    [
+        (np.zeros((3, 2)), "a", "an array has no columns"),
+        (np.zeros((3, 2)), [[0, 1]] * 4, "3 rows of features and 4 of labels"),
+        (np.zeros(3), [[0, 1]] * 3, "1 dimension"),
+        (np.zeros((1, 2)), [[0, 1]], "1 row with labels"),
+        (pd.DataFrame({"a": [0, 1], "b": [1, 0]}), ["c"], "No column is named 'c'"),
+    ],
+)
+def test_what_cannot_be_compared(data, labels, said):
+    with pytest.raises(TableError, match=said):
+        compare(data, labels)
+
+
+def test_requests_that_cannot_be():
+    for options, said in (
+        ({"cv": 1}, "cv is 1"),
+        ({"models": []}, "No model is named"),
+        ({"models": [3]}, "not 3"),
+        ({"models": {BASELINE: BinaryRelevance()}}, "cannot be called"),
+    ):
+        with pytest.raises(TableError, match=said):
+            ComparisonRequest(**options)
+
+
+def test_sets_of_the_recommended_model(rng):
+    X, Y = rng.normal(size=(400, 3)), np.empty((400, 3), dtype=int)
+    Y[:] = X + rng.logistic(size=(400, 3)) > 0
+    found = compare(X, Y, models="br", cv=4, coverage=0.8)
+    assert found.sets.coverage == 0.8
+    assert len(found.sets.covered) == 4
+    assert 0.65 < found.sets.covered.mean() < 0.95
+    assert 1 < found.sets.size.mean() < 8
+    assert not found.sets.cut.any()
+    assert f"lists {found.sets.size.mean():.1f} label sets a row" in found.sets.sentence
+    assert found.sets.sentence in found._repr_html_()
+    assert found.sets.sentence in comparison_html(found.summary, found)
+    assert found.to_dict()["sets"]["size"] == found.sets.size.tolist()
+    assert compare(X, Y, models="br", cv=2).sets is None
+    with pytest.raises(TableError, match="coverage is 90: give a probability"):
+        compare(X, Y, models="br", cv=2, coverage=90)
