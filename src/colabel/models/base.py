@@ -569,9 +569,9 @@ def class_values(space: LabelSpace) -> Any:
 
 
 def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) -> TrainingData:
-    """Return checked rows. Those without any known label are left out, with a warning."""
+    """Return checked rows."""
     weight = None
-    if sample_weight is not None and np.ndim(sample_weight) == 2:
+    if sample_weight is not None and np.asarray(sample_weight).ndim == 2:
         sample_weight, codes = _weights_of_labels(np.asarray(sample_weight, np.float64), codes)
     if sample_weight is not None:
         weight = _check_sample_weight(
@@ -583,11 +583,8 @@ def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) 
             )
         refuse_extreme_weights(weight)
         weight = None if (weight == 1.0).all() else weight
-    known = codes != MISSING
-    _warn_of_unlabelled(codes, known, space)
-    labelled = known.any(axis=1)
-    data = TrainingData(X, codes, space.cardinalities, weight)
-    return data if labelled.all() else data.take(labelled)
+    _warn_of_unlabelled(codes, codes != MISSING, space)
+    return TrainingData(X, codes, space.cardinalities, weight)
 
 
 def _warn_of_unlabelled(codes: Codes, known: Flags, space: LabelSpace) -> None:
@@ -612,7 +609,7 @@ def _warn_of_unlabelled(codes: Codes, known: Flags, space: LabelSpace) -> None:
         )
     if n_without:
         warnings.warn(
-            f"{n_without} of {len(codes)} rows have no known label; they are left out.",
+            f"{n_without} of {len(codes)} rows have no known label: nothing is learned from them.",
             UserWarning,
             stacklevel=4,
         )

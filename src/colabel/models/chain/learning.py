@@ -291,15 +291,17 @@ def completed(data: TrainingData, chain: LearnedChain, seed: int) -> CompletedDa
     """Return the rows with draws from a chain in the place of those that lack labels.
 
     A row counts as much as before: each of its different completions by the share of its draws.
+    Rows without any known label are left out.
     """
-    incomplete = np.flatnonzero((data.codes == MISSING).any(axis=1))
+    missing = data.codes == MISSING
+    incomplete = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
     drawn = posterior_draws(chain, data.X[incomplete], data.codes[incomplete], DRAWS, seed)
     n_draws, n_incomplete, n_labels = drawn.shape
     place = np.tile(np.arange(n_incomplete), n_draws)
     keyed = np.column_stack([place, drawn.reshape(-1, n_labels)])
     unique, counts = np.unique(keyed, axis=0, return_counts=True)
     copies = incomplete[unique[:, 0]]
-    whole = np.setdiff1d(np.arange(data.n_rows), incomplete)
+    whole = np.flatnonzero(~missing.any(axis=1))
     source = np.concatenate([whole, copies])
     share = np.concatenate([np.ones(len(whole)), counts / n_draws])
     return CompletedData(
