@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import csv
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from studies.cells import Cell
-from studies.characteristics import measured
+from studies.cells import Cell, expand
+from studies.characteristics import sizes
 from studies.evaluate import Outcome
-from studies.export import write_rows
-from studies.plan import Plan, PlanError, load_plan
+from studies.plan import PLANS, Plan, PlanError, load_plan
+from studies.record import FILE, measured, read_record, update, write_record
+from studies.report import ROOT, study_section, write_report
 from studies.results import Results
 from studies.runner import Runner
-from studies.store import Store, StoreError
-from studies.study_markdown import results_markdown
-from studies.study_text import QUICK_FORM, claim_sentence, failures_text, legend, study_tables
+from studies.store import Row, Store, StoreError
 
 app = typer.Typer(
     name="studies", help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False
 )
-PlanFile = Annotated[str, typer.Argument(help="A TOML file, or the name of one in studies/plans.")]
-PlanFiles = Annotated[list[str], typer.Argument(help="TOML files, or names in studies/plans.")]
+PlanFile = Annotated[
+    str,
+    typer.Argument(help="A TOML file, or the name of one in studies/plans; all to run every one."),
+]
 StoreFile = Annotated[Path, typer.Option("--store", "-s", help="Where results are kept.")]
 Quick = Annotated[bool, typer.Option("--quick", help="The plan's quick form.")]
 OnlyData = Annotated[list[str], typer.Option("--data", "-d", help="Only these data sets.")]
@@ -49,7 +49,11 @@ def run(
     Every cell (data set x method x split) is saved as soon as it is finished: stop the command at
     any time, and the next run goes on where it stopped.
     """
-    chosen = load_plan(plan, quick=quick).only(data, method)
+    for name in every_plan() if plan == "all" else [plan]:
+        _run(load_plan(name, quick=quick).only(data, method), store, n_jobs, data_home, retry)
+
+
+def _run(plan: Plan, path: Path, n_jobs: int, data_home: str | None, retry: bool) -> None:
     done = 0
 
     def told(cell: Cell, outcome: Outcome) -> None:
@@ -59,78 +63,72 @@ def run(
         place = f"{cell.dataset}, {cell.method}, split {cell.split}"
         sys.stderr.write(f"[{done}] {place}: {what}\n")
 
-    with Store(store) as opened:
-        summary = Runner(opened, n_jobs, data_home, retry).run(chosen, told)
-        failures = Results.read(chosen, opened).failures
-    if failures:
-        sys.stderr.write(f"{failures_text(failures)}\n")
+    with Store(path) as opened:
+        summary = Runner(opened, n_jobs, data_home, retry).run(plan, told)
     typer.echo(
-        f"{summary.total} cells: {summary.before} had results, {summary.run} were run, "
-        f"{summary.failed} of them failed. Results are in {store}."
+        f"{plan.name}, {summary.total} cells: {summary.before} had results, {summary.run} were"
+        f" run, {summary.failed} of them failed. Results are in {path}."
     )
 
 
 @app.command()
-def show(
-    plan: PlanFile,
-    store: StoreFile = DEFAULT_STORE,
-    quick: Quick = False,
-    data: OnlyData = [],
-    method: OnlyMethods = [],
-) -> None:
+def show(plan: PlanFile, store: StoreFile = DEFAULT_STORE, quick: Quick = False) -> None:
     """Print the tables of a plan: measured beside published, and whether its claims hold."""
-    results = _results(load_plan(plan, quick=quick).only(data, method), store)
-    console = Console()
-    console.print(results.plan.title, style="bold", markup=False)
-    if results.plan.is_quick:
-        console.print(QUICK_FORM)
-    for table in study_tables(results, console.width):
-        console.print(table)
-    console.print(legend(results), markup=False)
-    for claim in results.plan.claims:
-        console.print(f"\nClaim {claim_sentence(claim, results.verdicts(claim))}", markup=False)
-    if results.missing:
-        sys.stderr.write(f"{results.missing} cells have no result yet: run {plan}.\n")
-    if results.failures:
-        sys.stderr.write(f"{failures_text(results.failures)}\n")
+    chosen = load_plan(plan, quick=quick)
+    figures = dict(read_record().get(chosen.name, {}))
+    if store.is_file():
+        with Store(store) as opened:
+            figures |= measured(opened.rows(expand(chosen)))
+    elif not figures:
+        raise StoreError(f"There are no results in {store} yet: run {chosen.name}.")
+    typer.echo("\n".join(study_section(Results(chosen, figures), {})))
 
 
 @app.command()
 def export(
     plan: PlanFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A .csv or .parquet file.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A .csv file.")],
     store: StoreFile = DEFAULT_STORE,
     quick: Quick = False,
 ) -> None:
-    """Write the results of a plan as one tidy table: a row for each measure of each cell."""
-    results = _results(load_plan(plan, quick=quick), store)
-    write_rows(results.rows, output)
-    typer.echo(f"{len(results.rows)} rows written to {output}.")
+    """Write the cells of a plan as one tidy table: a row for each measure of each cell."""
+    if not store.is_file():
+        raise StoreError(f"There are no results in {store} yet: run {plan}.")
+    with Store(store) as opened:
+        rows = list(opened.rows(expand(load_plan(plan, quick=quick))))
+    with output.open("w", encoding="utf-8", newline="") as lines:
+        writer = csv.writer(lines)
+        writer.writerow(Row._fields)
+        writer.writerows(rows)
+    typer.echo(f"{len(rows)} rows written to {output}.")
 
 
 @app.command()
 def report(
-    plans: PlanFiles,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A Markdown file.")],
     store: StoreFile = DEFAULT_STORE,
-    quick: Quick = False,
+    root: Annotated[Path, typer.Option(help="Where RESULTS.md and docs/results are.")] = ROOT,
 ) -> None:
-    """Write Markdown about one or several plans."""
-    results = [_results(load_plan(plan, quick=quick), store) for plan in plans]
-    results = [replace(found, characteristics=measured(found.plan)) for found in results]
-    for found in results:
-        if found.missing:
-            note = f"{found.missing} cells of {found.plan.name} have no result yet."
-            sys.stderr.write(f"{note}\n")
-    output.write_text(results_markdown(results), encoding="utf-8")
-    typer.echo(f"Report written to {output}.")
+    """Put what was run into the record, and write RESULTS.md and docs/results/ from it."""
+    record = read_record(root / "studies" / FILE.name)
+    plans = {name: load_plan(name) for name in every_plan()}
+    if store.is_file():
+        with Store(store) as opened:
+            new = {n: update(record, p, opened.rows(expand(p))) for n, p in plans.items()}
+        write_record(
+            {name: record[name] for name in plans if name in record}, root / "studies" / FILE.name
+        )
+        typer.echo(", ".join(f"{n}: {k} figures" for n, k in new.items() if k) or "Nothing is new.")
+    studies = {
+        name: Results(plan, record.get(name, {}), sizes(plan)) for name, plan in plans.items()
+    }
+    files = write_report(studies, root)
+    typer.echo(f"Written: {', '.join(str(file.relative_to(root)) for file in files)}.")
 
 
-def _results(plan: Plan, store: Path) -> Results:
-    if not store.is_file():
-        raise StoreError(f"There are no results in {store} yet: run {plan.name}.")
-    with Store(store) as opened:
-        return Results.read(plan, opened)
+def every_plan() -> list[str]:
+    """Return the names of all plans but the small one, those that judge papers first."""
+    names = sorted(file.stem for file in PLANS.glob("*.toml") if file.stem != "demo")
+    return sorted(names, key=lambda name: (not name.endswith("_authors"), name))
 
 
 def main() -> None:

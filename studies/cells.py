@@ -14,7 +14,6 @@ from studies.plan import DataPlan, MethodPlan, Plan, Protocol
 
 # Part of every key: raise it when the meaning of a cell changes, so that all are run again.
 _FORMAT = 1
-_WHOLE = Protocol("whole", 1)
 
 
 @dataclass(frozen=True)
@@ -64,15 +63,11 @@ def expand(plan: Plan) -> list[Cell]:
         for method in plan.methods:
             for split in range(plan.n_run(data, method)):
                 cells.append(_cell(plan, data, method, data.protocol, split))
-            drawn = data.protocol.kind == "draws"
-            if method.name in plan.graphs and data.name not in method.without and not drawn:
-                cells.append(_cell(plan, data, method, _WHOLE, 0))
     return cells
 
 
 def _cell(plan: Plan, data: DataPlan, method: MethodPlan, protocol: Protocol, split: int) -> Cell:
     own = method.settings_on(data.name)
     steps = tuple(own.pop("steps", method.steps if data.steps is None else data.steps))
-    measures = () if protocol.kind == "whole" else plan.measures
     model = {**method.model, **own}
-    return Cell(data.name, method.name, protocol, split, model, steps, measures)
+    return Cell(data.name, method.name, protocol, split, model, steps, plan.measures)

@@ -60,7 +60,7 @@ class Characteristics(NamedTuple):
         return cls(n_rows, n_features, Y.shape[1], float(on) / n_rows, distinct)
 
 
-def measured(plan: Plan, data_home: str | None = None) -> dict[str, Characteristics]:
+def sizes(plan: Plan, data_home: str | None = None) -> dict[str, Characteristics]:
     """Return those of the data sets that are here and of which a paper prints some.
 
     Nothing is fetched: a report must not wait for the network.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import traceback
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from colabel.comparing import Ask, Method, Task, answer, averaged_graph, learn
+from colabel.comparing import Ask, Method, Task, answer, learn
 from colabel.datasets import (
     SYNTHETIC_GRAPHS,
     Dataset,
@@ -25,13 +25,13 @@ from colabel.datasets import (
 from studies.build import build, build_steps
 from studies.cells import Cell
 from studies.measures import MEASURES, PATH, TRUE_GRAPH, true_graph
-from studies.memory import peak_memory
 from studies.plan import Protocol
 
 if TYPE_CHECKING:
     from studies.methods.arrays import Indices
 
 _SYNTHETIC_ROWS = 500
+_REDRAWN = 10  # folds of a draw of the folds
 
 
 @dataclass(frozen=True)
@@ -43,32 +43,26 @@ class Outcome:
     status : {"done", "failed"}
     values : {measure: float}
     learn_seconds, predict_seconds : float
-    memory_mb : float
-        Peak of the process while the cell ran.
     n_train, n_test : int
     error : str
         Last line of the error, with the place; empty where done.
     warnings : tuple of str
         Distinct warnings, first lines.
-    graph : dict or None
-        The learned label graph, for cells on all rows; see `averaged_graph`.
     """
 
     status: str
     values: dict[str, float] = field(default_factory=dict)
     learn_seconds: float = 0.0
     predict_seconds: float = 0.0
-    memory_mb: float = 0.0
     n_train: int = 0
     n_test: int = 0
     error: str = ""
     warnings: tuple[str, ...] = ()
-    graph: dict[str, Any] | None = None
 
 
 def evaluate(cell: Cell, data_home: str | None = None) -> Outcome:
     """Work out a cell; an error becomes part of the outcome."""
-    with warnings.catch_warnings(record=True) as caught, peak_memory() as memory:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             parts = _work_out(cell, data_home)
@@ -76,10 +70,14 @@ def evaluate(cell: Cell, data_home: str | None = None) -> Outcome:
         except Exception as raised:
             parts, status, error = {}, "failed", _one_line(raised)
     said = tuple(dict.fromkeys(str(entry.message).split("\n")[0] for entry in caught))
-    return Outcome(status, **parts, memory_mb=memory.peak_mb, error=error, warnings=said[:10])
+    return Outcome(status, **parts, error=error, warnings=said[:10])
 
 
 def _work_out(cell: Cell, data_home: str | None) -> dict[str, Any]:
+    if cell.protocol.kind == "redrawn":
+        folds = Protocol("first_label", _REDRAWN, cell.protocol.seed + cell.split)
+        each = [replace(cell, protocol=folds, split=fold) for fold in range(_REDRAWN)]
+        return _mean([_work_out(one, data_home) for one in each])
     if cell.protocol.kind == "draws":
         data = make_synthetic(cell.dataset, _SYNTHETIC_ROWS, cell.protocol.seed + cell.split)
         train = test = np.arange(data.n_rows)
@@ -90,8 +88,6 @@ def _work_out(cell: Cell, data_home: str | None) -> dict[str, Any]:
     task = Task.of(data.X, data.Y, data.label_names)
     fitted = learn(method, task, train)
     found: dict[str, Any] = {"learn_seconds": fitted.learn_seconds, "n_train": len(train)}
-    if cell.protocol.kind == "whole":
-        return {**found, "graph": averaged_graph(fitted.model, fitted.prepared(data.X))}
     measures = {name: MEASURES[name] for name in cell.measures}
     log_prob = any(measure.needs_log_prob for measure in measures.values())
     ask = Ask(log_prob, marginals=False, confidence=False, joint=PATH in measures)
@@ -105,6 +101,13 @@ def _work_out(cell: Cell, data_home: str | None) -> dict[str, Any]:
         "predict_seconds": held_out.seconds[2],
         "n_test": len(test),
     }
+
+
+def _mean(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Average the measures of folds; seconds are summed."""
+    values = {m: float(np.mean([part["values"][m] for part in parts])) for m in parts[0]["values"]}
+    sums = {k: sum(part[k] for part in parts) for k in ("learn_seconds", "predict_seconds")}
+    return {**parts[0], **sums, "values": values}
 
 
 def _one_line(error: Exception) -> str:
@@ -132,11 +135,6 @@ def _splits(name: str, protocol: Protocol, data_home: str | None) -> list[tuple[
         return first_label_folds(data.Y, protocol.splits, protocol.seed)
     if protocol.kind == "stratified":
         return iterative_stratification(data.Y, protocol.splits, protocol.seed)
-    if protocol.kind == "random":
-        assert protocol.train is not None
-        assert protocol.test is not None
-        return random_splits(
-            data.n_rows, protocol.train, protocol.test, protocol.splits, protocol.seed
-        )
-    every = np.arange(data.n_rows)
-    return [(every, every)]
+    assert protocol.train is not None
+    assert protocol.test is not None
+    return random_splits(data.n_rows, protocol.train, protocol.test, protocol.splits, protocol.seed)

@@ -41,8 +41,8 @@ class Protocol(Table, frozen=True):
     ----------
     kind : str
         k-fold; k-fold stratified on the first label alone; k-fold by iterative stratification;
-        random splits of given sizes; new draws of a synthetic problem, learned whole; all rows for
-        training and none for testing.
+        random splits of given sizes; ten folds drawn anew (a split is the mean
+        over ten folds of one draw); new draws of a synthetic problem, learned whole.
     splits : int
         Number of folds, splits or draws.
     seed : int
@@ -51,7 +51,7 @@ class Protocol(Table, frozen=True):
         Sizes for "random".
     """
 
-    kind: Literal["kfold", "first_label", "stratified", "random", "draws", "whole"] = "kfold"
+    kind: Literal["kfold", "first_label", "stratified", "random", "redrawn", "draws"] = "kfold"
     splits: Splits = 10
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
     train: Size | None = None
@@ -123,7 +123,9 @@ class Claim(Table, frozen=True):
     """What a paper says: `method` beats each of `over` by `measures` on `datasets`.
 
     With `faster`, that it learns so many times as fast; `measures` is then empty. With `above`,
-    that its measures lie above that value; `over` is then empty.
+    that its measures lie above that value; `over` is then empty. With `equal`, that it differs by
+    no more than this margin; with `at_least`, that it is worse by no more than this. `beside` is a
+    measure by which the verdict is given too.
     """
 
     text: str
@@ -133,6 +135,9 @@ class Claim(Table, frozen=True):
     datasets: tuple[str, ...] = ()
     faster: float | None = None
     above: float | None = None
+    equal: Annotated[float, Meta(gt=0)] | None = None
+    at_least: Annotated[float, Meta(ge=0)] | None = None
+    beside: str = ""
 
 
 KINDS: Mapping[str, str] = {
@@ -140,19 +145,31 @@ KINDS: Mapping[str, str] = {
     "data": "other data",
     "method": "other method",
     "print": "print itself",
-    "open": "open",
 }
-"""What a difference comes from: a rule of measuring or of setting up, which the authors had and we
-do not; data that are not the paper's; a method that is not the paper's, on purpose; print that is
-wrong or contradicts itself; or something not yet found. Names in plans, words in tables."""
+"""What a difference may come from: a rule of measuring or of setting up, which the authors had and
+we do not; data that are not the paper's; a method that is not the paper's, on purpose; print that
+contradicts itself. Names in plans, words in tables."""
 
 
 class Remark(Table, frozen=True):
-    """Why figures differ: cause, kind (one of `KINDS`), and what was measured that shows it."""
+    """A cause that was thought of for a difference, and the cells that test it.
+
+    Attributes
+    ----------
+    cause : str
+    kind : str
+        One of `KINDS`.
+    study : str
+        The plan whose figures of the same measure show the cause if they agree with print.
+    dataset, method : str
+        The figure's there, where they have other names.
+    """
 
     cause: str
-    kind: Literal["convention", "data", "method", "print", "open"] = "open"
-    evidence: str = ""
+    kind: Literal["convention", "data", "method", "print"] = "convention"
+    study: str = ""
+    dataset: str = ""
+    method: str = ""
 
 
 class Figure(Struct, frozen=True):
@@ -199,8 +216,6 @@ class Plan(Struct, frozen=True):
     methods : tuple of MethodPlan
     figures : tuple of Figure
         Published figures.
-    graphs : tuple of str
-        Methods that are also fitted to all rows of every data set, for their label graphs.
     claims : tuple of Claim
     remarks : mapping {key: Remark}
         Why measured and published figures differ; keys are one to three of "data set/method/
@@ -223,7 +238,6 @@ class Plan(Struct, frozen=True):
     datasets: tuple[DataPlan, ...]
     methods: tuple[MethodPlan, ...]
     figures: tuple[Figure, ...] = ()
-    graphs: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     remarks: dict[str, Remark] = {}
     paper: str = ""
@@ -265,7 +279,6 @@ class Plan(Struct, frozen=True):
             self,
             datasets=tuple(d for d in self.datasets if d.name in data),
             methods=tuple(m for m in self.methods if m.name in chosen),
-            graphs=tuple(name for name in self.graphs if name in chosen),
             claims=tuple(
                 replace(
                     claim,
@@ -311,9 +324,8 @@ class _File(Table, frozen=True):
     measures: tuple[str, ...] = ("exact_match",)
     protocol: Protocol = Protocol()
     steps: tuple[Step, ...] = ()
-    graphs: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
-    remarks: dict[str, str | Remark] = {}
+    remarks: dict[str, Remark] = {}
     paper: str = ""
     as_run: bool = False
     figures: str = ""
@@ -381,7 +393,7 @@ def _plan(name: str, file: _File, figures: Sequence[Figure]) -> Plan:
                     f" splits on {data.name}: give a whole number from 1 to that."
                 )
     _known("measure", file.measures, MEASURES)
-    _known("method (as reference or in graphs)", [file.reference or names[0], *file.graphs], names)
+    _known("method (as reference)", [file.reference or names[0]], names)
     _known("measure (in printed_as)", file.printed_as.values(), file.measures)
     for measure, counts in file.win_tie_loss.items():
         _known("measure (in win_tie_loss)", [measure], file.measures)
@@ -404,9 +416,8 @@ def _plan(name: str, file: _File, figures: Sequence[Figure]) -> Plan:
         datasets,
         methods,
         tuple(replace(f, measure=file.printed_as.get(f.measure, f.measure)) for f in figures),
-        file.graphs,
         tuple(_claim(claim, names, known) for claim in file.claims),
-        {k: Remark(r) if isinstance(r, str) else r for k, r in file.remarks.items()},
+        file.remarks,
         file.paper,
         file.as_run,
         file.win_tie_loss,
@@ -445,7 +456,7 @@ def _claim(claim: Claim, methods: Sequence[str], datasets: Sequence[str]) -> Cla
     place = f"(in the claim {claim.text!r})"
     _known(f"data set {place}", claim.datasets, datasets)
     _known(f"method {place}", [claim.method, *claim.over], methods)
-    _known(f"measure {place}", claim.measures, MEASURES)
+    _known(f"measure {place}", [*claim.measures, *filter(None, [claim.beside])], MEASURES)
     if (claim.faster is None) != bool(claim.measures) or (claim.above is None) != bool(claim.over):
         raise PlanError(f"give measures or faster, and over or above {place}.")
     return replace(claim, datasets=claim.datasets or tuple(datasets))

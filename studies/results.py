@@ -1,38 +1,37 @@
-"""Rows of a store as the tables of a study: measured beside published, marks, ranks, claims."""
+"""The figures of a study: measured beside published, marks, ranks, claims."""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from studies.cells import Cell, expand
 from studies.measures import MEASURES
-from studies.methods.arrays import Array
-from studies.plan import Claim, Plan
-from studies.statistics import Paired, Ranking, corrected_t, paired_t, rank_methods
-from studies.store import Row, Store
+from studies.plan import Claim, Figure, Plan
+from studies.record import Measured, Place
+from studies.statistics import Paired, Ranking, corrected_t, holm, paired_t, rank_methods
 
 if TYPE_CHECKING:
     from studies.characteristics import Characteristics
-    from studies.plan import Figure, Protocol
 
 LEVEL = 0.05
 """Level of all tests."""
 FEWEST_SPLITS = 5
 """Splits below which no difference is called significant."""
-LIMIT = 2.0
-"""Standard errors beyond which a measured figure differs from the printed one."""
-BOTH = LIMIT * math.sqrt(2.0)
-"""The same, since print has an error too: beyond it, figures disagree. Where print's error is not
-known it is taken to be as large as ours."""
+WIDE = 2.0 * math.sqrt(2.0)
+"""Standard errors of ours within which two figures agree, were they of different rows."""
+REDRAWN = 0.5
+"""Deviation of a ten-fold mean over draws of the folds, in standard errors over its folds: about
+what the study `redrawn` measures."""
+NARROW = REDRAWN * WIDE
+"""Standard errors of ours within which two figures agree that are ten folds of the same rows."""
 SPEED = "seconds of learning"
 """Stands for a measure in verdicts on claims of speed."""
+_ONE_SIDED = 1.645
 # Means nearer than this are the same.
 _SAME = 1e-12
 
@@ -42,10 +41,7 @@ class Entry(NamedTuple):
 
     Attributes
     ----------
-    mean, error : float
-        Over splits; `error` is the standard error of the mean. NaN where nothing was measured.
-    splits : int
-        How many splits have a value.
+    measured : Measured or None
     published : float or None
     gap : float or None
         Measured minus published in standard errors; positive is better than print. The error is
@@ -54,30 +50,10 @@ class Entry(NamedTuple):
         Whether no method has a better mean on this data set.
     """
 
-    mean: float
-    error: float
-    splits: int
+    measured: Measured | None
     published: float | None
     gap: float | None
     best: bool
-
-
-class Comparison(NamedTuple):
-    """A method against the plan's reference on one data set.
-
-    Attributes
-    ----------
-    paired, corrected : Paired
-        Ordinary and corrected t-test, reference minus method; signs turned so that positive means
-        the reference is better.
-    mark : {"+", "-", ""}
-        As in the papers: "+" where the reference is significantly better by the paired t-test,
-        "-" where it is worse; none below five splits.
-    """
-
-    paired: Paired
-    corrected: Paired
-    mark: str
 
 
 class WinTieLoss(NamedTuple):
@@ -91,19 +67,21 @@ class WinTieLoss(NamedTuple):
 class Verdict(NamedTuple):
     """Whether a claim holds on one data set against one method by one measure.
 
-    `holds` is "yes" (significantly better), "better" (by less than the test can tell), "no", or
-    "not measured". For claims on speed `measure` is `SPEED`, `difference` says how many times as
-    fast the method learns, and `holds` is "not comparable": they are about other implementations on
-    other machines. For claims that measures lie above a value `over` is empty, `difference` is the
-    mean less the value, and "yes" means by more than `LIMIT` standard errors.
+    `holds` is "yes" (significantly, by the paired t-test), "ahead" (by less than the test can tell,
+    or the splits are not kept to tell), "no", "undecided" (whether a difference is within the
+    margin of a claim that there is none), "not comparable" (speed: other programs on other
+    machines; `difference` says how many times as fast the method learns) or "not measured".
+    `corrected` is the p-value of the corrected resampled t-test after Holm's correction for all
+    comparisons of the claim.
     """
 
     dataset: str
     over: str
     measure: str
     holds: str
-    difference: float
-    p_value: float
+    difference: float = math.nan
+    p_value: float = math.nan
+    corrected: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -113,39 +91,14 @@ class Results:
     Attributes
     ----------
     plan : Plan
-    rows : tuple of Row
-    graphs : tuple of (Cell, dict)
-        See `label_graph`.
-    failures : tuple of (Cell, str)
-    missing : int
-        Cells that have no result yet.
+    figures : mapping {(measure, data set, method): Measured}
     characteristics : mapping {data set: Characteristics}
         Of the data sets of which the paper prints some.
-    spent : mapping {key of a cell: seconds}
-        Of learning and predicting; studies that share cells have the same keys.
     """
 
     plan: Plan
-    rows: tuple[Row, ...]
-    graphs: tuple[tuple[Cell, dict[str, Any]], ...] = ()
-    failures: tuple[tuple[Cell, str], ...] = ()
-    missing: int = 0
+    figures: Mapping[Place, Measured]
     characteristics: Mapping[str, Characteristics] = field(default_factory=dict)
-    spent: Mapping[str, float] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, plan: Plan, store: Store) -> Results:
-        """Collect what a store holds of a plan."""
-        cells = expand(plan)
-        known = store.finished()
-        return cls(
-            plan,
-            tuple(store.rows(cells)),
-            tuple(store.graphs(cells)),
-            tuple(store.failures(cells)),
-            sum(cell.key not in known for cell in cells),
-            spent=store.seconds(cells),
-        )
 
     @property
     def datasets(self) -> list[str]:
@@ -158,89 +111,115 @@ class Results:
         return [method.name for method in self.plan.methods]
 
     @cached_property
-    def _by_split(self) -> dict[tuple[str, str, str], dict[int, float]]:
-        found: dict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
-        for row in self.rows:
-            if np.isfinite(row.value):
-                found[row.measure, row.dataset, row.method][row.split] = row.value
-        return found
+    def published(self) -> dict[Place, Figure]:
+        """The printed figures by their place."""
+        return {figure.place: figure for figure in self.plan.figures}
 
-    @cached_property
-    def _published(self) -> dict[tuple[str, str, str], Figure]:
-        return {(f.measure, f.dataset, f.method): f for f in self.plan.figures}
-
-    def values(self, measure: str, dataset: str, method: str) -> Array:
-        """Return one value for each split that has one, in order of the splits."""
-        found = self._by_split.get((measure, dataset, method), {})
-        return np.array([found[split] for split in sorted(found)])
+    def gap(self, place: Place, found: Measured) -> float | None:
+        """Return how far a figure is from the printed one of a place, in standard errors."""
+        figure = self.published.get(place)
+        if figure is None or not math.isfinite(found.error):
+            return None
+        # a rounded error may be smaller than the rounding of print
+        error = max(found.error, 0.0005 if abs(figure.value) < 10.0 else 0.05)
+        if figure.deviation is not None:
+            error = math.hypot(error, figure.deviation / math.sqrt(found.splits)) / math.sqrt(2.0)
+        return MEASURES[place[0]].sign * (found.mean - figure.value) / error
 
     def table(self, measure: str) -> dict[tuple[str, str], Entry]:
         """Return {(data set, method): Entry} for one measure, where measured or published."""
-        better = 1.0 if MEASURES[measure].higher_is_better else -1.0
+        sign = MEASURES[measure].sign
         entries = {}
-        for data in self.plan.datasets:
-            dataset = data.name
-            measured = {m: self.values(measure, dataset, m) for m in self.methods}
-            means = {m: float(v.mean()) for m, v in measured.items() if len(v)}
-            top = max((better * mean for mean in means.values()), default=np.nan)
-            for method, values in measured.items():
-                figure = self._published.get((measure, dataset, method))
-                if method not in means and figure is None:
+        for dataset in self.datasets:
+            own = {m: self.figures.get((measure, dataset, m)) for m in self.methods}
+            top = max((sign * f.mean for f in own.values() if f is not None), default=math.nan)
+            for method, found in own.items():
+                place = (measure, dataset, method)
+                figure = self.published.get(place)
+                if found is None and figure is None:
                     continue
-                mean, error = means.get(method, np.nan), _standard_error(values)
-                gap = None
-                if figure is not None and error > 0.0:
-                    gap = better * (mean - figure.value) / _mean_error(error, figure, data.protocol)
-                best = method in means and better * mean >= top - _SAME
-                published = None if figure is None else figure.value
-                entry = Entry(mean, error, len(values), published, gap, best)
-                entries[dataset, method] = entry
+                value = None if figure is None else figure.value
+                gap = None if found is None else self.gap(place, found)
+                best = found is not None and sign * found.mean >= top - _SAME
+                entries[dataset, method] = Entry(found, value, gap, best)
         return entries
+
+    @cached_property
+    def compared(self) -> dict[Place, float]:
+        """Gaps to print of all figures that have one."""
+        gaps = {place: self.gap(place, found) for place, found in self.figures.items()}
+        return {place: gap for place, gap in gaps.items() if gap is not None}
+
+    # ------------------------------------------------------------------------------- comparisons
+
+    def _test_share(self, dataset: str) -> float:
+        protocol = next(data.protocol for data in self.plan.datasets if data.name == dataset)
+        if protocol.train is not None and protocol.test is not None:
+            return float(protocol.test) / float(protocol.train)
+        return 1.0 / max(protocol.splits - 1, 1)
 
     def compare(
         self, measure: str, dataset: str, first: str, second: str
     ) -> tuple[Paired, Paired] | None:
-        """Both t-tests of two methods, positive where the first is better; None without pairs."""
-        one = self._by_split.get((measure, dataset, first), {})
-        two = self._by_split.get((measure, dataset, second), {})
-        common = sorted(set(one) & set(two))
-        if len(common) < 2:
-            return None
-        better = 1.0 if MEASURES[measure].higher_is_better else -1.0
-        left = better * np.array([one[split] for split in common])
-        right = better * np.array([two[split] for split in common])
-        return paired_t(left, right), corrected_t(left, right, self._test_share[dataset])
+        """Both t-tests of two methods, positive where the first is better.
 
-    @cached_property
-    def _test_share(self) -> dict[str, float]:
-        return {row.dataset: row.n_test / row.n_train for row in self.rows if row.n_train}
-
-    def comparison(self, measure: str, dataset: str, method: str) -> Comparison | None:
-        """Compare the reference with a method; None where either was not measured."""
-        if method == self.plan.reference:
+        None where either was not measured; without p-values where the splits are not kept.
+        """
+        one, two = (self.figures.get((measure, dataset, m)) for m in (first, second))
+        if one is None or two is None:
             return None
-        tests = self.compare(measure, dataset, self.plan.reference, method)
+        sign = MEASURES[measure].sign
+        both = min(len(one.values), len(two.values))
+        if both < 2:
+            plain = Paired(sign * (one.mean - two.mean), math.nan, math.nan)
+            return plain, plain
+        left, right = (sign * np.array(f.values[:both]) for f in (one, two))
+        return paired_t(left, right), corrected_t(left, right, self._test_share(dataset))
+
+    def significant(self, measure: str, dataset: str, first: str, second: str) -> bool | None:
+        """Whether the paired t-test tells two methods apart; None where that is not known.
+
+        Where the splits are not kept, the mark tells it, if one of the two is the reference.
+        """
+        tests = self.compare(measure, dataset, first, second)
         if tests is None:
             return None
-        mark = ""
-        if self._tells(tests[0], measure, dataset, self.plan.reference, method):
-            mark = "+" if tests[0].difference > 0.0 else "-"
-        return Comparison(*tests, mark)
+        one, two = (self.figures[measure, dataset, m] for m in (first, second))
+        if math.isfinite(tests[0].p_value):
+            enough = min(one.splits, two.splits) >= FEWEST_SPLITS
+            return bool(enough and tests[0].p_value < LEVEL)
+        if self.plan.reference == first:
+            return bool(two.mark)
+        if self.plan.reference == second:
+            return bool(one.mark)
+        return None
 
-    def _tells(self, paired: Paired, measure: str, dataset: str, *methods: str) -> bool:
-        """Whether a difference is significant, over as many splits as it takes to tell."""
-        splits = (set(self._by_split.get((measure, dataset, m), ())) for m in methods)
-        return paired.p_value < LEVEL and len(set.intersection(*splits)) >= FEWEST_SPLITS
-
-    @property
-    def too_few_splits(self) -> bool:
-        """Whether nothing was measured on enough splits to call a difference significant."""
-        return max(map(len, self._by_split.values()), default=0) < FEWEST_SPLITS
+    def mark(self, measure: str, dataset: str, method: str) -> str:
+        """Return "+" where the reference is significantly better than a method, "-" if worse."""
+        if method == self.plan.reference:
+            return ""
+        place = (measure, dataset, self.plan.reference, method)
+        tests = self.compare(*place)
+        if tests is None or not self.significant(*place):
+            return ""
+        return "+" if tests[0].difference > 0.0 else "-"
 
     def win_tie_loss(self, measure: str, method: str) -> WinTieLoss:
         """Count the reference's significant wins and losses against a method over data sets."""
-        found = [self.comparison(measure, dataset, method) for dataset in self.datasets]
-        marks = [comparison.mark for comparison in found if comparison is not None]
+        places = [(measure, dataset) for dataset in self.datasets]
+        known = [p for p in places if self.compare(*p, self.plan.reference, method) is not None]
+        marks = [self.mark(*place, method) for place in known]
+        return WinTieLoss(marks.count("+"), marks.count(""), marks.count("-"))
+
+    def printed_win_tie_loss(self, measure: str, method: str) -> WinTieLoss | None:
+        """Return the printed counts of the reference against a method, or those of its marks."""
+        counts = self.plan.win_tie_loss.get(measure, {})
+        if method in counts:
+            return WinTieLoss(*counts[method])
+        own = [f for f in self.plan.figures if (f.measure, f.method) == (measure, method)]
+        marks = [figure.mark for figure in own if figure.mark is not None]
+        if not marks or method == self.plan.reference:
+            return None
         return WinTieLoss(marks.count("+"), marks.count(""), marks.count("-"))
 
     def ranking(self, measure: str) -> Ranking | None:
@@ -250,16 +229,12 @@ class Results:
         one of the rest is missing. A method counts as measured where it has all the splits that
         any method has there: means over different splits cannot be ranked.
         """
-        entries = self.table(measure)
+        found = {p[1:]: own for p, own in self.figures.items() if p[0] == measure}
         most = {
-            d: max((e.splits for (own, _), e in entries.items() if own == d), default=0)
+            d: max((own.splits for place, own in found.items() if place[0] == d), default=0)
             for d in self.datasets
         }
-        means = {
-            (d, m): entry.mean
-            for (d, m), entry in entries.items()
-            if entry.splits and entry.splits == most[d]
-        }
+        means = {place: own.mean for place, own in found.items() if own.splits == most[place[0]]}
         datasets = [d for d in self.datasets if any((d, m) in means for m in self.methods)]
         counts = {m: sum((d, m) in means for d in datasets) for m in self.methods}
         methods = [m for m in self.methods if 2 * counts[m] >= len(datasets) and counts[m]]
@@ -272,104 +247,94 @@ class Results:
             level=LEVEL,
         )
 
-    def seconds(self) -> dict[tuple[str, str], float]:
-        """Return {(data set, method): median seconds of learning a split}.
+    # ------------------------------------------------------------------------------------- claims
 
-        The median, since the first split in a process also loads compiled code.
-        """
-        return _median_by_cell(self.rows, lambda row: row.learn_seconds)
-
-    def memory(self) -> dict[tuple[str, str], float]:
-        """Return {(data set, method): median peak memory of a split in MB}."""
-        return _median_by_cell(self.rows, lambda row: row.memory_mb)
-
-    def verdicts(self, claim: Claim) -> list[Verdict]:
-        """Check a claim everywhere it is made."""
+    def verdicts(self, claim: Claim, measure: str | None = None) -> list[Verdict]:
+        """Check a claim everywhere it is made; with a measure, by that instead of its own."""
         if claim.faster is not None:
-            return self._speed_verdicts(claim)
+            return [self._speed(d, claim.method, o) for d in claim.datasets for o in claim.over]
+        measures = claim.measures if measure is None else (measure,)
+        places = [(m, d) for m in measures for d in claim.datasets]
         if claim.above is not None:
-            return self._level_verdicts(claim, claim.above)
-        found = []
-        for measure in claim.measures:
-            for dataset in claim.datasets:
-                for over in claim.over:
-                    tests = self.compare(measure, dataset, claim.method, over)
-                    if tests is None:
-                        found.append(Verdict(dataset, over, measure, "not measured", *[np.nan] * 2))
-                        continue
-                    paired = tests[0]
-                    holds = "better" if paired.difference > _SAME else "no"
-                    significant = self._tells(paired, measure, dataset, claim.method, over)
-                    if paired.difference > _SAME and significant:
-                        holds = "yes"
-                    found.append(
-                        Verdict(dataset, over, measure, holds, paired.difference, paired.p_value)
-                    )
+            return [self._level(m, d, claim.method, claim.above) for m, d in places]
+        found = [self._verdict(claim, m, d, over) for m, d in places for over in claim.over]
+        known = [i for i, verdict in enumerate(found) if math.isfinite(verdict.corrected)]
+        for i, p in zip(known, holm([found[i].corrected for i in known]), strict=True):
+            found[i] = found[i]._replace(corrected=float(p))
         return found
 
-    def _level_verdicts(self, claim: Claim, level: float) -> list[Verdict]:
-        found = []
-        for measure in claim.measures:
-            better = MEASURES[measure].sign
-            for dataset in claim.datasets:
-                values = self.values(measure, dataset, claim.method)
-                if not len(values):
-                    found.append(Verdict(dataset, "", measure, "not measured", *[np.nan] * 2))
-                    continue
-                ahead = better * (float(values.mean()) - level)
-                error = _standard_error(values) if len(values) >= FEWEST_SPLITS else np.inf
-                holds = "yes" if ahead > LIMIT * error else "better" if ahead > 0 else "no"
-                found.append(Verdict(dataset, "", measure, holds, ahead, np.nan))
-        return found
-
-    def _speed_verdicts(self, claim: Claim) -> list[Verdict]:
-        seconds = self.seconds()
-        found = []
-        for dataset in claim.datasets:
-            for over in claim.over:
-                own, other = (seconds.get((dataset, name)) for name in (claim.method, over))
-                if own is None or other is None:
-                    found.append(Verdict(dataset, over, SPEED, "not measured", *[np.nan] * 2))
-                    continue
-                ratio = other / max(own, 1e-9)
-                found.append(Verdict(dataset, over, SPEED, "not comparable", ratio, np.nan))
-        return found
-
-    @cached_property
-    def compared(self) -> tuple[tuple[str, str, str, Entry], ...]:
-        """All figures that have a gap to print: (measure, data set, method, entry)."""
-        return tuple(
-            (measure, dataset, method, entry)
-            for measure in self.plan.measures
-            for (dataset, method), entry in self.table(measure).items()
-            if entry.gap is not None and np.isfinite(entry.gap)
+    def _verdict(self, claim: Claim, measure: str, dataset: str, over: str) -> Verdict:
+        tests = self.compare(measure, dataset, claim.method, over)
+        if tests is None:
+            return Verdict(dataset, over, measure, "not measured")
+        difference = tests[0].difference
+        if claim.equal is not None or claim.at_least is not None:
+            holds = self._within(claim, measure, dataset, over, difference)
+        elif difference <= _SAME:
+            holds = "no"
+        else:
+            told = self.significant(measure, dataset, claim.method, over)
+            holds = "yes" if told else "ahead"
+        return Verdict(
+            dataset, over, measure, holds, difference, tests[0].p_value, tests[1].p_value
         )
 
-    def below_print(self, limit: float = LIMIT) -> list[tuple[str, str, str, Entry]]:
-        """Return what of `compared` is worse than print by more than `limit` standard errors."""
-        return [found for found in self.compared if (found[3].gap or 0.0) < -limit]
+    def _within(
+        self, claim: Claim, measure: str, dataset: str, over: str, difference: float
+    ) -> str:
+        """Say whether a difference is surely within a margin: two one-sided tests at the level.
 
-    def above_print(self, limit: float = LIMIT) -> list[tuple[str, str, str, Entry]]:
-        """Return what of `compared` is better than print by more than `limit` standard errors."""
-        return [found for found in self.compared if (found[3].gap or 0.0) > limit]
+        The error is that of the differences over splits, or of both means where these are not kept.
+        """
+        one, two = (self.figures[measure, dataset, m] for m in (claim.method, over))
+        both = min(len(one.values), len(two.values))
+        if both > 1:
+            apart = np.array(one.values[:both]) - np.array(two.values[:both])
+            error = float(apart.std(ddof=1) / math.sqrt(both))
+        else:
+            error = math.hypot(one.error, two.error)
+        low, high = difference - _ONE_SIDED * error, difference + _ONE_SIDED * error
+        if claim.equal is not None:
+            inside, outside = -claim.equal < low and high < claim.equal, abs(difference)
+            return "yes" if inside else "no" if outside > claim.equal else "undecided"
+        margin = claim.at_least or 0.0
+        return "yes" if low > -margin else "no" if difference < -margin else "undecided"
+
+    def _level(self, measure: str, dataset: str, method: str, level: float) -> Verdict:
+        found = self.figures.get((measure, dataset, method))
+        if found is None:
+            return Verdict(dataset, "", measure, "not measured")
+        ahead = MEASURES[measure].sign * (found.mean - level)
+        error = found.error if found.splits >= FEWEST_SPLITS else math.inf
+        holds = "yes" if ahead > 2.0 * error else "ahead" if ahead > 0 else "no"
+        return Verdict(dataset, "", measure, holds, ahead)
+
+    def _speed(self, dataset: str, method: str, over: str) -> Verdict:
+        own, other = (self.seconds.get((dataset, name)) for name in (method, over))
+        if own is None or other is None:
+            return Verdict(dataset, over, SPEED, "not measured")
+        return Verdict(dataset, over, SPEED, "not comparable", other / max(own, 1e-9))
+
+    @cached_property
+    def seconds(self) -> dict[tuple[str, str], float]:
+        """{(data set, method): median seconds of learning a split}."""
+        return {
+            place[1:]: own.seconds
+            for place, own in self.figures.items()
+            if math.isfinite(own.seconds)
+        }
 
 
-def _standard_error(values: Sequence[float] | Array) -> float:
-    if len(values) < 2:
-        return float("nan")
-    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+def table_order(results: Results, measure: str) -> tuple[list[str], list[str]]:
+    """Return data sets and methods in the order in which a paper prints them, others after.
 
-
-def _mean_error(error: float, figure: Figure, protocol: Protocol) -> float:
-    """Root mean square of our standard error and print's; ours where print gives none."""
-    if figure.deviation is None:
-        return error
-    return math.hypot(error, figure.deviation / math.sqrt(protocol.splits)) / math.sqrt(2.0)
-
-
-def _median_by_cell(rows: Iterable[Row], value: Any) -> dict[tuple[str, str], float]:
-    found: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
-    for row in rows:
-        if row.status == "done":
-            found[row.dataset, row.method][row.split] = value(row)
-    return {key: float(np.median(list(splits.values()))) for key, splits in found.items()}
+    Methods that have neither a measured nor a printed figure are left out.
+    """
+    figures: Sequence[Figure] = [f for f in results.plan.figures if f.measure == measure]
+    known = {method for _, method in results.table(measure)}
+    datasets = dict.fromkeys([*(f.dataset for f in figures), *results.datasets])
+    methods = dict.fromkeys([*(f.method for f in figures), *results.methods])
+    return (
+        [name for name in datasets if name in results.datasets],
+        [name for name in methods if name in known],
+    )

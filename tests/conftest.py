@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).parents[1]
 @pytest.fixture(scope="session", autouse=True)
 def untold() -> None:
     """Nothing is said of compiling: the first test that needs a kernel is any one."""
-    compiling._NOTICED_SECONDS = math.inf
+    compiling._WATCH.noticed = math.inf
 
 
 @pytest.fixture

@@ -42,8 +42,10 @@ if TYPE_CHECKING:
     from colabel.models import ThresholdedClassifier as ThresholdedClassifier
     from colabel.models.evidence import feature_evidence as feature_evidence
     from colabel.models.wrapped import joint_of as joint_of
+    from colabel.preprocess import BoostedFeatures as BoostedFeatures
     from colabel.preprocess import ForestFeatures as ForestFeatures
     from colabel.preprocess import KernelFeatures as KernelFeatures
+    from colabel.preprocess import SplineFeatures as SplineFeatures
     from colabel.saving import load as load
     from colabel.saving import save as save
     from colabel.tables import TableModel as TableModel
@@ -91,10 +93,14 @@ __all__ = [
             ],
             "colabel.models.evidence": ["feature_evidence"],
             "colabel.models.wrapped": ["joint_of"],
-            "colabel.preprocess": ["ForestFeatures", "KernelFeatures"],
+            "colabel.preprocess": [
+                "BoostedFeatures",
+                "ForestFeatures",
+                "KernelFeatures",
+                "SplineFeatures",
+            ],
             "colabel.saving": ["load", "save"],
             "colabel.tables": ["TableModel"],
         },
-        former={"BayesNetwork": "colabel.joint"},
     ),
 ]

@@ -1,8 +1,15 @@
 """Methods that only the papers' tables need; they have no joint distribution."""
 
+from studies.methods.arrays import Uncentred
 from studies.methods.liblinear import LiblinearRegression
 from studies.methods.mmoc import MaxMarginOutputCoding
 from studies.methods.rank_svm import RankSVM
 from studies.methods.selection import CorrelationSelector
 
-__all__ = ["CorrelationSelector", "LiblinearRegression", "MaxMarginOutputCoding", "RankSVM"]
+__all__ = [
+    "CorrelationSelector",
+    "LiblinearRegression",
+    "MaxMarginOutputCoding",
+    "RankSVM",
+    "Uncentred",
+]

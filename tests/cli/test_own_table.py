@@ -528,6 +528,35 @@ def test_predict_refuses_names_that_would_mislead(folder):
     assert "'even' cannot be kept beside the predictions" in twice.output
 
 
+def test_what_is_mixed_up_is_named(folder, tmp_path):
+    found = run("predict", folder / "some.csv", folder / "m.colabel", code=3)
+    assert "some.csv is a table by its name: the model comes first" in found.output.replace(
+        "\n", " "
+    )
+    found = run("predict", folder / "m.colabel", folder / "m.colabel", code=2)
+    assert "m.colabel is a model by its name" in found.output.replace("\n", " ")
+    found = run("fit", folder / "SOME.csv", "--labels", "even", code=2)
+    assert "there is some.csv" in found.output.replace("\n", " ")
+    found = run("fit", folder / "some.csv", "--labels", "EVAN", code=2)
+    said = found.output.replace("\n", " ")
+    assert "did you mean 'even'" in said
+    assert "'fibonacci'" in said[said.index("These look like labels") :]
+
+
+def test_control_characters_and_formulas_do_no_harm(tmp_path):
+    """A name that sets the title of a terminal, and one that a spreadsheet would run."""
+    title, formula = "\x1b]0;title\x07a", "=b"
+    lines = [f"{i % 7},{i % 2},{(i + 1) % 2}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join([f"x,{title},{formula}", *lines]))
+    fit = ["fit", tmp_path / "t.csv", "--labels", title, "--labels", formula, "--set", "C=1.0"]
+    assert "\x1b" not in run(*fit, "-m", "br", "-o", tmp_path / "m.colabel").output
+    predict = ["predict", tmp_path / "m.colabel", tmp_path / "t.csv", "-o", tmp_path / "out.csv"]
+    run(*predict)
+    assert list(read(tmp_path / "out.csv")[0])[1:3] == [title, "'=b"]
+    run(*predict, "--formulas")
+    assert list(read(tmp_path / "out.csv")[0])[1:3] == [title, "=b"]
+
+
 def test_a_terminal_shows_a_table_and_a_pipe_gets_csv(folder, monkeypatch):
     """On a screen the labels of a row are a set, at most twenty rows, and no other output."""
     model, table = folder / "m.colabel", folder / "some.csv"

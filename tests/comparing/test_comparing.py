@@ -491,7 +491,7 @@ def test_table_decisions_html_and_figure(rare):
 
 def test_without_pandas_the_table_is_records(rare, monkeypatch):
     found = compare(*rare, models=["br"], cv=2)
-    monkeypatch.setattr("colabel.comparing.views.find_spec", lambda name: None)
+    monkeypatch.setattr("colabel.comparing.comparison.find_spec", lambda name: None)
     assert [record["model"] for record in found.table] == ["br", BASELINE]
 
 

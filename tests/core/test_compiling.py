@@ -92,8 +92,7 @@ def theirs() -> None:
 
 @pytest.fixture
 def watch(monkeypatch):
-    monkeypatch.setattr(compiling, "_NOTICED_SECONDS", 0.0)
-    watch = compiling._Watch()
+    watch = compiling._Watch(noticed=0.0)
     monkeypatch.setattr(compiling, "_WATCH", watch)
     return watch
 
@@ -126,8 +125,8 @@ def test_functions_of_others_are_not_told(watch):
     assert told == [compiling.MESSAGE]
 
 
-def test_short_work_is_not_told(watch, monkeypatch):
-    monkeypatch.setattr(compiling, "_NOTICED_SECONDS", 60.0)
+def test_short_work_is_not_told(watch):
+    watch.noticed = 60.0
     told: list[str] = []
     with told_when_compiling(told.append):
         watch.start(ours)
@@ -137,7 +136,7 @@ def test_short_work_is_not_told(watch, monkeypatch):
 
 SCRIPT = """
 from colabel.core import compiling
-compiling._NOTICED_SECONDS = 0.0
+compiling._WATCH.noticed = 0.0
 import sys
 if sys.argv[1] == "kernel":
     from colabel.core.exponential import exp_of_negative

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from colabel.core.journal import Journal, JournalError
-from colabel.core.plain_values import from_bytes, to_bytes
+from colabel.core.journal import Journal, JournalError, from_bytes, to_bytes
 from colabel.labels.space import SeenLabels
 
 
@@ -123,7 +122,7 @@ def test_a_matrix_whose_indices_lie_outside(tmp_path):
 
 
 @pytest.mark.parametrize("value", [object(), np.load, Harmful(), b"bytes", {1: object()}])
-def test_only_plain_values_are_written(value):
+def test_only_journal_are_written(value):
     with pytest.raises(TypeError, match="no plain value"):
         to_bytes((value,))
 

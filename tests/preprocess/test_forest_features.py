@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import colabel
-from colabel import CTBN, BinaryRelevance, ForestFeatures, joint_of
+from colabel import CTBN, BinaryRelevance, BoostedFeatures, ForestFeatures, joint_of
 
 # Strict: a check that begins to pass, or another that begins to fail, is news.
 FAILS = {
@@ -23,7 +23,11 @@ FAILS = {
 
 
 @parametrize_with_checks(
-    [ForestFeatures(10, random_state=0), ForestFeatures(10, passthrough=True, random_state=0)],
+    [
+        ForestFeatures(10, random_state=0),
+        ForestFeatures(10, passthrough=True, random_state=0),
+        BoostedFeatures(10, random_state=0),
+    ],
     expected_failed_checks=lambda estimator: FAILS,
 )
 def test_scikit_learn_checks(estimator, check):
@@ -263,7 +267,7 @@ def test_labels_without_a_straight_line_are_learned(table, rng):
     [
         ({"kind": "boosted"}, "kind='boosted' must be one of"),
         ({"passthrough": "maybe"}, "passthrough='maybe' must be True, False or 'auto'"),
-        ({"cv": 1}, "cv=1 must be a number of folds"),
+        ({"cv": 1}, "cv=1 must be an integer of at least 2"),
         ({"n_estimators": 10.0}, "n_estimators=10.0 must be an integer of at least 1"),
     ],
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
@@ -38,7 +38,10 @@ from tests.saving.files import frame, table_model
 ESTIMATORS = [
     value
     for value in (getattr(colabel, name) for name in sorted(colabel.__all__))
-    if inspect.isclass(value) and hasattr(value, "predict") and not inspect.isabstract(value)
+    if inspect.isclass(value)
+    and issubclass(value, BaseEstimator)
+    and hasattr(value, "predict")
+    and not inspect.isabstract(value)
 ]
 LABELS = {
     "matrix": lambda Y: Y,

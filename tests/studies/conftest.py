@@ -13,7 +13,6 @@ title = "Small"
 reference = "CTBN"
 measures = ["exact_match", "log_loss_sum_per_fold"]
 steps = ["StandardScaler"]
-graphs = ["CTBN"]
 
 [protocol]
 kind = "random"

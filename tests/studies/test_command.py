@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
 import subprocess
 import sys
 
@@ -11,9 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from studies.__main__ import app
+from studies.record import FILE
+from studies.report import ROOT
 from tests.studies.conftest import PLAN
 
-SMALL = PLAN.replace("splits = 3", "splits = 2").replace('graphs = ["CTBN"]\n', "")
+SMALL = PLAN.replace("splits = 3", "splits = 2")
 
 
 @pytest.fixture(scope="module")
@@ -43,47 +46,27 @@ def test_show(folder):
     assert "digit_traits" in result.output
 
 
-def test_names_that_look_like_markup_are_shown(folder):
-    """A method called [/CTBN] was a fault of rich's."""
-    text = SMALL.replace('"CTBN"\nmeasures', '"[/CTBN]"\nmeasures')
-    named = text.replace("[methods.CTBN]", '[methods."[/CTBN]"]')
-    assert named.count("[/CTBN]") == 2
-    (folder / "plan.toml").write_text(named.replace('"Small"', '"[/title]"'))
-    shown, written = call(folder, "show"), call(folder, "export", "-o", str(folder / "x[y].csv"))
-    (folder / "plan.toml").write_text(SMALL)
-    assert shown.exit_code == written.exit_code == 0, shown.output
-    assert "[/title]" in shown.output
-    assert shown.output.count("[/CTBN]") == 2  # in two tables
-    assert "x[y].csv" in written.output
-
-
-def test_show_says_what_is_missing(folder):
-    (folder / "plan.toml").write_text(SMALL.replace("splits = 2", "splits = 4", 1))
-    result = call(folder, "show")
-    (folder / "plan.toml").write_text(SMALL)
-    assert "4 cells have no result yet" in result.output
-
-
 def test_export(folder):
-    pd = pytest.importorskip("pandas")
     assert call(folder, "export", "-o", str(folder / "rows.csv")).exit_code == 0
-    assert call(folder, "export", "-o", str(folder / "rows.parquet")).exit_code == 0
     rows = list(csv.DictReader((folder / "rows.csv").open()))
     assert len(rows) == 8
-    frame = pd.read_parquet(folder / "rows.parquet")
-    assert [float(row["value"]) for row in rows] == frame["value"].tolist()
+    assert {row["method"] for row in rows} == {"BR", "CTBN"}
 
 
-def test_reports(folder):
-    assert call(folder, "report", "-o", str(folder / "r.md")).exit_code == 0
-    assert "## Small" in (folder / "r.md").read_text()
-
-
-def test_a_report_of_an_unfinished_study_says_so(folder):
-    (folder / "plan.toml").write_text(SMALL.replace("splits = 2", "splits = 4", 1))
-    result = call(folder, "report", "-o", str(folder / "part.md"))
-    (folder / "plan.toml").write_text(SMALL)
-    assert "4 cells of plan have no result yet" in result.output
+def test_the_report_is_written_from_the_record(tmp_path):
+    """RESULTS.md and the pages of the papers, without cells and without data."""
+    (tmp_path / "studies").mkdir()
+    shutil.copy(FILE, tmp_path / "studies")
+    done = CliRunner().invoke(
+        app, ["report", "-s", str(tmp_path / "none.sqlite"), "--root", str(tmp_path)]
+    )
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+    assert page == (ROOT / "RESULTS.md").read_text(encoding="utf-8"), "python -m studies report"
+    assert len(page.splitlines()) <= 120
+    tables = {file.name for file in (tmp_path / "docs" / "results").glob("*.md")}
+    assert tables == {file.name for file in (ROOT / "docs" / "results").glob("*.md")}
+    assert {"mlcrf.md", "ctbn.md", "cdn.md", "lds_mixture.md"} <= tables
 
 
 def test_wrong_use_is_a_sentence(folder, tmp_path):
@@ -91,10 +74,7 @@ def test_wrong_use_is_a_sentence(folder, tmp_path):
         (["run", str(tmp_path / "no.toml")], "There is no plan"),
         (["show", str(folder / "plan.toml"), "-s", str(tmp_path / "none.sqlite")], "no results in"),
         (["run", str(folder / "plan.toml"), "--method", "X"], "no method 'X'"),
-        (
-            ["export", str(folder / "plan.toml"), "-s", "s.sqlite", "-o", "rows.xlsx"],
-            "neither .csv nor .parquet",
-        ),
+        (["export", "plan.toml", "-s", "no.sqlite", "-o", "rows.csv"], "no results in"),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "studies", *arguments],

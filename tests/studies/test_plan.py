@@ -16,7 +16,6 @@ def test_a_plan_is_read(plan):
     assert [data.name for data in plan.datasets] == ["digit_traits"]
     assert plan.datasets[0].protocol.train == 60
     assert [method.steps for method in plan.methods] == [("StandardScaler",)] * 2
-    assert plan.graphs == ("CTBN",)
 
 
 def test_the_quick_form_replaces_tables(write_plan):
@@ -46,7 +45,6 @@ CLAIM = '[[claims]]\ntext = "t"\nmethod = "CTBN"\nover = ["BR"]\nmeasures = ["ex
         (("train = 60\n", ""), "give the sizes train and test"),
         (('"exact_match", "log', '"exact", "log'), "no measure 'exact'; choose from exact_match"),
         (('reference = "CTBN"', 'reference = "X"'), "'X'; choose from BR, CTBN"),
-        (('graphs = ["CTBN"]', 'graphs = ["X"]'), "in graphs. 'X'"),
         (('model = "BinaryRelevance"\n', ""), "method 'BR': .* missing required field `model`"),
         (('name = "digit_traits"\n', ""), r"missing required field `name` - at `\$.datasets\[0\]`"),
         (("[[datasets]]", "[[datasets"), "is not TOML"),
@@ -59,7 +57,6 @@ CLAIM = '[[claims]]\ntext = "t"\nmethod = "CTBN"\nover = ["BR"]\nmeasures = ["ex
         (("train = 60", "train = [60]"), r"\$.protocol.train"),
         (("train = 60", "train = nan"), r"\$.protocol.train"),
         (('title = "Small"', "title = 5"), r"\$.title"),
-        (('graphs = ["CTBN"]', 'graphs = "CTBN"'), r"\$.graphs"),
         (('model = "BinaryRelevance"', "model = 1979-05-27"), r"method 'BR': .*\$.model"),
         (('name = "digit_traits"', "name = 7"), r"\$.datasets\[0\]"),
         (("[quick]", CLAIM.replace('"BR"', '"X"') + "[quick]"), "no method .*'X'"),
@@ -95,7 +92,7 @@ def test_claims_of_speed_and_of_a_level(write_plan):
 @pytest.mark.parametrize("key", ["moon", "BR/moon", "BR/digit_traits", "BR/BR"])
 def test_remarks_speak_of_figures_the_plan_can_have(write_plan, key):
     with pytest.raises(PlanError, match="remarks has the key"):
-        load_plan(write_plan(PLAN + f'[remarks]\n"{key}" = "why"\n'))
+        load_plan(write_plan(PLAN + f'[remarks]\n"{key}" = {{ cause = "why" }}\n'))
 
 
 def test_the_nearest_remark_is_taken(write_plan):
@@ -108,7 +105,9 @@ def test_the_nearest_remark_is_taken(write_plan):
         "BR",
         "exact_match",
     ]
-    plan = load_plan(write_plan(PLAN + "[remarks]\n" + "".join(f'"{k}" = "why"\n' for k in keys)))
+    plan = load_plan(
+        write_plan(PLAN + "[remarks]\n" + "".join(f'"{k}" = {{ cause = "why" }}\n' for k in keys))
+    )
     for position, key in enumerate(keys):
         some = replace(plan, remarks=dict.fromkeys(keys[position:], Remark("why")))
         assert some.remark_key("exact_match", "digit_traits", "BR") == key
@@ -116,12 +115,9 @@ def test_the_nearest_remark_is_taken(write_plan):
     assert replace(plan, remarks={}).remark_key("exact_match", "digit_traits", "BR") is None
 
 
-def test_a_remark_is_a_text_or_a_cause_with_its_kind_and_evidence(write_plan):
-    text = PLAN + '[remarks]\n"BR" = "why"\n"CTBN" = { kind = "data", cause = "a", evidence = "b" }'
-    assert load_plan(write_plan(text)).remarks == {
-        "BR": Remark("why", "open", ""),
-        "CTBN": Remark("a", "data", "b"),
-    }
+def test_a_remark_is_a_cause_and_the_cells_that_test_it(write_plan):
+    text = PLAN + '[remarks]\n"CTBN" = { kind = "data", cause = "a", study = "b", method = "c" }'
+    assert load_plan(write_plan(text)).remarks == {"CTBN": Remark("a", "data", "b", method="c")}
     with pytest.raises(PlanError, match="'odd'"):
         load_plan(write_plan(text.replace('"data"', '"odd"')))
     with pytest.raises(PlanError, match="missing required field `cause`"):
@@ -171,14 +167,13 @@ def test_steps_may_differ_by_data_set(write_plan):
 
 def test_some_of_a_plan(plan):
     assert [method.name for method in plan.only(methods=["BR"]).methods] == ["BR"]
-    assert plan.only(methods=["BR"]).graphs == ()
     with pytest.raises(PlanError, match="no data set 'x'; choose from digit_traits"):
         plan.only(["x"])
 
 
 def test_cells_are_data_sets_by_methods_by_splits(plan):
     cells = expand(plan)
-    assert len(cells) == 2 * 3 + 1  # and the graph on all rows
+    assert len(cells) == 2 * 3
     assert len({cell.key for cell in cells}) == len(cells)
     assert [cell.key for cell in expand(plan)] == [cell.key for cell in cells]
 
@@ -189,7 +184,7 @@ def test_the_key_depends_on_what_is_computed_not_on_its_name(write_plan):
     assert [cell.key for cell in expand(renamed)] == keys
     changed = load_plan(write_plan(PLAN.replace("C = 1.0", "C = 2.0", 1)))
     same = [a == b.key for a, b in zip(keys, expand(changed), strict=True)]
-    assert same == [False] * 3 + [True] * 4
+    assert same == [False] * 3 + [True] * 3
 
 
 def test_parameters_and_gaps_by_data_set(write_plan):
@@ -208,7 +203,7 @@ def test_more_random_splits_keep_the_first_ones(write_plan):
     folds = PLAN.replace('kind = "random"', 'kind = "kfold"')
     three = {cell.key for cell in expand(load_plan(write_plan(folds)))}
     five = {cell.key for cell in expand(load_plan(write_plan(folds.replace("= 3", "= 5", 1))))}
-    assert len(three & five) == 1  # only the graph on all rows
+    assert not three & five
 
 
 def test_the_first_folds_of_a_data_set_or_of_a_method_there(write_plan):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections import defaultdict
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from msgspec.structs import replace
 
 from studies.cells import expand
 from studies.plan import load_plan
-from studies.results import Results
+from studies.record import measured, read_record
 from studies.runner import Runner, check
 from studies.store import Store
 
@@ -57,17 +56,27 @@ def test_nothing_is_computed_twice():
     for path in FOLDER.glob("*.toml"):
         for cell in expand(load_plan(path)):
             assert cell.dataset != "rcv1_top10", "say rcv1subset5_top10, its other name"
-            if cell.protocol.kind != "whole":
+            if cell.protocol.kind != "redrawn":
                 said = json.dumps([cell.dataset, cell.model, cell.steps, cell.split])
                 keys[said].add(cell.key)
     assert not [said for said, found in keys.items() if len(found) > 1]
 
 
-@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
-def test_every_remark_has_its_kind(path):
-    """A bare text would count as open."""
-    said = tomllib.loads(path.read_text(encoding="utf-8")).get("remarks", {})
-    assert not [key for key, remark in said.items() if "kind" not in remark]
+def test_every_cause_names_cells_of_a_plan_that_tests_it():
+    """A cause that no cell can show would stand for nothing."""
+    for path in PLANS:
+        for remark in load_plan(path).remarks.values():
+            tests = load_plan(remark.study)
+            assert not remark.dataset or remark.dataset in {d.name for d in tests.datasets}
+            assert "{}" in remark.method or remark.method in {"", *(m.name for m in tests.methods)}
+
+
+def test_the_record_speaks_of_the_plans():
+    for study, figures in read_record().items():
+        plan = load_plan(study)
+        cells = {(cell.dataset, cell.method) for cell in expand(plan)}
+        assert {place[1:] for place in figures} <= cells
+        assert {place[0] for place in figures} <= set(plan.measures)
 
 
 def test_every_study_of_a_paper_names_it_alike():
@@ -101,10 +110,9 @@ def test_quick_form_runs(path, store):
     plan = replace(plan, datasets=tuple(map(on_few_rows, plan.datasets)))
     missing = Runner(store).missing(expand(plan))
     summary = Runner(store).run(plan)
-    results = Results.read(plan, store)
-    assert not results.failures
+    assert not store.failures(expand(plan))
+    found = measured(store.rows(expand(plan)))
     assert summary.run == len(missing)
     assert summary.total == len(expand(plan))
-    for method in results.methods:
-        for data in results.datasets:
-            assert len(results.values(plan.measures[0], data, method)), method
+    for cell in expand(plan):
+        assert (plan.measures[0], cell.dataset, cell.method) in found

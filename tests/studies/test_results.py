@@ -1,26 +1,24 @@
-"""Tables, marks, ranks and claims from rows made by hand."""
+"""Figures beside print, marks, claims and causes, by hand."""
 
 from __future__ import annotations
 
-import dataclasses
-import io
-import itertools
 import math
 
 import numpy as np
 import pytest
-from msgspec import Struct, structs
-from rich.console import Console
+from msgspec import structs
 
+from studies.judging import broken, differences, papers
 from studies.plan import Claim, Figure, Remark, load_plan
-from studies.results import Results
+from studies.record import Measured, measured, read_record, update, write_record
+from studies.report import claim_sentence, paper_page, study_section, verdicts_page
+from studies.results import NARROW, WIDE, Results
+from studies.statistics import corrected_t, holm
 from studies.store import Row
-from studies.study_markdown import results_markdown
-from studies.study_text import claim_sentence, legend, study_tables
 
 TEXT = """
 title = "By hand"
-description = "Two data sets."
+paper = "A paper"
 reference = "A"
 measures = ["exact_match", "log_loss_sum_per_fold"]
 datasets = [{ name = "one" }, { name = "two" }]
@@ -37,201 +35,156 @@ MATCH = {
     ("two", "A"): [0.5, 0.6, 0.4, 0.5, 0.5],
     ("two", "B"): [0.52, 0.57, 0.42, 0.49, 0.5],
 }
+CLAIM = Claim("A beats B", "A", ("B",), ("exact_match",), ("one", "two"))
 
 
-def replace(record, **fields):
-    changed = structs.replace if isinstance(record, Struct) else dataclasses.replace
-    return changed(record, **fields)
-
-
-def row(dataset, method, split, measure, value):
-    return Row(
-        dataset,
-        method,
-        "kfold",
-        split,
-        measure,
-        value,
-        "done",
-        "",
-        1.0 + split,
-        0.1,
-        99.0,
-        90,
-        10,
-        "{}",
-    )
+def rows(values=MATCH):
+    return [
+        Row(d, m, "kfold", split, "exact_match", v, "done", "", 1.0 + split, 0.1, 80, 20, "{}")
+        for (d, m), own in values.items()
+        for split, v in enumerate(own)
+    ]
 
 
 @pytest.fixture
-def results(write_plan):
-    plan = load_plan(write_plan(TEXT))
-    figures = (
-        Figure("2", "exact_match", "one", "A", 0.9),
-        Figure("2", "exact_match", "one", "B", 0.5),
-        Figure("3", "log_loss_sum_per_fold", "one", "A", 10.0),
+def study(write_plan):
+    def make(*figures, values=MATCH, **plan):
+        own = structs.replace(load_plan(write_plan(TEXT)), figures=figures, **plan)
+        return Results(own, measured(rows(values), "today"))
+
+    return make
+
+
+def printed(value, dataset="one", method="A", **more):
+    return Figure("2", "exact_match", dataset, method, value, **more)
+
+
+def error(values):
+    return np.std(values, ddof=1) / math.sqrt(len(values))
+
+
+@pytest.mark.parametrize(
+    ("errors", "kind"), [(1.0, "agree"), (1.5, "doubt"), (-2.7, "doubt"), (2.9, "far")]
+)
+def test_two_limits(study, errors, kind):
+    value = 0.8 - errors * error(MATCH["one", "A"])
+    results = study(printed(value))
+    assert results.compared["exact_match", "one", "A"] == pytest.approx(errors)
+    assert pytest.approx(2 * math.sqrt(2)) == WIDE == 2 * NARROW
+    found = differences(results, {})
+    assert len(found) == (kind != "agree")
+    assert [own.far for own in found] == ([kind == "far"] if found else [])
+    counts = papers({"x": results})[0].counts
+    assert (counts.agree, counts.doubtful, counts.differ) == tuple(
+        int(kind == name) for name in ("agree", "doubt", "far")
     )
-    claim = Claim("A beats B", "A", ("B",), ("exact_match",), ("one", "two", "three"))
-    rows = [
-        row(dataset, method, split, "exact_match", value)
-        for (dataset, method), values in MATCH.items()
-        for split, value in enumerate(values)
-    ]
-    for (dataset, method), split in itertools.product(MATCH, range(5)):
-        loss = math.nan if method == "B" else 20.0 + split
-        rows.append(row(dataset, method, split, "log_loss_sum_per_fold", loss))
-    plan = replace(
-        plan, figures=figures, claims=(claim,), remarks={"one/A": Remark("A reason.", "data")}
-    )
-    return Results(plan, tuple(rows))
 
 
-def test_entries(results):
-    table = results.table("exact_match")
-    best = table["one", "A"]
-    assert best.mean == pytest.approx(0.8)
-    assert best.error == pytest.approx(np.std(MATCH["one", "A"], ddof=1) / math.sqrt(5))
-    assert (best.splits, best.published, best.best) == (5, 0.9, True)
-    assert best.gap == pytest.approx(-0.1 / best.error)
-    assert not table["one", "B"].best
-    assert table["one", "B"].gap > 0  # better than print
-    losses = results.table("log_loss_sum_per_fold")
-    assert losses["one", "A"].gap < 0  # a higher loss is worse
-    assert ("one", "B") not in losses  # not defined for B
+def test_an_error_in_print_counts_as_much_as_ours(study):
+    own = error(MATCH["one", "A"])
+    results = study(printed(0.7, deviation=3 * own * math.sqrt(5)))
+    rms = math.sqrt((own**2 + (3 * own) ** 2) / 2)
+    assert results.compared["exact_match", "one", "A"] == pytest.approx(0.1 / rms)
 
 
-def test_marks_and_counts(results):
-    comparison = results.comparison("exact_match", "one", "B")
-    assert comparison.mark == "+"
-    assert comparison.paired.difference == pytest.approx(0.2)
-    assert comparison.corrected.p_value > comparison.paired.p_value
-    assert results.comparison("exact_match", "two", "B").mark == ""
-    assert results.comparison("exact_match", "one", "A") is None
+def test_a_cause_stands_only_where_cells_bring_the_figure_to_print(study):
+    remark = Remark("Scaled otherwise.", study="scaled")
+    results = study(printed(0.7), remarks={"one": remark})
+    far = {("one", "A"): [0.79, 0.8, 0.8, 0.81, 0.8]}
+    near = {("one", "A"): [0.69, 0.7, 0.71, 0.7, 0.7]}
+    for values, kind in ((near, "convention"), (far, "")):
+        (own,) = differences(results, {"scaled": study(values=values)})
+        assert own.kind == kind
+        assert own.tested.cell == "scaled/one/A/exact_match"
+    (own,) = differences(results, {})
+    assert (own.kind, own.tested.found) == ("", None)
+    # a figure that hardly moves does not earn it by a large error alone
+    loose = {("one", "A"): [0.4, 0.8, 0.9, 1.0, 0.8]}
+    (own,) = differences(results, {"scaled": study(values=loose)})
+    assert own.kind == ""
+
+
+def test_marks_and_wins(study):
+    results = study(printed(0.8), printed(0.6, method="B", mark="+"))
+    assert [results.mark("exact_match", d, "B") for d in ("one", "two")] == ["+", ""]
     assert results.win_tie_loss("exact_match", "B") == (1, 1, 0)
+    assert results.printed_win_tie_loss("exact_match", "B") == (1, 0, 0)
+    assert results.printed_win_tie_loss("exact_match", "A") is None
+    # where the splits are not kept, marks are those of the record
+    place = ("exact_match", "one", "B")
+    bare = {**results.figures, place: Measured(0.6, 0.01, 5, "+")}
+    assert Results(results.plan, bare).mark(*place) == "+"
+    bare[place] = Measured(0.6, 0.01, 5)
+    assert Results(results.plan, bare).mark(*place) == ""
 
 
-def test_claims(results):
-    verdicts = results.verdicts(results.plan.claims[0])
-    assert [v.holds for v in verdicts] == ["yes", "no", "not measured"]
+def test_claims(study):
+    results = study()
+    one, two = results.verdicts(CLAIM)
+    assert (one.holds, two.holds) == ("yes", "no")
+    raw = [corrected_t(MATCH[d, "A"], MATCH[d, "B"], 1 / 4).p_value for d in ("one", "two")]
+    assert [one.corrected, two.corrected] == pytest.approx(holm(raw).tolist())
+    assert claim_sentence(CLAIM, [one, two]).endswith("1 hold, 1 do not hold; 1 of 2 strictly.")
+    level = Claim("high", "A", (), ("exact_match",), ("one", "two"), above=0.6)
+    assert [v.holds for v in results.verdicts(level)] == ["yes", "no"]
+    speed = Claim("fast", "A", ("B",), (), ("one",), faster=2)
+    assert results.verdicts(speed)[0].holds == "not comparable"
+    assert results.verdicts(speed)[0].difference == pytest.approx(1.0)
+    missing = structs.replace(CLAIM, datasets=("three",))
+    assert results.verdicts(missing)[0].holds == "not measured"
 
 
-def test_figures_below_and_above_print(results):
-    below = [found[:3] for found in results.below_print()]
-    assert below == [("exact_match", "one", "A"), ("log_loss_sum_per_fold", "one", "A")]
-    assert [found[:3] for found in results.above_print()] == [("exact_match", "one", "B")]
-    assert results.below_print(limit=1e9) == results.above_print(limit=1e9) == []
+@pytest.mark.parametrize(
+    ("margin", "one", "two"),
+    [
+        ({"equal": 0.03}, "no", "yes"),
+        ({"equal": 0.005}, "no", "undecided"),
+        ({"at_least": 0.001}, "yes", "undecided"),
+        ({"at_least": 0.1}, "yes", "yes"),
+    ],
+)
+def test_claims_that_there_is_no_difference(study, margin, one, two):
+    """Two one-sided tests: surely within the margin, surely not, or undecided."""
+    apart = np.array(MATCH["two", "A"]) - np.array(MATCH["two", "B"])
+    assert abs(apart.mean()) < 0.005
+    claim = structs.replace(CLAIM, **margin)
+    assert [v.holds for v in study().verdicts(claim)] == [one, two]
 
 
-def test_claims_of_speed(results):
-    slow = [r._replace(learn_seconds=6.0) if r.method == "B" else r for r in results.rows]
-    claim = Claim("A is 2 times as fast", "A", ("B",), (), ("one", "two", "three"), faster=2.0)
-    results = replace(results, rows=tuple(slow))
-    verdicts = results.verdicts(claim)
-    # other implementations on other machines: no verdict, whatever the ratio is
-    assert [(v.holds, v.difference) for v in verdicts[:2]] == [("not comparable", 2.0)] * 2
-    assert verdicts[2].holds == "not measured"
-    assert claim_sentence(claim, verdicts) == (
-        "“A is 2 times as fast”: of 3 comparisons, not comparable in 2, not measured in 1. Other "
-        "implementations on other machines were timed. Times as fast here: 2 (one, B), 2 (two, B)."
-    )
+def test_what_does_not_hold_in_print_either_says_so(study):
+    results = study(printed(0.5, "two"), printed(0.55, "two", "B"), claims=(CLAIM,))
+    (lost,) = broken(results, {}, CLAIM)
+    assert lost.kind == "print"
+    assert lost.why == "not so in print either: 0.5 against 0.55"
+    (lost,) = broken(study(claims=(CLAIM,)), {}, CLAIM)
+    assert lost.kind == ""
 
 
-def test_claims_of_a_level(results):
-    claim = Claim("A is above", "A", (), ("exact_match",), ("one", "two", "three"), above=0.45)
-    verdicts = results.verdicts(claim)
-    # .8 and .5 with standard errors of .006 and .032
-    assert [v.holds for v in verdicts] == ["yes", "better", "not measured"]
-    higher = replace(claim, above=0.9)
-    assert results.verdicts(higher)[0].holds == "no"
-    said = claim_sentence(higher, results.verdicts(higher))
-    assert "It does not hold on one (exact match), two (exact match)." in said
+def test_the_record_keeps_what_was_run(study, tmp_path):
+    results = study()
+    record = {}
+    assert update(record, results.plan, rows()) == 4
+    partly = {("one", "A"): MATCH["one", "A"][:3]}
+    assert update({}, results.plan, rows(partly)) == 0  # all splits, or none
+    write_record(record, tmp_path / "r.csv")
+    again = read_record(tmp_path / "r.csv")
+    assert again == {results.plan.name: record[results.plan.name]}
+    place = ("exact_match", "one", "B")
+    lost = {"x": {place: Measured(0.6, 0.01, 5, "+", 2.0, "2026-11-16")}}
+    write_record(lost, tmp_path / "r.csv")
+    assert read_record(tmp_path / "r.csv") == lost
 
 
-def test_ranking_and_seconds(results):
-    assert results.ranking("exact_match").methods == ("A", "B")
-    assert results.ranking("log_loss_sum_per_fold") is None
-    assert results.seconds()["one", "A"] == 3.0
-
-
-def test_few_splits_and_quick_forms_are_told_and_have_no_marks(results):
-    few = replace(results, rows=tuple(r for r in results.rows if r.split < 4))
-    assert few.comparison("exact_match", "one", "B").paired.p_value < 0.05
-    assert few.comparison("exact_match", "one", "B").mark == ""
-    assert few.win_tie_loss("exact_match", "B") == (0, 2, 0)
-    assert next(v.holds for v in few.verdicts(few.plan.claims[0])) == "better"
-    assert "no marks" in legend(few)
-    assert "no marks" not in legend(results)
-    quick = replace(few, plan=replace(few.plan, name="by-hand-quick"))
-    assert "no figure to quote" in results_markdown([quick])
-
-
-def test_markdown(results):
-    text = results_markdown([results])
-    # data sets down, methods across, as the papers print them
-    assert "### Table 2: exact match" in text
-    assert "| data set | A | B |" in text
-    assert "| one | **.800 ± .006** (.900) | .600 ± .003 + (.500) |" in text
-    assert "| two | **.500 ± .032** | **.500 ± .024** |" in text
-    assert "| win/tie/loss |  | 1/1/0 |" in text
-    assert (
-        "| one, A, exact match | .800 ± .006 | .900 | -15.8 | other data | A reason. |  |\n"
-        "| one, A, log-loss a fold | 22.0 ± .7 | 10.0 | -17.0 | other data | 〃 |  |\n"
-        "| one, B, exact match | .600 ± .003 | .500 | +31.6 | open | No reason was found. |  |"
-    ) in text
-    assert (
-        "“A beats B”: of 3 comparisons, holds in 1, does not hold in 1, not measured in 1" in text
-    )
-    assert "| one | 3.00 | 3.00 |" in text
-
-
-def test_markdown_has_the_remarks_on_what_agrees_too(results):
-    assert "### Remarks" not in results_markdown([results])
-    remarks = {**results.plan.remarks, "two/B": Remark("Of B on two.")}
-    plan = replace(results.plan, remarks=remarks, claims=())  # none that does not hold there
-    assert "### Remarks\n\n- two/B: Of B on two.\n" in results_markdown(
-        [replace(results, plan=plan)]
-    )
-
-
-def test_terminal_tables(results):
-    first, second = study_tables(results)
-    assert [str(column.header) for column in first.columns] == ["method", "one", "two"]
-    assert first.row_count == second.row_count == 2
-
-
-def test_wide_tables_are_cut_between_data_sets(results):
-    parts = list(study_tables(results, width=40))
-    assert [[str(c.header) for c in part.columns] for part in parts[:2]] == [
-        ["method", "one"],
-        ["method", "two"],
-    ]
-    assert [str(part.title) for part in parts[:2]] == ["Exact match", "Exact match, continued"]
-    for part in parts:
-        console = Console(width=40, file=io.StringIO())
-        console.print(part)
-        printed = console.file.getvalue().splitlines()
-        assert sum(line.startswith("│") for line in printed) == 2  # no cell is broken in two
-    assert len(list(study_tables(results, width=10))) == 4  # one data set at the least
-    assert len(list(study_tables(results, width=200))) == 2
-
-
-def test_tables_tell_means_of_fewer_splits(results):
-    fewer = [r for r in results.rows if (r.dataset, r.method, r.split) != ("two", "B", 3)]
-    assert "[4 of 5 splits]" in results_markdown([replace(results, rows=tuple(fewer))])
-    assert "splits]" not in results_markdown([results])
-
-
-def test_methods_with_fewer_splits_are_not_ranked(results):
-    fewer = [r for r in results.rows if (r.dataset, r.method, r.split) != ("two", "B", 3)]
-    assert Results(results.plan, tuple(fewer)).ranking("exact_match") is None
-
-
-def test_some_of_a_plan_keeps_its_claims_about_them(results):
-    (claim,) = results.plan.only(["one"]).claims
-    assert (claim.over, claim.datasets) == (("B",), ("one",))
-    assert results.plan.only(methods=["B"]).claims == ()
-
-
-def test_the_legend_speaks_of_print_only_where_there_is_some(results):
-    assert "printed figure" in legend(results)
-    assert "printed" not in legend(Results(replace(results.plan, figures=()), results.rows))
+def test_pages(study):
+    figures = (printed(0.7, mark="+"), printed(0.9, "two"))
+    studies = {"x": study(*figures, claims=(CLAIM,), as_run=True)}
+    (paper,) = papers(studies)
+    page = paper_page(paper, studies)
+    assert "| one | **.800 ± .006** (.700 +) | .600 ± .003 + |" in page
+    assert "not reproduced" in page
+    assert "A over B, exact match" in page
+    verdicts = verdicts_page(studies)
+    assert "| [A paper](docs/results/a_paper.md) | 2 | 0 | 0 | 0 | 2 |" in verdicts
+    assert "one, A, exact match: .800 ± .006 (print .700)" in verdicts
+    bare = "\n".join(study_section(Results(study().plan, {}), {}))
+    assert "No figure of this study has been measured yet." in bare

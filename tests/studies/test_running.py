@@ -25,7 +25,7 @@ from studies.build import build, build_steps
 from studies.cells import expand
 from studies.evaluate import Outcome, evaluate
 from studies.plan import PlanError, load_plan
-from studies.results import Results
+from studies.record import measured
 from studies.runner import Runner
 from studies.store import Store, StoreError
 from tests.platforms import with_signals
@@ -95,15 +95,15 @@ def test_a_failing_cell_is_a_row_with_its_error(write_plan, tmp_path):
     summary = run(plan, tmp_path / "s.sqlite")
     assert summary.failed == 3
     with Store(tmp_path / "s.sqlite") as store:
-        results = Results.read(plan, store)
+        failures, rows = store.failures(expand(plan)), list(store.rows(expand(plan)))
         assert Runner(store).missing(expand(plan)) == []
         assert len(Runner(store, retry=True).missing(expand(plan))) == 3
-    assert len(results.failures) == 3
-    assert all(cell.method == "Bad" and "-7" in error for cell, error in results.failures)
-    bad = [row for row in results.rows if row.method == "Bad"]
+    assert len(failures) == 3
+    assert all(cell.method == "Bad" and "-7" in error for cell, error in failures)
+    bad = [row for row in rows if row.method == "Bad"]
     assert len(bad) == 6
     assert all(math.isnan(row.value) and row.status == "failed" for row in bad)
-    assert len(results.values("exact_match", "digit_traits", "CTBN")) == 3
+    assert measured(rows)["exact_match", "digit_traits", "CTBN"].splits == 3
 
 
 def kill_worker(cell, data_home=None):
@@ -123,7 +123,7 @@ def test_a_cell_that_kills_its_process_fails_alone(plan, tmp_path, monkeypatch):
     summary = run(plan, tmp_path / "s.sqlite", n_jobs=2)
     assert (summary.run, summary.failed) == (3, 1)
     with Store(tmp_path / "s.sqlite") as store:
-        ((cell, error),) = Results.read(plan, store).failures
+        ((cell, error),) = store.failures(expand(plan))
     assert (cell.method, cell.split) == ("BR", 0)
     assert "out of memory" in error
 
@@ -199,23 +199,6 @@ def test_synthetic_problems_are_drawn_anew(write_plan):
     assert {outcome.values["true_graph"] for outcome in outcomes} <= {0.0, 1.0}
 
 
-def test_label_graphs_travel_with_the_results(plan, tmp_path):
-    run(plan.only(methods=["CTBN"]), tmp_path / "s.sqlite")
-    with Store(tmp_path / "s.sqlite") as store:
-        ((cell, graph),) = Results.read(plan, store).graphs
-    assert cell.protocol.kind == "whole"
-    assert graph["labels"] == list(load_digit_traits().label_names)
-    assert graph["directed"]
-    for edge in graph["edges"]:
-        on, p_from, p_to = (
-            edge["given_on"],
-            *(graph["probability"][edge[end]] for end in ("from", "to")),
-        )
-        # The law of total probability, from either side.
-        assert on * p_from + edge["given_off"] * (1 - p_from) == pytest.approx(p_to)
-        assert edge["back_on"] * p_to + edge["back_off"] * (1 - p_to) == pytest.approx(p_from)
-
-
 def at_once(cell, data_home=None):
     values = {name: float(int(cell.key[:6], 16) + cell.split) for name in cell.measures}
     return Outcome("done", values=values, n_train=cell.split)
@@ -271,15 +254,3 @@ def test_killed_ten_times_the_store_is_that_of_an_undisturbed_run(
     run(load_plan(path), killed)
     assert timeless(killed) == timeless(calm)
     assert len(timeless(killed)[0]) == 81
-
-
-def test_peak_memory_sees_an_allocation():
-    from studies.memory import peak_memory
-
-    with peak_memory() as small:
-        pass
-    with peak_memory() as large:
-        large_array = np.ones(30_000_000)
-        time.sleep(0.3)  # some looks of the watcher
-        del large_array
-    assert large.peak_mb > small.peak_mb + 100

@@ -35,7 +35,7 @@ def test_every_model_stands_behind_every_kind_of_features(name):
         model = make_model(f"{features}+{name}", seed=3)
         assert isinstance(model, Pipeline)
         assert [type(part) for part in (model[0], model[-1])] == [transformer, kind]
-        assert model[0].random_state == 3
+        assert model[0].get_params().get("random_state", 3) == 3
         assert model[-1].get_params().get("random_state", 3) == 3
         assert str(ModelName.read(f"{transformer.__name__} + {kind.__name__}")) == (
             f"{features}+{name}"
@@ -54,7 +54,7 @@ def test_settings_reach_the_model_or_the_features():
         ("ctbm", {}, "There is no model 'ctbm': did you mean ctbn"),
         ("kernel+ctbm", {}, "There is no model 'ctbm': did you mean ctbn"),
         ("kernal+ctbn", {}, "There is no kind of features 'kernal': did you mean kernel"),
-        ("mlknn+ctbn", {}, "There is no kind of features 'mlknn': choose from forest, kernel"),
+        ("mlknn+ctbn", {}, "There is no kind of features 'mlknn': choose from boosted, forest"),
         ("forest+kernel+ctbn", {}, r"no kind of features 'forest\+kernel'"),
         ("kernel+", {}, "There is no model ''"),
         ("ctbn", {"kernel.width": 2.0}, "CTBN has no parameter 'kernel.width'"),

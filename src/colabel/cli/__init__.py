@@ -11,9 +11,11 @@ import typer
 from colabel._version import __version__
 from colabel.cli._options import NamesModels, Plain, PlainGroup
 from colabel.cli.ask import ask
+from colabel.cli.audit import audit
 from colabel.cli.compare import compare
 from colabel.cli.datasets import datasets
 from colabel.cli.demo import demo
+from colabel.cli.evaluate import evaluate
 from colabel.cli.explain import explain
 from colabel.cli.explore import explore
 from colabel.cli.fit import fit
@@ -30,6 +32,10 @@ _EXAMPLES = """
   [cyan]colabel fit data.csv -l 'tag_*' -o m.colabel[/cyan]   fit one and save it
 
   [cyan]colabel predict m.colabel new.csv -o out.csv[/cyan]   label new rows
+
+  [cyan]colabel evaluate m.colabel test.csv[/cyan]            how good it is on other rows
+
+  [cyan]colabel audit data.csv -l 'tag_*' --html a.html[/cyan] which labels look wrong
 
   [cyan]colabel ask m.colabel new.csv -o ask.csv[/cyan]       which label to check first
 
@@ -60,6 +66,8 @@ app.command(cls=Plain)(demo)
 app.command(cls=NamesModels)(compare)
 app.command(cls=NamesModels)(fit)
 app.command(cls=Plain)(predict)
+app.command(cls=Plain)(evaluate)
+app.command(cls=NamesModels)(audit)
 app.command(cls=Plain)(ask)
 app.command(cls=Plain)(explain)
 app.command(cls=Plain)(explore)

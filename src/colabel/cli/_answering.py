@@ -36,6 +36,7 @@ def write_answers(
     target: Path | None,
     count: Callable[[int], None],
     labels: Sequence[str] = (),
+    formulas: bool = False,
 ) -> int:
     """Write answers as CSV or Parquet; on a terminal the first of them, for people to read.
 
@@ -46,7 +47,7 @@ def write_answers(
     if target is None and sys.stdout.isatty():
         return _show(found, labels)
     n_rows = 0
-    with answers_written(target) as write:
+    with answers_written(target, safe=not formulas) as write:
         for answers in found:
             write(answers)
             n_rows += answers.n_rows

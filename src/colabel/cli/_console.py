@@ -32,11 +32,27 @@ INTERRUPTED = 130
 
 
 class _Console(Console):
-    """Goes on in silence when nobody reads any more, as behind `head`."""
+    """Goes on in silence when nobody reads any more, as behind `head`; shows names as they are.
+
+    Control characters in the names and values of a table are written out: none reaches a terminal.
+    """
+
+    def render(self, renderable: Any, options: Any = None) -> Iterator[Any]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=_visible(segment.text))
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
         _silence(sys.stderr if self.stderr else sys.stdout)
+
+
+def _visible(text: str) -> str:
+    return text if text.isprintable() else "".join(map(_written_out, text))
+
+
+def _written_out(character: str) -> str:
+    is_control = (ord(character) < 32 and character not in "\n\t") or 127 <= ord(character) < 160
+    return ascii(character)[1:-1] if is_control else character
 
 
 def _silence(stream: TextIO) -> None:
@@ -160,7 +176,12 @@ def load_table_model(path: Path, *, trust: bool = False) -> TableModel:
     """Load a model that `colabel fit` has saved; with `trust` also what cannot be checked."""
     from colabel.saving import ModelFileError, load, types_to_trust
     from colabel.tables import TableModel
+    from colabel.tables.reading import is_table_name
 
+    if is_table_name(path):
+        raise ModelFileError(
+            f"{path} is a table by its name: the model comes first, then the table."
+        )
     model = load(path, trusted=types_to_trust(path) if trust else ())
     if not isinstance(model, TableModel):
         raise ModelFileError(

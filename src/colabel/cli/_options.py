@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 if TYPE_CHECKING:
     from colabel.tables import ReadingOptions
 
-_FILES = "A .csv, .tsv, .arff or .parquet file; the text formats also as .gz."
+_FILES = "A .csv, .tsv or .arff file, each also as .gz; or .parquet, .feather, .jsonl or .xlsx."
 
 
 def opt(metavar: str, help: str, *names: str, default: str | bool = True, **more: Any) -> Any:
@@ -53,6 +53,7 @@ _TRUST = (
     "Load a classifier in the model that cannot be checked, such as boosting, whose code runs: only"
     " of a file from someone you trust."
 )
+_FORMULAS = "Write texts that a spreadsheet would run (=, +, -, @) without an apostrophe before."
 _THRESHOLDS = "Predict each label by a threshold of its own, tuned for macro F1."
 
 TableFile = Annotated[Path, typer.Argument(metavar="TABLE", help=_FILES)]
@@ -76,6 +77,7 @@ Folds = Annotated[int, opt("N", "Folds of the cross-validation.", "--cv")]
 Seed = Annotated[int, opt("N", "Seed.", min=0, max=2**32 - 1)]
 Trust = Annotated[bool, opt("", _TRUST, "--trust")]
 Thresholds = Annotated[bool, opt("", _THRESHOLDS, "--thresholds")]
+Formulas = Annotated[bool, opt("", _FORMULAS, "--formulas")]
 AsJson = Annotated[bool, opt("", "Print one JSON object instead of text.", "--json")]
 Quiet = Annotated[bool, opt("", "Print only results and errors.", "--quiet", "-q")]
 

@@ -27,6 +27,7 @@ def ask(
     top: Annotated[int, opt("N", "How many labels to name.", min=1)] = 1,
     known: given.Known = [],
     keep: given.Keep = [],
+    formulas: given.Formulas = False,
     trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
@@ -58,7 +59,7 @@ def ask(
     asker = Asker(load_table_model(model, trust=trust), source, loss, top, known, keep)
     started = time.perf_counter()
     with counting("asking", target, quiet=quiet) as count:
-        n_rows = write_answers(asker.answers(), target, count)
+        n_rows = write_answers(asker.answers(), target, count, formulas=formulas)
     if not quiet:
         where = f" to {target}" if target else ""
         seconds = time.perf_counter() - started

@@ -48,6 +48,7 @@ def predict(
         bool,
         opt("", "Also the probability of each label alone.", "--probabilities/--no-probabilities"),
     ] = True,
+    formulas: given.Formulas = False,
     trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",
@@ -82,7 +83,7 @@ def predict(
     parts = find_parts(table)
     request = PredictionRequest(decision, probabilities, top_k, known, keep, coverage)
     options = given.reading_options(delimiter, encoding, missing, decimal)
-    job = _Job(load_table_model(model, trust=trust), request, options)
+    job = _Job(load_table_model(model, trust=trust), request, options, formulas)
     target = answer_file(output_file)
     started = time.perf_counter()
     with counting("predicting", target, quiet=quiet) as count:
@@ -109,6 +110,7 @@ class _Job:
     model: TableModel
     request: PredictionRequest
     options: ReadingOptions
+    formulas: bool = False
     header: list[str] = field(default_factory=list)  # of the last table
 
     def answer(self, part: Path, target: Path | None, count: Callable[[int], None]) -> int:
@@ -121,7 +123,7 @@ class _Job:
         predictor = Predictor(self.model, open_table(part, self.options), self.request)
         self.header = predictor.header
         labels = self.model.label_names_ if self.model.space.is_indicator else ()
-        return write_answers(predictor.answers(), target, count, labels)
+        return write_answers(predictor.answers(), target, count, labels, self.formulas)
 
     def answer_all(
         self, parts: list[Path], folder: Path | None, model: Path, count: Callable[[int], None]

@@ -18,6 +18,7 @@ from colabel.labels import EncodedLabels, LabelSpace
 from colabel.models import JointForest, ProbabilisticClassifierChain
 from colabel.models.wrapped import joint_of
 from colabel.preprocess import ForestFeatures
+from colabel.tables import Frame, Preprocessor, TableData, make_model
 
 
 def auditors(random_state: int | None = 0) -> list[Any]:
@@ -110,6 +111,14 @@ def audit(
     return corrections(conditionals, space, codes, surprise, broken)
 
 
+def audit_table(data: TableData, model: str = "auto", cv: int = 5, seed: int = 0) -> Audit:
+    """Audit the labels of a table; preprocessing is learned anew without each fold."""
+    models = auditors(seed) if model == "auto" else [make_model(model, seed)]
+    prepared = [make_pipeline(Preprocessor(data.choice.used), one) for one in models]
+    labels = data.labels
+    return audit(prepared, data.features, labels.Y, cv, label_names=labels.names, random_state=seed)
+
+
 def _models(model: Any, random_state: int) -> list[Any]:
     if isinstance(model, str):
         if model != "auto":
@@ -140,7 +149,8 @@ def _asked(
     model: Any, X: Any, labels: EncodedLabels, train: Indices, test: Indices
 ) -> tuple[list[Array], Array]:
     """Fit a model without the test rows; return their log-conditionals and log-probabilities."""
-    fitted = clone(model).fit(_safe_indexing(X, train), labels[train])
-    joint = joint_of(fitted, _safe_indexing(X, test))
+    taken = (lambda rows: X[rows]) if isinstance(X, Frame) else (lambda r: _safe_indexing(X, r))
+    fitted = clone(model).fit(taken(train), labels[train])
+    joint = joint_of(fitted, taken(test))
     codes = labels.codes[test]
     return log_conditionals(joint, codes), joint.log_prob_codes(codes)

@@ -2,32 +2,169 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from html import escape
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import clone
 
-from colabel.comparing.coverage import CoveredSets
-from colabel.comparing.held_out import Task
+from colabel.comparing.held_out import Ask, Method, OwnCodes, Task, answer, learn
 from colabel.comparing.measures import COMPARED, DECIDED_MEASURES
-from colabel.comparing.recommending import BASELINE, is_better
 from colabel.comparing.request import DEFAULT_MODELS, STACK, ComparisonRequest
-from colabel.comparing.result import ModelResult
-from colabel.comparing.views import (
-    comparison_notebook_html,
-    frame_or_records,
-    ordered,
-    plot,
-)
+from colabel.comparing.result import BASELINE, ModelResult, is_better
+from colabel.core.arrays import Array
+from colabel.core.optional import require
 from colabel.core.wrapping import model_inside
+from colabel.decide import Nonconformity, measured_coverage
+from colabel.labels import MISSING
 from colabel.models.thresholds import thresholded
 from colabel.models.wrapped import with_model_inside
 from colabel.tables import TableData, TableError, TableModel, TableSummary, summarise
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_MOST = 1000
+
+
+@dataclass(frozen=True)
+class CoveredSets:
+    """Sets of label vectors of rows held out, see `colabel.decide.measured_coverage`.
+
+    Attributes
+    ----------
+    coverage : float
+        Asked for.
+    covered, size, cut : (n_folds,) array
+        Share of the rows whose set has the true vector, vectors a row, share of the rows whose set
+        has more than are listed.
+    """
+
+    coverage: float
+    covered: Array
+    size: Array
+    cut: Array
+
+    @classmethod
+    def of(cls, method: Method, task: Task, folds: Any, coverage: float) -> Self | None:
+        """Fit a method to each training fold and measure its sets; None if it cannot list any."""
+        lines = []
+        for train, test in folds:
+            ask = Ask(marginals=False, confidence=False, joint=True)
+            held = answer(learn(method, task, train), task, test, ask)
+            if held.joint is None:
+                return None
+            own, seen = OwnCodes(task.space, held.joint.space).to_own(held.true)
+            complete = (held.true != MISSING).all(axis=1)
+            rows = np.flatnonzero(seen & complete)
+            try:
+                rule = Nonconformity("mass", _MOST)
+                true = held.joint.space.values(own[rows])
+                found = measured_coverage(held.joint.rows(rows), true, coverage, rule)
+            except (ValueError, NotImplementedError):  # too few rows, or a family without lists
+                return None
+            # a value that no training row has is in no set
+            covered = found.covered.sum() / complete.sum()
+            lines.append((covered, found.size.mean(), found.cut.mean()))
+        return cls(coverage, *np.array(lines).T)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {
+            "coverage": self.coverage,
+            "covered": self.covered.tolist(),
+            "size": self.size.tolist(),
+            "cut": self.cut.tolist(),
+        }
+
+    @property
+    def sentence(self) -> str:
+        """What was found, for people."""
+        error = ""
+        if len(self.covered) > 1:
+            error = f" ± {self.covered.std(ddof=1) / np.sqrt(len(self.covered)):.3f}"
+        cut = f" In {self.cut.mean():.0%} of the rows more than {_MOST} would be needed."
+        return (
+            f"Fitted with --conformal, for a coverage of {self.coverage:g} it lists "
+            f"{self.size.mean():.1f} label sets a row; of the rows held out "
+            f"{self.covered.mean():.3f}{error} have the true one among them."
+            f"{cut * bool(self.cut.any())}"
+        )
+
+
+def frame_or_records(
+    records: list[dict[str, Any]], index: list[str]
+) -> pd.DataFrame | list[dict[str, Any]]:
+    """Return a data frame with an index, or the records themselves where pandas is not there."""
+    if find_spec("pandas") is None:
+        return records
+    import pandas as pd
+
+    return pd.DataFrame(records).set_index(index)
+
+
+def ordered(results: Mapping[str, ModelResult], measure: str) -> list[str]:
+    """Names of the models, best first by a measure; those without it last."""
+    sign = COMPARED[measure].sign
+    means = {name: own.mean(measure) for name, own in results.items()}
+    return sorted(means, key=lambda n: -sign * means[n] if np.isfinite(means[n]) else np.inf)
+
+
+def comparison_notebook_html(
+    results: Mapping[str, ModelResult],
+    measure: str,
+    recommended: str,
+    heading: str,
+    sentences: Sequence[str],
+) -> str:
+    """Return a table of all measures, best first, below what is to be said about it."""
+    models = [own for name, own in results.items() if name != BASELINE]
+    best = {key: how.best([own.mean(key) for own in models]) for key, how in COMPARED.items()}
+    rows = []
+    for name in ordered(results, measure):
+        cells = [f'<th style="text-align:left">{escape(name)}</th>']
+        for key, how in COMPARED.items():
+            mean, error = results[name].mean(key), results[name].standard_error(key)
+            text = how.written(mean)
+            if key != "seconds" and np.isfinite(error):
+                text += f" ± {error:.{how.digits}f}"
+            marked = mean == best[key] and name != BASELINE
+            cells.append(f"<td>{f'<b>{text}</b>' if marked else text}</td>")
+        weight = ' style="background:rgba(127,127,127,.15)"' if name == recommended else ""
+        rows.append(f"<tr{weight}>{''.join(cells)}</tr>")
+    head = "".join(f"<th>{escape(how.title)}</th>" for how in COMPARED.values())
+    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences if sentence)
+    return (
+        f"<div><p><b>{escape(heading)}</b></p>{said}"
+        f'<div style="overflow-x:auto"><table><thead><tr><th style="text-align:left">model</th>'
+        f"{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></div>"
+    )
+
+
+def plot(results: Mapping[str, ModelResult], measure: str, recommended: str, ax: Any) -> Any:
+    """Draw means as dots and standard errors as lines, best model on top."""
+    require("matplotlib", "A figure")
+    from matplotlib import pyplot as plt
+
+    how = COMPARED[measure]
+    names = [n for n in ordered(results, measure) if np.isfinite(results[n].mean(measure))]
+    if ax is None:
+        _, ax = plt.subplots(figsize=(6.0, 0.6 + 0.32 * len(names)), layout="constrained")
+    for place, name in enumerate(names):
+        error = float(np.nan_to_num(results[name].standard_error(measure)))
+        colour = "C1" if name == recommended else "0.6" if name == BASELINE else "C0"
+        ax.errorbar(results[name].mean(measure), place, xerr=error, fmt="o", color=colour)
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    better = "more" if how.higher_is_better else "less"
+    ax.set_xlabel(f"{how.title} ({better} is better; mean ± standard error over folds)")
+    ax.grid(axis="x", color="0.9")
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
 
 
 @dataclass(frozen=True, eq=False, repr=False)

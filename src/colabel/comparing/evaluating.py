@@ -16,6 +16,8 @@ from colabel.comparing.measures import MEASURES
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.labels import MISSING, LabelSpace
 from colabel.models.wrapped import model_inside, unwrapped
+from colabel.tables import Frame, TableError, TableModel, read_chunks, read_labels
+from colabel.tables.reading import Source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,6 +170,28 @@ def evaluate(model: Any, X: Any, Y: Any, *, label_names: Sequence[str] | None = 
         coverage = Value(float(covered.mean()), float(covered.std() / len(covered) ** 0.5))
     labels, confusions = _label_scores(held_out), _confusions(held_out)
     return Evaluation(measures, labels, confusions, len(task.codes), n_unseen, coverage)
+
+
+def evaluate_table(model: TableModel, source: Source) -> Evaluation:
+    """Measure a fitted table model on a table that has its label columns, too."""
+    columns, separator = model.label_source.columns, model.label_source.separator
+    lacking = [name for name in columns if name not in source.names]
+    if lacking:
+        raise TableError(
+            f"{source.path} lacks the label columns {', '.join(lacking)}: to evaluate a model, "
+            "give rows whose labels are known."
+        )
+    read = source.storage()
+    storage = {**{name: read[name] for name in columns}, **model.storage}
+    frame = Frame.stacked(list(read_chunks(source, storage)))
+    labels = read_labels(frame, columns, separator)
+    Y: Any = labels.Y
+    if separator:  # tags that the table lacks are in none of its rows
+        at = {name: i for i, name in enumerate(labels.names)}
+        absent = np.zeros(len(Y), dtype=int)
+        Y = np.stack([Y[:, at[n]] if n in at else absent for n in model.space.names], axis=1)
+    X = model.preprocessor.transform(frame)
+    return evaluate(model.model, X, Y, label_names=model.space.names)
 
 
 def _every_value(

@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator, clone
 
 from colabel.comparing.held_out import HeldOut
 from colabel.comparing.measures import COMPARED
-from colabel.comparing.recommending import BASELINE
-from colabel.comparing.result import THRESHOLDS, ModelResult
+from colabel.comparing.result import BASELINE, THRESHOLDS, ModelResult
 from colabel.core.arrays import Codes, Indices
 from colabel.core.wrapping import model_inside
 from colabel.datasets import iterative_stratification, kfold

@@ -23,8 +23,6 @@ from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Less than this nobody wonders about.
-_NOTICED_SECONDS = 1.0
 MESSAGE = (
     "Compiling numeric kernels, once on this machine: the first use takes some seconds more. They "
     "are kept, and later runs start at once."
@@ -117,7 +115,8 @@ def _log(message: str) -> None:
 class _Watch:
     """Adds up how long compiling takes; compilations nest, so only the outermost count."""
 
-    def __init__(self) -> None:
+    def __init__(self, noticed: float = 1.0) -> None:
+        self.noticed = noticed  # seconds: less nobody wonders about
         self.tell: Callable[[str], None] = _log
         self._open: list[float] = []  # when the compilations under way began
         self._seconds, self._told, self.cache_told = 0.0, False, False
@@ -135,7 +134,7 @@ class _Watch:
         self._open.pop()
         if not self._open:
             self._seconds = seconds
-        if seconds >= _NOTICED_SECONDS and not self._told:
+        if seconds >= self.noticed and not self._told:
             self._told = True
             self.tell(MESSAGE)
 

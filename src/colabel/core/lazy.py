@@ -10,9 +10,7 @@ from types import ModuleType
 from typing import Any
 
 
-def export_lazily(
-    package: str, homes: Mapping[str, Sequence[str]], former: Mapping[str, str] | None = None
-) -> list[str]:
+def export_lazily(package: str, homes: Mapping[str, Sequence[str]]) -> list[str]:
     """Let a package offer names of its modules, and its modules, before they are imported.
 
     Parameters
@@ -21,8 +19,6 @@ def export_lazily(
         Name of the package, which is being imported.
     homes : {module: names}
         Where each of its public names is defined.
-    former : {name: module}, optional
-        Names that still work but are not offered, and the modules that say so.
 
     Returns
     -------
@@ -42,8 +38,6 @@ def export_lazily(
                 value = getattr(import_module(home_of[name]), name)
                 super().__setattr__(name, value)
                 return value
-            if former and name in former:
-                return getattr(import_module(former[name]), name)
             if not name.startswith("_") and find_spec(f"{package}.{name}"):
                 return import_module(f"{package}.{name}")
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)

@@ -6,13 +6,24 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Advance = Callable[[], None]
 
 
-def _ignore() -> None:
-    return None
+@contextmanager
+def _showing(
+    description: str, text: str, *more: str, total: int | None = None, **fields: Any
+) -> Iterator[Callable[..., None]]:
+    """Show a line on standard error; give a function that changes what it says."""
+    from rich import progress
+    from rich.console import Console
+
+    kinds = [getattr(progress, name)() for name in more]
+    columns = (progress.SpinnerColumn(), progress.TextColumn(text), *kinds)
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(description, total=total, **fields)
+        yield lambda **changes: shown.update(task, **changes)
 
 
 @contextmanager
@@ -31,33 +42,17 @@ def row_counter(
     if not shown:
         yield lambda n_rows: None
         return
-    from rich.console import Console
-    from rich.progress import (
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    of_all = "" if total is None else f" of {total:,}"
-    columns = [
-        SpinnerColumn(),
-        TextColumn("{task.description}: {task.completed:,}" + of_all + " rows"),
-        TextColumn("{task.fields[speed]}"),
-        TimeElapsedColumn(),
-    ]
-    if total is not None:
-        columns += [TextColumn("left:"), TimeRemainingColumn()]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(description, total=total, speed="")
+    text = "{task.description}: {task.completed:,}" + ("" if total is None else f" of {total:,}")
+    left = () if total is None else ("TimeRemainingColumn",)
+    text += " rows{task.fields[speed]}"
+    with _showing(description, text, "TimeElapsedColumn", *left, total=total, speed="") as update:
         started, n_done = time.monotonic(), 0
 
         def count(n_rows: int) -> None:
             nonlocal n_done
             n_done += n_rows
             speed = n_done / max(time.monotonic() - started, 1e-9)
-            progress.update(task, advance=n_rows, speed=f"{speed:,.0f} rows a second")
+            update(advance=n_rows, speed=f", {speed:,.0f} rows a second")
 
         yield count
 
@@ -98,23 +93,15 @@ def pass_counter(
     if not shown:
         yield lambda n_rows: None
         return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}: pass {task.fields[said]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(description, total=None, said="0")
+    text = "{task.description}: pass {task.fields[said]}"
+    with _showing(description, text, "TimeElapsedColumn", said="0") as update:
         started, n_passes, n_done, n_pending = time.monotonic(), 0, 0, 0
 
         def count(n_rows: int) -> None:
             nonlocal n_passes, n_done, n_pending
             n_passes, n_done, n_pending = n_passes + 1, n_done + n_pending, n_rows
             elapsed = time.monotonic() - started
-            progress.update(task, said=_of_pass(n_passes, n_done, elapsed, rehearsal))
+            update(said=_of_pass(n_passes, n_done, elapsed, rehearsal))
 
         yield count
 
@@ -142,17 +129,8 @@ def progress_bar(description: str, total: int, *, shown: bool) -> Iterator[Advan
     ...     advance()
     """
     if not shown:
-        yield _ignore
+        yield lambda: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(description, total=total)
-        yield lambda: progress.advance(task)
+    columns = ("BarColumn", "MofNCompleteColumn", "TimeElapsedColumn")
+    with _showing(description, "{task.description}", *columns, total=total) as update:
+        yield lambda: update(advance=1)

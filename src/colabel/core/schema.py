@@ -55,12 +55,10 @@ from colabel.core.label_features import n_label_columns
 
 Dims = dict[str, Any]
 Fields = dict[str, Any]
-Check = Callable[[Any, Dims, str], None]
 Class = TypeVar("Class", bound=type)
 
 # Larger numbers are no coefficients: a product of two of them would leave the range of doubles.
 LARGEST = 1e150
-_WHOLE = 2**53
 _ROUNDING = 1e-6
 
 
@@ -108,17 +106,17 @@ def size_of(size: str, dims: Dims) -> Any:
     return _OF_SEVERAL[function](dims[name]) if function else dims[name]
 
 
-def bind(dims: Dims, size: int | str | None, found: Any, where: str) -> None:
+def bind(dims: Dims, size: int | str, found: Any, where: str) -> None:
     """Require that a size is the one found; a name that has no size yet gets it.
 
     Parameters
     ----------
     dims : {name: size}
-    size : int, sum of sizes such as "p+columns(sizes)+1", or None for any
+    size : int, sum of sizes such as "p+columns(sizes)+1", or "_" for any
     found : int, or tuple of int for names that stand for several sizes
     where : what has the size, for the message
     """
-    if size is None:
+    if size == "_":
         return
     wanted: Any = size
     if isinstance(size, str):
@@ -135,13 +133,6 @@ def bind(dims: Dims, size: int | str | None, found: Any, where: str) -> None:
     if found != wanted:
         short = reprlib.repr
         raise NotAsDeclaredError(f"{where} has {short(found)} where {short(wanted)} belong")
-
-
-def bind_alike(dims: Dims, part: Node, names: Sequence[str], where: str) -> None:
-    """Require that a part has these sizes, as far as it knows them, of what it is a part of."""
-    for name in names:
-        if name in part.dims:
-            bind(dims, name, part.dims[name], where)
 
 
 # ------------------------------------------------------------------------ marks
@@ -268,7 +259,7 @@ class Matrix:
             for size, name in zip(self.shape.split(), ("rows", "columns"), strict=True):
                 bind(dims, size, value.dims[name], f"{name} of {where}")
             return
-        _array(np.float64, self.shape.split(), ())(value, dims, where)
+        check(value, Array, dims, where, self.shape.split())
 
 
 @dataclass(frozen=True)
@@ -292,111 +283,108 @@ class Estimator:
 # ------------------------------------------------------------------------ annotations
 
 
-def check_of(annotation: Any, shape: Sequence[str] = (), marks: Sequence[Any] = ()) -> Check:
-    """Return the check that an annotation stands for."""
+def check(
+    value: Any,
+    annotation: Any,
+    dims: Dims,
+    where: str,
+    shape: Sequence[str] = (),
+    marks: Sequence[Any] = (),
+) -> None:
+    """Raise `NotAsDeclaredError` unless a value is as an annotation says; bind sizes in `dims`."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        own = [mark for mark in arguments[1:] if not isinstance(mark, str)]
         sizes = [size for mark in arguments[1:] if isinstance(mark, str) for size in mark.split()]
-        return check_of(arguments[0], (*shape, *sizes), (*marks, *own))
-    if origin in (Union, UnionType):
-        return _one_of([check_of(each, shape, marks) for each in arguments], arguments)
-    if origin is Literal:
-        return _literal(arguments)
-    if origin is Callable:  # which a file cannot hold
-        return _none
-    if origin in (list, Sequence) or (origin is tuple and arguments[-1] is Ellipsis):
-        return _many(arguments[0], shape, marks)
-    if origin is tuple:
-        return _record([check_of(each) for each in arguments])
-    if origin in (dict, Mapping):
-        return _table(check_of(arguments[1], shape, marks))
-    if origin is np.ndarray:
-        return _array(get_args(arguments[1])[0], shape, marks)
-    if annotation in (int, float):
-        return _number(annotation, marks)
-    if annotation is Any and shape:  # an object of a type that a mark knows
-        return _with_marks(_sizes_of_part(shape), marks)
-    if annotation in _PLAIN:
-        return _with_marks(_PLAIN[annotation], marks)
-    return _with_marks(_part(annotation, shape), marks)
-
-
-def _with_marks(check: Check, marks: Sequence[Any]) -> Check:
-    if not marks:
-        return check
-
-    def every(value: Any, dims: Dims, where: str) -> None:
-        check(value, dims, where)
+        own = [mark for mark in arguments[1:] if not isinstance(mark, str)]
+        check(value, arguments[0], dims, where, [*shape, *sizes], [*marks, *own])
+    elif origin in (Union, UnionType):
+        _check_one_of(value, arguments, dims, where, shape, marks)
+    elif origin is Literal:
+        known = any(type(value) is type(each) and value == each for each in arguments)
+        _require(known, value, where, f"one of {reprlib.repr(arguments)}")
+    elif origin in (list, Sequence) or (origin is tuple and arguments[-1] is Ellipsis):
+        _check_many(value, arguments[0], dims, where, shape or ["_"], marks)
+    elif origin is tuple:
+        _require(isinstance(value, list | tuple), value, where, "a sequence")
+        bind(dims, len(arguments), len(value), where)
+        for i, (each, kind) in enumerate(zip(value, arguments, strict=True)):
+            check(each, kind, dims, f"{where}[{i}]")
+    elif origin in (dict, Mapping):
+        _require(isinstance(value, dict), value, where, "a table")
+        for key, each in value.items():
+            check(each, arguments[1], dims, f"{where}.{key}", shape, marks)
+    else:
+        if origin is np.ndarray:
+            marks = _check_array(value, get_args(arguments[1])[0], dims, where, shape, marks)
+        elif annotation in (int, float):
+            whole = type(value) is int or isinstance(value, np.integer)
+            number = whole or (annotation is float and isinstance(value, float))
+            wanted = "a whole number" if annotation is int else "a number"
+            _require(number, value, where, wanted)
+            marks = _with_range(marks, "i" if annotation is int else "f")
+        elif annotation in _PLAIN:
+            _require(_PLAIN[annotation](value), value, where, _PLAIN_NAMES[annotation])
+            _bind_part(value, dims, where, shape)
+        else:
+            _check_part(value, annotation, where)
+            _bind_part(value, dims, where, shape)
         for mark in marks:
             mark.check(value, dims, where)
 
-    return every
+
+def _with_range(marks: Sequence[Any], kind: str) -> Sequence[Any]:
+    """Numbers are finite and whole ones counts, unless a mark says otherwise."""
+    if kind not in _RANGES or any(isinstance(m, Between | Below | Distribution) for m in marks):
+        return marks
+    return [_RANGES[kind], *marks]
 
 
-def _anything(value: Any, dims: Dims, where: str) -> None:
-    """Plain values of any nesting, numbers finite; stored objects among them."""
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        refuse_unless(np.isfinite(value).all(), f"{where} holds numbers that are not finite")
+_RANGES = {"f": Between(), "i": Between(0, 2**53)}
 
 
-def is_unicode(text: str) -> bool:
-    """Whether a text can be written: half a pair of surrogates stands for nothing."""
+def is_unicode(text: Any) -> bool:
+    """Whether something is a text that can be written: half a pair of surrogates is none."""
     try:
         text.encode()
-    except UnicodeEncodeError:
+    except (UnicodeEncodeError, AttributeError):
         return False
-    return True
+    return isinstance(text, str)
 
 
-def _text(value: Any, dims: Dims, where: str) -> None:
-    _require(isinstance(value, str) and is_unicode(value), value, where, "a text")
+def _is_finite(value: Any) -> bool:
+    floats = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    return not floats or bool(np.isfinite(value).all())
 
 
-def _flag(value: Any, dims: Dims, where: str) -> None:
-    _require(isinstance(value, bool), value, where, "true or false")
-
-
-def _none(value: Any, dims: Dims, where: str) -> None:
-    _require(value is None, value, where, "None")
-
-
-def _setting(value: Any, dims: Dims, where: str) -> None:
+def _is_setting(value: Any) -> bool:
     several = value if isinstance(value, list | tuple) else [value]
-    plain = all(
-        each is None or isinstance(each, bool | int | float | str | type | np.dtype | Node)
-        for each in several
-    )
-    _require(plain, value, where, "a plain value")
+    plain = bool | int | float | str | type | np.dtype | Node | None
+    return all(isinstance(each, plain) for each in several)
 
 
-_PLAIN: dict[Any, Check] = {
-    Setting: _setting,
-    None: _none,
-    Any: _anything,
-    object: _anything,
-    Hashable: _anything,
-    str: _text,
-    bool: _flag,
-    NoneType: _none,
+_PLAIN: dict[Any, Callable[[Any], bool]] = {
+    Any: _is_finite,
+    object: _is_finite,
+    Hashable: _is_finite,
+    Setting: _is_setting,
+    str: is_unicode,
+    bool: lambda value: isinstance(value, bool),
+    NoneType: lambda value: value is None,
+    None: lambda value: value is None,
+}
+_PLAIN_NAMES: dict[Any, str] = {
+    **dict.fromkeys((Any, object, Hashable), "finite numbers"),
+    **dict.fromkeys((NoneType, None), "None"),
+    Setting: "a plain value",
+    str: "a text",
+    bool: "true or false",
 }
 
 
-def _number(kind: type, marks: Sequence[Any]) -> Check:
-    """A number of a range; a whole one is a count unless a mark says otherwise."""
-    wanted = "a whole number" if kind is int else "a number"
-    if not any(isinstance(mark, Between | Below) for mark in marks):
-        marks = [Between(0, _WHOLE) if kind is int else Between(), *marks]
-
-    def check(value: Any, dims: Dims, where: str) -> None:
-        whole = type(value) is int or isinstance(value, np.integer)
-        _require(whole or (kind is float and isinstance(value, float)), value, where, wanted)
-
-    return _with_marks(check, marks)
-
-
-def _array(scalar: Any, shape: Sequence[str], marks: Sequence[Any]) -> Check:
-    """An array; numbers are finite, whole ones are not negative, unless a mark says otherwise."""
+def _check_array(
+    value: Any, scalar: Any, dims: Dims, where: str, shape: Sequence[str], marks: Sequence[Any]
+) -> Sequence[Any]:
+    """Check type and shape of an array; return the marks to check it by."""
     scalar = get_origin(scalar) or scalar
     if scalar is Any:
         names: tuple[str, ...] = ()
@@ -404,122 +392,74 @@ def _array(scalar: Any, shape: Sequence[str], marks: Sequence[Any]) -> Check:
         names = ("int64", "int32", "int16", "int8")
     else:
         names = ("float64", "float32") if scalar is np.floating else (np.dtype(scalar).name,)
-    if not any(isinstance(mark, Between | Below | Distribution) for mark in marks):
-        limits = {"f": Between(), "i": Between(0, _WHOLE)}.get(names[0][0] if names else "")
-        marks = [limits, *marks] if limits else marks
-
-    def check(value: Any, dims: Dims, where: str) -> None:
-        known = isinstance(value, np.ndarray) and (not names or value.dtype.name in names)
-        _require(known, value, where, f"an array of {' or '.join(names) or 'values'}")
-        if shape:
-            refuse_unless(
-                value.ndim == len(shape), f"{where} has {value.ndim} axes, not {len(shape)}"
-            )
-        for axis, size in enumerate(shape):
-            bind(dims, None if size == "_" else size, value.shape[axis], f"axis {axis} of {where}")
-
-    return _with_marks(check, marks)
+    known = isinstance(value, np.ndarray) and (not names or value.dtype.name in names)
+    _require(known, value, where, f"an array of {' or '.join(names) or 'values'}")
+    fits = not shape or value.ndim == len(shape)
+    refuse_unless(fits, f"{where} has {value.ndim} axes, not {len(shape)}")
+    for axis, size in enumerate(shape):
+        bind(dims, size, value.shape[axis], f"axis {axis} of {where}")
+    return _with_range(marks, names[0][0] if names else "")
 
 
-def _one_of(checks: Sequence[Check], arguments: Sequence[Any]) -> Check:
-    def check(value: Any, dims: Dims, where: str) -> None:
-        if value is None and NoneType in arguments:
+def _check_one_of(
+    value: Any,
+    kinds: Sequence[Any],
+    dims: Dims,
+    where: str,
+    shape: Sequence[str],
+    marks: Sequence[Any],
+) -> None:
+    if value is None and NoneType in kinds:
+        return
+    errors = []
+    for kind in kinds:
+        found = dict(dims)
+        try:
+            check(value, kind, found, where, shape, marks)
+        except _UnknownSizeError:
+            raise
+        except NotAsDeclaredError as error:
+            errors.append(error)
+        else:
+            dims.update(found)
             return
-        reason = None
-        for kind, own in zip(arguments, checks, strict=True):
-            if kind is not NoneType:
-                before = dict(dims)
-                try:
-                    own(value, dims, where)
-                    return
-                except _UnknownSizeError:
-                    raise
-                except NotAsDeclaredError as error:
-                    reason = reason or error
-                    dims.clear()
-                    dims.update(before)
-        raise reason or NotAsDeclaredError(f"{where} is not None")
-
-    return check
+    raise errors[0]
 
 
-def _literal(values: Sequence[Any]) -> Check:
-    def check(value: Any, dims: Dims, where: str) -> None:
-        known = any(type(value) is type(each) and value == each for each in values)
-        _require(known, value, where, f"one of {reprlib.repr(values)}")
-
-    return check
-
-
-def _many(item: Any, shape: Sequence[str], marks: Sequence[Any]) -> Check:
-    size, *inner = shape or ("_",)
+def _check_many(
+    value: Any, item: Any, dims: Dims, where: str, shape: Sequence[str], marks: Sequence[Any]
+) -> None:
+    size, *inner = shape
     ragged = inner[0].strip("[]") if inner and inner[0].startswith("[") else None
-    if ragged is not None:
-        inner[0] = "_"
+    inner = inner if ragged is None else ["_", *inner[1:]]
     whole = [mark for mark in marks if hasattr(mark, "of_the_whole")]
-    own = check_of(item, inner, [mark for mark in marks if mark not in whole])
-
-    def check(value: Any, dims: Dims, where: str) -> None:
-        _require(isinstance(value, list | tuple), value, where, "a sequence")
-        bind(dims, None if size == "_" else size, len(value), where)
-        for i, each in enumerate(value):
-            own(each, dims, f"{where}[{i}]")
-        if ragged is not None:
-            bind(dims, ragged, tuple(map(len, value)), where)
-
-    return _with_marks(check, whole)
+    of_items = [mark for mark in marks if mark not in whole]
+    _require(isinstance(value, list | tuple), value, where, "a sequence")
+    bind(dims, size, len(value), where)
+    for i, each in enumerate(value):
+        check(each, item, dims, f"{where}[{i}]", inner, of_items)
+    if ragged is not None:
+        bind(dims, ragged, tuple(map(len, value)), where)
+    for mark in whole:
+        mark.check(value, dims, where)
 
 
-def _record(checks: Sequence[Check]) -> Check:
-    def check(value: Any, dims: Dims, where: str) -> None:
-        _require(isinstance(value, list | tuple), value, where, "a sequence")
-        bind(dims, len(checks), len(value), where)
-        for i, (own, each) in enumerate(zip(checks, value, strict=True)):
-            own(each, dims, f"{where}[{i}]")
-
-    return check
-
-
-def _table(own: Check) -> Check:
-    def check(value: Any, dims: Dims, where: str) -> None:
-        _require(isinstance(value, dict), value, where, "a table")
-        for key, each in value.items():
-            own(each, dims, f"{where}.{key}")
-
-    return check
-
-
-def _is_protocol(cls: Any) -> bool:
-    return bool(getattr(cls, "_is_protocol", False))
-
-
-def _sizes_of_part(sizes: Sequence[str]) -> Check:
-    pairs = [(theirs, ours or theirs) for theirs, _, ours in (s.partition("=") for s in sizes)]
-
-    def check(value: Any, dims: Dims, where: str) -> None:
-        for theirs, ours in pairs:
-            if isinstance(value, Node) and theirs in value.dims:
-                bind(dims, ours, value.dims[theirs], f"{theirs} of {where}")
-
-    return check
-
-
-def _part(cls: Any, sizes: Sequence[str]) -> Check:
+def _check_part(value: Any, cls: Any, where: str) -> None:
     """An object of a stored type, or of any that has what a protocol asks for."""
-    asked = [name for name in vars(cls) if name[0] != "_"] if _is_protocol(cls) else None
-    bind_parts = _sizes_of_part(sizes)
+    declared = value.declared if isinstance(value, Node) else None
+    if declared is None or get_origin(cls) is not None:  # such as a function
+        known = False
+    elif getattr(cls, "_is_protocol", False):
+        known = all(hasattr(declared.type, name) for name in vars(cls) if name[0] != "_")
+    else:
+        known = issubclass(declared.type, cls)
+    _require(known, value, where, f"a {getattr(cls, '__name__', cls)}")
 
-    def check(value: Any, dims: Dims, where: str) -> None:
-        declared = value.declared if isinstance(value, Node) else None
-        known = declared is not None and (
-            issubclass(declared.type, cls)
-            if asked is None
-            else all(hasattr(declared.type, name) for name in asked)
-        )
-        _require(known, value, where, f"a {cls.__name__}")
-        bind_parts(value, dims, where)
 
-    return check
+def _bind_part(value: Any, dims: Dims, where: str, sizes: Sequence[str]) -> None:
+    for theirs, _, ours in (size.partition("=") for size in sizes):
+        if isinstance(value, Node) and theirs in value.dims:
+            bind(dims, ours or theirs, value.dims[theirs], f"{theirs} of {where}")
 
 
 # ------------------------------------------------------------------------ stored types
@@ -592,11 +532,6 @@ class Declared:
                 if not (state and (name.startswith("_") or name.endswith("_"))):
                     del found[name]
         return found | dict.fromkeys(sorted(self.defaults.keys() - found), self.others)
-
-    @cached_property
-    def checks(self) -> dict[str, Check]:
-        """The check of each field."""
-        return {name: check_of(kind) for name, kind in self.fields.items()}
 
     def may_lack(self, name: str) -> bool:
         """Whether an estimator may be fitted without an attribute."""
@@ -751,24 +686,26 @@ def checked(declared: Declared, fields: Fields) -> Dims:
     if declared.is_estimator:
         dims["fitted"] = fitted
     pending = []
-    for name, check in declared.checks.items():
+    for name in declared.fields:
+        default = declared.defaults.get(name, inspect.Parameter.empty)
         if name in fields:
-            pending.append((name, check))
-        elif declared.defaults.get(name, inspect.Parameter.empty) is not inspect.Parameter.empty:
-            fields[name] = declared.defaults[name]
+            pending.append(name)
+        elif default is not inspect.Parameter.empty:
+            fields[name] = default
         else:
             needed = name in declared.defaults or (fitted and not declared.may_lack(name))
             refuse_unless(not needed, f"{called} has lost its {name}")
-    while pending:
-        later = []
-        for name, check in pending:
+    while pending:  # a field may name a size that a later one gives
+        before, unknown_size = pending, None
+        pending = []
+        for name in before:
             try:
-                check(fields[name], dims, name)
-            except _UnknownSizeError:
-                later.append((name, check))
-        if len(later) == len(pending):
-            later[0][1](fields[later[0][0]], dims, later[0][0])
-        pending = later
+                check(fields[name], declared.fields[name], dims, name)
+            except _UnknownSizeError as error:
+                unknown_size = error
+                pending.append(name)
+        if len(pending) == len(before) and unknown_size is not None:
+            raise unknown_size
     if declared.check is not None and fitted:
         declared.check(fields, dims)
     return dims

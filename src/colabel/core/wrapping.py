@@ -9,21 +9,15 @@ from sklearn.pipeline import Pipeline
 
 def unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
     """Return the model inside pipelines and searches, and rows X as it takes them."""
-    while True:
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
         if isinstance(model, Pipeline):
-            X, model = model[:-1].transform(X), model[-1]
-        elif hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        else:
-            return model, X
+            X = model[:-1].transform(X)
+        model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
+    return model, X
 
 
 def model_inside(model: Any) -> Any:
     """Return the model inside pipelines and fitted searches."""
-    while True:
-        if isinstance(model, Pipeline):
-            model = model[-1]
-        elif hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        else:
-            return model
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
+        model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
+    return model

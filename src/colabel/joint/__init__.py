@@ -1,8 +1,5 @@
 """The families of Joint: distributions over label vectors, one per row of a batch."""
 
-import warnings
-from typing import Any
-
 from colabel.joint.base import Joint, TopK
 from colabel.joint.chain import Chain
 from colabel.joint.dependence import LabelDependence, label_dependence
@@ -39,15 +36,3 @@ __all__ = [
     "VectorList",
     "label_dependence",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "BayesNetwork":
-        warnings.warn(
-            "BayesNetwork is now called LDSPosterior, after what it is: the posterior of an LDS "
-            "mixture. The old name will go.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return LDSPosterior
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,7 +22,7 @@ from colabel.core.schema import (
     Distribution,
     Estimator,
     Fields,
-    bind_alike,
+    bind,
     stored,
 )
 from colabel.labels import MISSING
@@ -74,7 +74,8 @@ class EstimatorModel:
     def _check_stored(fields: Fields, dims: Dims) -> None:
         estimator, allowed = fields["estimator"], fields["allowed"]
         if estimator is not None:
-            bind_alike({"k": len(fields["seen"])}, estimator, ("k",), "the classes of an estimator")
+            n_seen = len(fields["seen"])
+            bind(dims, n_seen, estimator.dims.get("k", n_seen), "the classes of an estimator")
         if estimator is not None and "p" in estimator.dims:
             # as regressions have them: all features, used or not, and an intercept
             n_left_out = 0 if allowed is None else int((~allowed).sum())

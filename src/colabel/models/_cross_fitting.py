@@ -16,7 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.schema import stored
-from colabel.joint import Joint, Mixture
+from colabel.joint import Joint
 from colabel.labels import MISSING, EncodedLabels, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.pool import (
@@ -33,9 +33,7 @@ from colabel.models.wrapped import joint_of, model_inside
 
 Members = list[tuple[str, BaseEstimator]]
 
-# What the frequencies of label vectors are worth beside a part that finds most of them impossible.
-_PRIOR_SHARE = 0.2
-_EXPECTED = (ValueError, NotImplementedError, MemoryError, FloatingPointError)
+EXPECTED = (ValueError, NotImplementedError, MemoryError, FloatingPointError)
 
 
 def held_out_folds(folds: Folds) -> list[int]:
@@ -64,16 +62,13 @@ def asked_about(
     train: Indices,
     test: Indices,
     n_listed: int,
-    *,
-    with_parts: bool = False,
 ) -> tuple[HeldOutOpinions, dict[int, str]]:
     """Fit all members to some rows, and ask them about others.
 
     Returns
     -------
     held : HeldOutOpinions
-        A column each member, or each of their `voices` if `with_parts`, and the last for how often
-        label vectors occur.
+        A column for each member, the last for how often label vectors occur.
     failed : dict of int to str
         Members that could not be fitted or asked, and why; their columns say nothing.
     """
@@ -83,14 +78,17 @@ def asked_about(
 
     def of_rows(rows: TrainingData) -> HeldOutOpinions:
         of_prior = prior.joint(space, rows.n_rows)
-        said_by, member = _heard_of(members, fitted, failed, rows.X, of_prior, with_parts)
+        joints, unasked = joints_of({m: fitted[m] for m in fitted if m not in failed}, rows.X)
+        failed.update(unasked)
+        # in the place of a member that has no answer the prior stands
+        said_by = [joints.get(m, of_prior) for m in range(len(members))] + [of_prior]
         try:
-            said = opinions(said_by, n_listed, _EXPECTED)
-            truth = ask_each(said_by, lambda joint: joint.log_prob_codes(rows.codes), _EXPECTED)
+            said = opinions(said_by, n_listed, EXPECTED)
+            truth = ask_each(said_by, lambda joint: joint.log_prob_codes(rows.codes), EXPECTED)
         except UnansweredError as error:
-            if error.position == len(member):  # the prior's own
+            if error.position == len(members):  # the prior's own
                 raise
-            failed[member[error.position]] = error.why
+            failed[error.position] = error.why
             return of_rows(rows)
         return HeldOutOpinions(
             said.without_codes(),
@@ -103,69 +101,6 @@ def asked_about(
 
     first, *others = [of_rows(data.take(rows)) for rows in row_chunks(test, space)]
     return first.joined(*others), failed
-
-
-def _heard_of(
-    members: Members,
-    fitted: Mapping[int, Any],
-    failed: dict[int, str],
-    X: Any,
-    of_prior: Joint,
-    with_parts: bool,
-) -> tuple[list[Joint], list[int]]:
-    """The joints of all voices and, last, the prior; and the member of each but the last.
-
-    A member that has no answer joins the failed, in whose place the prior stands.
-    """
-    joints, unasked = joints_of({m: fitted[m] for m in fitted if m not in failed}, X)
-    failed |= unasked
-    said_by: list[Joint] = []
-    member: list[int] = []
-    for m, (_, model) in enumerate(members):
-        n_voices = 1 + (len(_parts_heard(model)) if with_parts else 0)
-        own = [of_prior] * n_voices
-        if m not in failed:
-            try:
-                own = heard(fitted[m], joints[m], X, of_prior) if with_parts else [joints[m]]
-            except _EXPECTED as error:
-                failed[m] = _why(error)
-        said_by += own
-        member += [m] * n_voices
-    return [*said_by, of_prior], member
-
-
-def voices(members: Members) -> list[tuple[int, str]]:
-    """Member and name of each opinion that a stack hears: the members', and parts of theirs."""
-    return [
-        (m, title)
-        for m, (name, model) in enumerate(members)
-        for title in (name, *(f"{name}, {part}" for part in _parts_heard(model)))
-    ]
-
-
-def heard(model: Any, joint: Joint, X: Any, of_prior: Joint) -> list[Joint]:
-    """What a fitted member says of rows: its joint, and the parts of it that are heard alone.
-
-    Such a part may find most vectors impossible, so that it is mixed with their frequencies.
-    """
-    weights = [1.0 - _PRIOR_SHARE, _PRIOR_SHARE]
-    if not _parts_heard(model):
-        return [joint]
-
-    def rows() -> Any:
-        return model[:-1].transform(X) if isinstance(model, Pipeline) and model[:-1] else X
-
-    parts = _last(model).heard_alone(joint, rows)
-    return [joint, *(Mixture([part, of_prior], weights) for part in parts)]
-
-
-def _parts_heard(model: Any) -> tuple[str, ...]:
-    parts: tuple[str, ...] = getattr(_last(model), "parts_heard", ())
-    return parts
-
-
-def _last(model: Any) -> Any:
-    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def fitted_members(
@@ -182,10 +117,10 @@ def fitted_members(
     for m, (_, model) in enumerate(members):
         try:
             steps, X = _prepared(model, data, labels, prepared)
-            last = clone(_last(model))
-            last.fit(X, labels, **_weight_argument(last, data.weight))
-        except _EXPECTED as error:
-            failed[m] = _why(error)
+            last = clone(model[-1] if isinstance(model, Pipeline) else model)
+            last.fit(X, labels, **weight_argument(last, data.weight))
+        except EXPECTED as error:
+            failed[m] = why(error)
         else:
             fitted[m] = Pipeline([*steps, (model.steps[-1][0], last)]) if steps else last
     return fitted, failed
@@ -201,18 +136,18 @@ def _prepared(
     if not isinstance(model, Pipeline):
         return [], data.X
     before = [(name, step) for name, step in model.steps[:-1] if step not in (None, "passthrough")]
-    key = _key_of([step for _, step in before])
+    key = key_of([step for _, step in before])
     if key not in known:
         X, fitted = data.X, []
         for name, step in before:
             fresh = clone(step)
-            X = fresh.fit_transform(X, labels, **_weight_argument(fresh, data.weight))
+            X = fresh.fit_transform(X, labels, **weight_argument(fresh, data.weight))
             fitted.append((name, fresh))
         known[key] = fitted, X
     return known[key]
 
 
-def _key_of(steps: Sequence[BaseEstimator]) -> Hashable:
+def key_of(steps: Sequence[BaseEstimator]) -> Hashable:
     """A key that steps share with others of the same types and parameters."""
     alike = [(type(step).__module__, type(step).__qualname__, step.get_params()) for step in steps]
     try:
@@ -235,18 +170,18 @@ def joints_of(models: Mapping[int, Any], X: Any) -> tuple[dict[int, Joint], dict
                 joints[m] = joint_of(model[-1], prepared[key])
             else:
                 joints[m] = joint_of(model, X)
-        except _EXPECTED as error:
-            failed[m] = _why(error)
+        except EXPECTED as error:
+            failed[m] = why(error)
     return joints, failed
 
 
-def _weight_argument(model: Any, weight: Array | None) -> dict[str, Array]:
+def weight_argument(model: Any, weight: Array | None) -> dict[str, Array]:
     if weight is None or not has_fit_parameter(model, "sample_weight"):
         return {}
     return {"sample_weight": weight}
 
 
-def _why(error: Exception) -> str:
+def why(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 

@@ -164,6 +164,11 @@ class CDN(MayLackProbabilities, StacksEstimator):
     the same at every call, whatever the other rows, their order and the number of threads.
     Labels that a row lacks are drawn given those it has (`completed_by_chain`).
 
+    Beware of many labels. On the first subset of rcv1 (101 labels, 3000 training rows, C = 10, five
+    splits) the network is far behind regressions of the labels one by one: exact match .327 against
+    .397, micro F1 .425 against .692. Ten times the burn-in (.332 and .430), labels of -1 and +1,
+    which are penalised less (.233 and .291), or ten parents a label (.243 and .328) do not mend it.
+
     Parameters
     ----------
     C : float or sequence of float

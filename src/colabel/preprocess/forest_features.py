@@ -1,8 +1,9 @@
-"""What a forest says of the labels, as features."""
+"""What a forest or boosted trees say of the labels, as features."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from abc import abstractmethod
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,24 +20,195 @@ from sklearn.utils.validation import (
 from colabel.core.arrays import Array, Flags, is_sparse
 from colabel.core.extremes import refuse_extreme_weights
 from colabel.core.label_features import column_owner, n_label_columns
-from colabel.core.parameters import check_choice, check_integer
+from colabel.core.parameters import check_choice, check_integer, check_positive
 from colabel.core.refitting import fits_afresh
 from colabel.core.schema import Between, Dims, Fields, Is, stored
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds
-from colabel.learn.forest import LabelForest, grow, label_targets
+from colabel.learn.forest import BoostedTrees, LabelForest, boost, grow, label_targets
 from colabel.learn.forest.growing import KINDS, ForestKind
 from colabel.learn.linear import LinearLearner
 
-__all__ = ["ForestFeatures"]
+__all__ = ["BoostedFeatures", "ForestFeatures"]
 
 _GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
 _TOLERANCE, _MOST_ITERATIONS = 1e-2, 1000
 _FOLDS = 3
 
 
+class _LabelFeatures(TransformerMixin, BaseEstimator):
+    """Log-odds of the labels by some model of x, as features: those of its own rows held out.
+
+    A subclass implements `_learned`, which fits the model, and `_log_odds`, which asks it.
+    """
+
+    out_of_sample = True
+    """Whether `fit_transform` describes each row by what has not seen its labels."""
+
+    _prefix: ClassVar[str]
+    passthrough: bool | Literal["auto"]
+    random_state: Any
+    verbose: int
+    n_jobs: Annotated[int | None, Between(-1024, 1024)]
+    n_features_in_: Annotated[int, Between(1), Is("p")]
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
+    label_space_: Annotated[LabelSpace, "d sizes"]
+    passthrough_: bool
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        made = n_label_columns(dims["sizes"])
+        dims["made"] = made + (dims["p"] if fields["passthrough_"] else 0)
+
+    @abstractmethod
+    def _learned(self, data: TrainingData, seed: int) -> Array:
+        """Fit the model; return the log-odds (n, e) of its own rows, each held out."""
+
+    @abstractmethod
+    def _log_odds(self, rows: Any) -> Array:
+        """Log-odds (n, e) of new rows."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Grow the trees.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, p)
+            NaN is a missing feature.
+        y : labels of n rows, in any form that `LabelSpace` reads
+            Missing labels are left out of the leaves.
+        sample_weight : array of shape (n,), optional
+        """
+        self._fitted_rows(X, y, sample_weight)
+        return self
+
+    def fit_transform(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Grow the trees and return features of their own rows by trees that have not seen them.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            See `fit`.
+
+        Returns
+        -------
+        (n, q) array, or CSR where X is sparse and kept
+        """
+        rows, log_odds = self._fitted_rows(X, y, sample_weight)
+        return self._beside(rows, log_odds)
+
+    def transform(self, X: Any) -> Any:
+        """Return features of new rows, by all trees.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, p)
+
+        Returns
+        -------
+        (n, q) array, or CSR where X is sparse and kept
+        """
+        check_is_fitted(self)
+        rows = self._checked(X, reset=False)
+        return self._beside(rows, self._log_odds(rows))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names (q,) of the features: those of X, if kept, then the labels' with a prefix."""
+        check_is_fitted(self)
+        space = self.label_space_
+        own = []
+        for name, values in zip(space.names, space.classes, strict=True):
+            if len(values) == 2:
+                own.append(f"{self._prefix}_{name}")
+            else:
+                own.extend(f"{self._prefix}_{name}={value}" for value in values)
+        given = _check_feature_names_in(self, input_features) if self.passthrough_ else []
+        return np.asarray([*given, *own], dtype=object)
+
+    @fits_afresh
+    def _fitted_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array]:
+        """Fit; return the checked rows, and their log-odds by trees that have not seen them."""
+        self._check_parameters()
+        rows = self._checked(X, reset=True)
+        data = self._training_data(rows, y, sample_weight)
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        log_odds = self._learned(data, seed)
+        self.passthrough_ = (
+            self._prefers_both(data, log_odds, seed)
+            if self.passthrough == "auto"
+            else bool(self.passthrough)
+        )
+        return rows, log_odds
+
+    def _prefers_both(self, data: TrainingData, log_odds: Array, seed: int) -> bool:
+        """Whether X beside the log-odds makes held-out labels more probable than they alone do."""
+        values = data.X.data if is_sparse(data.X) else data.X
+        folds = random_folds(data, _FOLDS, seed)
+        if not np.isfinite(values).all() or folds.n_folds < 2:
+            return False
+        learner = LinearLearner(
+            np.array(_GRID), _TOLERANCE, _MOST_ITERATIONS, self.n_jobs, bool(self.verbose)
+        )
+        group = RowGroup(None, np.arange(data.n_labels))
+
+        def held_out(features: Any) -> float:
+            own = TrainingData(features, data.codes, data.cardinalities, data.weight)
+            (log_prob,) = learner.on(own).cross_validate(
+                [group], folds, lambda _, scores: scores.log_prob.sum(axis=0), "keeping X or not"
+            )
+            return float(log_prob @ data.row_weights)
+
+        return held_out(_side_by_side(data.X, log_odds)) > held_out(log_odds)
+
+    def _beside(self, rows: Any, log_odds: Array) -> Any:
+        return _side_by_side(rows, log_odds) if self.passthrough_ else log_odds
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.passthrough, bool | np.bool_) and self.passthrough != "auto":
+            raise ValueError(f"passthrough={self.passthrough!r} must be True, False or 'auto'.")
+
+    def _training_data(self, rows: Any, y: Any, sample_weight: Any) -> TrainingData:
+        space, codes = LabelSpace.infer(y)
+        if codes.shape[0] != rows.shape[0]:
+            raise ValueError(
+                f"X has {rows.shape[0]} rows but y has {codes.shape[0]}. Give one row of labels "
+                "for each row of X."
+            )
+        self.label_space_ = space
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(
+                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+            )
+            if not weight.any():
+                raise ValueError(
+                    "All sample weights are zero. Give at least one row a positive weight."
+                )
+            refuse_extreme_weights(weight)
+        return TrainingData(rows, codes, space.cardinalities, weight)
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=np.float64,
+            ensure_all_finite="allow-nan",
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.transformer_tags.preserves_dtype = []  # log-odds are of double precision
+        return tags
+
+
 @stored("forest-features")
-class ForestFeatures(TransformerMixin, BaseEstimator):
+class ForestFeatures(_LabelFeatures):
     r"""Log-odds of the labels by a forest, as features for any model of the joint.
 
     One forest is grown for all labels together, its leaves hold the frequencies of their values,
@@ -117,17 +289,8 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
     (2, 7)
     """
 
-    n_jobs: Annotated[int | None, Between(-1024, 1024)]
-    n_features_in_: Annotated[int, Between(1), Is("p")]
-    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
-    label_space_: Annotated[LabelSpace, "d sizes"]
     forest_: Annotated[LabelForest, "d sizes p"]
-    passthrough_: bool
-
-    @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
-        made = n_label_columns(dims["sizes"])
-        dims["made"] = made + (dims["p"] if fields["passthrough_"] else 0)
+    _prefix = "forest"
 
     def __init__(
         self,
@@ -154,70 +317,7 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Grow the forest.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, p)
-            NaN is a missing feature.
-        y : labels of n rows, in any form that `LabelSpace` reads
-            Missing labels are left out of the leaves.
-        sample_weight : array of shape (n,), optional
-        """
-        self._fitted_rows(X, y, sample_weight)
-        return self
-
-    def fit_transform(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Grow the forest and return features of its own rows by trees that have not seen them.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            See `fit`.
-
-        Returns
-        -------
-        (n, q) array, or CSR where X is sparse and kept
-        """
-        rows, log_odds = self._fitted_rows(X, y, sample_weight)
-        return self._beside(rows, log_odds)
-
-    def transform(self, X: Any) -> Any:
-        """Return features of new rows, by all trees.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, p)
-
-        Returns
-        -------
-        (n, q) array, or CSR where X is sparse and kept
-        """
-        check_is_fitted(self)
-        rows = self._checked(X, reset=False)
-        return self._beside(rows, self.forest_.log_odds(rows, self.n_jobs))
-
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names (q,) of the features: those of X, if kept, and ``forest_`` with a label's name."""
-        check_is_fitted(self)
-        space = self.label_space_
-        own = []
-        for name, values in zip(space.names, space.classes, strict=True):
-            if len(values) == 2:
-                own.append(f"forest_{name}")
-            else:
-                own.extend(f"forest_{name}={value}" for value in values)
-        given = _check_feature_names_in(self, input_features) if self.passthrough_ else []
-        return np.asarray([*given, *own], dtype=object)
-
-    @fits_afresh
-    def _fitted_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array]:
-        """Fit; return the checked rows, and their log-odds by trees that have not seen them."""
-        self._check_parameters()
-        rows = self._checked(X, reset=True)
-        data = self._training_data(rows, y, sample_weight)
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+    def _learned(self, data: TrainingData, seed: int) -> Array:
         self.forest_, log_odds, crowded = self._grown(data, seed)
         if self.cv is not None or crowded.any():
             folds = random_folds(data, _FOLDS if self.cv is None else int(self.cv), seed)
@@ -228,12 +328,10 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
                 raise ValueError(
                     f"cv={self.cv!r} needs rows that differ: all rows of X and y are the same."
                 )
-        self.passthrough_ = (
-            self._prefers_both(data, log_odds, seed)
-            if self.passthrough == "auto"
-            else bool(self.passthrough)
-        )
-        return rows, log_odds
+        return log_odds
+
+    def _log_odds(self, rows: Any) -> Array:
+        return self.forest_.log_odds(rows, self.n_jobs)
 
     def _grown(self, data: TrainingData, seed: int) -> tuple[LabelForest, Array, Flags]:
         grown = grow(
@@ -259,77 +357,149 @@ class ForestFeatures(TransformerMixin, BaseEstimator):
             found[held] = self._grown(own, seed)[0].log_odds(data.X[held], self.n_jobs)
         return found
 
-    def _prefers_both(self, data: TrainingData, log_odds: Array, seed: int) -> bool:
-        """Whether X beside the log-odds makes held-out labels more probable than they alone do."""
-        values = data.X.data if is_sparse(data.X) else data.X
-        folds = random_folds(data, _FOLDS, seed)
-        if not np.isfinite(values).all() or folds.n_folds < 2:
-            return False
-        learner = LinearLearner(
-            np.array(_GRID), _TOLERANCE, _MOST_ITERATIONS, self.n_jobs, bool(self.verbose)
-        )
-        group = RowGroup(None, np.arange(data.n_labels))
-
-        def held_out(features: Any) -> float:
-            own = TrainingData(features, data.codes, data.cardinalities, data.weight)
-            (log_prob,) = learner.on(own).cross_validate(
-                [group], folds, lambda _, scores: scores.log_prob.sum(axis=0), "keeping X or not"
-            )
-            return float(log_prob @ data.row_weights)
-
-        return held_out(_side_by_side(data.X, log_odds)) > held_out(log_odds)
-
-    def _beside(self, rows: Any, log_odds: Array) -> Any:
-        return _side_by_side(rows, log_odds) if self.passthrough_ else log_odds
-
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_choice("kind", self.kind, KINDS)
         check_integer("n_estimators", self.n_estimators, 1)
-        if not isinstance(self.passthrough, bool | np.bool_) and self.passthrough != "auto":
-            raise ValueError(f"passthrough={self.passthrough!r} must be True, False or 'auto'.")
-        if self.cv is not None and not (
-            isinstance(self.cv, int | np.integer) and int(self.cv) >= 2
-        ):
-            raise ValueError(f"cv={self.cv!r} must be a number of folds, at least 2, or None.")
+        if self.cv is not None:
+            check_integer("cv", self.cv, 2, "None")
 
-    def _training_data(self, rows: Any, y: Any, sample_weight: Any) -> TrainingData:
-        space, codes = LabelSpace.infer(y)
-        if codes.shape[0] != rows.shape[0]:
-            raise ValueError(
-                f"X has {rows.shape[0]} rows but y has {codes.shape[0]}. Give one row of labels "
-                "for each row of X."
-            )
-        self.label_space_ = space
-        weight = None
-        if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-            )
-            if not weight.any():
-                raise ValueError(
-                    "All sample weights are zero. Give at least one row a positive weight."
-                )
-            refuse_extreme_weights(weight)
-        return TrainingData(rows, codes, space.cardinalities, weight)
 
-    def _checked(self, X: Any, *, reset: bool) -> Any:
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=np.float64,
-            ensure_all_finite="allow-nan",
+@stored("boosted-features")
+class BoostedFeatures(_LabelFeatures):
+    r"""Log-odds of the labels by gradient boosting, as features for any model of the joint.
+
+    One tree is grown a round for all labels together, on the gradients of their logistic and
+    softmax likelihoods, and its leaves hold a Newton step for each label, so that boosting all
+    labels costs about as much as boosting one. A linear model of the joint on these features adds
+    how the labels depend on each other.
+
+    One model is boosted without each of `cv` folds, and rows held out say after how many rounds
+    to stop. As with `ForestFeatures`, **fit_transform is not fit followed by transform**: it
+    describes each training row by the model that has not seen it; `transform` averages all of
+    them.
+
+    Parameters
+    ----------
+    n_rounds : int, default=300
+        Most rounds of boosting, one tree each.
+    learning_rate : float, default=0.1
+        Share of a Newton step that is taken.
+    max_leaf_nodes : int, default=16
+        Leaves of a tree.
+    min_samples_leaf : int, default=5
+        Fewest rows in a leaf.
+    max_features : "auto", str, int or float, default="auto"
+        How many features are tried at a node, one random cut each; "auto": the root of their
+        number, but at least 16.
+    subsample : float, default=0.8
+        Share of the rows that a tree is grown on.
+    passthrough : bool or "auto", default=False
+        Whether the features of X stand before the log-odds, see `ForestFeatures`.
+    cv : int, default=3
+        Number of folds.
+    n_jobs : int or None, default=None
+        Threads; None for all cores.
+    random_state : int, RandomState or None, default=None
+        Seed of the trees and the folds.
+    verbose : int, default=0
+        Whether to show progress.
+
+    Attributes
+    ----------
+    trees_ : BoostedTrees
+        The trees of all folds, as plain arrays.
+    held_out_loss_ : (b,) array
+        Nats per held-out row, each label alone, after 0, 10, 20, ... rounds.
+    passthrough_ : bool
+        Whether the features of X are kept.
+    label_space_ : LabelSpace
+        Names and values of the labels.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Only where X had string column names.
+
+    References
+    ----------
+    J. Friedman, Greedy function approximation: a gradient boosting machine, 2001. L. Iosipoi &
+    A. Vakhrushev, SketchBoost: fast gradient boosted decision tree for multioutput problems, 2022.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from colabel import CTBN, BoostedFeatures, joint_of
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> model = make_pipeline(BoostedFeatures(20, random_state=0), CTBN(C=1.0, random_state=0))
+    >>> model = model.fit(data.X[:300], data.Y[:300])
+    >>> model[0].get_feature_names_out()[-2:]
+    array(['boosted_y5', 'boosted_y6'], dtype=object)
+    >>> joint_of(model, data.X[300:302]).mode().shape
+    (2, 7)
+    """
+
+    trees_: Annotated[BoostedTrees, "d sizes p"]
+    held_out_loss_: Annotated[Array, "_"]
+    _prefix = "boosted"
+
+    def __init__(
+        self,
+        n_rounds: int = 300,
+        *,
+        learning_rate: float = 0.1,
+        max_leaf_nodes: int = 16,
+        min_samples_leaf: int = 5,
+        max_features: Any = "auto",
+        subsample: float = 0.8,
+        passthrough: bool | Literal["auto"] = False,
+        cv: int = 3,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_rounds = n_rounds
+        self.learning_rate = learning_rate
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.max_features = max_features
+        self.subsample = subsample
+        self.passthrough = passthrough
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _learned(self, data: TrainingData, seed: int) -> Array:
+        folds = random_folds(data, int(self.cv), seed)
+        self.trees_, log_odds, self.held_out_loss_ = boost(
+            data,
+            folds,
+            n_rounds=self.n_rounds,
+            learning_rate=self.learning_rate,
+            max_leaf_nodes=self.max_leaf_nodes,
+            min_samples_leaf=self.min_samples_leaf,
+            max_features=self.max_features,
+            subsample=self.subsample,
+            random_state=seed,
+            n_jobs=self.n_jobs,
+            verbose=bool(self.verbose),
         )
+        return log_odds
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        tags.target_tags.required = True
-        tags.target_tags.multi_output = True
-        tags.transformer_tags.preserves_dtype = []  # log-odds are of double precision
-        return tags
+    def _log_odds(self, rows: Any) -> Array:
+        return self.trees_.scores(rows, self.n_jobs)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_integer("n_rounds", self.n_rounds, 1)
+        check_integer("max_leaf_nodes", self.max_leaf_nodes, 2)
+        check_integer("min_samples_leaf", self.min_samples_leaf, 1)
+        check_integer("cv", self.cv, 2)
+        check_positive("learning_rate", self.learning_rate)
+        if not 0 < self.subsample <= 1:
+            raise ValueError(
+                f"subsample={self.subsample!r} must be a share of the rows, at most 1."
+            )
 
 
 def _side_by_side(rows: Any, log_odds: Array) -> Any:

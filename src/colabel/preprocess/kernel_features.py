@@ -173,6 +173,9 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         refuse_unless(dims["r"] <= dims["m"], "components_ has more columns than landmarks")
         dims["made"] = dims["r"] + (dims["p"] if fields["linear"] else 0)
 
+    out_of_sample = True
+    """Whether `fit_transform` describes a row without its labels (all but choose a width by)."""
+
     def __init__(
         self,
         width: float | Literal["auto"] = "auto",

@@ -25,6 +25,7 @@ from colabel.report.row_pages import (
     write_explanation_html,
     write_exploration_html,
 )
+from colabel.report.score_pages import write_audit_html, write_evaluation_html
 
 __all__ = [
     "CalibrationDisplay",
@@ -48,7 +49,9 @@ __all__ = [
     "plot_feature_drivers",
     "plot_label_graph",
     "reliability",
+    "write_audit_html",
     "write_comparison_html",
+    "write_evaluation_html",
     "write_explanation_html",
     "write_exploration_html",
 ]

@@ -14,7 +14,7 @@ from typing import Any
 from zipfile import ZIP_STORED
 
 from colabel.core.schema import refuse_unless
-from colabel.saving._archive import Archive, opened
+from colabel.saving._archive import Archive
 from colabel.saving._tree import MOST_TIMES, SPARE_OBJECTS, CannotBeWrittenError
 
 _SCHEMA = "schema.json"
@@ -47,7 +47,7 @@ def wanted_types(content: bytes) -> set[str]:
     """Full names of the types one has to trust to load what `dumped` gave."""
     from skops import io as skops_io
 
-    archive = opened(content)
+    archive = Archive(io.BytesIO(content))
     outermost = archive.json(_SCHEMA)
     _refuse_bombs(outermost, archive)
     own = f"{outermost['__module__']}.{outermost['__class__']}"

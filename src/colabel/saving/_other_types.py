@@ -1,4 +1,4 @@
-"""Types of NumPy, SciPy and scikit-learn that a model file may hold, with what they must hold.
+"""Types of SciPy and scikit-learn that a model file may hold, with what they must hold.
 
 They are not ours to annotate: a class beside each says what its fields are (`colabel.core.schema`).
 An estimator that is not listed, or whose settings are (a vectorizer that opens files or splits
@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline
+from sklearn import preprocessing as pre
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.dummy import DummyClassifier
@@ -26,17 +27,6 @@ from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    Normalizer,
-    OneHotEncoder,
-    OrdinalEncoder,
-    RobustScaler,
-    SplineTransformer,
-    StandardScaler,
-)
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
@@ -146,7 +136,7 @@ class _Columns(_Features):
         dims["made"] = dims["p"]
 
 
-@_describes(StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
+@_describes(pre.StandardScaler, pre.MinMaxScaler, pre.MaxAbsScaler, pre.RobustScaler)
 class _Scaler(_Columns):
     scale_: Annotated[Floats | None, "p", _POSITIVE]
     mean_: Annotated[Floats | None, "p"]
@@ -168,12 +158,12 @@ class _Scaler(_Columns):
         dims["made"] = dims["p"]
 
 
-@_describes(Normalizer)
+@_describes(pre.Normalizer)
 class _Normalizer(_Columns):
     norm: Literal["l1", "l2", "max"]
 
 
-@_describes(FunctionTransformer)
+@_describes(pre.FunctionTransformer)
 class _Function(_Columns):
     func: None
     inverse_func: None
@@ -209,7 +199,7 @@ def _groups_no_categories(encoder: Any) -> bool:
     return not getattr(encoder, "_infrequent_enabled", False)
 
 
-@_describes(OneHotEncoder, OrdinalEncoder, accepts=_groups_no_categories)
+@_describes(pre.OneHotEncoder, pre.OrdinalEncoder, accepts=_groups_no_categories)
 class _Encoder(_Features):
     categories_: Annotated[list[Values], "p [values]"]
     categories: Any
@@ -270,7 +260,7 @@ def _check_bspline(fields: Fields, dims: Dims) -> None:
     bind(dims, "knots", dims["rows"] + dims["degree"] + 1, "t")
 
 
-@_describes(SplineTransformer)
+@_describes(pre.SplineTransformer)
 class _Spline(_Features):
     bsplines_: Annotated[list[BSpline], "p splines"]
     n_features_out_: Annotated[int, Is("made")]
@@ -448,25 +438,6 @@ def _make_forest(cls: Any) -> Callable[[Fields], Any]:
 # ------------------------------------------------------------------------ others
 
 
-def _take_random_state(value: Any) -> Fields:
-    name, keys, position, has_gauss, cached = value.get_state(legacy=True)
-    refuse_unless(name == "MT19937", f"the random state is a {name}")
-    return {"keys": keys, "position": position, "has_gauss": has_gauss, "cached": cached}
-
-
-def _make_random_state(fields: Fields) -> Any:
-    state = np.random.RandomState()
-    names = ("keys", "position", "has_gauss", "cached")
-    state.set_state(("MT19937", *(fields[name] for name in names)))
-    return state
-
-
-_RANDOM_STATE: dict[str, Any] = {
-    "keys": Annotated[NDArray[np.uint32], "624"],
-    "position": Annotated[int, Between(0, 624)],
-    "has_gauss": Annotated[int, Between(0, 1)],
-    "cached": float,
-}
 _SELECTOR = {"pattern": str | None, "dtype_include": Any, "dtype_exclude": Any}
 
 declare(Pipeline, "sklearn.Pipeline", spec=_Pipeline, has_state=False)
@@ -479,12 +450,8 @@ declare(
     take=lambda spline: {name: getattr(spline, name) for name in _BSPLINE},
     make=lambda fields: BSpline(**fields),
 )
-for _cls in (
-    RandomForestClassifier,
-    ExtraTreesClassifier,
-    DecisionTreeClassifier,
-    ExtraTreeClassifier,
-):
+_TREES = (DecisionTreeClassifier, ExtraTreeClassifier)
+for _cls in (RandomForestClassifier, ExtraTreesClassifier, *_TREES):
     declare(
         _cls,
         f"sklearn.{_cls.__name__}",
@@ -493,10 +460,3 @@ for _cls in (
         make=_make_forest(_cls),
         others=Setting,
     )
-declare(
-    np.random.RandomState,
-    "random-state",
-    _RANDOM_STATE,
-    take=_take_random_state,
-    make=_make_random_state,
-)

@@ -81,6 +81,8 @@ class _Writer:
             return str(value)
         if value is None or isinstance(value, bool):
             return value
+        if isinstance(value, np.random.RandomState):  # of no use to what is fitted
+            return None
         if isinstance(value, np.bool_):
             return bool(value)
         if isinstance(value, int | np.integer):

@@ -8,6 +8,7 @@ arrays (`arrays/*.npy`). Every object is of a type that declares, in its own fil
 from __future__ import annotations
 
 import io
+import stat
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,11 +30,10 @@ from colabel.models import LabelClassifier, ThresholdedClassifier
 from colabel.models.wrapped import title_of
 from colabel.saving import _other_types as _other_types  # declares the types it lists
 from colabel.saving._archive import (
+    FOREIGN,
     MANIFEST,
     TREE,
     Archive,
-    foreign_name,
-    require_regular,
     write_archive,
 )
 from colabel.saving._foreign import RefusedTypesError, dumped, loaded, wanted_types
@@ -175,8 +175,16 @@ def _loaded(stream: IO[bytes], file: str, trusted: Sequence[str]) -> Any:
         manifest = _manifest_of(archive, file)
         archive.refuse_strangers()
         tree, arrays = archive.json(TREE), archive.arrays()
-        with _told_if_of_another_version(file, manifest["colabel"]):
-            model = made(tree, arrays, lambda i: loaded(archive.bytes(foreign_name(i)), trusted))
+        try:
+            model = made(tree, arrays, lambda i: loaded(archive.bytes(FOREIGN.format(i)), trusted))
+        except NotAsDeclaredError as error:
+            if manifest["colabel"] == __version__:
+                raise
+            raise ModelFileError(
+                f"{file} was made by colabel {manifest['colabel']:.40} and does not fit this "
+                f"version, {__version__}: {error}. Load it with the version that made it, or fit "
+                "the model again and save it anew."
+            ) from error
     space = _space_of(model, "have been saved", file)
     if list(space.names) != manifest["labels"]:
         raise ModelFileError(f"{file} is damaged: its label names disagree with its model.")
@@ -184,25 +192,13 @@ def _loaded(stream: IO[bytes], file: str, trusted: Sequence[str]) -> Any:
 
 
 @contextmanager
-def _told_if_of_another_version(file: str, version: str) -> Iterator[None]:
-    """Say of a file that does not fit that another version has made it, if one has."""
-    try:
-        yield
-    except NotAsDeclaredError as error:
-        if version == __version__:
-            raise
-        raise ModelFileError(
-            f"{file} was made by colabel {version:.40} and does not fit this version, "
-            f"{__version__}: {error}. Load it with the version that made it, or fit the model again"
-            " and save it anew."
-        ) from error
-
-
-@contextmanager
 def _stream(file: Path) -> Iterator[IO[bytes]]:
     """Open a file that is a file; a pickle is told at once."""
     try:
-        require_regular(file)
+        mode = file.stat().st_mode  # reading a device may never end
+        if not stat.S_ISREG(mode):
+            what = "folder" if stat.S_ISDIR(mode) else "device, a pipe or a socket, not a file"
+            raise OSError(f"it is a {what}")
         stream = file.open("rb")
     except OSError as error:
         raise ModelFileError(f"{file} cannot be read ({error.strerror or error}).") from error
@@ -251,12 +247,6 @@ def _manifest_of(archive: Archive, file: str) -> dict[str, Any]:
         type(manifest.get(key)) is not kind for key, kind in expected.items()
     ):
         raise ModelFileError(f"{file} is damaged: its {MANIFEST} is not as it was saved.")
-    if manifest["format"] == 1:
-        raise ModelFileError(
-            f"{file} was made by colabel {manifest['colabel']} in format 1, which held objects "
-            f"that cannot be checked. This version, {__version__}, does not load it: fit the "
-            "model again and save it anew."
-        )
     if manifest["format"] != FORMAT:
         raise ModelFileError(
             f"{file} was made by colabel {manifest['colabel']}, whose files (format "

@@ -11,6 +11,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from colabel.core.arrays import Indices
 from colabel.datasets.arff import ArffSource
 from colabel.datasets.frame import Frame, TableError
 from colabel.labels import LabelSpace
@@ -138,6 +139,8 @@ class TableData:
     choice : ColumnChoice
     n_unlabelled : int
         Rows left out because none of their labels is known.
+    row_numbers : (n,)
+        Which rows of the table these are, from 0.
     """
 
     path: Path
@@ -145,6 +148,7 @@ class TableData:
     labels: Labels
     choice: ColumnChoice
     n_unlabelled: int
+    row_numbers: Indices
 
     @classmethod
     def of(
@@ -156,7 +160,8 @@ class TableData:
             features, labels = features.rows(np.flatnonzero(known)), labels.rows(known)
         refuse_few(features.n_rows, path)
         choice = choose_columns(features, forced)
-        return cls(path, features, labels, choice, int((~known).sum()))
+        left = np.flatnonzero(known)
+        return cls(path, features, labels, choice, int((~known).sum()), left)
 
     @cached_property
     def counted(self) -> ColumnStatistics:

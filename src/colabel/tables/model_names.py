@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from colabel import models
 from colabel.datasets.frame import TableError
 from colabel.models import ConformalSets, JointClassifier
-from colabel.preprocess import ForestFeatures, KernelFeatures
+from colabel.preprocess import BoostedFeatures, ForestFeatures, KernelFeatures, SplineFeatures
 
 _FEW_KINDS = 6  # all named to who has mistyped one
 _KINDS = [getattr(models, name) for name in models.__all__]
@@ -34,7 +34,12 @@ MODEL_NAMES: Mapping[str, type[JointClassifier]] = MappingProxyType(
 """Every probabilistic model but those around others, under its short or lower-case class name."""
 
 FEATURE_NAMES: Mapping[str, type[BaseEstimator]] = MappingProxyType(
-    {"forest": ForestFeatures, "kernel": KernelFeatures}
+    {
+        "boosted": BoostedFeatures,
+        "forest": ForestFeatures,
+        "kernel": KernelFeatures,
+        "spline": SplineFeatures,
+    }
 )
 """What may stand before a model, joined to its name by a plus: "kernel+ctbn"."""
 
@@ -121,8 +126,8 @@ def make_model(
     Parameters
     ----------
     name : str
-        "ctbn"; or "kernel+ctbn" and "forest+ctbn", for a pipeline of `KernelFeatures` or
-        `ForestFeatures` and the model.
+        "ctbn"; or "spline+ctbn", "forest+ctbn", "boosted+ctbn" and "kernel+ctbn", for a pipeline
+        of `SplineFeatures`, `ForestFeatures`, `BoostedFeatures` or `KernelFeatures` and the model.
     seed : int, optional
         Of the model and of the features.
     settings : {name: value}, optional

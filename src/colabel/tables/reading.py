@@ -81,6 +81,11 @@ def ending_of(file: Path) -> str:
     return suffixes[-1] if suffixes else ""
 
 
+def is_table_name(file: Path) -> bool:
+    """Whether a file is a table by the ending of its name."""
+    return ending_of(file) in (*_TEXTS, *FORMATS)
+
+
 def open_table(path: FilePath, options: ReadingOptions = ReadingOptions()) -> Source:  # noqa: B008
     """Look at a file's header; the format follows from the file's name."""
     file = Path(path)
@@ -93,6 +98,8 @@ def open_table(path: FilePath, options: ReadingOptions = ReadingOptions()) -> So
         return ArffSource.open(file, options.encoding)
     if ending in FORMATS and file.suffix.lower() != ".gz":
         return ArrowSource.open(file)
+    if ending == ".colabel":
+        raise TableError(f"{file} is a model by its name: give a table there.")
     if ending not in _TEXTS:
         raise TableError(
             f"{file} ends in {ending or 'nothing'!r}: tables are read from {', '.join(_TEXTS)} "

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import colabel
 from colabel import VectorList
-from colabel.joint import LDSPosterior
 from colabel.joint.vectors import lists
 from tests.joint.oracle import make_space
 
@@ -118,11 +116,3 @@ def test_errors_say_what_to_do(vectors, log_weights, match):
 def test_errors_of_lists_say_what_to_do(indptr, indices, match):
     with pytest.raises(ValueError, match=match):
         VectorList.of_lists(SPACE, VECTORS, indptr, indices, np.zeros(3))
-
-
-@pytest.mark.parametrize("package", [colabel, colabel.joint])
-def test_the_old_name_of_the_lds_posterior_says_so(package):
-    with pytest.warns(FutureWarning, match="now called LDSPosterior"):
-        assert package.BayesNetwork is LDSPosterior
-    with pytest.raises(AttributeError, match="no attribute 'NoFamily'"):
-        package.NoFamily  # noqa: B018

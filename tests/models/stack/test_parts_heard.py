@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import colabel
 from colabel import BinaryRelevance, JointForest, JointStack
 from colabel.learn.pool import LabelPrior
-from colabel.models._cross_fitting import heard
+from colabel.models.stack._fitting import heard_alone, rows_before, with_frequencies
 
 FOREST = JointForest(15, min_samples_leaf=1, target="vectors", random_state=0)
 ALONE = BinaryRelevance(C=0.1, random_state=0)
@@ -35,21 +36,35 @@ def leaf_shares(forest, X, X_train, Y_train, y):
     return found
 
 
-def test_held_out_loss_of_the_leaves_against_a_loop():
+def test_a_forest_is_grown_once_and_asked_out_of_bag():
     X, Y = rows()
-    folds = [(np.arange(30, 90), np.arange(30)), (np.arange(60), np.arange(60, 90))]
-    model = JointStack([("forest", FOREST), ("alone", ALONE)], cv=folds).fit(X, Y)
-    loss = 0.0
-    for train, test in folds:
-        forest = JointForest(15, min_samples_leaf=1, target="vectors", random_state=0)
-        forest.fit(X[train], Y[train])
-        frequent = JointStack([("alone", ALONE)], random_state=0).fit(X[train], Y[train]).prior_
-        seen = np.exp(frequent.joint(forest.label_space_, len(test)).log_prob(Y[test]))
-        share = leaf_shares(forest, X[test], X[train], Y[train], Y[test])
-        loss -= np.log(0.8 * share + 0.2 * seen).sum() / 60
+    model = JointStack([("forest", FOREST), ("alone", ALONE)], cv=3, random_state=0).fit(X, Y)
+    forest = clone(FOREST)
+    held = forest.fit_held_out(X, Y)
+    every, leaves = held.joints(np.arange(len(X)))
+    assert -every.log_prob(Y).mean() == pytest.approx(forest.oob_log_loss_)
+    assert model.held_out_log_loss_["forest"] == pytest.approx(forest.oob_log_loss_)
+    some, _ = held.joints(np.array([7, 3]))
+    np.testing.assert_allclose(some.log_prob(Y[[7, 3]]), every.log_prob(Y)[[7, 3]])
+    # the leaves have never seen the row: fully grown ones would hold its own vector alone
+    assert np.exp(leaves.log_prob(Y)).mean() < 0.9
     assert list(model.weights_) == model.voices_ == VOICES
     assert list(model.exponents_ or dict.fromkeys([*VOICES, "new"])) == [*VOICES, "new"]
-    assert model.held_out_log_loss_["forest, leaves"] == pytest.approx(loss, rel=1e-9)
+
+
+def test_new_rows_are_copies_as_often_as_these_are():
+    """Rows of pure chance, each there four times: a copy knows the labels of the next."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 3)), rng.integers(0, 2, (40, 4))
+    many, labels = np.repeat(X, 4, axis=0), np.repeat(Y, 4, axis=0)
+    forest = JointForest(50, min_samples_leaf=1, random_state=0)
+    told = forest.fit_held_out(many, labels).joints(np.arange(160))
+    alone = forest.fit_held_out(X, Y).joints(np.arange(40))
+    for one, other in zip(told, alone, strict=True):
+        assert np.exp(one.log_prob(labels)).mean() > 2 * np.exp(other.log_prob(Y)).mean()
+    stack = JointStack([("forest", forest), ("alone", ALONE)], random_state=0).fit(many, labels)
+    assert stack.held_out_log_loss_["forest, leaves"] < 1.5
+    assert stack.joint(X).log_prob(Y).mean() > -1.0
 
 
 @pytest.mark.parametrize("weight", ["learned", "none", "calibrated"])
@@ -63,7 +78,9 @@ def test_leaves_are_heard_whatever_weight_the_forest_gives_them(weight):
     model = make_pipeline(StandardScaler(with_mean=False, with_std=False).fit(X), forest)
     prior: LabelPrior = JointStack([ALONE], random_state=0).fit(X, Y).prior_
     frequencies = prior.joint(forest.label_space_, 9)
-    _, leaves = heard(model, forest.joint(X[:9]), X[:9], frequencies)
+    joint = forest.joint(X[:9])
+    (part,) = heard_alone(model, joint, lambda: rows_before(model, X[:9]))
+    _, leaves = with_frequencies([joint, part], frequencies)
     expected = 0.8 * share + 0.2 * np.exp(frequencies.log_prob(Y[:9]))
     np.testing.assert_allclose(np.exp(leaves.log_prob(Y[:9])), expected, rtol=1e-9)
 

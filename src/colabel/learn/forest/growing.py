@@ -14,7 +14,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
-from colabel.core.arrays import Array, Flags, is_sparse
+from colabel.core.arrays import Array, Flags, dense, is_sparse
 from colabel.core.progress import progress_bar
 from colabel.core.threads import n_threads, one_blas_thread
 from colabel.learn.forest.forest import Forest, far_from_zero, shifted, single_precision
@@ -26,6 +26,8 @@ _CLASSIFIERS = {"random": RandomForestClassifier, "extra": ExtraTreesClassifier}
 _REGRESSORS = {"random": RandomForestRegressor, "extra": ExtraTreesRegressor}
 
 _MOST_AT_ONCE = 20  # trees, between two steps of progress
+_DIRECTIONS = 16  # in which trees tell rows of more targets apart
+_MOST_DENSE = 1 << 25  # numbers of sparse rows that are made dense
 _BYTES_AT_ONCE = 1 << 29  # of what scikit-learn keeps in the nodes of trees, and we do not
 
 
@@ -75,7 +77,8 @@ def grow(
     targets : (n,) or (n, m)
         What the trees are to tell apart: classes, if these are integers (the mean Gini impurity of
         all columns is reduced), otherwise numbers (the mean variance is). For 0/1 columns these are
-        the same; in numbers the mean of a column may stand for what is missing in it.
+        the same; in numbers the mean of a column may stand for what is missing in it. Of more than
+        16 classes or columns the trees see random directions, every 20 trees others.
     weight : (n,), optional
         Weights of the rows.
     kind : {"random", "extra"}
@@ -110,7 +113,8 @@ def grow(
     """
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is not known: choose one of {KINDS}.")
-    classes = np.issubdtype(targets.dtype, np.integer)
+    many = _n_targets(targets) > _DIRECTIONS
+    classes = np.issubdtype(targets.dtype, np.integer) and not many
     estimator = (_CLASSIFIERS if classes else _REGRESSORS)[kind](
         max_features=max_features,
         min_samples_leaf=min_samples_leaf,
@@ -122,11 +126,15 @@ def grow(
         n_jobs=n_threads(n_jobs),
     )
     flat = targets[:, 0] if targets.ndim == 2 and targets.shape[1] == 1 else targets
+    random = np.random.default_rng(random_state)
     shift = far_from_zero(X)
-    rows = _with_short_indices(single_precision(shifted(X, shift)))
+    rows = single_precision(shifted(X, shift))
+    if is_sparse(rows):  # the trees are several times as fast on dense rows
+        few = rows.shape[0] * rows.shape[1] <= _MOST_DENSE
+        rows = np.ascontiguousarray(dense(rows)) if few else _with_short_indices(rows)
     # A few trees at a time are the same trees, since each has a seed of its own. Their nodes hold
     # a number for every class: thousands of label vectors would fill the memory before the last.
-    step = _trees_at_once(X.shape[0], flat, estimator.n_jobs)
+    step = _MOST_AT_ONCE if many else _trees_at_once(X.shape[0], flat, estimator.n_jobs)
     ends = [*range(step, n_estimators, step), n_estimators]
     parts: list[Forest] = []
     in_bag = np.zeros((X.shape[0], n_estimators), dtype=np.uint16)
@@ -138,7 +146,8 @@ def grow(
         # label vectors may be as many as the rows: scikit-learn takes them for numbers
         warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)
         for start, end in zip([0, *ends], ends, strict=False):
-            estimator.set_params(n_estimators=end).fit(rows, flat, sample_weight=weight)
+            seen = _directions(flat, random) if many else flat
+            estimator.set_params(n_estimators=end).fit(rows, seen, sample_weight=weight)
             estimator.estimators_ = estimator.estimators_[start:]
             parts.append(Forest.of(estimator, shift))
             for tree, drawn in enumerate(estimator.estimators_samples_, start):
@@ -147,6 +156,28 @@ def grow(
             estimator.estimators_ = [None] * end  # it only counts those it has
             advance()
     return Grown(parts[0].joined(*parts[1:]), in_bag)
+
+
+def _n_targets(targets: NDArray[Any]) -> int:
+    """How many numbers a node keeps: one for each class of each column, or for each column."""
+    if not np.issubdtype(targets.dtype, np.integer):
+        return targets.shape[1] if targets.ndim == 2 else 1
+    return int(np.sum(np.max(np.atleast_2d(targets.T), axis=1, initial=0) + 1))
+
+
+def _directions(targets: NDArray[Any], random: np.random.Generator) -> Array:
+    """Targets (n, D) in a few random directions, whose variance approximates that of all columns.
+
+    So a tree on hundreds of labels, or thousands of label vectors, costs as much as one on a few
+    (A. Joly, P. Geurts & L. Wehenkel, Random forests with random projections of the output space
+    for high dimensional multi-label classification, 2014).
+    """
+    if not np.issubdtype(targets.dtype, np.integer):
+        return np.asarray(targets @ random.normal(size=(targets.shape[1], _DIRECTIONS)))
+    found = np.zeros((len(targets), _DIRECTIONS))
+    for column in np.atleast_2d(targets.T):
+        found += random.normal(size=(int(column.max(initial=0)) + 1, _DIRECTIONS))[column]
+    return found
 
 
 def _with_short_indices(X: Any) -> Any:

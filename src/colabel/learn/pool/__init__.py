@@ -1,7 +1,7 @@
 """Joining the opinions of several joints, by what they said about rows they had not seen."""
 
 from colabel.learn.pool._opinions import HeldOutOpinions, UnansweredError, ask_each, opinions
-from colabel.learn.pool.pool import Pool, learn_pool
+from colabel.learn.pool.pool import Pool, learn_pool, pool_of
 from colabel.learn.pool.prior import LabelPrior, joined_vectors, seen_vectors
 
 __all__ = [
@@ -13,5 +13,6 @@ __all__ = [
     "joined_vectors",
     "learn_pool",
     "opinions",
+    "pool_of",
     "seen_vectors",
 ]

@@ -135,6 +135,12 @@ def learn_pool(
     return _pooled(held, plain, np.ones(len(fold), dtype=bool), best, least)
 
 
+def pool_of(held: HeldOutOpinions, penalty: float = 10.0) -> Pool:
+    """Learn weights and exponents from some rows, without asking whether the pool is better."""
+    plain = Pool(mixture_weights(held.truth, held.weight), None, 0.0, 1)
+    return _pooled(held, plain, np.ones(len(held.weight), dtype=bool), penalty, ())
+
+
 def _pooled(
     held: HeldOutOpinions, plain: Pool, rows: Flags, penalty: float, least: Sequence[float]
 ) -> Pool:

@@ -93,3 +93,13 @@ class LabelPrior:
     def is_new(self, codes: Codes) -> Flags:
         """Whether each vector (m, d) is none of those that were seen."""
         return np.isin(as_bytes(codes), as_bytes(self.vectors), invert=True)
+
+    def counts_of(self, codes: Codes) -> Array:
+        """Total weight (m,) of the training rows that have each vector (m, d)."""
+        if not len(self.vectors):
+            return np.zeros(len(codes))
+        seen, asked = as_bytes(self.vectors), as_bytes(codes)
+        order = np.argsort(seen)
+        place = order[np.minimum(np.searchsorted(seen, asked, sorter=order), len(seen) - 1)]
+        counts: Array = np.where(seen[place] == asked, self.counts[place], 0.0)
+        return counts

@@ -9,10 +9,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Flags, Indices
@@ -100,12 +100,20 @@ class ChainModel(StacksEstimator):
         teach = _TEACHERS[self.train_on]
         learner = self._learner(seed)
         inputs = self._stacked(data, folds, seed)
-        chain = teach(learner, inputs, self.order_, folds, scales, self.max_parents)
+        chosen = self.__dict__.pop("_chosen", None)
+        taken = {} if chosen is None or self.train_on != "true" else {"chosen": chosen}
+        chain = teach(learner, inputs, self.order_, folds, scales, self.max_parents, **taken)
         self._chain = chain
         self.models_ = chain.models
         self._record(chain.models.n_iter, learner.values(chain.choice))
         if self._conditional_estimator() is None:
             self.label_scale_ = chain.scale
+
+    def reusing(self, fitted: Self) -> Self:
+        """Return an unfitted copy that takes over what C and scales a fitted one has chosen."""
+        model: Self = clone(self)
+        model.__dict__["_chosen"] = fitted._chain
+        return model
 
     def _learner(self, seed: int) -> ConditionalLearner:
         estimator = seeded(self._conditional_estimator(), seed)

@@ -263,12 +263,14 @@ def learn_chain(
     folds: Folds,
     scales: Sequence[float] = (1.0,),
     max_parents: int | None = None,
+    chosen: LearnedChain | None = None,
 ) -> LearnedChain:
     """Learn all links from true labels: they are independent then, and solved together.
 
     Where labels are missing, a link is learned from the rows that have its label. The earlier
     labels that these lack are features as expected from x, by which C and scales are chosen. A step
     of EM follows: they are drawn from the chain's posterior given all labels of the row.
+    `chosen` is a chain of the same labels whose choices of C and scale are taken over.
     """
     missing = bool(data.missing_labels[0])
     if missing and is_chunked(data):
@@ -277,7 +279,10 @@ def learn_chain(
     learning = learner.on(inputs)
     allowed = _screened(learner, data, order, folds, max_parents)
     group = RowGroup(None, np.arange(data.n_labels), allowed)
-    choice, scale = choose_with_scale(learning, group, scales, folds)
+    if chosen is None:
+        choice, scale = choose_with_scale(learning, group, scales, folds)
+    else:
+        choice, scale = chosen.choice, chosen.scale
     group = replace(group, extra_scale=scale)
     models: Any = learning.fit([group], [choice])
     chain = LearnedChain(order, models, choice, scale, data.cardinalities)

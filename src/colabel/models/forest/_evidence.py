@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,14 @@ class Evidence:
     counts: Array
     cardinalities: tuple[int, ...]
     own: sp.csr_array | None = None
+
+    def take(self, rows: Indices) -> Evidence:
+        """Return what is said of some rows; nothing of a row -1."""
+        some, there = np.maximum(rows, 0), sp.diags_array((rows >= 0).astype(np.float64))
+        lists = sp.csr_array(there @ self.lists[some])
+        lists.eliminate_zeros()
+        own = None if self.own is None else sp.csr_array(there @ self.own[some])
+        return replace(self, lists=lists, own=own)
 
     @property
     def listed(self) -> Flags:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +43,10 @@ class Learned(NamedTuple):
         Of the parts.
     log_loss : float or None
         Mean -log P(y | x) of rows out of bag; None if there are none.
+    evidence : Evidence
+        What its trees say of the rows, each by those that have not seen it.
+    with_copies : Evidence
+        The same, where of a row that stands for several only one is left out.
     """
 
     forest: VectorForest
@@ -50,13 +55,15 @@ class Learned(NamedTuple):
     exponents: Array
     weights: Array
     log_loss: float | None
+    evidence: Evidence
+    with_copies: Evidence
 
 
 def learn(
     grown: Grown, data: TrainingData, rows: RowVectors, space: LabelSpace, n_jobs: int | None
 ) -> Learned:
     """Fill the leaves of a forest with label vectors, and learn its parts and their weights."""
-    forest, evidence, own = _filled(grown, data, rows, n_jobs)
+    forest, evidence, with_copies, own = _filled(grown, data, rows, n_jobs)
     codes, weight = data.codes, data.row_weights
     gains = evidence.pair_gains(codes, weight, n_jobs)
     parents = maximum_branching(gains, np.zeros(data.n_labels))
@@ -82,7 +89,7 @@ def learn(
         with np.errstate(divide="ignore"):
             of_rows = log_sum_exp(log_prob[listed] + np.log(weights))
         log_loss = float(-(weight[listed] @ of_rows) / weight[listed].sum())
-    return Learned(forest, parents, gains, exponents, weights, log_loss)
+    return Learned(forest, parents, gains, exponents, weights, log_loss, evidence, with_copies)
 
 
 def available(parents: Indices) -> Flags:
@@ -108,7 +115,7 @@ def _weights(log_prob: Array, weight: Array) -> Array:
 
 def _filled(
     grown: Grown, data: TrainingData, rows: RowVectors, n_jobs: int | None
-) -> tuple[VectorForest, Evidence, sp.csr_array]:
+) -> tuple[VectorForest, Evidence, Evidence, sp.csr_array]:
     """Return the filled forest, what its trees say of rows they have not seen, and rows' own part.
 
     The last (n, V) is what of the counts of vectors is the row itself, which is left out of its own
@@ -131,4 +138,12 @@ def _filled(
         forest, lists = fill(rows)
     own = sp.csr_array(sp.diags_array(own_weight) @ rows.shares)
     evidence = Evidence(lists, forest.vectors, forest.counts, data.cardinalities, own)
-    return forest, evidence, own
+    with_copies = evidence
+    one = np.minimum(weight, 1.0)
+    if (own_weight > one).any():
+        # a tree that has seen a copy was grown as it would be without the row
+        others = Grown(grown.forest, np.where(weight[:, None] >= 2.0, 0, grown.in_bag))
+        lists = forest.out_of_bag_lists(others, leaves, rows, one, n_jobs)
+        itself = sp.csr_array(sp.diags_array(one) @ rows.shares)
+        with_copies = replace(evidence, lists=lists, own=itself)
+    return forest, evidence, with_copies, own

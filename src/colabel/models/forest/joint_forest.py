@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self, get_args
 
-from colabel.core.arrays import Array, Codes, Indices
+import numpy as np
+
+from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.parameters import check_choice, check_integer
 from colabel.core.schema import (
     Below,
@@ -19,11 +22,12 @@ from colabel.core.schema import (
 )
 from colabel.decide import Decision
 from colabel.joint import Joint, Mixture
-from colabel.labels import MISSING
+from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks import ChunkedData
 from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.learn.forest import grow, label_targets
 from colabel.learn.forest.growing import KINDS, ForestKind
+from colabel.learn.row_chance import row_digests
 from colabel.models.base import JointClassifier
 from colabel.models.forest._evidence import Evidence
 from colabel.models.forest._learning import LEAVES, Learned, available, learn
@@ -198,8 +202,47 @@ class JointForest(JointClassifier):
         few = data.n_rows <= self.max_rows  # no chance is needed
         return data.sampled(self.max_rows, 0 if few else self._seed())
 
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        label_names: Sequence[str] | None = None,
+    ) -> Self:
+        """Learn from rows X and their labels, see `LabelClassifier.fit`."""
+        self.fit_held_out(X, y, sample_weight, label_names=label_names)
+        return self
+
+    def fit_held_out(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        label_names: Sequence[str] | None = None,
+    ) -> HeldOutForest:
+        """Fit; return what the trees say of these rows, each by those that have not seen it.
+
+        Of rows written several times one is left out: the others are in the leaves, as they would
+        be for a new row like them.
+        """
+        super().fit(X, y, sample_weight, label_names=label_names)
+        evidence, rows = self.__dict__.pop("_out_of_bag")
+        used = self.weights_ > 0
+        return HeldOutForest(
+            evidence,
+            rows,
+            self.label_space_,
+            self.tree_,
+            self.exponents_,
+            used,
+            self.weights_[used],
+        )
+
     def _learn(self, data: TrainingData) -> None:
         seed = self._seed()
+        given = row_digests(data, seed)
         data = distinct_rows(_with_labels(data), seed)
         rows = RowVectors.of(data.codes, data.row_weights)
         targets = TARGETS if self.target == "auto" else (self.target,)
@@ -210,6 +253,10 @@ class JointForest(JointClassifier):
         self.forest_, self.tree_, self.pair_gains_ = best.forest, best.parents, best.gains
         self.exponents_, self.weights_ = best.exponents, best.weights
         self.oob_log_loss_ = best.log_loss
+        merged = row_digests(data, seed)
+        order = np.argsort(merged)
+        place = order[np.minimum(np.searchsorted(merged, given, sorter=order), len(order) - 1)]
+        self._out_of_bag = best.with_copies, np.where(merged[place] == given, place, -1)
 
     def _learned(self, data: TrainingData, rows: RowVectors, target: str, seed: int) -> Learned:
         known = bool((data.codes != MISSING).all())
@@ -267,6 +314,26 @@ class JointForest(JointClassifier):
     def label_graph(self) -> LabelGraph:
         """Return the tree, and what each pair gains by being taken together, out of bag."""
         return LabelGraph.of_tree(self.label_names_, self.tree_, self.pair_gains_)
+
+
+@dataclass(frozen=True)
+class HeldOutForest:
+    """What a forest says of the rows it was grown on, each by trees that have not seen it."""
+
+    evidence: Evidence
+    place: Indices
+    space: LabelSpace
+    parents: Indices
+    exponents: Array
+    used: Flags
+    weights: Array
+
+    def joints(self, rows: Indices) -> tuple[Joint, Joint]:
+        """P(y | x) of some of the rows, by the forest and by its leaves alone."""
+        evidence = self.evidence.take(self.place[rows])
+        parts = list(members(evidence, self.space, self.parents, self.exponents, self.used))
+        leaves = parts[0] if self.used[LEAVES] else leaf_lists(evidence, self.space)
+        return Mixture(parts, self.weights), leaves
 
 
 def _smallest_leaf(least: int | float, weight: Array) -> dict[str, Any]:

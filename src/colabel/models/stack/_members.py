@@ -18,89 +18,61 @@ from colabel.learn.conditional import TrainingData
 from colabel.models._cross_fitting import Members
 from colabel.models.chain import ProbabilisticClassifierChain
 from colabel.models.ctbn import CTBN
-from colabel.models.field import CollectiveCRF, PairwiseCRF
+from colabel.models.field import CollectiveCRF
 from colabel.models.forest import JointForest
-from colabel.preprocess import ForestFeatures, KernelFeatures
+from colabel.preprocess import BoostedFeatures, KernelFeatures, SplineFeatures
 
-_FEW_VECTORS = 2.0**10  # label vectors up to which random fields add them up, quickly
-_WIDEST_KERNEL = 2000  # columns of X up to which distances say something
-_MOST_VALUES = 32  # of all labels together, up to which chains on kernel features are quick
-# labels times numbers of a chain's design, up to which all of this is a matter of minutes
-_MOST_WORK = 5e7
-_MANY_TARGETS = 2e5  # rows times label columns, beyond which fewer trees do, and each takes long
-# rows times label columns squared, up to which regressions of all labels on all log-odds are a
-# matter of minutes
-_MOST_PRODUCTS = 2e9
-_FEW_TREES = 100
-_MOST_DISTINCT = 1000  # label vectors as classes of a tree, each of whose nodes counts them all
-# rows times these classes, of which the nodes of a tree keep up to twice as many counts: the most,
-# and how many make each tree take long
-_MOST_COUNTS, _MANY_COUNTS = 5e6, 2e6
-_MOST_LANDMARKS = 800  # columns that kernel features may add
+_TREES, _EXTRA_TREES = 150, 300
+_LANDMARKS = 200
+_FEW_VECTORS = 2.0**8  # that a random field adds up quickly
+_FOLDS = 3  # by which C and label scales are chosen
+_GRID = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 1.0)  # values of C, of standardised columns
+# Numbers of a dense design up to which columns are curved, and boosted.
+_MOST_NUMBERS = 3e7
+# Label columns times the numbers of a chain's design, up to which chains are quick.
+_MOST_WORK = 5e8
+_MANY_LABELS = 100  # beyond which links of a chain use the labels that matter most
+_MOST_PARENTS = 12
 
 
 def default_members(data: TrainingData) -> Members:
     """Return the members that suit some data: what x is like, and how many label vectors.
 
-    Straight lines, a forest's log-odds and kernels, each under a joint that is cheap for so many
-    labels, and a forest of label vectors. They have no seeds of their own: the stack seeds them.
+    They are few and different: random and extra trees whose leaves hold label vectors; chains on
+    the columns, on curves of them and on the log-odds of boosted trees; and a random field (a
+    chain, where label vectors are many) on kernel features. They have no seeds of their own: the
+    stack seeds them.
     """
     missing = bool((data.codes == MISSING).any())
-    gaps = not is_sparse(data.X) and bool(np.isnan(data.X).any())
-    vectors = math.prod(map(float, data.cardinalities))
-    n_distinct = len(np.unique(data.codes, axis=0))
-    kernels = (
-        data.X.shape[1] <= _WIDEST_KERNEL
-        and not is_sparse(data.X)
-        and not gaps
-        and sum(data.cardinalities) <= _MOST_VALUES
-        and data.n_rows * (data.X.shape[1] + _MOST_LANDMARKS) * data.n_labels <= _MOST_WORK
-    )
+    sparse = is_sparse(data.X)
+    gaps = not sparse and bool(np.isnan(data.X).any())
+    n_columns = n_label_columns(data.cardinalities)
+    stored = data.X.nnz if sparse else data.X.size
+    work = n_columns * (stored + data.n_rows * n_columns)
 
-    # a chain's links have the features and the labels before them
-    stored_numbers = data.X.nnz if is_sparse(data.X) else data.X.size
-    work = data.n_labels * (stored_numbers + data.n_rows * data.n_labels)
-    large = work > _MOST_WORK
+    def chain(**options: Any) -> BaseEstimator:
+        if missing or work > _MOST_WORK:
+            return CTBN(**options)
+        parents = _MOST_PARENTS if data.n_labels > _MANY_LABELS else None
+        return ProbabilisticClassifierChain(max_parents=parents, cv=_FOLDS, **options)
 
-    def chain() -> BaseEstimator:
-        return CTBN() if missing or large else ProbabilisticClassifierChain()
-
-    # Trees grown to the end on the label vectors have the best modes, and the smooth parts of the
-    # joint see to the probabilities; but vectors that are nearly all different are no target.
-    repeat = (
-        2 * n_distinct <= data.n_rows
-        and n_distinct <= _MOST_DISTINCT
-        and data.n_rows * n_distinct <= _MOST_COUNTS
-    )
-    of_vectors: dict[str, Any] = {"target": "vectors", "min_samples_leaf": 1} if repeat else {}
-    trees: dict[str, Any] = {}
-    dear = repeat and data.n_rows * n_distinct > _MANY_COUNTS
-    targets = data.n_rows * n_label_columns(data.cardinalities)
-    if dear or targets > _MANY_TARGETS:
-        trees["n_estimators"] = _FEW_TREES
-    forest, kernel = ForestFeatures(**trees), KernelFeatures()
-    found: Members = [("forest", JointForest(**of_vectors, **trees))]
+    found: Members = [
+        ("forest", JointForest(_TREES, min_samples_leaf=3)),
+        ("extra trees", JointForest(_EXTRA_TREES, kind="extra", min_samples_leaf=1)),
+    ]
     if not gaps:  # which only trees take
-        found.append(("linear", chain()))
-    if targets * n_label_columns(data.cardinalities) <= _MOST_PRODUCTS:
-        found.append(("forest features", make_pipeline(forest, chain())))
-    if large:
-        return found
-    if not repeat:
-        # where no row nearby has the same vector, what is nearest still says most of each label
-        found.append(("forest, fine", JointForest(min_samples_leaf=1, **trees)))
-    if vectors <= _FEW_VECTORS and not missing:
-        if not gaps:
-            found.append(("linear field", CollectiveCRF()))
-        found.append(("forest features, field", make_pipeline(forest, PairwiseCRF())))
-        if kernels:
-            field = make_pipeline(kernel, CollectiveCRF())
-            found.append(("kernel features, field", field))
-        return found
-    if kernels:
-        found.append(("kernel features", make_pipeline(kernel, chain())))
-    if not missing and not gaps:
-        found.append(("linear tree", CTBN()))
+        found.append(("lines", chain()))
+    if not gaps and not sparse:
+        most = max(data.n_features, int(_MOST_NUMBERS / data.n_rows))
+        found.append(("curves", make_pipeline(SplineFeatures(max_columns=most), chain(C=_GRID))))
+        # of standardised columns, rows are about 1.4 times the root of their number apart
+        width = 0.7 * math.sqrt(data.n_features)
+        kernel = KernelFeatures(width, _LANDMARKS, scaling="columns")
+        few = not missing and math.prod(map(float, data.cardinalities)) <= _FEW_VECTORS
+        field = CollectiveCRF(cv=_FOLDS) if few else chain(C=_GRID)
+        found.append(("kernel", make_pipeline(kernel, field)))
+    if data.n_rows * data.n_features <= _MOST_NUMBERS:
+        found.append(("boosting", make_pipeline(BoostedFeatures(), chain())))
     return found
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
+from numbers import Integral
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -15,22 +17,31 @@ from colabel.core.progress import progress_bar
 from colabel.core.schema import Dims, Estimator, Fields, bind, stored
 from colabel.decide import Decision
 from colabel.joint import Joint
-from colabel.learn.conditional import TrainingData, random_folds
+from colabel.labels import EncodedLabels
+from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.pool import HeldOutOpinions, LabelPrior, Pool, learn_pool
+from colabel.learn.row_chance import row_digests
 from colabel.models._cross_fitting import (
-    Members,
-    asked_about,
+    EXPECTED,
     counted,
-    fitted_members,
-    heard,
     held_out_folds,
     joints_of,
     require_joint,
-    voices,
+    why,
 )
 from colabel.models._learning import can_hold_out, make_folds, seeded
 from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
+from colabel.models.stack._fitting import (
+    Member,
+    Prepared,
+    heard_alone,
+    held_out_opinions,
+    rows_before,
+    voices,
+    with_frequencies,
+    without_weight,
+)
 from colabel.models.stack._members import checked_members, default_members, takes_nan
 
 _PARTS_OF_ONE = 3  # in which the rows of a single split are cut to judge the pool
@@ -177,45 +188,65 @@ class JointStack(JointClassifier):
     def _learn(self, data: TrainingData) -> None:
         seed = self._seed()
         data, folds = counted(data, make_folds(data, self.cv, seed))
+        if isinstance(self.cv, Integral):
+            folds = _copies_apart(data, folds, seed)
         auto = isinstance(self.members, str)
-        members = default_members(data) if auto else checked_members(self.members)
-        members = [(name, seeded(model, seed)) for name, model in members]
+        given = default_members(data) if auto else checked_members(self.members)
+        members = [Member(name, seeded(model, seed)) for name, model in given]
         numbers = held_out_folds(folds) if can_hold_out(folds) else []
         space = self.label_space_
+        labels = EncodedLabels(space, data.codes)
         self.prior_ = LabelPrior.of(data)
-        with (
-            progress_bar("stacking", len(numbers) + 1, shown=bool(self.verbose)) as done,
-            Parallel(n_jobs=self.n_jobs, return_as="generator") as parallel,
-        ):
+        shown = bool(self.verbose)
+        failures: dict[str, str] = {}
+        useless: set[str] = set()
+
+        def alive() -> list[Member]:
+            return [m for m in members if m.name not in failures and m.name not in useless]
+
+        def tried(stage: Callable[..., None]) -> None:
+            prepared: Prepared = {}
+            for member in alive():
+                try:
+                    stage(member, data, labels, prepared)
+                except EXPECTED as error:
+                    failures[member.name] = why(error)
+                done()
+
+        answers: list[tuple[list[str], HeldOutOpinions]] = []
+
+        def ask(some: list[int], parallel: Parallel) -> None:
+            asked = alive()
             calls = (
-                delayed(asked_about)(
-                    members,
-                    data,
-                    space,
-                    np.flatnonzero(folds.of_row != f),
-                    np.flatnonzero(folds.of_row == f),
-                    self.n_listed,
-                    with_parts=True,
+                delayed(held_out_opinions)(
+                    asked, data, space, folds.of_row == f, self.n_listed, self.prior_
                 )
-                for f in numbers
+                for f in some
             )
-            answers = [_counted(answer, done) for answer in parallel(calls)]
-            failures = {m: why for _, failed in answers for m, why in failed.items()}
-            left = [m for m in range(len(members)) if m not in failures]
-            fitted, failed = fitted_members([members[m] for m in left], data, space)
-            done()
-        failures |= {left[i]: why for i, why in failed.items()}
-        self._keep(members, {left[i]: model for i, model in fitted.items()}, failures)
-        said = voices(members)
-        used = [v for v, (m, _) in enumerate(said) if m not in failures]
-        self.voices_ = [*(said[v][1] for v in used), "frequencies"]
+            for held, failed, chosen in parallel(calls):
+                failures.update({asked[m].name: reason for m, reason in failed.items()})
+                for member, model in zip(asked, chosen, strict=True):
+                    member.chosen = model
+                answers.append(([title for _, title in voices(asked)], held))
+                done()
+
+        with progress_bar("stacking", 2 * len(members) + len(numbers), shown=shown) as done:
+            tried(Member.begin)
+            if numbers and alive():
+                # what the first fold shows to be useless is not fitted again
+                ask(numbers[:1], Parallel())
+                useless |= without_weight(alive(), *answers[0])
+            if len(numbers) > 1 and alive():
+                ask(numbers[1:], Parallel(n_jobs=self.n_jobs, return_as="generator"))
+            tried(Member.finish)
+        self._keep(members, alive(), failures)
         tested = [np.flatnonzero(folds.of_row == f) for f in numbers]
         if len(tested) == 1:
             # the pool is judged by rows that its exponents have not seen: parts of the only fold
             fold = random_folds(data.take(tested[0]), _PARTS_OF_ONE, seed).of_row
         else:
             fold = np.repeat(np.arange(len(tested)), [len(rows) for rows in tested])
-        self._learn_pool([held for held, _ in answers], fold, used)
+        self._learn_pool(answers, fold)
 
     def _allows_nan(self) -> bool:
         if hasattr(self, "members_"):  # by default, those fitted to rows without gaps take none
@@ -227,36 +258,43 @@ class JointStack(JointClassifier):
         except ValueError:  # said when it is fitted
             return False
 
-    def _keep(self, members: Members, fitted: dict[int, Any], failures: dict[int, str]) -> None:
+    def _keep(self, members: list[Member], kept: list[Member], failures: dict[str, str]) -> None:
         """Keep the members that could be fitted, and say which could not."""
-        if len(failures) == len(members):
+        if not kept:
             raise ValueError(
                 "No member of the stack could be fitted: "
-                + "; ".join(f"{members[m][0]}: {why}" for m, why in sorted(failures.items()))
+                + "; ".join(f"{name}: {reason}" for name, reason in failures.items())
             )
-        for m, why in sorted(failures.items()):
-            message = f"The member {members[m][0]!r} is left out of the stack: {why}"
-            warnings.warn(message, UserWarning, stacklevel=5)
-        used = [m for m in range(len(members)) if m not in failures]
-        self.members_ = [fitted[m] for m in used]
-        self.member_names_ = [members[m][0] for m in used]
+        for member in members:
+            if member.name in failures:
+                message = (
+                    f"The member {member.name!r} is left out of the stack: {failures[member.name]}"
+                )
+                warnings.warn(message, UserWarning, stacklevel=5)
+        self.members_ = [member.fitted for member in kept]
+        self.member_names_ = [member.name for member in kept]
+        self.voices_ = [*(title for _, title in voices(kept)), "frequencies"]
 
-    def _learn_pool(self, answers: list[HeldOutOpinions], fold: Indices, used: list[int]) -> None:
-        """Learn how to join some of the voices, the last of all being the prior's."""
+    def _learn_pool(self, answers: list[tuple[list[str], HeldOutOpinions]], fold: Indices) -> None:
+        """Learn how to join the voices, the last of all being the prior's."""
         if not answers:
             # too few rows to hold any out: all alike
-            weights = np.append(np.full(len(used), 1.0 / len(used)), 0.0)
+            n_voices = len(self.voices_) - 1
+            weights = np.append(np.full(n_voices, 1.0 / n_voices), 0.0)
             self.pool_ = Pool(weights, None, 0.0, self.n_listed)
-        else:
-            columns = np.append(used, -1)
-            parts = [held.of_joints(columns) for held in answers]
-            held = parts[0].joined(*parts[1:])
-            self.pool_ = learn_pool(held, fold, self.n_listed)
-            share = held.weight / held.weight.sum()
-            losses = [*(share @ -held.truth), share @ -self.pool_.log_prob(held)]
-            self.held_out_log_loss_ = dict(
-                zip([*self.voices_, "stack"], map(float, losses), strict=True)
-            )
+            return
+        wanted = self.voices_[:-1]
+        parts = [
+            held.of_joints(np.array([*(titles.index(name) for name in wanted), -1]))
+            for titles, held in answers
+        ]
+        held = parts[0].joined(*parts[1:])
+        self.pool_ = learn_pool(held, fold, self.n_listed)
+        share = held.weight / held.weight.sum()
+        losses = [*(share @ -held.truth), share @ -self.pool_.log_prob(held)]
+        self.held_out_log_loss_ = dict(
+            zip([*self.voices_, "stack"], map(float, losses), strict=True)
+        )
 
     @property
     def weights_(self) -> dict[str, float]:
@@ -276,11 +314,11 @@ class JointStack(JointClassifier):
             m, why = next(iter(failed.items()))
             raise ValueError(f"The member {self.member_names_[m]!r} has no answer: {why}")
         frequencies = self.prior_.joint(self.label_space_, X.shape[0])
-        said = [
-            joint
-            for m, of_member in found.items()
-            for joint in heard(self.members_[m], of_member, X, frequencies)
-        ]
+        said: list[Joint] = []
+        for m, joint in found.items():
+            model = self.members_[m]
+            parts = heard_alone(model, joint, partial(rows_before, model, X))
+            said += with_frequencies([joint, *parts], frequencies)
         return self.pool_.joint([*said, frequencies], self.prior_)
 
     short_name: ClassVar[str] = "stack"
@@ -291,6 +329,12 @@ class JointStack(JointClassifier):
         return LabelGraph.without_edges(self.label_names_, meaning)
 
 
-def _counted(result: Any, done: Callable[[], None]) -> Any:
-    done()
-    return result
+def _copies_apart(data: TrainingData, folds: Folds, seed: int) -> Folds:
+    """Deal copies of a row to different folds: new rows, too, will be copies of some so often."""
+    _, group, count = np.unique(row_digests(data, seed), return_inverse=True, return_counts=True)
+    if count.max(initial=1) == 1:
+        return folds
+    order = np.argsort(group, kind="stable")
+    rank = np.empty(data.n_rows, dtype=np.intp)
+    rank[order] = np.arange(data.n_rows) - np.repeat(np.cumsum(count) - count, count)
+    return Folds((folds.of_row + rank) % folds.n_folds, folds.n_folds)

@@ -1,0 +1,173 @@
+"""What `JointStack()` costs beside a random forest, and how well it does.
+
+CPU seconds to fit and to answer (modes and log-probabilities of the held-out rows) by one thread,
+over those of a `RandomForestClassifier(100)` on the same rows (fit and predict); joint log-loss,
+exact match and Hamming accuracy of held-out rows. One fold of real data sets, of which `--inner`
+holds out training rows only, and six generated shapes (`--rows` bounds how many rows are used).
+
+    python -m benchmarks.stack                      # everything
+    python -m benchmarks.stack emotions yeast seven --rows 1000 --limit 120
+    python -m benchmarks.stack --inner --model "JointStack([JointForest(100), CTBN()])"
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.ensemble import RandomForestClassifier
+
+import colabel
+from benchmarks._common import machine, parser, print_table
+from colabel.core.arrays import is_sparse
+from colabel.datasets import kfold, load
+
+REAL = (
+    "emotions",
+    "scene",
+    "yeast",
+    "image",
+    "enron",
+    "medical",
+    "water_quality",
+    "solar_flare",
+    "genbase",
+)
+
+
+class Shape(NamedTuple):
+    """A generated data set: so many rows and columns, and the values of each variable."""
+
+    n_rows: int
+    n_columns: int
+    sizes: tuple[int, ...]
+    words: int = 0  # of a row, if the columns are sparse
+
+
+SHAPES = {
+    "tiny": Shape(154, 16, (3, 2, 4)),
+    "seven": Shape(6114, 34, (2, 3, 5, 2, 4, 2, 3)),
+    "hundred": Shape(4000, 500, (2,) * 103),
+    "words": Shape(9300, 1002, (2,) * 23, words=40),
+    "pixels": Shape(12900, 1006, (2,) * 20),
+    "many": Shape(3300, 499, (2,) * 374, words=25),
+}
+
+
+def generated(shape: Shape, seed: int = 0) -> tuple[Any, Any]:
+    """Rows whose labels follow curves of a few columns, hidden causes, and each other."""
+    rng = np.random.default_rng(seed)
+    n, p, d = shape.n_rows, shape.n_columns, len(shape.sizes)
+    topics = rng.dirichlet(np.full(8, 0.3), size=n)
+    X: Any
+    if shape.words:
+        rate = topics @ rng.gamma(0.3, size=(8, p))
+        X = rng.poisson(rate * (shape.words / rate.sum(axis=1, keepdims=True))).astype(float)
+    else:
+        X = rng.normal(size=(n, p)) + topics @ rng.normal(size=(8, p))
+    curves = np.column_stack([np.sin(2 * X[:, :8]), X[:, :8] * X[:, [1, 2, 3, 4, 5, 6, 7, 0]]])
+    values = np.column_stack([curves, X[:, :16], 6 * topics])
+    Y = np.zeros((n, d), dtype=int)
+    before = np.zeros(n)
+    for j, size in enumerate(shape.sizes):
+        slopes = rng.normal(size=values.shape[1]) * (rng.random(values.shape[1]) < 0.3)
+        score = values @ slopes + 1.5 * before + rng.logistic(size=n)
+        rare = rng.uniform(0.5, 0.98) if d > 10 else 1.0 / size
+        cuts = np.quantile(score, rare + (1.0 - rare) * np.arange(size - 1) / (size - 1))
+        Y[:, j] = np.digitize(score, cuts)
+        before = Y[:, j] - Y[:, j].mean()
+    return (sp.csr_array(X) if shape.words else X), Y
+
+
+def rows_of(name: str, folder: Any, most: int, inner: bool) -> tuple[Any, Any, Any, Any]:
+    """Training and held-out rows, (X, Y, X_new, Y_new)."""
+    if name in SHAPES:
+        X, Y = generated(SHAPES[name])
+    else:
+        data = load(name, data_home=folder)
+        X, Y = data.X, np.asarray(data.Y)
+    train, test = next(iter(kfold(len(Y), 5, 0)))
+    if inner:
+        again, held = next(iter(kfold(len(train), 3, 1)))
+        train, test = train[again], train[held]
+    train, test = train[:most], test[:most]
+    return X[train], Y[train], X[test], Y[test]
+
+
+class _LateError(Exception):
+    pass
+
+
+def _stop(*_: Any) -> None:
+    raise _LateError
+
+
+def cell(make: Callable[[], Any], rows: tuple[Any, Any, Any, Any]) -> list[Any]:
+    """CPU seconds of the forest, of fit and answer, the ratio, and three measures."""
+    X, Y, X_new, Y_new = rows
+    start = time.process_time()
+    forest = RandomForestClassifier(100, random_state=0).fit(X, Y)
+    forest.predict(X_new)
+    of_forest = time.process_time() - start
+    start = time.process_time()
+    model = make().fit(X, Y)
+    fitted = time.process_time() - start
+    start = time.process_time()
+    joint = model.joint(X_new)
+    mode = joint.mode()
+    asked = time.process_time() - start
+    loss = -float(joint.log_prob(Y_new).mean())
+    answered = time.process_time() - start
+    exact = float((mode == Y_new).all(axis=1).mean())
+    marginals = colabel.decide(joint, "hamming")
+    hamming = float((marginals == Y_new).mean())
+    seconds = [f"{value:.2f}" for value in (of_forest, fitted, asked)]
+    ratio = f"{(fitted + answered) / of_forest:.1f}"
+    return [*seconds, ratio, f"{loss:.4f}", f"{exact:.4f}", f"{hamming:.4f}"]
+
+
+def main() -> None:
+    """Print one line for each data set."""
+    options = parser(__doc__)
+    options.add_argument("sets", nargs="*", default=[*REAL, *SHAPES])
+    options.add_argument("--rows", type=int, default=1 << 30, help="most rows of a data set")
+    options.add_argument("--limit", type=int, default=600, help="seconds of a cell")
+    options.add_argument("--inner", action="store_true", help="hold out training rows only")
+    options.add_argument("--model", default="JointStack(random_state=0)", help="what is measured")
+    asked = options.parse_args()
+    warnings.simplefilter("ignore")
+    from sklearn.pipeline import make_pipeline
+
+    names = {**{name: getattr(colabel, name) for name in colabel.__all__}}
+    names["pipe"] = make_pipeline
+
+    def make() -> Any:
+        return eval(asked.model, names)
+
+    print(f"{machine()}; {asked.model}\n")
+    signal.signal(signal.SIGALRM, _stop)
+    lines = []
+    for name in asked.sets:
+        rows = rows_of(name, asked.data, asked.rows, asked.inner)
+        stored = "sparse" if is_sparse(rows[0]) else "dense"
+        signal.alarm(asked.limit)
+        try:
+            found = cell(make, rows)
+        except _LateError:
+            found = [f"more than {asked.limit} s"]
+        signal.alarm(0)
+        what = f"{rows[0].shape[0]} x {rows[0].shape[1]} {stored}, {rows[1].shape[1]}"
+        lines.append([name, what, *found])
+        print(*lines[-1], flush=True)
+    print()
+    head = ["data", "rows x columns, labels", "forest", "fit", "answer", "ratio"]
+    print_table([*head, "log-loss", "exact match", "Hamming accuracy"], lines)
+
+
+if __name__ == "__main__":
+    main()

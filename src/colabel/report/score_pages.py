@@ -1,0 +1,119 @@
+"""Pages about labels that look wrong, and about how good a model is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from colabel.comparing import MEASURES, Evaluation
+from colabel.core.arrays import Indices
+from colabel.decide import Audit
+from colabel.report.pages import counted, fixed, page, signed, write_page
+
+
+def write_audit_html(
+    path: str | Path,
+    found: Audit,
+    row_numbers: Indices,
+    cells: Callable[[int], Sequence[tuple[str, str]]],
+    most: int,
+) -> None:
+    """Write a page of the most suspicious labels, row by row; the worst row comes first.
+
+    Parameters
+    ----------
+    path : path
+    found : Audit
+    row_numbers : (n,)
+        Which rows of the table were audited, from 0.
+    cells : callable
+        From a row to the names and values of its columns.
+    most : int
+        Labels on the page.
+    """
+    worst = found.worst_labels[:most]
+    looked = found.log_odds[worst[:, 0], worst[:, 1]] > 0
+    by_row: dict[int, list[int]] = {}
+    for row, label in worst[looked]:
+        by_row.setdefault(int(row), []).append(int(label))
+    order = [int(row) for row in found.order if int(row) in by_row]
+    names = found.space.names
+
+    def value(codes: Any, row: int, label: int) -> str:
+        return str(found.values_at(codes, np.array([[row, label]]))[0])
+
+    rows = [
+        {
+            "number": f"{int(row_numbers[row]) + 1:,}",
+            "breaks": bool(found.broken[row]),
+            "cells": cells(row),
+            "labels": [
+                [
+                    names[label],
+                    value(found.codes, row, label),
+                    _number(found.probability[row, label], 3),
+                    value(found.suggestion, row, label),
+                    {
+                        "text": signed(found.log_odds[row, label], 1),
+                        "key": float(found.log_odds[row, label]),
+                    },
+                ]
+                for label in by_row[row]
+            ],
+            "others": ", ".join(
+                f"{names[i]}={value(found.codes, row, int(i))}"
+                for i in np.flatnonzero(found.known[row])
+                if i not in by_row[row]
+                and not (found.space.is_indicator and not found.codes[row, i])
+            ),
+        }
+        for row in order
+    ]
+    n_wrong = found.n_wrong()
+    about = (
+        f"{counted(len(found.codes), 'row')}, {counted(len(names), 'label')}. About "
+        f"{n_wrong.rate:,.0f} of {int(found.known.sum()):,} given labels look wrong (between "
+        f"{n_wrong.low:,.0f} and {n_wrong.high:,.0f}). Each was judged by models that have not "
+        "seen its row, from the features and the row's other labels. Keys: j next row, k previous."
+    )
+    content = page("audit.html", "audit.js", title="Labels that look wrong", about=about, rows=rows)
+    write_page(path, content)
+
+
+def write_evaluation_html(path: str | Path, scores: Evaluation, title: str) -> None:
+    """Write a page of measures, labels and confusions."""
+    measures = []
+    for name, (score, error) in scores.measures.items():
+        if score == score:
+            shown = MEASURES[name].title if name in MEASURES else name.replace("_", " ")
+            measures.append([shown, {**_number(score, 3), "error": fixed(error, 3)}])
+    labels = [
+        [one.name, {"text": f"{one.n_true:,}", "key": one.n_true}]
+        + [_number(value, 3) for value in one[2:]]
+        for one in scores.labels
+    ]
+    confusions = [
+        [one.missed, one.predicted, {"text": f"{one.n_rows:,}", "key": one.n_rows}]
+        for one in scores.confusions
+    ]
+    about = f"{counted(scores.n_rows, 'row')}; ± is the standard error over rows."
+    if scores.n_unseen:
+        about += f" {counted(scores.n_unseen, 'row')} with a value never seen in training."
+    if scores.coverage is not None:
+        about += f" The sets held the true labels in {scores.coverage.value:.1%} of the rows."
+    content = page(
+        "evaluation.html",
+        title=title,
+        about=about,
+        measures=measures,
+        labels=labels,
+        confusions=confusions,
+    )
+    write_page(path, content)
+
+
+def _number(value: float, digits: int) -> dict[str, Any]:
+    return {"text": fixed(float(value), digits), "key": float(value)}

@@ -1,0 +1,100 @@
+"""`colabel audit` and `colabel evaluate`: from a table to files, pages and sentences."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from colabel.cli import app
+from colabel.datasets import load_digit_traits
+from tests.report.html_page import Page
+
+
+@pytest.fixture(scope="module")
+def spoiled(tmp_path_factory):
+    """Digits as a CSV with planted errors and a row without labels; where the errors are."""
+    data = load_digit_traits()
+    Y = np.asarray(data.Y[:300])
+    wrong = np.random.default_rng(1).random(Y.shape) < 0.03
+    given = np.where(wrong, 1 - Y, Y)
+    folder = tmp_path_factory.mktemp("audit")
+    with (folder / "digits.csv").open("w", newline="") as file:
+        write = csv.writer(file).writerow
+        write([f"p{i}" for i in range(64)] + list(data.label_names))
+        write([0] * 64 + [""] * 7)  # nothing is known of the first row
+        for x, y in zip(data.X, given, strict=False):
+            write([*x, *y])
+    return folder / "digits.csv", wrong, data.label_names
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_audit_names_rows_as_the_table_has_them(spoiled, tmp_path):
+    table, wrong, names = spoiled
+    found, page, fixed = tmp_path / "audit.csv", tmp_path / "audit.html", tmp_path / "fixed.csv"
+    options = ["--cv", 3, "-o", found, "--html", page, "--fix", fixed, "--at-least", 0.9]
+    said = run("audit", table, "-l", ",".join(names), *options)
+    assert "labels look wrong (between" in said
+    assert "1 rows without any label were left out" in said or "1 row" in said
+    rows = list(csv.DictReader(found.open()))
+    planted = {(row + 2, names[i]) for row, i in np.argwhere(wrong)}
+    worst = {(int(row["row"]), row["label"]) for row in rows[: len(planted)]}
+    assert len(worst & planted) > 0.8 * len(planted)
+    before, after = (list(csv.DictReader(file.open())) for file in (table, fixed))
+    changed = {
+        (number, name)
+        for number, (old, new) in enumerate(zip(before, after, strict=True), 1)
+        for name in names
+        if old[name] != new[name]
+    }
+    assert changed
+    assert len(changed & planted) > 0.8 * len(changed)
+    number, name = next(iter(changed))
+    assert name in after[number - 1]["corrected"].split("; ")
+    html = page.read_text("utf-8")
+    assert not Page(html).open
+    assert f"Row {rows[0]['row']}" in html
+
+
+def test_tags_are_corrected_in_their_own_form(tmp_path):
+    data = load_digit_traits()
+    tags = [[n for n, on in zip(data.label_names, row, strict=True) if on] for row in data.Y[:200]]
+    tags[5] = [tag for tag in tags[5] if tag != tags[5][0]]
+    lines = [f"{','.join(map(str, x))},{';'.join(t)}" for x, t in zip(data.X, tags, strict=False)]
+    table = tmp_path / "tags.csv"
+    table.write_text("\n".join([",".join(f"p{i}" for i in range(64)) + ",tags", *lines]))
+    fixed = tmp_path / "fixed.csv"
+    run("audit", table, "-l", "tags", "--cv", 2, "-o", tmp_path / "a.csv", "--fix", fixed)
+    after = list(csv.DictReader(fixed.open()))
+    for number, row in enumerate(after):
+        if not row["corrected"]:
+            assert row["tags"] == ";".join(tags[number])
+        else:
+            before, now = set(tags[number]), set(filter(None, row["tags"].split(";")))
+            assert before ^ now == set(row["corrected"].split("; "))
+
+
+def test_evaluate_gives_a_table_a_page_and_json(spoiled, tmp_path):
+    table, _, names = spoiled
+    model, page = tmp_path / "model.colabel", tmp_path / "test.html"
+    run("fit", table, "-l", ",".join(names), "-m", "br", "--set", "C=0.1", "-o", model)
+    said = run("evaluate", model, table, "--html", page)
+    assert "exact match" in said
+    assert "The weakest labels" in said
+    assert not Page(page.read_text("utf-8")).open
+    scores = json.loads(run("evaluate", model, table, "--json"))
+    assert scores["n_rows"] == 301
+    assert 0.3 < scores["measures"]["exact_match"]["value"] < 1
+    lacking = tmp_path / "new.csv"
+    lacking.write_text(",".join(f"p{i}" for i in range(64)) + "\n" + ",".join("1" * 64) + "\n")
+    done = CliRunner().invoke(app, ["evaluate", str(model), str(lacking)])
+    assert done.exit_code == 2
+    assert "lacks the label columns even" in " ".join(done.output.split())
