@@ -26,25 +26,26 @@ import numpy as np
 from benchmarks._common import ROOT
 
 SOURCE = ROOT / "src" / "colabel"
-# code lines of rooms that are counted together
+# Code lines of rooms that are counted together; a comment gives the aim where it is not reached.
 CEILINGS = {
-    ("cli",): 2273,
-    ("report",): 3556,
-    ("comparing",): 1800,
-    ("saving", "core"): 2127,
-    ("tables", "datasets"): 5511,
-    ("models",): 9289,
-    ("preprocess",): 1196,
-    ("learn",): 8786,
+    ("cli",): 1850,  # 1400
+    ("report",): 1500,
+    ("comparing",): 1850,  # 1200
+    ("saving", "core"): 2300,  # 1300
+    ("tables", "datasets"): 4800,  # 2400
+    ("models",): 7850,  # 7000
+    ("preprocess",): 1050,  # 900
+    ("learn",): 8900,  # 6300
     ("decide",): 1000,
-    ("joint",): 7009,
-    ("metrics", "model_selection.py", "labels"): 1250,
+    ("rules",): 900,
+    ("joint",): 7200,  # 6300
+    ("metrics", "model_selection.py", "labels"): 1250,  # 1000
 }
 # in all
-MOST_LINES = 44_952
-MOST_FILES = 458
-MOST_CLASSES = 571
-MOST_IMPORTS = 0.128
+MOST_LINES = 39_500  # 30_500
+MOST_FILES = 330
+MOST_CLASSES = 520  # 420
+MOST_IMPORTS = 0.112  # 0.09
 
 _SILENT = {
     tokenize.COMMENT,

@@ -129,6 +129,8 @@ def _claim_tested(
     results: Results, studies: Studies, claim: Claim, verdict: Verdict
 ) -> Tested | None:
     """Return the nearest remark, and whether the claim holds in the study that it names."""
+    if claim.equal is not None or claim.at_least is not None:
+        return None
     for method in (verdict.over, claim.method):
         key = results.plan.remark_key(verdict.measure, verdict.dataset, method)
         remark = None if key is None else results.plan.remarks[key]

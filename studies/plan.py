@@ -300,8 +300,8 @@ class _DataTable(DataPlan, frozen=True):
     kind: str | None = None
     splits: int | None = None
     seed: int | None = None
-    train: float | None = None
-    test: float | None = None
+    train: Size | None = None
+    test: Size | None = None
 
 
 class _MethodTable(Struct, frozen=True):

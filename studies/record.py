@@ -135,5 +135,8 @@ def update(record: Record, plan: Plan, rows: Iterable[Row]) -> int:
     sizes = {(d.name, m.name): plan.n_run(d, m) for d in plan.datasets for m in plan.methods}
     new = measured(rows)
     whole = {place: own for place, own in new.items() if own.splits == sizes[place[1:]]}
-    record.setdefault(plan.name, {}).update(whole)
+    known = record.setdefault(plan.name, {})
+    for place, own in whole.items():
+        # the mark stays: it tells what the splits cannot where the reference was not run again
+        known[place] = own._replace(mark=known[place].mark if place in known else "")
     return len(whole)

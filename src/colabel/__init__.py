@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from colabel.preprocess import ForestFeatures as ForestFeatures
     from colabel.preprocess import KernelFeatures as KernelFeatures
     from colabel.preprocess import SplineFeatures as SplineFeatures
+    from colabel.rules import Rules as Rules
     from colabel.saving import load as load
     from colabel.saving import save as save
     from colabel.tables import TableModel as TableModel
@@ -99,6 +100,7 @@ __all__ = [
                 "KernelFeatures",
                 "SplineFeatures",
             ],
+            "colabel.rules": ["Rules"],
             "colabel.saving": ["load", "save"],
             "colabel.tables": ["TableModel"],
         },

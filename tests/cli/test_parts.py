@@ -92,8 +92,8 @@ def test_passes_and_the_time_left_are_shown(folder, monkeypatch):
     fit(folder)
     assert re.fullmatch(r"12, [\d,]+ rows a second", said[11])  # so small a table: no rehearsal
     said.clear()
-    monkeypatch.setattr("colabel.cli._rehearsal._ROWS", 40)
-    monkeypatch.setattr("colabel.cli._rehearsal._TIMES", 2)
+    monkeypatch.setattr("colabel.cli._parts._PILOT_ROWS", 40)
+    monkeypatch.setattr("colabel.cli._parts._PILOT_TIMES", 2)
     fit(folder)
     form = r"12 of about (\d+), [\d,]+ rows a second, about 0:\d\d:\d\d left"
     found = re.fullmatch(form, said[11])

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from colabel.datasets import DatasetError, _http, _openml, load
+from colabel.datasets import DatasetError, load, loading
 from colabel.datasets.catalogue import CATALOGUE
 from colabel.datasets.loading import default_cache
 
@@ -85,8 +85,7 @@ def server(monkeypatch, tmp_path):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("COLABEL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(_http, "PAUSES", (0.01, 0.01))
-    monkeypatch.setattr(_http, "TIMEOUT", 5.0)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # between the attempts of pooch
     running = Server()
     monkeypatch.setenv("COLABEL_OPENML", running.url)
     yield running
@@ -99,16 +98,14 @@ def _files(tmp_path):
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
-def test_fetches_shows_progress_and_then_uses_the_cache(server, tmp_path):
+def test_fetches_and_then_uses_the_cache(server, tmp_path, capsys):
     server.describe()
     server.put(FILE, ARFF)
-    calls = []
-    data = load("emotions", progress=lambda received, expected: calls.append((received, expected)))
+    data = load("emotions")
     assert (data.n_rows, data.n_features, data.n_labels) == (593, 72, 6)
     assert data.label_names == tuple(LABELS)
     assert data.is_binary
-    assert calls[-1] == (len(ARFF), len(ARFF))
-    assert _files(tmp_path) == [f"{hashlib.md5(ARFF).hexdigest()}.arff", "current.json"]
+    assert _files(tmp_path) == [f"{hashlib.md5(ARFF).hexdigest()}.arff", "description.json"]
     n_requests = len(server.requests)
     again = load("emotions")
     assert len(server.requests) == n_requests
@@ -116,13 +113,7 @@ def test_fetches_shows_progress_and_then_uses_the_cache(server, tmp_path):
     np.testing.assert_array_equal(data.Y, load("emotions", source="cache").Y)
     load("emotions", source="openml", progress=False)
     assert len(server.requests) == n_requests + 2
-
-
-def test_progress_bar_goes_to_standard_error(server, capsys):
-    server.describe()
-    server.put(FILE, ARFF)
-    load("emotions")
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr() == ("", "")
 
 
 def test_damaged_cache_is_fetched_again(server, tmp_path):
@@ -134,7 +125,7 @@ def test_damaged_cache_is_fetched_again(server, tmp_path):
     load("emotions", progress=False)
     assert server.requests.count(FILE) == 2
     assert file.read_bytes() == ARFF
-    (file.parent / "current.json").write_text('{"md5": "../../evil"}')
+    (file.parent / "description.json").write_text('{"md5": "../../evil"}')
     load("emotions", progress=False)
     assert server.requests.count(FILE) == 3
 
@@ -142,7 +133,7 @@ def test_damaged_cache_is_fetched_again(server, tmp_path):
 def test_checksum_mismatch(server, tmp_path):
     server.describe(md5_checksum="0" * 32)
     server.put(FILE, ARFF)
-    with pytest.raises(DatasetError, match=r"MD5 checksum .*damaged on the way.*COLABEL_DATA"):
+    with pytest.raises(DatasetError, match=r"hash of downloaded file .*COLABEL_DATA"):
         load("emotions", progress=False)
     assert _files(tmp_path) == []
 
@@ -150,7 +141,7 @@ def test_checksum_mismatch(server, tmp_path):
 def test_truncated_body(server, tmp_path):
     server.describe()
     server.put(FILE, ARFF[:5000], headers={"Content-Length": str(len(ARFF))})
-    with pytest.raises(DatasetError, match=rf"5000 of {len(ARFF)} bytes"):
+    with pytest.raises(DatasetError, match="could not be had from OpenML"):
         load("emotions", progress=False)
     assert server.requests.count(FILE) == 3
     assert _files(tmp_path) == []
@@ -163,11 +154,10 @@ def test_truncated_once_then_whole(server):
     assert load("emotions", progress=False).n_rows == 593
 
 
-def test_404_is_not_repeated(server):
+def test_what_is_not_there(server):
     server.describe()
-    with pytest.raises(DatasetError, match=r"answered 404.*try again later"):
+    with pytest.raises(DatasetError, match=r"404 Client Error.*try again later"):
         load("emotions", progress=False)
-    assert server.requests.count(FILE) == 1
 
 
 def test_500_then_success(server):
@@ -181,7 +171,7 @@ def test_500_then_success(server):
 
 def test_500_for_ever(server):
     server.put("/api/v1/json/data/40589", b"", status=500)
-    with pytest.raises(DatasetError, match="answered 500"):
+    with pytest.raises(DatasetError, match="500 Server Error"):
         load("emotions", progress=False)
     assert len(server.requests) == 3
 
@@ -189,13 +179,12 @@ def test_500_for_ever(server):
 def test_refused_connection(server):
     server.http.shutdown()
     server.http.server_close()
-    with pytest.raises(DatasetError, match=r"could not be fetched.*set COLABEL_DATA"):
+    with pytest.raises(DatasetError, match=r"could not be had.*set COLABEL_DATA"):
         load("emotions", progress=False)
 
 
 def test_time_out(server, monkeypatch):
-    monkeypatch.setattr(_http, "TIMEOUT", 0.05)
-    monkeypatch.setattr(_http, "PAUSES", ())
+    monkeypatch.setattr(loading, "_TIMEOUT", 0.05)
     held = server.lock
     with held, pytest.raises(DatasetError, match="timed out"):
         load("emotions", progress=False)
@@ -246,14 +235,8 @@ def test_redirect_to_a_file_is_refused(server):
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://127.0.0.1/x", "x.arff"])
 def test_strange_addresses_are_refused(server, url):
     server.describe(url=url)
-    with pytest.raises(DatasetError, match="not an address to fetch data from"):
+    with pytest.raises(DatasetError, match="could not be had from OpenML"):
         load("emotions", progress=False)
-
-
-def test_encrypted_servers_do_not_send_us_to_open_ones():
-    with pytest.raises(DatasetError, match="not an address"):
-        _http.check_address("http://a/x", "https://a/y")
-    _http.check_address("https://b/x", "http://a/y")
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"data_set_description": {}}'])
@@ -323,4 +306,4 @@ def test_default_cache_follows_the_system(monkeypatch, tmp_path):
 
 
 def test_public_address_is_encrypted():
-    assert _openml.OPENML.startswith("https://")
+    assert loading.OPENML.startswith("https://")

@@ -64,7 +64,7 @@ def test_everything_is_inside_and_no_label_hides_another(graph, widest):
     assert len(drawing.curves) == len(graph.ends)
     for (_, j), curve in zip(graph.ends, drawing.curves, strict=True):
         left, y, width = drawing.boxes[j]
-        assert curve[-1][1] == y
+        assert abs(curve[-1][1] - y) < BOX / 2
         assert curve[-1][0] in (pytest.approx(left), pytest.approx(left + width))
     # forty names of forty characters in a deep tree are wider, and so are numbers beside arcs
     assert drawing.width <= widest + 60

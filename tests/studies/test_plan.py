@@ -157,6 +157,13 @@ def test_printed_sizes_have_known_names(write_plan):
         load_plan(write_plan(text.replace("rows =", "raws =")))
 
 
+def test_sizes_in_rows_stay_whole_numbers(write_plan):
+    """A size of 60.0 rows would be a share of them."""
+    text = PLAN.replace('"digit_traits"', '"digit_traits"\ntrain = 50\ntest = 0.25')
+    protocol = load_plan(write_plan(text)).datasets[0].protocol
+    assert (protocol.train, type(protocol.train), protocol.test) == (50, int, 0.25)
+
+
 def test_steps_may_differ_by_data_set(write_plan):
     text = PLAN.replace("cv = 3", 'cv = 3\non = { digit_traits = { steps = ["MinMaxScaler"] } }')
     cells = expand(load_plan(write_plan(text)))

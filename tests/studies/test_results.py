@@ -164,6 +164,9 @@ def test_the_record_keeps_what_was_run(study, tmp_path):
     results = study()
     record = {}
     assert update(record, results.plan, rows()) == 4
+    marked = {results.plan.name: {("exact_match", "one", "B"): Measured(0.6, 0.01, 5, "+")}}
+    update(marked, results.plan, rows())  # the mark stays, for a reference without splits
+    assert marked[results.plan.name]["exact_match", "one", "B"].mark == "+"
     partly = {("one", "A"): MATCH["one", "A"][:3]}
     assert update({}, results.plan, rows(partly)) == 0  # all splits, or none
     write_record(record, tmp_path / "r.csv")

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colabel.cli._console import columns, messages, output, stderr_is_terminal
-from colabel.core.progress import row_counter
+from colabel.cli._console import messages, output, stderr_is_terminal
+from colabel.core.progress import columns, row_counter
 
 if TYPE_CHECKING:
     from colabel.tables.answers import Answers

@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from colabel.core.compiling import told_when_compiling
 
 if TYPE_CHECKING:
-    from colabel.tables import TableModel, TableSummary
+    from colabel.tables import TableModel
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -95,14 +93,6 @@ def fail(sentence: str, code: int = INTERNAL) -> NoReturn:
     """Say on standard error what was wrong, on one line, and stop with an exit code."""
     messages().print(f"[bold red]Error:[/bold red] {escape(sentence)}", soft_wrap=True)
     raise typer.Exit(code)
-
-
-def columns(*titles: str) -> Table:
-    """Return an empty table; ">" before a title is a column of numbers."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for title in titles:
-        table.add_column(title.lstrip(">"), justify="right" if title[:1] == ">" else "left")
-    return table
 
 
 # -------------------------------------------------------------------------- how a command ends
@@ -189,45 +179,3 @@ def load_table_model(path: Path, *, trust: bool = False) -> TableModel:
             "colabel.load in Python, or make a file with colabel fit."
         )
     return model
-
-
-_MOST_LABELS, _NAMED = 12, 6
-
-
-def show_summary(console: Console, summary: TableSummary) -> None:
-    """Print what was seen in a table: rows, columns by kind, labels with their counts, warnings."""
-    n_features = sum(map(len, summary.kinds.values()))
-    console.print(
-        f"[bold]{escape(summary.path)}[/bold]: {_counted(summary.n_rows, 'row')}, "
-        f"{_counted(n_features, 'sparse feature' if summary.is_sparse else 'feature')}, "
-        f"{_counted(len(summary.labels), 'label')}",
-        soft_wrap=True,
-    )
-    for kind, names in summary.kinds.items():
-        console.print(f"  {len(names):,} of kind {kind}: {escape(_few(names))}")
-    if summary.left_out:
-        reasons = [f"{name} ({reason})" for name, reason in summary.left_out.items()]
-        console.print(f"  {len(reasons):,} left out: {escape(_few(reasons))}")
-    if summary.missing_share:
-        console.print(f"  {100 * summary.missing_share:.1f} % of the features' cells are empty")
-    for label in summary.labels[:_MOST_LABELS]:
-        if set(label.counts) <= {"0", "1"}:
-            ones, total = label.counts.get("1", 0), max(1, sum(label.counts.values()))
-            said = f"in {_counted(ones, 'row')} ({100 * ones / total:.0f} %)"
-        else:
-            said = _few([f"{value} {count:,}" for value, count in label.counts.items()])
-        console.print(f"  label {escape(label.name)}: {escape(said)}")
-    if len(summary.labels) > _MOST_LABELS:
-        console.print(f"  and {len(summary.labels) - _MOST_LABELS:,} more labels")
-    per_row = "" if summary.labels_per_row is None else f"{summary.labels_per_row:.2f} per row, "
-    console.print(f"  {per_row}{summary.n_label_sets:,} different label sets")
-    for sentence in summary.warnings:
-        console.print(f"  [yellow]![/yellow] {escape(sentence)}")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")

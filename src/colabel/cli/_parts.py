@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,16 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colabel.cli._console import note
-from colabel.cli._rehearsal import rehearsed
 from colabel.core.files import scratch_folder
-from colabel.core.progress import pass_counter, row_counter
+from colabel.core.progress import Rehearsal, pass_counter, row_counter
 
 if TYPE_CHECKING:
-    from colabel.tables import TableModel, TableRequest, TableSummary
+    from colabel.tables import PreparedTable, TableModel, TableRequest, TableSummary
 
 Result = TypeVar("Result")
 
 _ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/:]+:\d{1,5}$|tcp://\[[0-9a-fA-F:]+\]:\d{1,5}$")
+# A table of so many times the rows of a pilot fit has one, which takes two hundredths of its time.
+_PILOT_ROWS, _PILOT_TIMES = 1 << 13, 50
 _WAIT = 10  # seconds for a scheduler to answer, and for a first worker
 
 
@@ -77,9 +80,14 @@ class Workplace:
     ) -> TableModel:
         """Fit a model; `seen` is called with what was seen in the table before it is learned."""
         from colabel.learn.chunks import counting_passes
+        from colabel.models.wrapped import title_of
         from colabel.tables import TableError, TableModel, prepare_parts
 
-        refuse_other_models(estimator)
+        if not fits_parts(estimator):
+            raise TableError(
+                f"{title_of(estimator)} learns from rows in memory only: fit one file of a sample"
+                " of the rows, or another model, such as ctbn."
+            )
         files = [part.absolute() for part in parts] if self.cluster else parts
         try:
             with (
@@ -89,8 +97,14 @@ class Workplace:
                 run = self._one_by_one if client is None else self._by_workers
                 table = prepare_parts(request, files, folder.absolute(), run)
                 seen(table.summary)
-                _say_if_sampled(estimator, table.n_rows)
-                rehearsal = rehearsed(estimator, table) if self.shown else None
+                most = getattr(estimator, "samples_chunks", False) and estimator.max_rows
+                if most and table.n_rows > most:
+                    note(
+                        f"{type(estimator).__name__} learns from a sample of about {most:,} of the"
+                        f" {table.n_rows:,} rows; --set max_rows={table.n_rows} takes all, in"
+                        " memory."
+                    )
+                rehearsal = _pilot_fit(estimator, table) if self.shown else None
                 with (
                     pass_counter("learning", shown=self.shown, rehearsal=rehearsal) as count,
                     counting_passes(count),
@@ -200,26 +214,26 @@ class Workplace:
             yield client
 
 
-def refuse_other_models(estimator: Any) -> None:
-    """Refuse a model that learns only from rows in memory."""
-    from colabel.models.wrapped import title_of
-    from colabel.tables import TableError
+def _pilot_fit(estimator: Any, table: PreparedTable) -> Rehearsal | None:
+    """Fit a model to the first rows of a table, to say how long all of them will take.
 
-    if not fits_parts(estimator):
-        raise TableError(
-            f"{title_of(estimator)} learns from rows in memory only: fit one file of a sample of "
-            "the rows, or another model, such as ctbn."
-        )
+    A solver takes about as many passes over few rows as over many. None where the table is small,
+    or a label does not vary in these rows.
+    """
+    if table.n_rows < _PILOT_TIMES * _PILOT_ROWS:
+        return None
+    from colabel.learn.chunks import counting_passes
+    from colabel.tables import TableModel
 
-
-def _say_if_sampled(estimator: Any, n_rows: int) -> None:
-    """Say how many rows are learned from, where these are a sample."""
-    if getattr(estimator, "samples_chunks", False) and n_rows > estimator.max_rows:
-        name = type(estimator).__name__
-        note(
-            f"{name} learns from a sample of about {estimator.max_rows:,} of the {n_rows:,} rows;"
-            f" --set max_rows={n_rows} takes all, in memory."
-        )
+    started, began = time.monotonic(), list[float]()
+    count = lambda _: began.append(time.monotonic() - started)  # noqa: E731
+    with warnings.catch_warnings(), counting_passes(count):
+        warnings.simplefilter("ignore")
+        try:
+            TableModel.fit_parts(estimator, table.first_rows(_PILOT_ROWS))
+        except ValueError:
+            return None
+    return Rehearsal(tuple(began), time.monotonic() - started) if began else None
 
 
 def fits_parts(estimator: Any) -> bool:

@@ -10,17 +10,24 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import typer
-
 from colabel.cli import _options as given
-from colabel.cli._console import columns, guarded, note, output, stderr_is_terminal, working
+from colabel.cli._console import guarded, note, output, stderr_is_terminal, working
+from colabel.cli._options import opt
 from colabel.core.files import refuse_input, written_whole
+from colabel.core.progress import columns
 
 if TYPE_CHECKING:
     from colabel.decide import Audit
     from colabel.tables import TableData, TableRequest
 
+_MODEL = (
+    "auto (a forest of label vectors and a chain on forest features), or one of {models}."
+    " {features}"
+)
+_FIX = (
+    "Also write a copy of a CSV table with the corrections of --at-least, and a column that says"
+    " what changed."
+)
 _SHOWN = 15  # labels on the screen
 _LONGEST = 300  # characters of a cell on the page
 
@@ -29,43 +36,19 @@ _LONGEST = 300  # characters of a cell on the page
 def audit(
     table: given.TableFile,
     labels: given.LabelColumns = [],
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            help="auto (a forest of label vectors and a chain on forest features), or one of "
-            "{models}. {features}",
-        ),
-    ] = "auto",
+    model: Annotated[str, opt("NAME", _MODEL, "--model", "-m")] = "auto",
     cv: given.Folds = 5,
     output_file: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE", help="A .csv, .csv.gz or .parquet file."),
+        Path, opt("FILE", "A .csv, .csv.gz or .parquet file.", "--output", "-o")
     ] = Path("audit.csv"),
     page: Annotated[
-        Path | None,
-        typer.Option(
-            "--html", metavar="FILE", help="Also a page to read, with the rows.", show_default=False
-        ),
+        Path | None, opt("FILE", "Also a page to read, with the rows.", "--html", default=False)
     ] = None,
-    fix: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write a copy of a CSV table with the corrections of --at-least, and a "
-            "column that says what changed.",
-            show_default=False,
-        ),
-    ] = None,
+    fix: Annotated[Path | None, opt("FILE", _FIX, default=False)] = None,
     at_least: Annotated[
-        float,
-        typer.Option(min=0.5, max=1.0, metavar="P", help="How probable a correction must be."),
+        float, opt("P", "How probable a correction must be.", min=0.5, max=1.0)
     ] = 0.95,
-    most: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Most labels in the file and on the page.")
-    ] = 1000,
+    most: Annotated[int, opt("N", "Most labels in the file and on the page.", min=1)] = 1000,
     separator: given.Separator = None,
     drop: given.Drop = [],
     category: given.Category = [],
@@ -130,7 +113,8 @@ def audit(
         return
     console = output()
     shown = columns(">row", "label", "given", ">P(given)", "rather", ">gain, nats")
-    for row in range(min(_SHOWN, len(cells))):
+    n_suspicious = int((listed["gain"] > 0).sum())
+    for row in range(min(_SHOWN, n_suspicious)):
         shown.add_row(
             str(rows[row]),
             names[row],
@@ -139,7 +123,10 @@ def audit(
             str(listed["suggestion"][row]),
             f"{listed['gain'][row]:+.1f}",
         )
-    console.print(shown)
+    if n_suspicious:
+        console.print(shown)
+    else:
+        console.print("No given label is less probable than another value would be.")
     console.print(
         f"About {n_wrong.rate:,.0f} of {int(found.known.sum()):,} labels look wrong (between "
         f"{n_wrong.low:,.0f} and {n_wrong.high:,.0f}); {_rates(found)}. The worst "
@@ -173,7 +160,7 @@ def _row_cells(data: TableData) -> Any:
     """Return a function that gives what the columns of a row hold, for people."""
 
     def cells(row: int) -> list[tuple[str, str]]:
-        frame = data.features.rows(np.array([row]))
+        frame = data.features.rows(slice(row, row + 1))
         values = ((name, str(frame.column(name)[0])) for name in frame.names[:30])
         return [(name, text[:_LONGEST]) for name, text in values if text not in ("", "nan", "None")]
 
@@ -184,6 +171,8 @@ def _write_fixed(
     target: Path, request: TableRequest, data: TableData, found: Audit, at_least: float
 ) -> int:
     """Write a copy of a CSV table with corrected labels; return how many were corrected."""
+    import numpy as np
+
     from colabel.datasets.csv_table import CsvSource
     from colabel.tables import TableError
 

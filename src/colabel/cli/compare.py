@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,19 +16,17 @@ from rich.markup import escape
 from colabel.cli import _options as given
 from colabel.cli._console import (
     INTERRUPTED,
-    columns,
     fail,
     guarded,
     messages,
     output,
-    show_summary,
     stderr_is_terminal,
 )
 from colabel.cli._options import opt
 from colabel.core.files import refuse_input
 
 if TYPE_CHECKING:
-    from colabel.comparing import ModelResult, Progress, TableComparison
+    from colabel.comparing import Progress, TableComparison
     from colabel.tables import TableRequest
 
 _MODELS = "all, default, or some of {models}, joined by commas. {features}"
@@ -42,7 +39,6 @@ _CALIBRATE = "Also try the recommended model with its joint calibrated."
 _COVERAGE = "Also measure how many label sets it must list to hold the true one this often."
 _MAX_ROWS = "Compare on a sample of so many rows; 0 for all of them."
 _CHECKPOINT = "Finished results are kept here while the rest runs."
-_WIDE = 105  # columns of a screen that has room for every error
 
 
 @guarded
@@ -95,6 +91,7 @@ def compare(
     """
     from colabel.comparing import MOST_ROWS, ComparisonRequest, run_comparison
     from colabel.report import write_comparison_html
+    from colabel.report.text import show_decisions, show_scores, show_summary
     from colabel.tables import TableRequest, load_table, summarise
 
     wanted = ComparisonRequest(
@@ -143,7 +140,7 @@ def compare(
         console.print(f"  [yellow]![/yellow] {name} failed: {escape(why)}")
     if comparison.left_out:
         console.print(escape(comparison.left_out))
-    _show_decisions(console, comparison)
+    show_decisions(console, comparison)
     console.print(f"\n[bold]Take {comparison.recommended}.[/bold] {escape(comparison.reason)}")
     for sentence in comparison.warnings:
         console.print(f"  [yellow]![/yellow] {escape(sentence)}")
@@ -220,6 +217,8 @@ def _watched(*, bar: bool, lines: bool) -> Iterator[_Watch]:
 
 def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
     """Print what is done, and stop."""
+    from colabel.report.text import show_scores
+
     if last is not None and last.answers:
         results = {name: last.result(name) for name in last.answers}
         show_scores(console, results, last.n_folds, last.measure)
@@ -231,51 +230,6 @@ def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
         f"Stopped. What is finished is kept in {kept}: the same command goes on from there.",
         INTERRUPTED,
     )
-
-
-def show_scores(
-    console: Console, results: Mapping[str, ModelResult], n_folds: int, decisive: str
-) -> None:
-    """Print a line for each model with all measures; the best of each is bold."""
-    from colabel.comparing import BASELINE
-    from colabel.comparing.measures import COMPARED
-
-    console.print(
-        f"\n[bold]Cross-validation[/bold] on {n_folds} folds: mean ± standard error over folds\n"
-    )
-    # a narrow screen has room for the errors of the measures that decide
-    with_error, plus_minus = {*COMPARED} - {"seconds"}, "\u00a0±\u00a0"
-    if console.width < _WIDE:
-        with_error, plus_minus = {decisive, "joint_log_loss"}, "±"
-    models = [result for name, result in results.items() if name != BASELINE]
-    best = {key: m.best([own.mean(key) for own in models]) for key, m in COMPARED.items()}
-    table = columns("model", *(f">{measure.title}" for measure in COMPARED.values()))
-    for name, result in results.items():
-        cells = []
-        for key, measure in COMPARED.items():
-            mean, error = result.mean(key), result.standard_error(key)
-            written = measure.written(mean)
-            if key in with_error and math.isfinite(error):
-                written += f"{plus_minus}{error:.{measure.digits}f}"
-            cells.append(f"[bold]{written}[/bold]" if mean == best[key] else written)
-        table.add_row(name, *cells, style="dim" if name == BASELINE else None)
-    console.print(table)
-
-
-def _show_decisions(console: Console, comparison: TableComparison) -> None:
-    """Print the figures of the recommended model under each decision."""
-    from colabel.comparing.measures import COMPARED, DECIDED_MEASURES
-
-    result, now = comparison.best, comparison.request.decided_by
-    if len(result.decisions) < 2:
-        return
-    console.print(f"\n[bold]{comparison.recommended}[/bold], by decision\n")
-    table = columns("decision", *(f">{COMPARED[name].title}" for name in DECIDED_MEASURES))
-    for loss in result.decisions:
-        means = [result.decided_mean(loss, name) for name in DECIDED_MEASURES]
-        cells = [COMPARED[m].written(mean) for m, mean in zip(DECIDED_MEASURES, means, strict=True)]
-        table.add_row(loss + (" (now)" if loss == now else ""), *cells)
-    console.print(table)
 
 
 def _fit_command(request: TableRequest, comparison: TableComparison) -> str:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colabel.cli._console import columns, guarded, output
+from colabel.cli._console import guarded, output
 from colabel.cli._options import Plain, PlainGroup
 from colabel.core.files import written_whole
+from colabel.core.progress import columns
 
 if TYPE_CHECKING:
     from colabel.datasets import Dataset
@@ -121,6 +122,6 @@ def _where(entry: CatalogueEntry, home: Path | None, cache: Path) -> str:
     files = [file for file, _ in entry.files]
     if home is not None and files and all((home / entry.name / file).is_file() for file in files):
         return "local"
-    if (cache / "openml" / entry.name / "current.json").is_file():
+    if (cache / "openml" / entry.name / "description.json").is_file():
         return "cache"
     return "not here"

@@ -12,8 +12,6 @@ from rich.table import Table
 from colabel.cli import _options as given
 from colabel.cli._console import WRONG_USE, fail, guarded, output, stderr_is_terminal
 from colabel.cli._options import opt
-from colabel.cli.compare import show_scores
-from colabel.cli.explain import in_words, label_sets, show_counterfactuals
 from colabel.core.files import written_whole
 from colabel.core.progress import progress_bar
 
@@ -45,6 +43,7 @@ def demo(
     from colabel.comparing.held_out import Ask, Method, Task, learn
     from colabel.datasets import kfold, load_digit_traits
     from colabel.models import CTBN, BinaryRelevance
+    from colabel.report.text import show_scores
 
     data = load_digit_traits()
     if quick:
@@ -132,6 +131,7 @@ def _row_of_interest(held_out: Any) -> tuple[int, Joint]:
 def _show_row(console: Console, pixels: Any, row: int, joint: Joint) -> None:
     """Show an image of 8x8 pixels, two characters a pixel, and what the joint says of it."""
     from colabel.models.evidence import explain_row
+    from colabel.report.text import in_words, label_sets, show_counterfactuals
 
     why = explain_row(joint)
     shades = [[" ░▒▓█"[round(4 * value / 16)] for value in line] for line in pixels.reshape(8, 8)]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from colabel.cli import _options as given
-from colabel.cli._console import columns, guarded, load_table_model, output
+from colabel.cli._console import guarded, load_table_model, output
+from colabel.cli._options import opt
 from colabel.core.files import refuse_input
+from colabel.core.progress import columns
 
 _SHOWN = 10  # labels and confusions on the screen
 
@@ -18,10 +18,7 @@ _SHOWN = 10  # labels and confusions on the screen
 def evaluate(
     model: given.ModelFile,
     table: given.TableFile,
-    page: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Also a page.", show_default=False),
-    ] = None,
+    page: Annotated[Path | None, opt("FILE", "Also a page.", "--html", default=False)] = None,
     trust: given.Trust = False,
     missing: given.Missing = [],
     delimiter: given.Delimiter = "",

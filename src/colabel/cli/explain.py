@@ -9,19 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from colabel.cli import _options as given
-from colabel.cli._console import columns, guarded, load_table_model, output, working
+from colabel.cli._console import guarded, load_table_model, output, working
 from colabel.cli._options import opt
 from colabel.core.files import refuse_input
 
 if TYPE_CHECKING:
-    from colabel.models.evidence import FeatureEvidence, RowExplanation
     from colabel.tables import Frame, Predictor, TableModel
 
-_MOST = 5  # lines of a table
 _LABEL, _DEFAULT_LABELS = "A label to explain; repeatable.", "those of the answer or in doubt"
 _AGAINST = "Rows to compare the row's columns with, such as the training table."
 
@@ -63,6 +59,7 @@ def explain(
       [cyan]colabel explain model.colabel new.csv --row 17 --label happy --html why.html[/cyan]
     """
     from colabel.models.evidence import explain_row
+    from colabel.report import text
     from colabel.tables import PredictionRequest, Predictor, TableError, open_table
 
     refuse_input(page, table, model, against)
@@ -105,20 +102,20 @@ def explain(
         console.print_json(json.dumps({"row": row, **why.to_dict(), **extra}))
         return
     console.print(f"[bold]Row {row}[/bold]: the most probable label sets\n")
-    console.print(label_sets(why))
+    console.print(text.label_sets(why))
     if not quiet:
         console.print()
-        console.print(in_words(why), markup=False)
-    _show_lifts(console, why)
+        console.print(text.in_words(why), markup=False)
+    text.show_lifts(console, why)
     if evidence is not None:
-        _show_evidence(console, evidence, quiet=quiet)
+        text.show_evidence(console, evidence, quiet=quiet)
     elif not quiet:
         console.print(
             "\nWhat its columns say is measured against other rows, and the table has only this"
             " one: give some, such as the training table, by --against.",
             style="dim",
         )
-    show_counterfactuals(console, why)
+    text.show_counterfactuals(console, why)
     if not why.exact and not quiet:
         console.print(f"\n{why.how}", style="dim", markup=False)
     if page is not None and not quiet:
@@ -156,83 +153,3 @@ def _find_row(predictor: Predictor, row: int) -> tuple[Frame, int]:
             return frame, row - start
         start += frame.n_rows
     raise TableError(f"{predictor.source.path} has {start - 1} rows, so no row {row}.")
-
-
-def label_sets(why: RowExplanation) -> Table:
-    """Tabulate the most probable label sets of a row."""
-    table = columns("label set", ">P")
-    for place, one in enumerate((why.best, *why.runners_up)):
-        name = escape(why.named(one.codes))
-        table.add_row(f"[bold]{name}[/bold]" if place == 0 else name, f"{one.prob:.3f}")
-    return table
-
-
-def in_words(why: RowExplanation) -> str:
-    """Say what choosing the labels one by one comes to."""
-    first = "Chosen one by one, the labels would be the same."
-    if why.one_by_one.codes != why.best.codes:
-        first = (
-            f"Chosen one by one, the labels would be {why.named(why.one_by_one.codes)}: together "
-            f"their probability is only {why.one_by_one.prob:.3f}."
-        )
-    apart = why.prob_if_independent
-    if apart <= 0 or len(why.alone) == 1:
-        return first
-    return (
-        f"{first} With the same probability of each label but no dependence between them, the "
-        f"answer would have probability {apart:.3f} instead of {why.best.prob:.3f}."
-    )
-
-
-def _show_lifts(console: Console, why: RowExplanation) -> None:
-    if not why.lifts:
-        return
-    console.print("\n[bold]Labels that go together[/bold]\n")
-    table = columns("together", ">times as probable as if independent")
-    for pair in why.lifts[:_MOST]:
-        names = " and ".join(why.value(i, why.best.codes[i]) for i in pair.labels)
-        table.add_row(escape(names), f"{pair.lift:.2f}")
-    console.print(table)
-
-
-def _show_evidence(console: Console, evidence: FeatureEvidence, *, quiet: bool) -> None:
-    """Print, for each label, how its log-odds come about and the strongest terms either way."""
-    console.print("\n[bold]What speaks for and against each label[/bold], in log-odds\n")
-    for place in range(len(evidence.positions)):
-        console.print(
-            f"[bold]{escape(evidence.statement(place))}[/bold]  P {evidence.prob[place]:.3f}: "
-            f"average {evidence.average[place]:+.2f}, "
-            f"columns {evidence.columns[place].sum():+.2f}, "
-            f"other labels {evidence.labels[place].sum():+.2f}, "
-            f"sum {evidence.log_odds[place]:+.2f}"
-        )
-        sides = Table.grid(padding=(0, 2, 0, 0))
-        for side, terms in zip(("for", "against"), evidence.speaking(place), strict=True):
-            said = [
-                f"{term.log_odds:+.2f} {'label ' * (term.kind == 'label')}{term}" for term in terms
-            ]
-            sides.add_row(f"  {side}", escape("; ".join(said) or "nothing"))
-        console.print(sides)
-    if not quiet:
-        console.print(
-            f"\nThe sum is the log-odds of a label given the other labels of the answer. "
-            f"{evidence.how}",
-            style="dim",
-            markup=False,
-        )
-
-
-def show_counterfactuals(console: Console, why: RowExplanation, most: int = _MOST) -> None:
-    """Print what becomes of the answer if one label is known."""
-    if not why.counterfactuals or len(why.alone) == 1:
-        return
-    console.print("\n[bold]If one label were known[/bold], most change expected first\n")
-    table = columns("known", ">P of that", "then the answer is", ">P then")
-    for one in why.counterfactuals[:most]:
-        table.add_row(
-            escape(why.value(one.label, one.value)),
-            f"{one.prob:.3f}",
-            escape(why.named(one.answer.codes)),
-            f"{one.answer.prob:.3f}",
-        )
-    console.print(table)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,13 +11,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from colabel.cli import _options as given
-from colabel.cli._console import guarded, note, output, show_summary, stderr_is_terminal
+from colabel.cli._console import guarded, note, output, stderr_is_terminal
 from colabel.cli._options import opt
 from colabel.cli._parts import Workplace, fits_parts
 from colabel.core.files import refuse_input
 
 if TYPE_CHECKING:
-    from colabel.tables import TableModel, TableRequest, TableSummary
+    from colabel.tables import TableModel, TableSummary
 
 _MOST_THRESHOLDS = 12
 _SET = (
@@ -90,8 +89,17 @@ def fit(
     """
     from colabel.models.thresholds import thresholded
     from colabel.models.wrapped import title_of
+    from colabel.report.text import show_summary
     from colabel.saving import save
-    from colabel.tables import TableError, TableRequest, find_parts, make_model
+    from colabel.tables import (
+        TableError,
+        TableModel,
+        TableRequest,
+        find_parts,
+        load_table,
+        make_model,
+        summarise,
+    )
     from colabel.tables.model_names import parse_setting
     from colabel.tables.reading import is_large
 
@@ -135,7 +143,11 @@ def fit(
             note(f"{n_parts} read in passes and never in memory as a whole.")
         fitted = place.fit(estimator, request, parts, show)
     else:
-        fitted = _fit_in_memory(estimator, request, show, is_watched)
+        data = load_table(request)
+        show(summarise(data))
+        _show_progress(estimator, shown=is_watched)
+        fitted = TableModel.fit(estimator, data.features, data.choice, data.labels)
+        _show_progress(fitted.model, shown=False)  # only while it learns
     seconds = time.perf_counter() - started
     save(fitted, output_file)
     if checkpoint is not None:
@@ -146,19 +158,6 @@ def fit(
         console.print_json(json.dumps({**found, "table": seen}))
     elif not quiet:
         _show_end(console, fitted, output_file, seconds)
-
-
-def _fit_in_memory(
-    estimator: Any, request: TableRequest, show: Callable[[TableSummary], None], shown: bool
-) -> TableModel:
-    from colabel.tables import TableModel, load_table, summarise
-
-    data = load_table(request)
-    show(summarise(data))
-    _show_progress(estimator, shown=shown)
-    fitted = TableModel.fit(estimator, data.features, data.choice, data.labels)
-    _show_progress(fitted.model, shown=False)  # only while it learns
-    return fitted
 
 
 def _show_progress(model: Any, *, shown: bool) -> None:

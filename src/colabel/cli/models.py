@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from colabel.cli._console import columns, guarded, output
+from colabel.cli._console import guarded, output
+from colabel.core.progress import columns
 
 _CLASS = re.compile(r'(?m)^class (\w+)\(([^)]*)\):\n    r?"""(.*)\n((?:[ \n].*\n?|\n)*)')
 _SHORT_NAME = re.compile(r'\n    short_name.* = "(\w+)"')

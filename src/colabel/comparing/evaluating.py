@@ -108,7 +108,8 @@ class Evaluation:
         for name, (value, error) in self.measures.items():
             title = MEASURES[name].title if name in MEASURES else name.replace("_", " ")
             if not math.isnan(value):
-                lines.append(f"{title:>24} {value:8.3f} ± {error:.3f}")
+                spread = "" if math.isnan(error) else f" ± {error:.3f}"
+                lines.append(f"{title:>24} {value:8.3f}{spread}")
         if self.coverage is not None:
             lines.append(f"{'coverage of the sets':>24} {self.coverage.value:8.3f}")
         if self.n_unseen:
@@ -142,7 +143,7 @@ def evaluate(model: Any, X: Any, Y: Any, *, label_names: Sequence[str] | None = 
     >>> model = CTBN(C=0.01, random_state=0).fit(data.X[:900], data.Y[:900])
     >>> scores = evaluate(model, data.X[900:], data.Y[900:], label_names=data.label_names)
     >>> round(scores.measures["exact_match"].value, 2)
-    0.84
+    0.8
     """
     inner = model_inside(model)
     space = getattr(inner, "label_space_", None)

@@ -1,4 +1,4 @@
-"""A progress bar for long work, shown on standard error and only when asked for."""
+"""What a terminal shows: tables, and progress of long work on standard error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Advance = Callable[[], None]
 
@@ -134,3 +137,14 @@ def progress_bar(description: str, total: int, *, shown: bool) -> Iterator[Advan
     columns = ("BarColumn", "MofNCompleteColumn", "TimeElapsedColumn")
     with _showing(description, "{task.description}", *columns, total=total) as update:
         yield lambda: update(advance=1)
+
+
+def columns(*titles: str) -> Table:
+    """Return an empty table; ">" before a title is a column of numbers."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for title in titles:
+        table.add_column(title.lstrip(">"), justify="right" if title[:1] == ">" else "left")
+    return table

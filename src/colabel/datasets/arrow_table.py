@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,8 @@ import pyarrow as pa
 from colabel.core.optional import require
 from colabel.datasets.frame import Frame, Storage, TableError, storage_of_type
 from colabel.datasets.text import first_repeat, no_file
+
+Batches: TypeAlias = Callable[[list[str], int], Iterable[Any]]
 
 FORMATS = {
     ".parquet": "Parquet",
@@ -47,8 +49,8 @@ class ArrowSource:
     @classmethod
     def open(cls, path: Path) -> ArrowSource:
         """Read the schema."""
-        with _reading(path) as file:
-            schema = file.schema
+        with _reading(path) as (schema, _):
+            pass
         twice = first_repeat(schema.names)
         if twice is not None:
             raise TableError(f"{path} has two columns named {twice!r}: rename one.")
@@ -75,11 +77,8 @@ class ArrowSource:
         wanted = [name for name in self.columns if name in storage]
         as_text = [name for name in wanted if storage[name] == "text"]
         before = 0
-        with _reading(self.path) as file:
-            # threads and read-ahead would cost more than they save, for batches this small
-            for batch in file.to_batches(
-                columns=wanted, batch_size=n_rows, use_threads=False, batch_readahead=0
-            ):
+        with _reading(self.path) as (_, batches):
+            for batch in batches(wanted, n_rows):
                 if not batch.num_rows:
                     continue
                 frame = Frame.of_arrow(dict(zip(wanted, batch.columns, strict=True)), as_text)
@@ -95,28 +94,42 @@ class ArrowSource:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[Any]:
-    """Open the file; what goes wrong while it is read becomes a sentence."""
-    import pyarrow.dataset as datasets
+def _reading(path: Path) -> Iterator[tuple[Any, Batches]]:
+    """Give the schema of a file and what reads batches of some columns, of n rows at most.
 
+    What goes wrong while it is read becomes a sentence.
+    """
     format_name = FORMATS.get(path.suffix.lower(), "Parquet")
+    if not path.exists():
+        raise no_file(path)
     try:
-        if not path.exists():
-            raise no_file(path)
+        if format_name == "Parquet":
+            import pyarrow.parquet as parquet
+
+            # a row group may be most of a file: its columns are not all fetched before the first
+            # rows; threads would cost more than they save, for batches this small
+            with parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 18) as file:
+                yield (
+                    file.schema_arrow,
+                    lambda names, n: file.iter_batches(n, columns=names, use_threads=False),
+                )
+            return
+        import pyarrow.dataset as datasets
+
         if format_name == "Excel":
             require("pandas", "Reading Excel")
             import pandas as pd
 
-            yield datasets.dataset(pa.Table.from_pandas(pd.read_excel(path), preserve_index=False))
-            return
-        how: Any = format_name.lower()
-        if how == "parquet":
-            # a row group may be most of a file: its columns are not all fetched before the first
-            scan = datasets.ParquetFragmentScanOptions(
-                use_buffered_stream=True, buffer_size=1 << 18, pre_buffer=False
-            )
-            how = datasets.ParquetFileFormat(default_fragment_scan_options=scan)
-        yield datasets.dataset(path, format=how)
+            source = pa.Table.from_pandas(pd.read_excel(path), preserve_index=False)
+            found = datasets.dataset(source)
+        else:
+            found = datasets.dataset(path, format=format_name.lower())
+        yield (
+            found.schema,
+            lambda names, n: found.to_batches(
+                columns=names, batch_size=n, use_threads=False, batch_readahead=0
+            ),
+        )
     except (OSError, pa.ArrowException, UnicodeDecodeError, OverflowError) as error:
         is_text = isinstance(error, UnicodeDecodeError) or "UTF8" in str(error)
         reason = "a text in it is not UTF-8" if is_text else " ".join(str(error).split())

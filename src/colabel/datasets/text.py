@@ -102,7 +102,7 @@ def blocks_of(text: TextIO, path: FilePath, n_lines: int, before: int) -> Iterat
     while block:
         if not block.endswith("\n"):
             block += next(lines_of(text, path, before + block.count("\n")), "")
-        is_open, more = block.count('"') % 2, list[str]()
+        is_open, more = '"' in block and block.count('"') % 2, list[str]()
         while is_open and sum(map(len, more)) < _LONGEST_LINE:
             line = next(lines_of(text, path, before + n_newlines(block) + len(more)), "")
             if not line:

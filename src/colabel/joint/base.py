@@ -19,6 +19,7 @@ from colabel.joint.sizes import SizeMarginals, require_zero_one, sizes_by_counti
 from colabel.joint.user_terms import as_rows, codes_of_evidence, codes_of_labels
 from colabel.joint.views import as_html, as_text, marginals_frame, top_k_frame
 from colabel.labels import LabelSpace
+from colabel.rules import CompiledRules, Rules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,6 +157,80 @@ class Joint(ABC):
         """
         return self.given_codes(codes_of_evidence(self.space, evidence, self.n_rows))
 
+    def subject_to(
+        self, rules: Rules | str, *, max_listed: int = 1 << 12, memory: int = 1 << 24
+    ) -> Joint:
+        """Return the distribution over the label vectors that obey rules.
+
+        Parameters
+        ----------
+        rules : Rules or str
+            What is known about label sets, see `colabel.rules.Rules`.
+        max_listed : int
+            All vectors that obey are written out if there are no more, where that is the way to an
+            exact answer.
+        memory : int
+            Bytes that the tables of one row may take where labels are eliminated one by one. Where
+            neither is enough, there are weighted draws.
+
+        Returns
+        -------
+        Joint
+            Exact where the joint is and the rules are few enough, or tie few labels together at a
+            time; otherwise `exact` and `how` say what is estimated. The mode always obeys.
+
+        Raises
+        ------
+        ValueError
+            If a rule does not fit the labels, if rules contradict each other, or if some row gives
+            them probability zero.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from colabel.joint import Independent
+        >>> from colabel.labels import LabelSpace
+        >>> space = LabelSpace(("whale", "mammal"), (np.array([0, 1]),) * 2, "matrix")
+        >>> joint = Independent(space, [np.log([[0.4, 0.6]]), np.log([[0.5, 0.5]])])
+        >>> joint.subject_to("whale -> mammal").marginals().round(2)
+        array([[0.43, 0.71]])
+        >>> np.exp(joint.log_prob_of("whale -> mammal")).round(2)
+        array([0.7])
+        """
+        joint, log_prob = self._obeying(self._compiled(rules, max_listed, memory))
+        zero = np.flatnonzero(np.isneginf(log_prob))
+        if zero.size:
+            shown = ", ".join(map(str, zero[:5])) + (", ..." if len(zero) > 5 else "")
+            raise ValueError(
+                f"The rules have probability zero in {len(zero)} of {self.n_rows} rows ({shown}): "
+                "no label vector that the model, or what was given, thinks possible obeys them."
+            )
+        return joint
+
+    def log_prob_of(
+        self, rules: Rules | str, *, max_listed: int = 1 << 12, memory: int = 1 << 24
+    ) -> Array:
+        """Return the log-probability that a row's labels obey rules, shape (n,).
+
+        Exact where `subject_to` (see there) is and the joint's own sums are; -inf where nothing
+        obeys.
+        """
+        return self._obeying(self._compiled(rules, max_listed, memory))[1]
+
+    def _compiled(self, rules: Rules | str, max_listed: int, memory: int) -> CompiledRules:
+        rules = Rules.parse(rules) if isinstance(rules, str) else rules
+        compiled = rules.compiled(self.space)
+        return CompiledRules(self.space, compiled.nodes, max_listed, memory)
+
+    def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
+        """Return the joint subject to rules, and their log-probability (n,).
+
+        Rows in which nothing obeys, -inf, have some other distribution.
+        """
+        from colabel.joint.obeying import obeying
+
+        return obeying(self, rules)
+
     # For people
 
     def to_frame(self, k: int | None = None) -> pd.DataFrame:
@@ -223,6 +298,13 @@ class Joint(ABC):
     @abstractmethod
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
+
+    def likely_codes(self, k: int) -> tuple[Codes, Array]:
+        """Return codes (n, k, d) and log-probabilities (n, k), best first, without any proof.
+
+        Where the best are not found by themselves, these are candidates for them.
+        """
+        return self.top_k_codes(k)
 
     @abstractmethod
     def sample_codes(self, size: int, rng: Generator) -> Codes:

@@ -16,6 +16,7 @@ from colabel.joint.exactness import APPROXIMATE, Exactness, common
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace
+from colabel.rules import CompiledRules
 
 __all__ = ["Mixture"]
 
@@ -118,14 +119,20 @@ class Mixture(Joint):
 
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
-        k, d = self._at_most_all(k), self.space.n_labels
-        lists = [member.top_k_codes(k)[0] for member in self.members]
-        codes = np.concatenate(lists, axis=1)
-        rows = np.repeat(np.arange(self.n_rows), codes.shape[1])
-        best = self._best(rows, codes.reshape(-1, d), k)
+        best = self._joined(k, [member.top_k_codes(k)[0] for member in self.members])
         # where less than k vectors are possible, the members' lists have them all
         least = np.where(np.isneginf(best[1][:, -1]), np.inf, best[1][:, -1])
         return self._proven(*best, self._thresholds(least) - _SLACK)
+
+    def likely_codes(self, k: int) -> tuple[Codes, Array]:
+        """Return the best (n, k, d) of the members' candidates, and their log-probabilities."""
+        return self._joined(k, [member.likely_codes(k)[0] for member in self.members])
+
+    def _joined(self, k: int, lists: Sequence[Codes]) -> tuple[Codes, Array]:
+        """The best of vectors (n, ., d) that the members have named."""
+        codes = np.concatenate(lists, axis=1)
+        rows = np.repeat(np.arange(self.n_rows), codes.shape[1])
+        return self._best(rows, codes.reshape(-1, self.space.n_labels), self._at_most_all(k))
 
     def _thresholds(self, least: Array) -> Array:
         """Log-probabilities t (n, M), one of which every vector above `least` (n,) reaches.
@@ -265,6 +272,20 @@ class Mixture(Joint):
             joint.exact = APPROXIMATE
             joint.how += " The members' probabilities of the evidence are estimates."
         return joint
+
+    def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
+        parts = [member._obeying(rules) for member in self.members]
+        masses = np.stack([mass for _, mass in parts], axis=1)
+        total = np.minimum(log_sum_exp(self.log_weights + masses), 0.0)
+        zero = np.isneginf(total)[:, None]
+        joint = self._with(
+            [member for member, _ in parts],
+            np.where(zero, self.log_weights, self.log_weights + masses),
+        )
+        if "sums" not in common(member.exact for member in self.members):
+            joint.exact = APPROXIMATE
+            joint.how += " The members' probabilities of the rules are estimates."
+        return joint, total
 
     def _weighs_exactly(self, evidence: Codes) -> bool:
         """Whether the members' probabilities of evidence (n, d) are exact."""

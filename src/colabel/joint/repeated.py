@@ -13,6 +13,7 @@ from colabel.joint.base import Joint
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING
+from colabel.rules import CompiledRules
 
 __all__ = ["Repeated"]
 
@@ -142,6 +143,10 @@ class Repeated(Joint):
             impossible = np.flatnonzero(~possible[of_row.ravel()])
             raise impossible_evidence(self.space, evidence, impossible)
         return Repeated(self.shared.rows(of_shared).given_codes(known), of_row.ravel())
+
+    def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
+        joint, mass = self.shared._obeying(rules)
+        return Repeated(joint, self.of_row), mass[self.of_row]
 
     def rows(self, index: Rows) -> Repeated:
         """Return the joint of some of the rows."""

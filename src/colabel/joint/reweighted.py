@@ -17,6 +17,7 @@ from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import impossible_evidence
 from colabel.joint.vectors import VectorList
 from colabel.labels import MISSING
+from colabel.rules import CompiledRules
 
 __all__ = ["Reweighted"]
 
@@ -267,6 +268,16 @@ class Reweighted(Joint):
         if "sums" not in self.base.exact:
             joint.exact = APPROXIMATE
         return joint
+
+    def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
+        base, mass = self.base._obeying(rules)
+        listed = self.listed.obeying_only(rules)
+        scale = self.log_scale + mass
+        joint = self._with(base, listed, _covered(base, listed), scale, np.zeros(self.n_rows))
+        total = np.minimum(joint._log_norm - self._log_norm, 0.0)
+        if "sums" not in self.base.exact:
+            joint.exact = APPROXIMATE
+        return joint, total
 
     def rows(self, index: Rows) -> Reweighted:
         """Return the joint of some of the rows."""

@@ -83,7 +83,7 @@ def asked_about(
         # in the place of a member that has no answer the prior stands
         said_by = [joints.get(m, of_prior) for m in range(len(members))] + [of_prior]
         try:
-            said = opinions(said_by, n_listed, EXPECTED)
+            said = opinions(said_by, n_listed, EXPECTED, proven=True)
             truth = ask_each(said_by, lambda joint: joint.log_prob_codes(rows.codes), EXPECTED)
         except UnansweredError as error:
             if error.position == len(members):  # the prior's own

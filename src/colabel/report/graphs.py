@@ -259,7 +259,9 @@ def _arcs(
     for e, (i, j) in enumerate(ends):
         span = (abs(line_of[i] - line_of[j]) - 1) / max(1, longest - 1)
         x = right + nearest + (farthest - nearest) * math.sqrt(span)
-        one, two = boxes[i][1], boxes[j][1]
+        # edges to labels below leave the lower half of a box, those to labels above the upper
+        down = 4.0 if line_of[i] < line_of[j] else -4.0
+        one, two = boxes[i][1] + down, boxes[j][1] - down
         drawing.curves.append(((right, one), (x, one), (x, two), (right, two)))
         reach = right + 0.75 * (x - right)
         if notes and notes[e]:

@@ -11,7 +11,7 @@ from colabel.models.evidence import Exploration, ExploredRow, FeatureEvidence, R
 from colabel.report.graphs import page_graph
 from colabel.report.pages import counted, fixed, page, signed, write_page
 
-_DRAWN = 10  # terms of a label; the others are one
+_DRAWN = 6  # terms of a label, the others being one; and lines of a table
 
 
 def write_explanation_html(

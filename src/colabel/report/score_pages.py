@@ -89,7 +89,8 @@ def write_evaluation_html(path: str | Path, scores: Evaluation, title: str) -> N
     for name, (score, error) in scores.measures.items():
         if score == score:
             shown = MEASURES[name].title if name in MEASURES else name.replace("_", " ")
-            measures.append([shown, {**_number(score, 3), "error": fixed(error, 3)}])
+            spread = {"error": fixed(error, 3)} if error == error else {}
+            measures.append([shown, {**_number(score, 3), **spread}])
     labels = [
         [one.name, {"text": f"{one.n_true:,}", "key": one.n_true}]
         + [_number(value, 3) for value in one[2:]]

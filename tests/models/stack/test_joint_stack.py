@@ -305,6 +305,36 @@ def test_what_the_first_fold_shows_to_be_useless_is_not_fitted_again():
     assert Counted.fits == 6  # four folds and all rows, and once the other
 
 
+def test_a_time_limit_leaves_out_members_and_says_so():
+    X, Y = rows(200)
+    with pytest.warns(UserWarning, match=r"time_limit=1e-06 s the stack leaves out the members"):
+        model = JointStack(random_state=0, time_limit=1e-6).fit(X, Y)
+    assert len(model.member_names_) == 1
+    assert model.predict(X).shape == Y.shape
+    slow = [("alone", BinaryRelevance(C=0.1, random_state=0)), FAST[1]]
+    assert JointStack(slow, random_state=0, time_limit=1e4).fit(X, Y).member_names_
+    with pytest.raises(ValueError, match="time_limit=0 must be a positive number"):
+        JointStack(FAST, time_limit=0).fit(X, Y)
+
+
+def test_verbose_says_what_it_will_cost(capsys):
+    X, Y = rows(60)
+    JointStack(FAST, random_state=0, verbose=1).fit(X, Y)
+    said = capsys.readouterr().err
+    assert "JointStack: 2 members (alone, tree), 3 folds, about" in said
+
+
+def test_of_many_labels_some_rows_are_asked():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 2))
+    Y = (X[:, :1] + rng.normal(size=(900, 600)) > 1).astype(int)
+    model = JointStack([("alone", BinaryRelevance(C=0.1))], cv=2, random_state=0).fit(X, Y)
+    joint = model.joint(X[:3])
+    assert "mode" not in joint.exact
+    assert joint.mode().shape == (3, 600)
+    assert (joint.log_prob(joint.mode()) >= joint.log_prob(Y[:3])).all()
+
+
 def test_choices_are_made_once():
     X, Y = rows(90)
     chain = PCC(C=(0.01, 1.0), random_state=0)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from colabel.core.arrays import Array
-from colabel.joint.field._tables import FieldTables
+from colabel.joint.field._tables import Edge, FieldTables
 
 NO_PARENT = -1
 _MOST_AXES = 60  # NumPy arrays have at most 64
@@ -127,14 +127,23 @@ def eliminate(field: FieldTables, most_entries: int) -> Elimination | None:
     The label that joins the fewest pairs of neighbours goes first; in a tie the one with the
     smaller table, then the first.
     """
-    sizes = field.cardinalities
-    around = [set(others) for others in field.neighbours]
-    left = set(range(field.n_labels))
+    return _eliminated(field.cardinalities, field.edges, most_entries)
+
+
+@lru_cache(maxsize=64)  # rows come and go, the graph stays
+def _eliminated(
+    sizes: tuple[int, ...], edges: tuple[Edge, ...], most_entries: int
+) -> Elimination | None:
+    around: list[set[int]] = [set() for _ in sizes]
+    for i, j in edges:
+        around[i].add(j)
+        around[j].add(i)
+    left = set(range(len(sizes)))
     fill = {i: _fill(around, i) for i in left}
     scopes: dict[int, set[int]] = {}
     n_entries = 0
+    tables = {i: math.prod(sizes[j] for j in around[i]) * sizes[i] for i in left}
     while left:
-        tables = {i: math.prod(sizes[j] for j in around[i]) * sizes[i] for i in left}
         v = min(left, key=lambda i: (fill[i], tables[i], i))
         n_entries += tables[v]
         if n_entries > most_entries or len(around[v]) > _MOST_AXES:
@@ -146,8 +155,10 @@ def eliminate(field: FieldTables, most_entries: int) -> Elimination | None:
             around[i] |= around[v]
             around[i] -= {i, v}
             changed |= around[i]
-        fill.update((i, _fill(around, i)) for i in changed if i in left)
-    return Elimination(_buckets(field, scopes), sizes)
+        for i in changed & left:
+            fill[i] = _fill(around, i)
+            tables[i] = math.prod(sizes[j] for j in around[i]) * sizes[i]
+    return Elimination(_buckets(edges, scopes), sizes)
 
 
 def _fill(around: Sequence[set[int]], i: int) -> int:
@@ -157,12 +168,12 @@ def _fill(around: Sequence[set[int]], i: int) -> int:
     return (len(others) * (len(others) - 1) - joined) // 2
 
 
-def _buckets(field: FieldTables, scopes: dict[int, set[int]]) -> tuple[Bucket, ...]:
+def _buckets(edges_of: Sequence[Edge], scopes: dict[int, set[int]]) -> tuple[Bucket, ...]:
     """Return the buckets of an elimination order, the keys of `scopes`."""
     place = {v: p for p, v in enumerate(scopes)}
     sorted_scopes = {v: tuple(sorted(s, key=place.__getitem__)) for v, s in scopes.items()}
     edges: dict[int, list[int]] = {v: [] for v in scopes}
-    for e, (i, j) in enumerate(field.edges):
+    for e, (i, j) in enumerate(edges_of):
         edges[min(i, j, key=place.__getitem__)].append(e)
     children: dict[int, list[int]] = {v: [] for v in scopes}
     for v, scope in sorted_scopes.items():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
 from colabel.joint._long_sums import less, long_sum
 from colabel.joint._semiring import Best, KBest
 from colabel.joint.base import Joint
@@ -23,6 +24,7 @@ from colabel.joint.field._report import ComponentReport, FieldReport
 from colabel.joint.field._tables import FieldTables, checked_field, checked_start
 from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace
+from colabel.rules import CompiledRules
 
 
 class Part(NamedTuple):
@@ -310,12 +312,7 @@ class PairwiseField(Joint):
         found = np.empty(self.n_rows)
         if not partial.all():
             whole = np.flatnonzero(~partial)
-            field = self._field.rows(whole)
-            if field.is_far:
-                score = long_sum(field.score_terms(codes[whole]), (len(whole),))
-                found[whole] = np.minimum(less(score, self._long_partition[:, whole]), 0.0)
-            else:
-                found[whole] = field.score(codes[whole]) - log_partition[whole]
+            found[whole] = self.log_prob_at(whole, codes[whole])
         if partial.any():
             rows = np.flatnonzero(partial)
             field = self._field.rows(rows).conditioned(codes[rows])
@@ -327,6 +324,16 @@ class PairwiseField(Joint):
                 share = less(known._long_partition, self._long_partition[:, rows])
             found[rows] = np.minimum(share, 0.0)
         return found
+
+    def log_prob_at(self, rows: Indices, codes: Codes) -> Array:
+        """Return the log-probability (m,) of codes (m, d), each in one of the rows (m,)."""
+        if (codes == MISSING).any():
+            return super().log_prob_at(rows, codes)
+        field, log_partition = self._field.rows(rows), self.log_partition()
+        if field.is_far:
+            score = long_sum(field.score_terms(codes), (len(rows),))
+            return np.minimum(less(score, self._long_partition[:, rows]), 0.0)
+        return field.score(codes) - log_partition[rows]
 
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
@@ -396,6 +403,48 @@ class PairwiseField(Joint):
             )
         self.log_partition()
         return np.asarray(sum(part.engine.entropy() for part in self._parts))
+
+    # Rules
+
+    def extended(
+        self,
+        space: LabelSpace,
+        unary: Sequence[Array],
+        tables: Mapping[tuple[int, int], Array],
+        memory: int,
+    ) -> PairwiseField:
+        """Return a field with other factors, and perhaps more variables, by the cheapest engine."""
+        order = sorted(tables)
+        field = FieldTables(tuple(unary), tuple(order), tuple(tables[edge] for edge in order))
+        joint = PairwiseField.__new__(PairwiseField)
+        options = replace(self._options, engine="auto", mode_engine="auto", memory=memory)
+        joint._set(space, field, options, self._row_keys, checked_start(field, None))
+        return joint
+
+    def log_share_of(self, whole: PairwiseField) -> Array:
+        """Return log Z less that of another field of the same rows, shape (n,)."""
+        if self._field.is_far:
+            return less(self._long_partition, whole._long_partition)
+        return self._log_partition - whole.log_partition()
+
+    def neutral(self, rows: Flags) -> PairwiseField:
+        """Return the field with scores of zero in some of the rows (n,)."""
+        unary = [np.where(rows[:, None], 0.0, part) for part in self.unary]
+        tables = [
+            np.where(rows[:, None, None], 0.0, part) if len(part) > 1 else part
+            for part in self.tables
+        ]
+        field = FieldTables(tuple(unary), self._field.edges, tuple(tables))
+        return self._with(field, self._row_keys, self._start)
+
+    def is_neutral(self, rows: Flags) -> bool:
+        """Whether all scores of labels are zero in some of the rows (n,)."""
+        return not any(part[rows].any() for part in self.unary)
+
+    def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
+        from colabel.joint.obeying import obeying, obeying_field
+
+        return obeying_field(self, rules) or obeying(self, rules)
 
     # Helpers
 

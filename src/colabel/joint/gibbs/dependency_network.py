@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -15,6 +15,7 @@ from colabel.core.arrays import Array, Codes, Indices, Keys, Rows
 from colabel.core.chunks import row_slices
 from colabel.core.label_features import column_owner
 from colabel.joint.base import Joint
+from colabel.joint.chain.prefixes import Prefixes
 from colabel.joint.evidence import merged_evidence
 from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.gibbs._linear import LinearConditionals
@@ -22,8 +23,13 @@ from colabel.joint.gibbs.diagnostics import GibbsDiagnostics, diagnose
 from colabel.joint.gibbs.random import chain_keys, distinct_keys, random_orders
 from colabel.joint.gibbs.runs import GibbsOptions, Run, run
 from colabel.joint.gibbs.sampler import Conditionals, evaluate
+from colabel.joint.tree.passes import draw
 from colabel.joint.user_terms import codes_of_labels
 from colabel.labels import MISSING, LabelSpace
+from colabel.rules import CompiledRules
+
+if TYPE_CHECKING:
+    from colabel.joint.obeying import Weighted
 
 Marginals = Literal["best", "plain"]
 
@@ -31,6 +37,7 @@ Marginals = Literal["best", "plain"]
 _SMALLEST_PROBABILITY = 1e-15
 # Targets are held for blocks of rows of about this many numbers.
 _NUMBERS_AT_ONCE = 1 << 25
+_CONSTRAINED_SWEEPS = 10  # of each of many chains, under rules
 
 
 class DependencyNetwork(Joint):
@@ -285,6 +292,11 @@ class DependencyNetwork(Joint):
             self.conditionals.rows(index), self._row_keys[index], self._evidence[index]
         )
 
+    def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
+        from colabel.joint.obeying import drawn_joint, obeying_list
+
+        return obeying_list(self, rules) or drawn_joint(self, rules, _constrained_gibbs)
+
     def pseudo_log_likelihood(self, Y: ArrayLike) -> Array:
         r"""Return the log-product of the conditionals at label vectors, shape (n,).
 
@@ -351,6 +363,59 @@ class DependencyNetwork(Joint):
         seen = {tuple(vector) for vector in chosen}
         others = (y for y in _vectors(self.space.cardinalities, known) if y not in seen)
         return chosen + [list(y) for y in itertools.islice(others, k - len(chosen))]
+
+
+def _constrained_gibbs(joint: Joint, rules: CompiledRules) -> Weighted:
+    """Sweep over labels as far as the rules let them change, from many starts that obey.
+
+    One label at a time may not lead from everywhere to everywhere that obeys, so there are as many
+    chains as draws, each from a draw of independent labels with the network's marginals.
+    """
+    from colabel.joint.obeying import Weighted, proposals
+
+    assert isinstance(joint, DependencyNetwork)
+    _, codes = proposals(joint, rules)
+    size, n_rows, d = codes.shape
+    known = joint._evidence
+    codes = np.where(known == MISSING, codes, known).astype(np.int32)
+    obeyed = rules.may_hold(codes.reshape(-1, d)).reshape(size, n_rows)
+    rng = np.random.default_rng(joint._seed)
+    for _ in range(_CONSTRAINED_SWEEPS):
+        for i in rng.permutation(d).tolist():
+            table = joint.conditionals.log_prob(codes, i)
+            for value in range(table.shape[2]):
+                changed = codes.reshape(-1, d).copy()
+                changed[:, i] = value
+                allowed = rules.may_hold(changed, i).reshape(size, n_rows)
+                table[:, :, value][~allowed] = -np.inf
+            stuck = np.isneginf(table).all(axis=2)
+            table[stuck] = 0.0
+            drawn = draw(table, rng.random((size, n_rows)))
+            free = ~stuck & (known[:, i] == MISSING)
+            codes[:, :, i] = np.where(free, drawn, codes[:, :, i])
+    own = joint.sample_codes(size, rng)
+    obeying = rules.may_hold(own.reshape(-1, d)).reshape(size, n_rows).sum(axis=0)
+    log_mass = np.log((obeying + 0.5) / (size + 1.0))
+    log_mass[~obeyed.any(axis=0)] = -np.inf
+    log_weights = np.where(obeyed, 0.0, -np.inf)
+
+    def best(k: int) -> tuple[Prefixes, bool]:
+        rows, vectors = np.tile(np.arange(n_rows), size), codes.reshape(-1, d)
+        kept = log_weights.ravel() > -np.inf
+        keyed = np.column_stack([rows, vectors])[kept]
+        distinct, count = np.unique(keyed, axis=0, return_counts=True)
+        order = np.lexsort((-count, distinct[:, 0]))
+        distinct = distinct[order]
+        rank = np.arange(len(order)) - np.searchsorted(distinct[:, 0], distinct[:, 0])
+        distinct = distinct[rank < k]
+        place, most = distinct[:, 0].astype(np.intp), distinct[:, 1:].astype(np.int32)
+        return Prefixes(place, most, joint.log_prob_at(place, most)), False
+
+    how = (
+        f"Approximate: Gibbs sampling of labels that obey the rules, {size} chains a row of "
+        f"{_CONSTRAINED_SWEEPS} sweeps each from draws of independent labels that obey."
+    )
+    return Weighted(codes, log_weights, log_mass, best, how)
 
 
 def _vectors(cardinalities: tuple[int, ...], known: Codes) -> Iterator[tuple[int, ...]]:

@@ -25,6 +25,7 @@ from colabel.joint.gibbs._discrete import (
 from colabel.joint.gibbs.dependency_network import check_conditionals, shared_order
 from colabel.joint.gibbs.sampler import Conditionals
 from colabel.labels import MISSING, LabelSpace
+from colabel.rules import CompiledRules
 
 
 class DiscreteDependencyNetwork(Joint):
@@ -157,6 +158,9 @@ class DiscreteDependencyNetwork(Joint):
         """Return the network with the known entries of evidence (n, d) clamped."""
         merged = merged_evidence(self.space, self._evidence, evidence)
         return self._with(self.conditionals, self._initial, merged)
+
+    def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
+        self._refuse("subject_to")
 
     def rows(self, index: Rows) -> DiscreteDependencyNetwork:
         """Return the joint of some of the rows."""

@@ -10,15 +10,17 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from colabel.core.arrays import Array, Codes, Rows
+from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.core.chunks import row_slices
 from colabel.core.parameters import check_choice
 from colabel.core.threads import map_threads
+from colabel.joint.base import Joint
 from colabel.joint.evidence import contradictions, merged_evidence
 from colabel.joint.exactness import APPROXIMATE, EXACT
 from colabel.joint.lds.network import LDSNetwork
-from colabel.joint.vectors import Answer, ChunkedLists, VectorList
+from colabel.joint.vectors import Answer, ChunkedLists, VectorList, WrittenOut
 from colabel.labels import MISSING, LabelSpace
+from colabel.rules import CompiledRules
 
 __all__ = ["Inference", "LDSPosterior"]
 
@@ -165,6 +167,16 @@ class LDSPosterior(ChunkedLists):
     def given_codes(self, evidence: Codes) -> LDSPosterior:
         """Return the joint given the known entries of evidence (n, d)."""
         return self._with(self._features, merged_evidence(self.space, self._evidence, evidence))
+
+    def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
+        if self.inference != "exact":
+            return super()._obeying(rules)
+
+        def scores(rows: Indices) -> Array:
+            return self.network.every_vector(self._features[rows])[1]
+
+        every = WrittenOut(self.space, scores, self.n_rows)
+        return every.given_codes(self._evidence)._obeying(rules)
 
     def rows(self, index: Rows) -> LDSPosterior:
         """Return the joint of some of the rows."""

@@ -18,6 +18,7 @@ from colabel.joint.tree.passes import draw, entropy_of, k_best
 from colabel.joint.tree.wiring import ROOT, Wiring
 from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace
+from colabel.rules import CompiledRules
 
 
 class Independent(Joint):
@@ -110,6 +111,11 @@ class Independent(Joint):
     def rows(self, index: Rows) -> Independent:
         """Return the joint of some of the rows."""
         return self._with([table[index] for table in self.log_tables])
+
+    def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
+        from colabel.joint.obeying import as_field
+
+        return as_field(self.space, self.log_tables)._obeying(rules)
 
     def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,)."""

@@ -18,6 +18,7 @@ from colabel.joint.tree._sizes import forest_sizes
 from colabel.joint.tree.wiring import ROOT, Wiring
 from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import LabelSpace
+from colabel.rules import CompiledRules
 
 
 class Tree(Joint):
@@ -133,6 +134,21 @@ class Tree(Joint):
     def rows(self, index: Rows) -> Tree:
         """Return the joint of some of the rows."""
         return self._with([table[index] for table in self.log_tables])
+
+    def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
+        from colabel.joint.obeying import as_field
+
+        single = [np.zeros((self.n_rows, k)) for k in self.space.cardinalities]
+        edges, tables = [], []
+        for i, (parent, table) in enumerate(
+            zip(self._wiring.parents, self.log_tables, strict=True)
+        ):
+            if parent == ROOT:
+                single[i] = table[:, 0]
+            else:
+                edges.append((parent, i))
+                tables.append(table)
+        return as_field(self.space, single, edges, tables)._obeying(rules)
 
     def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,)."""

@@ -21,6 +21,7 @@ from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import impossible_evidence
 from colabel.joint.vectors import lists
 from colabel.labels import MISSING, LabelSpace
+from colabel.rules import CompiledRules
 
 __all__ = ["VectorList"]
 
@@ -357,6 +358,21 @@ class VectorList(Joint):
         weights = self._given_weights(np.flatnonzero(agree))
         return self._with(lists.kept_entries(agree, self.indptr), self.indices[agree], weights)
 
+    def _obeying(self, rules: CompiledRules) -> tuple[VectorList, Array]:
+        obeys = rules.may_hold(self.vectors)[self.indices]
+        mass = lists.row_log_sum(self.log_weights[obeys], lists.kept_entries(obeys, self.indptr))
+        keep = obeys | np.isneginf(mass)[self._row]
+        indptr = lists.kept_entries(keep, self.indptr)
+        entries = np.flatnonzero(keep)
+        joint = self._with(indptr, self.indices[entries], self._given_weights(entries))
+        return joint, np.minimum(mass, 0.0)
+
+    def obeying_only(self, rules: CompiledRules) -> VectorList:
+        """Return the lists without the vectors that break rules; a list may be empty."""
+        obeys = np.flatnonzero(rules.may_hold(self.vectors)[self.indices])
+        indptr = np.searchsorted(obeys, self.indptr)
+        return self._with(indptr, self.indices[obeys], self._given_weights(obeys))
+
     def _given_weights(self, entries: Indices) -> Array:
         """Log-weights of some entries as they were given, for those left to be told apart."""
         if self._far_weights is not None:
@@ -388,6 +404,7 @@ class VectorList(Joint):
     def _with(self, indptr: Indices, indices: Codes, log_weights: Array) -> VectorList:
         joint = VectorList.__new__(VectorList)
         joint._set(self.space, self.vectors, indptr, indices, log_weights)
+        joint.exact, joint.how = self.exact, self.how
         return joint
 
 

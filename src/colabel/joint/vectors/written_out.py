@@ -16,6 +16,7 @@ from colabel.joint.user_terms import impossible_evidence
 from colabel.joint.vectors.chunked_lists import Answer, ChunkedLists
 from colabel.joint.vectors.vector_list import VectorList
 from colabel.labels import MISSING, LabelSpace, all_vectors
+from colabel.rules import CompiledRules
 
 __all__ = ["Scores", "WrittenOut"]
 
@@ -76,6 +77,26 @@ class WrittenOut(ChunkedLists):
         return np.concatenate(
             self._by_chunks(lambda listed, chunk: listed.log_prob_codes(codes[chunk]))
         )
+
+    def _obeying(self, rules: CompiledRules) -> tuple[WrittenOut, Array]:
+        allowed = rules.may_hold(all_vectors(self.space.cardinalities))
+        before = np.concatenate(self._by_chunks(lambda listed, _: listed.log_total))
+        joint = WrittenOut.__new__(WrittenOut)
+        scores, evidence = self._scores, self._evidence
+
+        def obeying(rows: Indices) -> Array:
+            return np.where(allowed, scores(rows), -np.inf)
+
+        joint._set(self.space, obeying, self._positions, evidence)
+        after = np.concatenate(joint._by_chunks(lambda listed, _: listed.log_total))
+        mass = np.minimum(after - before, 0.0)
+        zero = np.flatnonzero(np.isneginf(mass))
+        if zero.size:  # they get some other distribution
+            spared = np.isin(np.arange(self._positions.max() + 1), self._positions[zero])
+            joint._scores = lambda rows: np.where(
+                allowed | spared[rows][:, None], scores(rows), -np.inf
+            )
+        return joint, mass
 
     def given_codes(self, evidence: Codes) -> WrittenOut:
         """Return the joint given the known entries of evidence (n, d)."""

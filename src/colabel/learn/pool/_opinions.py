@@ -135,7 +135,11 @@ def ask_each(
 
 
 def opinions(
-    joints: Sequence[Joint], n_listed: int, excused: tuple[type[Exception], ...] = ()
+    joints: Sequence[Joint],
+    n_listed: int,
+    excused: tuple[type[Exception], ...] = (),
+    *,
+    proven: bool = False,
 ) -> Opinions:
     """List the most probable vectors of each joint, and ask all of them about all of these.
 
@@ -147,20 +151,24 @@ def opinions(
         How many vectors each joint names.
     excused : tuple of exceptions
         See `ask_each`.
+    proven : bool
+        Whether the joints are to prove that what they name is their best, if they can.
     """
     n_rows, d = joints[0].n_rows, joints[0].space.n_labels
     chunks = row_slices(n_rows, _CODES_AT_ONCE, len(joints) * n_listed * (d + 1))
     if len(chunks) == 1:
-        return _opinions(joints, n_listed, excused)
+        return _opinions(joints, n_listed, excused, proven)
     parts = [[joint.rows(chunk) for joint in joints] for chunk in chunks]
-    first, *others = [_opinions(part, n_listed, excused) for part in parts]
+    first, *others = [_opinions(part, n_listed, excused, proven) for part in parts]
     return first.joined(*others)
 
 
 def _opinions(
-    joints: Sequence[Joint], n_listed: int, excused: tuple[type[Exception], ...]
+    joints: Sequence[Joint], n_listed: int, excused: tuple[type[Exception], ...], prove: bool
 ) -> Opinions:
-    best = ask_each(joints, lambda joint: joint.top_k_codes(n_listed), excused)
+    best = ask_each(
+        joints, lambda j: (j.top_k_codes if prove else j.likely_codes)(n_listed), excused
+    )
     n_rows, d = joints[0].n_rows, joints[0].space.n_labels
     flat = np.concatenate([codes.reshape(-1, d) for codes, _ in best])
     row = np.concatenate([np.repeat(np.arange(n_rows), codes.shape[1]) for codes, _ in best])
@@ -173,7 +181,7 @@ def _opinions(
     unlisted = np.stack([values[:, -1] for _, values in best], axis=1)
     every = math.prod(joints[0].space.cardinalities)  # beyond any float, of a thousand labels
     unlisted[np.diff(indptr) >= every] = -np.inf
-    proven = np.array(["mode" in joint.exact for joint in joints])  # after they have searched
+    proven = np.array([prove and "mode" in joint.exact for joint in joints])  # after the search
     return Opinions(indptr, codes, log_prob, unlisted, proven)
 
 

@@ -20,6 +20,7 @@ from colabel.learn.pool.coefficients import pool_coefficients
 from colabel.learn.pool.prior import LabelPrior
 
 _PENALTIES = (2.0, 10.0, 50.0, 200.0)  # rows of evidence that the mixture's weights are worth
+_MOST_PROVEN = 32  # labels up to which members prove that what they list is their best
 _WIDEST = 3.0  # the odds of all that is not listed change by e^3 at most
 
 
@@ -61,16 +62,21 @@ class Pool:
         """Return P(y | x) from those of the members."""
         used = np.flatnonzero(self.weights).tolist()
         base = Mixture([joints[m] for m in used], self.weights[used])
-        if self.coef is None:
+        proven = base.space.n_labels <= _MOST_PROVEN
+        if self.coef is None and proven:
             return base
-        said = opinions(joints, self.n_listed)
-        log_weights = self._list_weights(said, said.features(prior.is_new(said.codes)))
+        said = opinions(joints, self.n_listed, proven=proven)
+        if self.coef is None:
+            log_weights = said.mixed(self.weights)
+        else:
+            log_weights = self._list_weights(said, said.features(prior.is_new(said.codes)))
         entries = np.arange(len(said.codes))
         listed = VectorList.of_lists(base.space, said.codes, said.indptr, entries, log_weights)
-        joint = Reweighted(base, listed, said.most_left(self.weights))
+        unlisted = said.most_left(self.weights) if proven else np.full(base.n_rows, -np.inf)
+        joint = Reweighted(base, listed, unlisted)
         if not said.proven[used].all():
             joint.exact = joint.exact.without("mode")
-            joint.how += " Some member's list was cut short: modes are not proven."
+            joint.how += " Members' lists may lack their best: modes are not proven."
         return joint
 
     def _list_weights(self, said: Opinions, features: Array) -> Array:

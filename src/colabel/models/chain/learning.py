@@ -277,11 +277,16 @@ def learn_chain(
         refuse_missing(data, "a link of a chain needs all labels before it in Dask arrays")
     inputs = expected_columns(learner, data, folds) if missing else with_label_columns(data)
     learning = learner.on(inputs)
-    allowed = _screened(learner, data, order, folds, max_parents)
-    group = RowGroup(None, np.arange(data.n_labels), allowed)
     if chosen is None:
+        allowed = _screened(learner, data, order, folds, max_parents)
+        group = RowGroup(None, np.arange(data.n_labels), allowed)
         choice, scale = choose_with_scale(learning, group, scales, folds)
     else:
+        allowed = earlier_columns(order, data.cardinalities)
+        if max_parents is not None and chosen.models.coef is not None:
+            own = [(coef[:, data.n_features : -1] != 0).any(axis=0) for coef in chosen.models.coef]
+            allowed &= np.stack(own)
+        group = RowGroup(None, np.arange(data.n_labels), allowed)
         choice, scale = chosen.choice, chosen.scale
     group = replace(group, extra_scale=scale)
     models: Any = learning.fit([group], [choice])

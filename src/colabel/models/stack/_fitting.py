@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from colabel.core.arrays import Flags, Indices
 from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING, EncodedLabels, LabelSpace
 from colabel.learn.conditional import TrainingData
+from colabel.learn.forest import grow, label_targets
 from colabel.learn.pool import (
     HeldOutOpinions,
     LabelPrior,
@@ -30,6 +32,17 @@ from colabel.models.wrapped import joint_of
 _PRIOR_SHARE = 0.2
 # Of some voice in the first fold, below which a member is not fitted again.
 _LEAST_WEIGHT, _LEAST_EXPONENT = 0.01, 0.1
+_PILOT_TREES = 4
+# What members cost with their folds and answers, in random forests of 100 trees.
+_FORESTS = {
+    "forest": 2.0,
+    "extra trees": 2.0,
+    "lines": 1.0,
+    "curves": 2.0,
+    "kernel": 2.0,
+    "boosting": 3.0,
+}
+_FORESTS_OF_OTHERS = 4.0
 Prepared = dict[Hashable, tuple[list[Any], Any]]
 
 
@@ -281,6 +294,35 @@ def held_out_opinions(
 
     first, *others = [of_rows(rows) for rows in row_chunks(test, space)]
     return first.joined(*others), failed, [member.chosen for member in members]
+
+
+def expected_seconds(members: Sequence[Member], data: TrainingData, seed: int) -> dict[str, float]:
+    """Estimate the seconds that each member will take, by growing a few trees on all rows.
+
+    The members of the default cost so many random forests of 100 trees (`benchmarks.stack`);
+    of others nothing is known.
+    """
+    start = time.perf_counter()
+    grow(data.X, label_targets(data), n_estimators=_PILOT_TREES, random_state=seed)
+    forest = (time.perf_counter() - start) * 100 / _PILOT_TREES
+    return {m.name: forest * _FORESTS.get(m.name, _FORESTS_OF_OTHERS) for m in members}
+
+
+def within(seconds: dict[str, float], limit: float) -> tuple[list[str], float]:
+    """Members that fit into some seconds, in their order, and the share of the rows if none does.
+
+    One that does not fit is left out for those after it.
+    """
+    kept: list[str] = []
+    left = limit
+    for name, own in seconds.items():
+        if own <= left:
+            kept.append(name)
+            left -= own
+    if kept:
+        return kept, 1.0
+    cheapest = min(seconds, key=lambda name: seconds[name])
+    return [cheapest], max(limit, 0.0) / seconds[cheapest]
 
 
 def without_weight(

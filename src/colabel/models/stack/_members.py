@@ -23,6 +23,7 @@ from colabel.models.forest import JointForest
 from colabel.preprocess import BoostedFeatures, KernelFeatures, SplineFeatures
 
 _TREES, _EXTRA_TREES = 150, 300
+_MANY_ROWS = 20_000
 _LANDMARKS = 200
 _FEW_VECTORS = 2.0**8  # that a random field adds up quickly
 _FOLDS = 3  # by which C and label scales are chosen
@@ -31,7 +32,8 @@ _GRID = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 1.0)  # values of C, of standard
 _MOST_NUMBERS = 3e7
 # Label columns times the numbers of a chain's design, up to which chains are quick.
 _MOST_WORK = 5e8
-_MANY_LABELS = 100  # beyond which links of a chain use the labels that matter most
+_MANY_LABELS, _BEAM = 32, 12  # beyond which chains keep so many prefixes, and prove nothing
+_VERY_MANY_LABELS = 100  # beyond which links of a chain use the labels that matter most
 _MOST_PARENTS = 12
 
 
@@ -53,12 +55,19 @@ def default_members(data: TrainingData) -> Members:
     def chain(**options: Any) -> BaseEstimator:
         if missing or work > _MOST_WORK:
             return CTBN(**options)
-        parents = _MOST_PARENTS if data.n_labels > _MANY_LABELS else None
+        many = data.n_labels > _MANY_LABELS
+        if many:
+            options |= {"inference": "beam", "beam_width": _BEAM}
+        parents = _MOST_PARENTS if data.n_labels > _VERY_MANY_LABELS else None
         return ProbabilisticClassifierChain(max_parents=parents, cv=_FOLDS, **options)
 
+    # of many rows, trees of fewer leaves, and fewer trees, know all that can be known of vectors
+    share = min(1.0, _MANY_ROWS / data.n_rows)
+    n_trees, n_extra = max(50, int(share * _TREES)), max(50, int(share * _EXTRA_TREES))
+    least = data.n_rows // _MANY_ROWS
     found: Members = [
-        ("forest", JointForest(_TREES, min_samples_leaf=3)),
-        ("extra trees", JointForest(_EXTRA_TREES, kind="extra", min_samples_leaf=1)),
+        ("forest", JointForest(n_trees, min_samples_leaf=3 + 2 * least)),
+        ("extra trees", JointForest(n_extra, kind="extra", min_samples_leaf=1 + least)),
     ]
     if not gaps:  # which only trees take
         found.append(("lines", chain()))

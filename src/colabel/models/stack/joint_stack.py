@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +14,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from colabel.core.arrays import Indices
-from colabel.core.parameters import check_integer
+from colabel.core.parameters import check_integer, check_positive
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Dims, Estimator, Fields, bind, stored
 from colabel.decide import Decision
@@ -35,15 +37,23 @@ from colabel.models.label_graph import LabelGraph
 from colabel.models.stack._fitting import (
     Member,
     Prepared,
+    expected_seconds,
     heard_alone,
     held_out_opinions,
     rows_before,
     voices,
     with_frequencies,
+    within,
     without_weight,
 )
 from colabel.models.stack._members import checked_members, default_members, takes_nan
 
+_MANY_ROWS = 20_000  # beyond which a few of them say how long the rest will take
+_LONG_SECONDS = 120.0
+_SHARE_OF_LIMIT = 0.8  # of the time limit that members are chosen for: estimates err
+_FEWEST_ROWS = 50
+# Labels of held-out rows that members are asked about, and the fewest rows.
+_MOST_ASKED, _FEWEST_ASKED = 2e5, 500
 _PARTS_OF_ONE = 3  # in which the rows of a single split are cut to judge the pool
 
 
@@ -51,8 +61,8 @@ _PARTS_OF_ONE = 3  # in which the rows of a single split are cut to judge the po
 class JointStack(JointClassifier):
     r"""Several models as one joint, pooled by weights learned from held-out answers.
 
-    Every member is fitted to all folds but one and asked about the rows of that fold. From what
-    they said of rows they had not seen are learned
+    Members are asked about rows that they have not seen: trees out of bag, and others fitted to all
+    folds but one. From what they said are learned
 
     - the weights of their mixture, ``P_0 = sum_m w_m P_m``: a concave problem, solved by EM;
     - the exponents of a logarithmic opinion pool over the vectors that some member finds
@@ -62,7 +72,8 @@ class JointStack(JointClassifier):
     others what the mixture says. Exponents temper members that are too sure of themselves, and b is
     the price of a label vector that no training row has. Where the pool is no better than the
     mixture on rows held out once more, the mixture stays. At last the members are fitted to all
-    rows.
+    rows. Trees are grown, and chains choose C and label scales, only once, on all rows. A member
+    that has neither weight nor exponent in the first fold is not fitted again.
 
     One more member costs nothing and is always there: how often label vectors occur. Of a
     `JointForest` the leaves are heard on their own, too: what they hold is the sharpest view of the
@@ -72,17 +83,11 @@ class JointStack(JointClassifier):
     ----------
     members : "auto", or list of models or of pairs (name, model)
         Models of colabel with a joint, or pipelines that end with one. By default, what suits the
-        number of labels and the kind of x: a `JointForest`, and chains on x and on
-        `ForestFeatures`; where there are at most 2^10 label vectors, random fields on both and,
-        unless x is sparse, on `KernelFeatures`; else a `CTBN` and, if the labels have at most 32
-        values in all, a chain on kernel features. With missing labels, CTBNs instead of the
-        chains, and no fields; with missing features (NaN), only what sees x through forests.
-        Where label vectors hardly repeat, a second forest, grown to the end. Of large data (labels
-        times the numbers of x and of the labels above 5e7: ten thousand rows of a hundred features
-        and forty labels) a forest and CTBNs on x and on forest features; kernel features leave
-        earlier, and forest features where rows times squared labels exceed 2e9. Where rows times
-        labels exceed 2e5, or rows times different label vectors 2e6, forests have 100 trees. (A
-        variable of K > 2 values counts as K labels.)
+        data: a `JointForest` of random and one of extra trees; a chain on x; for dense x a chain
+        on `SplineFeatures`, and on `KernelFeatures` a random field or, of more than 2^8 label
+        vectors, a chain; and a chain on `BoostedFeatures`. With missing labels, CTBNs instead of
+        chains and fields; with missing features (NaN), only what sees x through trees. Of large
+        data, CTBNs instead of chains, and no boosting.
     cv : int, float, splitter or iterable
         How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
         of index arrays (train, test). The rows of a single split are cut into three parts, to
@@ -91,13 +96,18 @@ class JointStack(JointClassifier):
         How many of its most probable vectors each member names, a row.
     decision : str or Decision
         Loss that `predict` minimises, see `decide`.
+    time_limit : float or None
+        Seconds that `fit` may take. Members are first fitted to a few rows, which says how long
+        they will take; those for which there is no time are left out, with a warning, and so are
+        rows where there is no time for any. With it, what is fitted depends on the machine.
     n_jobs : int or None
-        Joblib workers over folds, each of which fits all members; the fit to all rows comes after
-        (None: one after the other; joblib's backends reach Dask clusters too).
+        Joblib workers over the folds after the first (None: one after the other; joblib's backends
+        reach Dask clusters too).
     random_state : int, RandomState or None
         Seed of the folds, and of members without a seed of their own.
     verbose : int
-        Whether to show progress.
+        Whether to show progress: how many members and folds there are, and how long they are
+        expected to take.
 
     Attributes
     ----------
@@ -166,11 +176,13 @@ class JointStack(JointClassifier):
         cv: Any = 3,
         n_listed: int = 12,
         decision: str | Decision = "subset",
+        time_limit: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.members = members
+        self.time_limit = time_limit
         self.cv = cv
         self.n_listed = n_listed
         self.decision = decision
@@ -181,23 +193,41 @@ class JointStack(JointClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_integer("n_listed", self.n_listed, 1)
+        if self.time_limit is not None:
+            check_positive("time_limit", self.time_limit)
         if not (isinstance(self.members, str) and self.members == "auto"):
             for _, model in checked_members(self.members):
                 require_joint(model)
 
     def _learn(self, data: TrainingData) -> None:
+        started = time.perf_counter()
         seed = self._seed()
         data, folds = counted(data, make_folds(data, self.cv, seed))
         if isinstance(self.cv, Integral):
-            folds = _copies_apart(data, folds, seed)
+            folds = _enough_asked(data, _copies_apart(data, folds, seed), seed)
         auto = isinstance(self.members, str)
         given = default_members(data) if auto else checked_members(self.members)
         members = [Member(name, seeded(model, seed)) for name, model in given]
         numbers = held_out_folds(folds) if can_hold_out(folds) else []
         space = self.label_space_
+        shown = bool(self.verbose)
+        expected, seconds = "", dict[str, float]()
+        if self.time_limit is not None or shown or data.n_rows > _MANY_ROWS:
+            seconds = expected_seconds(members, data, seed)
+            if self.time_limit is not None:
+                left = _SHARE_OF_LIMIT * self.time_limit - (time.perf_counter() - started)
+                members, data, folds = self._within_limit(members, seconds, left, data, folds)
+            total = sum(seconds[member.name] for member in members)
+            expected = f", about {duration(total)}"
+            if self.time_limit is None and not shown and total > _LONG_SECONDS:
+                warnings.warn(
+                    f"JointStack expects to take{expected[1:]} on these {data.n_rows:,} rows. Give"
+                    " time_limit=seconds for an earlier end, or verbose=1 to see how far it is.",
+                    UserWarning,
+                    stacklevel=4,
+                )
         labels = EncodedLabels(space, data.codes)
         self.prior_ = LabelPrior.of(data)
-        shown = bool(self.verbose)
         failures: dict[str, str] = {}
         useless: set[str] = set()
 
@@ -207,6 +237,9 @@ class JointStack(JointClassifier):
         def tried(stage: Callable[..., None]) -> None:
             prepared: Prepared = {}
             for member in alive():
+                if stage is Member.begin and self._is_late(member, members, seconds, started):
+                    failures[member.name] = f"time_limit={self.time_limit} s is nearly over."
+                    continue
                 try:
                     stage(member, data, labels, prepared)
                 except EXPECTED as error:
@@ -230,6 +263,11 @@ class JointStack(JointClassifier):
                 answers.append(([title for _, title in voices(asked)], held))
                 done()
 
+        if shown:
+            names = ", ".join(member.name for member in members)
+            sys.stderr.write(
+                f"JointStack: {len(members)} members ({names}), {len(numbers)} folds{expected}\n"
+            )
         with progress_bar("stacking", 2 * len(members) + len(numbers), shown=shown) as done:
             tried(Member.begin)
             if numbers and alive():
@@ -247,6 +285,39 @@ class JointStack(JointClassifier):
         else:
             fold = np.repeat(np.arange(len(tested)), [len(rows) for rows in tested])
         self._learn_pool(answers, fold)
+
+    def _is_late(
+        self, member: Member, members: list[Member], seconds: dict[str, float], started: float
+    ) -> bool:
+        """Whether there is no time for a member any more; the first is never too late."""
+        if self.time_limit is None or member is members[0]:
+            return False
+        return time.perf_counter() - started + seconds[member.name] > self.time_limit
+
+    def _within_limit(
+        self,
+        members: list[Member],
+        seconds: dict[str, float],
+        left: float,
+        data: TrainingData,
+        folds: Folds,
+    ) -> tuple[list[Member], TrainingData, Folds]:
+        """Leave out members, or rows, for which too few seconds are left, and say so."""
+        names, share = within(seconds, left)
+        kept = [member for member in members if member.name in names]
+        left_out = [repr(member.name) for member in members if member.name not in names]
+        said = f"the members {', '.join(left_out)}" if left_out else ""
+        if share < 1.0:
+            n_kept = max(_FEWEST_ROWS, int(share * data.n_rows))
+            rows = np.arange(data.n_rows)[:: max(1, data.n_rows // n_kept)]
+            if len(rows) < data.n_rows:
+                said += f" and all but {len(rows):,} of {data.n_rows:,} rows"
+            seconds.update({name: own * share for name, own in seconds.items()})
+            data, folds = data.take(rows), Folds(folds.of_row[rows], folds.n_folds)
+        if said:
+            message = f"To keep to time_limit={self.time_limit} s the stack leaves out {said}."
+            warnings.warn(message, UserWarning, stacklevel=5)
+        return kept, data, folds
 
     def _allows_nan(self) -> bool:
         if hasattr(self, "members_"):  # by default, those fitted to rows without gaps take none
@@ -327,6 +398,19 @@ class JointStack(JointClassifier):
         """Return no edges: every member has a graph of its own, if any."""
         meaning = f"A stack of {len(self.members_)} models: it has no one graph of the labels."
         return LabelGraph.without_edges(self.label_names_, meaning)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def _enough_asked(data: TrainingData, folds: Folds, seed: int) -> Folds:
+    """Hold out fewer rows where labels are many: some hundred say what the members are worth."""
+    most = max(_FEWEST_ASKED, int(_MOST_ASKED / data.n_labels))
+    of_row = folds.of_row.copy()
+    of_row[np.random.default_rng(seed).permutation(data.n_rows)[most:]] = -1
+    return Folds(of_row, folds.n_folds)
 
 
 def _copies_apart(data: TrainingData, folds: Folds, seed: int) -> Folds:

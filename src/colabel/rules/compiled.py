@@ -1,0 +1,608 @@
+"""Rules over the codes of a label space: which vectors obey, and which still can."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.labels import MISSING, LabelSpace
+from colabel.labels.columns import says_presence
+from colabel.rules._language import (
+    ALL,
+    UNLIMITED,
+    And,
+    Expression,
+    Is,
+    Not,
+    Or,
+    RuleError,
+    Table,
+)
+
+_MOST_CLAUSES = 32  # of a nested rule that is written as a conjunction
+_CELLS_AT_ONCE = 1 << 22
+MOST_LISTED, MEMORY = 1 << 12, 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """From `low` to `high` of some labels: label i adds ``worth[i][v]`` if its value is v.
+
+    One value of one label, a clause (low of 1) and a count are all of this kind.
+    """
+
+    low: int
+    high: int
+    worth: dict[int, Indices]
+
+    @property
+    def scope(self) -> frozenset[int]:
+        """The labels."""
+        return frozenset(self.worth)
+
+    def may_hold(self, codes: Codes) -> Flags:
+        """Whether vectors (m, d) can be completed so that the count fits."""
+        least = np.zeros(len(codes), dtype=np.intp)
+        most = np.zeros(len(codes), dtype=np.intp)
+        for i, worth in self.worth.items():
+            known = codes[:, i] != MISSING
+            own = worth[np.maximum(codes[:, i], 0)]
+            least += np.where(known, own, worth.min())
+            most += np.where(known, own, worth.max())
+        return (most >= self.low) & (least <= self.high)
+
+
+@dataclass(frozen=True, eq=False)
+class Every:
+    """All of the parts."""
+
+    parts: tuple[Node, ...]
+
+    @property
+    def scope(self) -> frozenset[int]:
+        """The labels of all parts."""
+        return frozenset().union(*(part.scope for part in self.parts))
+
+    def may_hold(self, codes: Codes) -> Flags:
+        """Whether each of them can hold; not whether all can at once."""
+        return np.asarray(np.logical_and.reduce([part.may_hold(codes) for part in self.parts]))
+
+
+@dataclass(frozen=True, eq=False)
+class Some:
+    """At least one of the parts."""
+
+    parts: tuple[Node, ...]
+
+    @property
+    def scope(self) -> frozenset[int]:
+        """The labels of all parts."""
+        return frozenset().union(*(part.scope for part in self.parts))
+
+    def may_hold(self, codes: Codes) -> Flags:
+        """Whether one of them can hold."""
+        return np.asarray(np.logical_or.reduce([part.may_hold(codes) for part in self.parts]))
+
+
+@dataclass(frozen=True, eq=False)
+class Combinations:
+    """Vectors (m, k) of some labels (k,), of which one must be met."""
+
+    labels: Indices
+    vectors: Codes
+
+    @property
+    def scope(self) -> frozenset[int]:
+        """The labels."""
+        return frozenset(self.labels.tolist())
+
+    def may_hold(self, codes: Codes) -> Flags:
+        """Whether some combination agrees with vectors (m, d)."""
+        found = np.zeros(len(codes), dtype=bool)
+        step = max(1, _CELLS_AT_ONCE // max(1, len(self.vectors)))
+        for start in range(0, len(codes), step):
+            some = codes[start : start + step, self.labels]
+            agrees = np.ones((len(some), len(self.vectors)), dtype=bool)
+            for column, values in zip(some.T, self.vectors.T, strict=True):
+                agrees &= (column[:, None] == MISSING) | (column[:, None] == values)
+            found[start : start + step] = agrees.any(axis=1)
+        return found
+
+
+Node = Tally | Every | Some | Combinations
+
+
+@dataclass(frozen=True, eq=False)
+class Helper:
+    """A variable that is a function of the labels, by which a rule has factors of pairs only.
+
+    Attributes
+    ----------
+    n_states : int
+    masks : dict of label or helper -> (K, n_states) array of bool
+        Values of the other variable that agree with each state; a helper is -1 less its position.
+    unary : (n_states,) array of bool
+        States that obey.
+    state_of : callable
+        From codes (m, d) and the helpers' states so far, (m, h), to states (m,).
+    """
+
+    n_states: int
+    masks: dict[int, Flags]
+    unary: Flags
+    state_of: Callable[[Codes, Indices], Indices]
+
+
+class CompiledRules:
+    """Rules bound to a label space.
+
+    Parameters
+    ----------
+    space : LabelSpace
+    nodes : sequence of Node
+        The rules over codes.
+    max_listed : int
+        Label vectors that are written out at most where that is a way to an answer.
+    memory : int
+        Bytes that the tables of one row may take where elimination is.
+    """
+
+    def __init__(
+        self,
+        space: LabelSpace,
+        nodes: Sequence[Node],
+        max_listed: int = MOST_LISTED,
+        memory: int = MEMORY,
+    ) -> None:
+        self.space, self.nodes = space, tuple(nodes)
+        self.max_listed, self.memory = max_listed, memory
+
+    @classmethod
+    def of(
+        cls, space: LabelSpace, expressions: Sequence[Expression], texts: Sequence[str]
+    ) -> CompiledRules:
+        """Bind expressions to a label space; the texts name them in errors."""
+        pairs = zip(expressions, texts, strict=True)
+        return cls(space, [_Compiler(space, text).node(each, True) for each, text in pairs])
+
+    def over(self, space: LabelSpace) -> CompiledRules:
+        """Return the same rules over a space that has more labels behind its own."""
+        return CompiledRules(space, self.nodes, self.max_listed, self.memory)
+
+    @classmethod
+    def joined(cls, *parts: CompiledRules) -> CompiledRules:
+        """Return the rules of all parts, which are of the same labels."""
+        nodes = [node for part in parts for node in part.nodes]
+        least = (min(part.max_listed for part in parts), min(part.memory for part in parts))
+        return cls(parts[0].space, nodes, *least)
+
+    def may_hold(self, codes: Codes, label: int | None = None) -> Flags:
+        """Whether vectors (m, d) obey every rule; where labels are MISSING, whether each can.
+
+        With a `label`, only the rules that it is in are looked at.
+        """
+        found = np.ones(len(codes), dtype=bool)
+        for node in self.nodes if label is None else self._touching[label]:
+            found &= node.may_hold(codes)
+        return found
+
+    # Enumeration
+
+    @cached_property
+    def _touching(self) -> list[list[Node]]:
+        """The rules that each label is in."""
+        found: list[list[Node]] = [[] for _ in self.space.names]
+        for node in self.nodes:
+            for i in node.scope:
+                found[i].append(node)
+        return found
+
+    @cached_property
+    def vectors(self) -> Codes | None:
+        """All vectors (m, d) that obey, or None if there are more than `max_listed`."""
+        limit = self.max_listed
+        tables = [node for node in self.nodes if isinstance(node, Combinations)]
+        found = np.full((1, self.space.n_labels), MISSING, dtype=np.int32)
+        for table in sorted(tables, key=lambda node: len(node.vectors))[:1]:
+            found = np.repeat(found, len(table.vectors), axis=0)
+            found[:, table.labels] = table.vectors
+        found = found[self.may_hold(found)]
+        # labels of many rules first: they leave least to be tried
+        order = sorted(range(self.space.n_labels), key=lambda i: -len(self._touching[i]))
+        for i in order:
+            if len(found) > 4 * limit:
+                return None
+            is_open = found[:, i] == MISSING
+            if is_open.any():
+                size = self.space.cardinalities[i]
+                grown = np.repeat(found[is_open], size, axis=0)
+                grown[:, i] = np.tile(np.arange(size, dtype=np.int32), int(is_open.sum()))
+                keep = np.ones(len(grown), dtype=bool)
+                for node in self._touching[i]:
+                    keep &= node.may_hold(grown)
+                found = np.concatenate([found[~is_open], grown[keep]])
+        if len(found) > limit:
+            return None
+        return found[np.lexsort(found.T[::-1])]
+
+    # Contradictions
+
+    def is_possible(self, which: Sequence[int] | None = None, known: Codes | None = None) -> bool:
+        """Whether some vector obeys the rules (or some of them) and has the known values (d,)."""
+        chosen = range(len(self.nodes)) if which is None else which
+        nodes = [self.nodes[place] for place in chosen]
+        return _Program(self.space.cardinalities, known).solved(nodes) is not None
+
+    def best_vector(self, scores: Sequence[Array]) -> Codes:
+        """Return the vector (d,) that obeys and has the largest sum of its values' scores (K,)."""
+        found = _Program(self.space.cardinalities, None).solved(self.nodes, scores)
+        assert found is not None  # rules that contradict each other are refused before
+        return found
+
+    def contradiction(self) -> list[int]:
+        """Positions of rules that nothing can satisfy together, none of them superfluous.
+
+        Empty if there is no contradiction.
+        """
+        if self.is_possible():
+            return []
+        core = list(range(len(self.nodes)))
+        step = max(1, len(core) // 2)
+        while step:  # drop runs of rules while the others still contradict each other
+            place = 0
+            while place < len(core):
+                rest = core[:place] + core[place + step :]
+                if self.is_possible(rest):
+                    place += step
+                else:
+                    core = rest
+            step //= 2
+        return core
+
+    # Factors of pairs
+
+    def factors(
+        self, most_states: int
+    ) -> tuple[dict[int, Flags], dict[tuple[int, int], Flags], list[Helper]] | None:
+        """Return the rules as masks of values, of pairs of values, and by helping variables.
+
+        None where a rule would need a variable of more than `most_states` states.
+        """
+        single: dict[int, Flags] = {}
+        pairs: dict[tuple[int, int], Flags] = {}
+        helpers: list[Helper] = []
+        nodes = list(self.nodes)
+        while nodes:
+            node = nodes.pop(0)
+            labels = sorted(node.scope)
+            sizes = [self.space.cardinalities[i] for i in labels]
+            if isinstance(node, Every):
+                nodes = [*node.parts, *nodes]
+            elif len(labels) <= 2 and isinstance(node, Tally | Some | Combinations):
+                mask = node.may_hold(self._every(labels)).reshape(sizes)
+                if not labels:
+                    if not mask:
+                        return None
+                elif len(labels) == 1:
+                    single[labels[0]] = single.get(labels[0], True) & mask
+                else:
+                    pair = labels[0], labels[1]
+                    pairs[pair] = pairs.get(pair, True) & mask
+            elif isinstance(node, Tally):
+                total = sum(int(worth.max()) for worth in node.worth.values())
+                if node.low > 0 or node.high < total:
+                    _add_counters(node, labels, total, helpers)
+            elif isinstance(node, Some) and (clauses := _clauses(node)) is not None:
+                nodes = [*clauses, *nodes]
+            else:
+                found = node.vectors if isinstance(node, Combinations) else None
+                if found is None:
+                    if math.prod(sizes) > 64 * most_states:
+                        return None
+                    every = self._every(labels)
+                    found = every[node.may_hold(every)][:, labels]
+                    order = np.array(labels, dtype=np.intp)
+                else:
+                    assert isinstance(node, Combinations)
+                    order = node.labels
+                if len(found) > most_states:
+                    return None
+                helpers.append(_combination_helper(order, found, self.space.cardinalities))
+        return single, pairs, helpers
+
+    def _every(self, labels: Sequence[int]) -> Codes:
+        """Return vectors (m, d) with all values of some labels, the last changing fastest."""
+        values = itertools.product(*(range(self.space.cardinalities[i]) for i in labels))
+        each = np.array(list(values), dtype=np.int32)
+        codes = np.full((len(each), self.space.n_labels), MISSING, dtype=np.int32)
+        codes[:, list(labels)] = each
+        return codes
+
+
+def _clauses(node: Node) -> list[Tally] | None:
+    """A nested rule as clauses whose conjunction it is, None if they are many or it counts."""
+    if isinstance(node, Tally):
+        total = sum(int(worth.max()) for worth in node.worth.values())
+        if node.low <= 1 and node.high >= total and all(w.max() <= 1 for w in node.worth.values()):
+            return [node]
+        return None
+    if isinstance(node, Combinations):
+        return None
+    parts = [_clauses(part) for part in node.parts]
+    if any(part is None for part in parts):
+        return None
+    each = [part for part in parts if part is not None]
+    if isinstance(node, Every):
+        return [clause for part in each for clause in part]
+    if math.prod(len(part) for part in each) > _MOST_CLAUSES:
+        return None
+    return [_joined(clauses) for clauses in itertools.product(*each)]
+
+
+def _joined(clauses: Sequence[Tally]) -> Tally:
+    """The disjunction of clauses."""
+    worth: dict[int, Indices] = {}
+    for clause in clauses:
+        if clause.low == 0:
+            return Tally(0, UNLIMITED, {})
+        for i, own in clause.worth.items():
+            worth[i] = np.maximum(worth[i], own) if i in worth else own
+    return Tally(1, UNLIMITED, worth)
+
+
+def _add_counters(node: Tally, labels: Sequence[int], total: int, helpers: list[Helper]) -> None:
+    """Count along the labels: a state is the count so far, and what the last label added."""
+    most = node.low if node.high >= total else node.high + 1  # counts beyond are all alike
+    counts = np.unique(np.minimum(node.worth[labels[0]], most))
+    before, worth_before = labels[0], np.minimum(node.worth[labels[0]], most)
+    for place, i in enumerate(labels[1:], start=2):
+        worth = np.minimum(node.worth[i], most)
+        states = np.array(
+            sorted({(min(a + b, most), b) for a in counts.tolist() for b in worth.tolist()}),
+            dtype=np.intp,
+        )
+        reached = np.minimum(worth_before[:, None] + states[None, :, 1], most)
+        masks = {
+            before: reached == states[:, 0],
+            i: worth[:, None] == states[:, 1],
+        }
+        last = place == len(labels)
+        good = (states[:, 0] >= node.low) & (states[:, 0] <= node.high)
+        # counts never fall: too many are too many already
+        unary = good if last else states[:, 0] <= node.high
+
+        def state_of(
+            codes: Codes,
+            so_far: Indices,
+            before: int = before,
+            i: int = i,
+            worth: Indices = worth,
+            worth_before: Indices = worth_before,
+            states: Indices = states,
+        ) -> Indices:
+            value = codes[:, before] if before >= 0 else so_far[:, -1 - before]
+            added = worth[codes[:, i]]
+            count = np.minimum(worth_before[value] + added, most)
+            match = (states[:, 0] == count[:, None]) & (states[:, 1] == added[:, None])
+            found: Indices = match.argmax(axis=1)
+            return found
+
+        helpers.append(Helper(len(states), masks, unary, state_of))
+        counts, before, worth_before = np.unique(states[:, 0]), -len(helpers), states[:, 0]
+
+
+def _combination_helper(labels: Indices, vectors: Codes, sizes: tuple[int, ...]) -> Helper:
+    """A variable that says which of the combinations (m, k) the labels (k,) have."""
+    masks = {
+        int(i): np.arange(sizes[i])[:, None] == column
+        for i, column in zip(labels, vectors.T, strict=True)
+    }
+    place = {tuple(vector): state for state, vector in enumerate(vectors.tolist())}
+
+    def state_of(codes: Codes, _: Indices) -> Indices:
+        found = [place.get(tuple(vector), 0) for vector in codes[:, labels].tolist()]
+        return np.array(found, dtype=np.intp)
+
+    return Helper(len(vectors), masks, np.ones(len(vectors), dtype=bool), state_of)
+
+
+class _Compiler:
+    """From names to codes, negations at the values."""
+
+    def __init__(self, space: LabelSpace, text: str) -> None:
+        self.space, self.text = space, text
+
+    def fail(self, reason: str) -> RuleError:
+        return RuleError(f"{self.text}: {reason}")
+
+    def node(self, expression: Expression, positive: bool) -> Node:
+        if isinstance(expression, Not):
+            return self.node(expression.inner, not positive)
+        if isinstance(expression, And | Or):
+            parts = tuple(self.node(part, positive) for part in expression.parts)
+            if isinstance(expression, And) == positive:
+                return Every(parts)
+            clauses = [_clauses(part) for part in parts if isinstance(part, Tally)]
+            if len(clauses) == len(parts) and all(clauses):
+                return _joined([clause for part in clauses for clause in part or ()])
+            return Some(parts)
+        if isinstance(expression, Table):
+            return self.table(expression)
+        if isinstance(expression, Is):
+            ((i, mask), *more) = self.values(expression)
+            if more:
+                raise self.fail(
+                    f"{expression.name!r} matches {len(more) + 1} labels: say how many are meant, "
+                    f"as in 'at least one of {expression.name}' or 'all of {expression.name}'."
+                )
+            return Tally(1, UNLIMITED, {i: (mask == positive).astype(np.intp)})
+        worth: dict[int, Indices] = {}
+        for i, mask in [found for atom in expression.parts for found in self.values(atom)]:
+            worth[i] = np.maximum(worth.get(i, 0), mask.astype(np.intp))
+        total = sum(int(own.max()) for own in worth.values())
+        low, high = total if expression.low == ALL else expression.low, expression.high
+        if positive:
+            return Tally(low, high, worth)
+        outside = [Tally(0, low - 1, worth)] * (low > 0)
+        outside += [Tally(high + 1, UNLIMITED, worth)] * (high < total)
+        return Some(tuple(outside)) if outside else Tally(1, UNLIMITED, {})
+
+    def values(self, atom: Is) -> Iterator[tuple[int, Flags]]:
+        """Yield the labels that an atom matches, with the values (K,) that it means."""
+        names = self.space.names
+        is_glob = not atom.quoted and any(sign in atom.name for sign in "*?[")
+        matched = [atom.name] if atom.name in names else []
+        if not matched and is_glob:
+            matched = fnmatch.filter(names, atom.name)
+        if not matched:
+            raise self.fail(
+                f"no label is called {atom.name!r}" + (did_you_mean(atom.name, names) or ".")
+            )
+        for name in matched:
+            i = names.index(name)
+            yield i, self.mask(i, atom) ^ atom.negated
+
+    def mask(self, i: int, atom: Is) -> Flags:
+        name, classes = self.space.names[i], self.space.classes[i]
+        shown = [str(value) for value in classes.tolist()]
+        if atom.value is None:
+            if not says_presence(classes):
+                raise self.fail(
+                    f"{name!r} has the values {', '.join(shown)}: write {name}={shown[-1]} to say "
+                    "which is meant."
+                )
+            return np.array([False, True])
+        mask = np.array([_same(value, atom.value) for value in classes.tolist()])
+        if not mask.any():
+            mask = np.array([fnmatch.fnmatchcase(text, atom.value) for text in shown])
+        if not mask.any():
+            hint = did_you_mean(atom.value, shown) or f": it has {', '.join(shown[:8])}."
+            raise self.fail(f"{name!r} has no value {atom.value!r}{hint}")
+        return mask
+
+    def table(self, table: Table) -> Combinations:
+        labels = []
+        for name in table.names:
+            if name not in self.space.names:
+                hint = did_you_mean(name, self.space.names) or "."
+                raise self.fail(f"no label is called {name!r}{hint}")
+            labels.append(self.space.names.index(name))
+        columns = []
+        for i, values in zip(labels, zip(*table.rows, strict=True), strict=True):
+            classes = self.space.classes[i].tolist()
+            code = {text: c for c, value in enumerate(classes) for text in _texts(value)}
+            # a value that the labels do not have belongs to a combination that cannot occur
+            columns.append([code.get(value, MISSING) for value in values])
+        vectors = np.array(columns, dtype=np.int32).T.reshape(-1, len(labels))
+        vectors = np.unique(vectors[(vectors != MISSING).all(axis=1)], axis=0)
+        return Combinations(np.array(labels, dtype=np.intp), vectors)
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """Return a suggestion to be added to a sentence, if something is close."""
+    close = difflib.get_close_matches(word, known, n=1)
+    return f". Did you mean {close[0]!r}?" if close else ""
+
+
+def _texts(value: object) -> set[str]:
+    """How a value may be written."""
+    texts = {str(value)}
+    if isinstance(value, bool):
+        texts.add(str(int(value)))
+    elif isinstance(value, int | float) and value == int(value):
+        texts |= {str(int(value)), str(float(value))}
+    return texts
+
+
+def _same(value: object, text: str) -> bool:
+    return text in _texts(value)
+
+
+class _Program:
+    """The rules as an integer program: is there any vector? Solved by SciPy's HiGHS."""
+
+    def __init__(self, sizes: tuple[int, ...], known: Codes | None) -> None:
+        self.first = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
+        self.n_columns = int(self.first[-1])
+        self.entries: list[tuple[int, int, float]] = []
+        self.low: list[float] = []
+        self.high: list[float] = []
+        for i, size in enumerate(sizes):
+            self.add({int(self.first[i]) + v: 1.0 for v in range(size)}, 1.0, 1.0)
+            if known is not None and known[i] != MISSING:
+                self.add({int(self.first[i]) + int(known[i]): 1.0}, 1.0, 1.0)
+
+    def add(self, row: dict[int, float], low: float, high: float) -> None:
+        self.entries += [(len(self.low), column, value) for column, value in row.items()]
+        self.low.append(low)
+        self.high.append(high)
+
+    def require(self, node: Node, switch: int | None = None) -> None:
+        """Demand a node, or that a switch (a column of 0 or 1) is on only where it holds."""
+        if isinstance(node, Every):
+            for part in node.parts:
+                self.require(part, switch)
+        elif isinstance(node, Tally):
+            row = {
+                int(self.first[i]) + v: float(w)
+                for i, worth in node.worth.items()
+                for v, w in enumerate(worth.tolist())
+                if w
+            }
+            total = float(sum(int(worth.max()) for worth in node.worth.values()))
+            at = {} if switch is None else {switch: 1.0}
+            if node.low > 0:
+                scaled = {column: -float(node.low) for column in at}
+                self.add(row | scaled, 0.0 if at else float(node.low), np.inf)
+            if node.high < total:
+                slack = total - node.high
+                scaled = dict.fromkeys(at, slack)
+                self.add(row | scaled, -np.inf, node.high + (slack if at else 0.0))
+        else:
+            n_branches = len(node.parts if isinstance(node, Some) else node.vectors)
+            branches = range(self.n_columns, self.n_columns + n_branches)
+            self.n_columns += n_branches
+            if isinstance(node, Some):
+                for branch, part in zip(branches, node.parts, strict=True):
+                    self.require(part, branch)
+            else:
+                for branch, vector in zip(branches, node.vectors.tolist(), strict=True):
+                    for i, value in zip(node.labels.tolist(), vector, strict=True):
+                        self.add({branch: -1.0, int(self.first[i]) + value: 1.0}, 0.0, np.inf)
+            row = dict.fromkeys(branches, 1.0)
+            if switch is None:
+                self.add(row, 1.0, np.inf)
+            else:
+                self.add(row | {switch: -1.0}, 0.0, np.inf)
+
+    def solved(self, nodes: Sequence[Node], scores: Sequence[Array] = ()) -> Codes | None:
+        """Return a vector (d,) that obeys, the best by the scores (K,) of values; or None."""
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        for node in nodes:
+            self.require(node)
+        rows, columns, values = zip(*self.entries, strict=True)
+        shape = len(self.low), self.n_columns
+        matrix = sp.csr_array((values, (rows, columns)), shape=shape)
+        cost = np.zeros(self.n_columns)
+        if scores:
+            cost[: self.first[-1]] = -np.concatenate(scores)
+        solved = milp(
+            cost,
+            integrality=np.ones(self.n_columns, dtype=np.int64),
+            bounds=Bounds(0, 1),
+            constraints=LinearConstraint(matrix, self.low, self.high),
+        )
+        if solved.status != 0:
+            return None
+        parts = np.split(solved.x[: self.first[-1]], self.first[1:-1])
+        return np.array([part.argmax() for part in parts], dtype=np.int32)

@@ -1,0 +1,400 @@
+"""Rules: what is known about label sets beforehand."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.labels import LabelSpace
+from colabel.labels.columns import says_presence
+from colabel.rules._language import (
+    Expression,
+    Is,
+    Not,
+    Or,
+    RuleError,
+    Table,
+    parse,
+    quoted,
+    table_text,
+)
+from colabel.rules.compiled import CompiledRules
+
+_SHOWN = 5
+
+
+class Rule(NamedTuple):
+    """One rule.
+
+    Attributes
+    ----------
+    text : str
+        The rule as one line that `Rules.parse` reads again.
+    source : str
+        Where it stands, such as "line 3".
+    """
+
+    text: str
+    source: str
+    expression: Expression
+
+    def __str__(self) -> str:
+        return f"{self.source}, {self.text!r}" if self.source else repr(self.text)
+
+
+class Violations(NamedTuple):
+    """Rows that break rules.
+
+    Attributes
+    ----------
+    rows : (m,) array of int
+        Row of each violation, ascending, from 0.
+    broken : (m,) array of int
+        Position of the rule that it breaks.
+    rules : Rules
+    """
+
+    rows: Indices
+    broken: Indices
+    rules: Rules
+
+    def __str__(self) -> str:
+        if not len(self.rows):
+            return "No row breaks a rule."
+        lines = [f"{len(np.unique(self.rows))} rows break rules:"]
+        for place in np.unique(self.broken).tolist():
+            own = self.rows[self.broken == place]
+            shown = ", ".join(map(str, own[:_SHOWN])) + (", ..." if len(own) > _SHOWN else "")
+            lines.append(f"  {self.rules[place]}: {len(own)} rows ({shown})")
+        return "\n".join(lines)
+
+
+class Suggestion(NamedTuple):
+    """A rule that all rows obey.
+
+    Attributes
+    ----------
+    rule : Rule
+    support : int
+        Rows that could have broken it: that have the label on its left, or either of the two.
+    log_chance : float
+        Log-probability that none would break it if the labels were independent: the more below
+        zero, the more surprising.
+    """
+
+    rule: Rule
+    support: int
+    log_chance: float
+
+
+@dataclass(frozen=True, repr=False)
+class Rules:
+    """What is known about label sets beforehand, a rule a line.
+
+    =================================== =====================================================
+    ``whale -> mammal``                 implication; of class values ``stage=IV -> treated=yes``
+    ``not (sand and bleached)``         `and`, `or`, `not`, parentheses
+    ``exactly one of a, b, c``          counts: also `at least`, `at most`, `none of`, `all of`
+    ``1..3 of *``                       a range of counts; ``..3 of`` and ``2.. of`` are open;
+                                        names with ``*``, ``?`` or ``[`` are patterns
+    ``hierarchy: taxa.csv``             a file of child,parent: each child needs its parent
+    ``allowed: combinations.csv``       a file whose header names labels: nothing but its rows
+    =================================== =====================================================
+
+    Names with spaces or such signs stand in quotes; ``#`` begins a comment. ``a & b`` of two sets
+    of rules demands both. `str` is the text of all rules, files written out, which `parse` reads
+    again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rules = Rules.parse('''
+    ...     whale -> mammal
+    ...     at most one of fish, mammal   # nothing is both
+    ... ''')
+    >>> Y = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1]])
+    >>> print(rules.violations(Y, names=["whale", "mammal", "fish"]))
+    2 rows break rules:
+      line 2, 'whale -> mammal': 1 rows (0)
+      line 3, 'at most one of fish, mammal': 1 rows (2)
+    """
+
+    rules: tuple[Rule, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str, folder: str | Path = ".") -> Rules:
+        """Read rules, a line each; files that they name are in a folder."""
+        found: list[Rule] = []
+        for number, line in enumerate(text.splitlines(), start=1):
+            source = f"line {number}"
+            name, colon, path = line.strip().partition(":")
+            try:
+                if colon and name.strip() == "hierarchy":
+                    found += cls.hierarchy(Path(folder, _without_comment(path))).rules
+                elif colon and name.strip() == "allowed":
+                    found += _allowed_file(Path(folder, _without_comment(path)))
+                elif _without_comment(line):
+                    found.append(Rule(_without_comment(line), source, parse(line)))
+            except RuleError as error:
+                raise RuleError(f"Line {number} of the rules: {error}") from None
+        return cls(tuple(found))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Rules:
+        """Read a file of rules; files that it names are beside it."""
+        return cls.parse(Path(path).read_text(encoding="utf-8"), Path(path).parent)
+
+    @classmethod
+    def hierarchy(
+        cls, parents: str | Path | Mapping[str, str] | Iterable[tuple[str, str]]
+    ) -> Rules:
+        """Demand the parent of each label that is there.
+
+        Parameters
+        ----------
+        parents : mapping, pairs or path
+            Child -> parent, pairs (child, parent), or a CSV file of such pairs, with or without
+            the header ``child,parent``. A child may have several parents, all of which it needs.
+
+        Examples
+        --------
+        >>> print(Rules.hierarchy({"whale": "mammal", "mammal": "animal"}))
+        whale -> mammal
+        mammal -> animal
+        """
+        source = ""
+        if isinstance(parents, str | Path):
+            path = Path(parents)
+            rows = [row for row in _read_csv(path) if any(cell.strip() for cell in row)]
+            bad = next((n for n, row in enumerate(rows, 1) if len(row) != 2), None)
+            if bad:
+                raise RuleError(
+                    f"{path.name} has {len(rows[bad - 1])} columns in line {bad}: a hierarchy is a "
+                    "file of two, child and parent."
+                )
+            pairs = [(child.strip(), parent.strip()) for child, parent in rows]
+            pairs = pairs[1:] if pairs and pairs[0] == ("child", "parent") else pairs
+            source = path.name
+        else:
+            pairs = list(parents.items() if isinstance(parents, Mapping) else parents)
+        return cls(
+            tuple(
+                Rule(
+                    f"{quoted(child)} -> {quoted(parent)}",
+                    source,
+                    Or((Not(Is(child, quoted=True)), Is(parent, quoted=True))),
+                )
+                for child, parent in pairs
+                if parent
+            )
+        )
+
+    @classmethod
+    def allowed(cls, Y: Any, names: Sequence[str] | None = None) -> Rules:
+        """Allow the label vectors of some rows, and nothing else.
+
+        Parameters
+        ----------
+        Y : labels of n rows, in any container that a model's `fit` takes
+        names : sequence of d str, optional
+            Of the labels, where Y has no names.
+
+        Examples
+        --------
+        >>> print(Rules.allowed([[0, 0], [1, 0], [0, 0]], names=["a", "b"]))
+        allowed a, b = 0 0; 1 0
+        """
+        space, codes = LabelSpace.infer(Y, names)
+        complete = codes[(codes >= 0).all(axis=1)]
+        vectors = space.values(np.unique(complete, axis=0)).tolist()
+        return cls((_table_rule(space.names, [[str(v) for v in row] for row in vectors], ""),))
+
+    @classmethod
+    def suggest(
+        cls, Y: Any, names: Sequence[str] | None = None, *, min_support: int = 10
+    ) -> list[Suggestion]:
+        """List implications, exclusions and counts that all rows obey, the most surprising first.
+
+        Only 0/1 labels are looked at; rows in which one of two labels is missing do not count for
+        the two. Exclusions and implications that a rarer label would break in less than
+        `min_support` rows are left out, and so are implications that follow from two others.
+
+        Parameters
+        ----------
+        Y : labels of n rows
+        names : sequence of d str, optional
+        min_support : int
+            Rows that could have broken a rule, at least.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Y = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1]] * 20)
+        >>> for found in Rules.suggest(Y, names=["whale", "mammal", "fish"]):
+        ...     print(found.rule.text, found.support, round(found.log_chance, 1))
+        at most one of mammal, fish 60 -16.2
+        1..2 of whale, mammal, fish 60 -15.1
+        whale -> mammal 20 -8.1
+        at most one of whale, fish 40 -8.1
+        """
+        space, codes = LabelSpace.infer(Y, names)
+        return _suggested(space, codes, min_support)
+
+    def __and__(self, other: Rules) -> Rules:
+        return Rules(self.rules + other.rules)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self.rules)
+
+    def __getitem__(self, place: int) -> Rule:
+        return self.rules[place]
+
+    def __str__(self) -> str:
+        return "\n".join(rule.text for rule in self.rules)
+
+    def __repr__(self) -> str:
+        return f"<Rules: {len(self)} rule{'' if len(self) == 1 else 's'}>"
+
+    def compiled(self, space: LabelSpace) -> CompiledRules:
+        """Return the rules in codes of a label space; for library code.
+
+        Raises
+        ------
+        RuleError
+            If a rule does not fit the labels, or if nothing can obey all rules: the message names
+            rules that contradict each other.
+        """
+        found = CompiledRules.of(
+            space, [rule.expression for rule in self.rules], [f"{rule}" for rule in self.rules]
+        )
+        core = found.contradiction()
+        if core:
+            listed = "; ".join(map(str, (self.rules[place] for place in core)))
+            if len(core) == 1:
+                raise RuleError(f"No label vector can obey the rule {listed}.")
+            raise RuleError(
+                f"No label vector can obey all rules: these {len(core)} contradict each other: "
+                f"{listed}. Drop or change one of them."
+            )
+        return found
+
+    def violations(
+        self, Y: Any, names: Sequence[str] | None = None, *, space: LabelSpace | None = None
+    ) -> Violations:
+        """Say which rows break which rules.
+
+        A row with missing labels breaks a rule only if no value of theirs would make it hold.
+
+        Parameters
+        ----------
+        Y : labels of n rows, in any container that a model's `fit` takes
+        names : sequence of d str, optional
+            Of the labels, where Y has no names.
+        space : LabelSpace, optional
+            Of a model (``model.label_space_``); by default the values of Y are all there are.
+        """
+        if space is None:
+            space, codes = LabelSpace.infer(Y, names)
+        else:
+            codes = space.encode(Y)
+        nodes = self.compiled(space).nodes
+        broken = np.array([~node.may_hold(codes) for node in nodes]).reshape(len(nodes), len(codes))
+        rows, place = np.nonzero(broken.T)
+        return Violations(rows, place, self)
+
+
+def _without_comment(line: str) -> str:
+    """The line up to a # outside of quotes."""
+    quote = ""
+    for place, sign in enumerate(line):
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "\"'":
+            quote = sign
+        elif sign == "#":
+            return line[:place].strip()
+    return line.strip()
+
+
+def _read_csv(path: Path) -> list[list[str]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            return list(csv.reader(file))
+    except OSError as error:
+        raise RuleError(f"{path} cannot be read ({error.strerror}).") from None
+
+
+def _allowed_file(path: Path) -> list[Rule]:
+    rows = [row for row in _read_csv(path) if row]
+    if len(rows) < 2:
+        raise RuleError(
+            f"{path.name} has no combinations: give a header that names labels, and a line each."
+        )
+    bad = next((n for n, row in enumerate(rows, 1) if len(row) != len(rows[0])), None)
+    if bad:
+        raise RuleError(
+            f"{path.name} has {len(rows[bad - 1])} values in line {bad}, but its header names "
+            f"{len(rows[0])} labels."
+        )
+    cells = [[cell.strip() for cell in row] for row in rows]
+    return [_table_rule(tuple(cells[0]), cells[1:], path.name)]
+
+
+def _table_rule(names: Sequence[str], rows: Sequence[Sequence[str]], source: str) -> Rule:
+    table = Table(tuple(names), tuple(dict.fromkeys(map(tuple, rows))))
+    return Rule(table_text(table), source, table)
+
+
+def _suggested(space: LabelSpace, codes: Codes, min_support: int) -> list[Suggestion]:
+    labels = [i for i, classes in enumerate(space.classes) if says_presence(classes)]
+    names = [quoted(space.names[i]) for i in labels]
+    on = (codes[:, labels] == 1).astype(np.float64)
+    seen = (codes[:, labels] >= 0).astype(np.float64)
+    found = []
+
+    def add(text: str, support: float, log_chance: float) -> None:
+        rule = Rule(text, "", parse(text))
+        found.append(Suggestion(rule, int(support), float(log_chance)))
+
+    both, rows = on.T @ on, seen.T @ seen
+    ones = on.T @ seen  # rows with label i in which label j is known
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = ones.T / rows  # [i, j]: share of label j where both are known
+        implied = (ones == both) & (ones >= min_support) & (ones < ones.T)
+        excluded = (both == 0) & (np.minimum(ones, ones.T) >= min_support)
+        log_implied, log_excluded = ones * np.log(share), ones * np.log1p(-share)
+    np.fill_diagonal(implied, False)
+    # a -> c follows from a -> b and b -> c
+    direct = implied & ~((implied.astype(int) @ implied.astype(int)) > 0)
+    for i, j in np.argwhere(direct).tolist():
+        add(f"{names[i]} -> {names[j]}", ones[i, j], log_implied[i, j])
+    for i, j in np.argwhere(np.triu(excluded, 1)).tolist():
+        support = ones[i, j] + ones[j, i]
+        add(f"at most one of {names[i]}, {names[j]}", support, log_excluded[i, j])
+    complete = on[seen.all(axis=1)] if labels else on[:0]
+    if len(labels) > 1 and len(complete) >= min_support:
+        sizes = complete.sum(axis=1)
+        low, high = int(sizes.min()), int(sizes.max())
+        if low > 0 or high < len(labels):
+            alone = _size_distribution(complete.mean(axis=0))[low : high + 1].sum()
+            counted = f"{low}..{high} of " + ", ".join(names)
+            with np.errstate(divide="ignore"):
+                add(counted, len(complete), len(complete) * np.log(min(alone, 1.0)))
+    return sorted(found, key=lambda one: (one.log_chance, -one.support, one.rule.text))
+
+
+def _size_distribution(prob: Array) -> Array:
+    """Distribution (d + 1,) of the number of independent labels that are there."""
+    found = np.ones(1)
+    for p in prob.tolist():
+        found = np.convolve(found, [1.0 - p, p])
+    return found

@@ -1,0 +1,140 @@
+"""Every family subject to random rules, against enumeration in exact arithmetic."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colabel.labels import MISSING
+from colabel.rules import Rules
+from tests.joint.families import APPROXIMATE, EXACT, log_of
+from tests.joint.test_families import assert_exact
+from tests.rules.random_rules import rule_set
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def some_sizes(rng, most=6):
+    sizes = rng.choice([2, 2, 2, 3, 4], size=rng.integers(2, most + 1))
+    while np.prod(sizes) > 100:
+        sizes = sizes[:-1]
+    return tuple(sizes.tolist())
+
+
+def case(build, seed, most=6):
+    """A joint, its distribution, rules that can be obeyed, their test, and a generator."""
+    rng = np.random.default_rng(seed)
+    joint, exact = build(rng, some_sizes(rng, most), 2, 1.0)
+    while True:
+        text, test = rule_set(rng, exact.sizes)
+        if any(map(test, itertools.product(*map(range, exact.sizes)))):
+            return joint, exact, text, test, rng
+
+
+def check(joint, exact, text, test, rng, **options):
+    expected = exact.where(lambda _, y: test(y))
+    mass = [log_of(exact.sum(r, test)) for r in range(len(exact.rows))]
+    np.testing.assert_allclose(joint.log_prob_of(text, **options), mass, atol=1e-8)
+    obeying_joint = joint.subject_to(text, **options)
+    assert obeying_joint.exact.all, obeying_joint.how
+    assert_exact(obeying_joint, expected, rng)
+    drawn = obeying_joint.sample_codes(3, rng)
+    assert all(test(y) for y in drawn.reshape(-1, drawn.shape[2]).tolist())
+    return obeying_joint, expected
+
+
+@pytest.mark.parametrize("name", EXACT)
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_every_answer(name, seed):
+    joint, exact, text, test, rng = case(EXACT[name], seed)
+    found, expected = check(joint, exact, text, test, rng)
+    # rules after evidence, and evidence after rules
+    codes = found.sample_codes(1, rng)[0]
+    evidence = np.where(rng.random(codes.shape) < 0.4, codes, MISSING).astype(np.int32)
+    assert_exact(found.given_codes(evidence), expected.given(evidence), rng)
+    check(joint.given_codes(evidence), exact.given(evidence), text, test, rng)
+    assert_exact(found.rows(np.array([1, 0, 1])), rows_of(expected, [1, 0, 1]), rng)
+
+
+def rows_of(exact, index):
+    return type(exact)(exact.sizes, [exact.rows[r] for r in index])
+
+
+@pytest.mark.parametrize("name", EXACT)
+@settings(max_examples=4, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_rules_one_after_the_other(name, seed):
+    joint, exact, text, test, rng = case(EXACT[name], seed)
+    found, expected = check(joint, exact, text, test, rng)
+    more, also = rule_set(rng, exact.sizes)
+    if any(test(y) and also(y) for y in itertools.product(*map(range, exact.sizes))):
+        check(found, expected, more, also, rng)
+
+
+@pytest.mark.parametrize("name", ["independent", "tree", "field", "repeated"])
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_factors_of_pairs_instead_of_lists(name, seed):
+    joint, exact, text, test, rng = case(EXACT[name], seed, 5)
+    found, expected = check(joint, exact, text, test, rng, max_listed=0)
+    more, also = rule_set(rng, exact.sizes)
+    if any(test(y) and also(y) for y in itertools.product(*map(range, exact.sizes))):
+        check(found, expected, more, also, rng, max_listed=0)
+
+
+@pytest.mark.parametrize("name", [*EXACT, *APPROXIMATE])
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_draws_that_obey(name, seed):
+    """Where neither lists nor factors are affordable: close, and every mode obeys."""
+    build = {**EXACT, **APPROXIMATE}[name]
+    joint, exact, text, test, rng = case(build, seed, 4)
+    found = joint.subject_to(text, max_listed=0, memory=1)
+    mass = joint.log_prob_of(text, max_listed=0, memory=1)
+    expected = exact.where(lambda _, y: test(y))
+    assert all(map(test, found.mode_codes().tolist()))
+    drawn = found.sample_codes(20, rng)
+    assert all(test(y) for y in drawn.reshape(-1, drawn.shape[2]).tolist())
+    assert (mass <= 0).all()
+    if not found.exact.all:
+        assert "sums" not in found.exact
+    if name == "chain":
+        assert "mode" in found.exact
+        best = expected.log_prob(found.mode_codes())
+        np.testing.assert_allclose(best, expected.best(1)[:, 0], atol=1e-8)
+        exact_mass = [log_of(exact.sum(r, test)) for r in range(2)]
+        np.testing.assert_allclose(np.exp(mass), np.exp(exact_mass), atol=0.15)
+        for table, wanted in zip(found.marginal_tables(), expected.marginals(), strict=True):
+            np.testing.assert_allclose(table, wanted, atol=0.15)
+
+
+@pytest.mark.parametrize("name", APPROXIMATE)
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_approximate_families_are_close_and_obey(name, seed):
+    joint, exact, text, test, _ = case(APPROXIMATE[name], seed, 4)
+    found = joint.subject_to(text)
+    assert all(map(test, found.mode_codes().tolist()))
+    if name == "lds, search":
+        return
+    expected = exact.where(lambda _, y: test(y))
+    for table, wanted in zip(found.marginal_tables(), expected.marginals(), strict=True):
+        np.testing.assert_allclose(table, wanted, atol=0.3)
+
+
+def test_rules_of_probability_zero_are_named():
+    rng = np.random.default_rng(0)
+    joint, _ = EXACT["tree"](rng, (2, 2, 2), 3, 1.0)
+    known = joint.given({"y0": [1, 0, 1]})
+    with pytest.raises(ValueError, match=r"probability zero in 2 of 3 rows \(0, 2\)"):
+        known.subject_to("not y0")
+    np.testing.assert_array_equal(np.isneginf(known.log_prob_of("not y0")), [True, False, True])
+    with pytest.raises(ValueError, match="no label is called 'y9'"):
+        joint.subject_to(Rules.parse("y9 -> y0"))
+    with pytest.raises(ValueError, match="The evidence on 'y0' has probability zero"):
+        joint.subject_to("not y0").given({"y0": 1})

@@ -1,0 +1,196 @@
+"""Rules: the language, what they mean, and what is said about those that cannot be."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colabel.labels import LabelSpace
+from colabel.rules import Rules
+from tests.joint.oracle import make_space
+from tests.rules.random_rules import rule_set
+
+SPACE = LabelSpace(
+    ("whale", "mammal", "sand", "stage", "treated"),
+    (np.array([0, 1]),) * 3 + (np.array(["I", "II", "III", "IV"]), np.array(["no", "yes"])),
+    "matrix",
+)
+
+
+def obeying(text, space=SPACE):
+    """All vectors that obey, as tuples of codes."""
+    rules = Rules.parse(text).compiled(space)
+    every = np.array(list(itertools.product(*map(range, space.cardinalities))), dtype=np.int32)
+    found = {tuple(y) for y in every[rules.may_hold(every)].tolist()}
+    assert found == {tuple(y) for y in rules.vectors.tolist()}
+    return found
+
+
+def where(test):
+    return {y for y in itertools.product(*map(range, SPACE.cardinalities)) if test(*y)}
+
+
+@pytest.mark.parametrize(
+    ("text", "test"),
+    [
+        ("whale -> mammal", lambda w, m, s, g, t: m or not w),
+        ("not (sand and whale)  # never both", lambda w, m, s, g, t: not (s and w)),
+        ("exactly one of whale, mammal, sand", lambda w, m, s, g, t: w + m + s == 1),
+        ("1..2 of whale, mammal, sand", lambda w, m, s, g, t: 1 <= w + m + s <= 2),
+        ("..1 of whale, m*", lambda w, m, s, g, t: w + m <= 1),
+        ("2.. of whale, mammal, sand", lambda w, m, s, g, t: w + m + s >= 2),
+        ("none of *al*, sand", lambda w, m, s, g, t: not (w or m or s)),
+        ("at most two of ?????, mammal", lambda w, m, s, g, t: None),
+        ("stage=IV -> treated=yes", lambda w, m, s, g, t: g != 3 or t),
+        ("stage=IV -> treated", lambda w, m, s, g, t: g != 3 or t),
+        ("stage=I* -> treated", lambda w, m, s, g, t: t),
+        ("stage!=I -> treated and not sand", lambda w, m, s, g, t: g == 0 or (t and not s)),
+        ("whale -> mammal -> sand", lambda w, m, s, g, t: not w or not m or s),
+        ("whale or mammal and sand", lambda w, m, s, g, t: w or (m and s)),
+        ("'whale' -> \"mammal\"", lambda w, m, s, g, t: m or not w),
+        ("exactly one of stage=I, stage=II, sand", lambda w, m, s, g, t: (g < 2) + s == 1),
+        ("not exactly one of whale, mammal", lambda w, m, s, g, t: w + m != 1),
+        ("all of whale, mammal -> sand", lambda w, m, s, g, t: not (w and m) or s),
+    ],
+)
+def test_what_rules_mean(text, test):
+    if "?????" in text:  # whale and stage: the second needs a value
+        with pytest.raises(ValueError, match="'stage' has the values I, II, III, IV: write stage="):
+            obeying(text)
+        return
+    assert obeying(text) == where(test)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_random_rules_against_their_tests(seed):
+    rng = np.random.default_rng(seed)
+    sizes = tuple(rng.choice([2, 2, 3, 4], size=rng.integers(1, 5)).tolist())
+    text, test = rule_set(rng, sizes)
+    every = [y for y in itertools.product(*map(range, sizes)) if test(y)]
+    space = make_space(sizes)
+    if not every:
+        with pytest.raises(ValueError, match="No label vector can obey"):
+            Rules.parse(text).compiled(space)
+        return
+    assert obeying(text, space) == set(every)
+    # the text of parsed rules is read back
+    assert obeying(str(Rules.parse(text)), space) == set(every)
+    # what is partly known may hold only if something that agrees obeys; single rules exactly so
+    rules = Rules.parse(text).compiled(space)
+    codes = np.stack([rng.integers(-1, k, size=20) for k in sizes], axis=1).astype(np.int32)
+    may = rules.may_hold(codes)
+    for known, found in zip(codes.tolist(), may, strict=True):
+        agrees = any(all(a in (-1, b) for a, b in zip(known, y, strict=True)) for y in every)
+        assert found or not agrees
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_contradictions_are_minimal(seed):
+    rng = np.random.default_rng(seed)
+    sizes = (2, 2, 3)
+    parts = [rule_set(rng, sizes) for _ in range(4)]
+    lines = [line for text, _ in parts for line in text.splitlines()]
+    space = make_space(sizes)
+    every = list(itertools.product(*map(range, sizes)))
+
+    def possible(some):
+        compiled = [Rules.parse(line) for line in some]
+        tests = []
+        for rules in compiled:
+            try:
+                tests.append({tuple(y) for y in rules.compiled(space).vectors.tolist()})
+            except ValueError:
+                return False
+        return bool(set(every).intersection(*tests))
+
+    try:
+        Rules.parse("\n".join(lines)).compiled(space)
+    except ValueError as error:
+        named = [line for number, line in enumerate(lines, 1) if f"line {number}, " in str(error)]
+        assert not possible(named)
+        for place in range(len(named)):
+            assert possible(named[:place] + named[place + 1 :])
+    else:
+        assert possible(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("whale ->", "Line 1 of the rules: .* a label was expected at the end"),
+        ("\nwhale mammal", "Line 2 of the rules: .* 'mammal' was not expected here"),
+        ("(whale or sand", r"'\)' was expected at the end"),
+        ("exactly of sand", "a number was expected before 'of'"),
+        ("3..1 of sand, whale", "3 is more than 1: write the smaller number first"),
+        ("exactly one sand", "'of' was expected before 'sand'"),
+        ("'whale -> mammal", "is not closed"),
+        ("whael -> mammal", "line 1, 'whael -> mammal': no label is called .* mean 'whale'"),
+        ("stage=V -> sand", "'stage' has no value 'V'. Did you mean 'IV'"),
+        ("stage -> sand", "write stage=IV to say which is meant"),
+        ("*a* -> sand", r"'\*a\*' matches 5 labels: say how many are meant"),
+        ("hierarchy: nowhere.csv", "nowhere.csv cannot be read"),
+        ("whale\nnot whale\nsand", "these 2 contradict each other: line 1, 'whale'; line 2,"),
+        ("2.. of whale, whale", "No label vector can obey the rule line 1, '2.. of whale, whale'"),
+    ],
+)
+def test_mistakes_are_sentences(text, message):
+    if text.startswith("*a*"):
+        message = r"'\*a\*' matches|'stage' has the values"
+    with pytest.raises(ValueError, match=message):
+        Rules.parse(text).compiled(SPACE)
+
+
+def test_files_are_written_out(tmp_path):
+    (tmp_path / "taxa.csv").write_text("child,parent\nwhale,mammal\n", encoding="utf-8")
+    (tmp_path / "seen.csv").write_text("whale,stage\n1,IV\n0,I\n", encoding="utf-8")
+    path = tmp_path / "rules.txt"
+    path.write_text("hierarchy: taxa.csv # tree\nallowed: seen.csv\n", encoding="utf-8")
+    rules = Rules.load(path)
+    assert str(rules) == "whale -> mammal\nallowed whale, stage = 1 IV; 0 I"
+    test = where(lambda w, m, s, g, t: (m or not w) and (w, g) in ((1, 3), (0, 0)))
+    assert obeying(str(rules)) == test
+    (tmp_path / "taxa.csv").write_text("whale,mammal,animal\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"taxa.csv has 3 columns in line 1"):
+        Rules.load(path)
+
+
+def test_rules_in_python():
+    rules = Rules.hierarchy({"whale": "mammal"}) & Rules.parse("at most one of sand, mammal")
+    assert len(rules) == 2
+    assert rules[1].text == "at most one of sand, mammal"
+    assert obeying(str(rules)) == where(lambda w, m, s, g, t: (m or not w) and s + m < 2)
+    Y = [["x y", 1], ["->", 0]]
+    table = Rules.allowed(Y, names=["a b", "and"])
+    space, _ = LabelSpace.infer(Y, names=["a b", "and"])
+    assert len(obeying(str(table), space)) == 2
+
+
+def test_rows_that_break_rules():
+    Y = np.array([[1, 0], [1, 1], [0, np.nan], [1, np.nan], [np.nan, 0]])
+    found = Rules.parse("a -> b\nnot a").violations(Y, names=["a", "b"])
+    assert found.rows.tolist() == [0, 0, 1, 3]
+    assert found.broken.tolist() == [0, 1, 1, 1]
+    assert "line 2, 'not a': 3 rows (0, 1, 3)" in str(found)
+    assert str(Rules.parse("a or not a").violations(Y, names=["a", "b"])).startswith("No row")
+
+
+def test_suggestions_hold_in_all_rows(rng):
+    Y = (rng.random((400, 6)) < 0.3).astype(float)
+    Y[:, 1] = np.maximum(Y[:, 0], Y[:, 1])  # 0 -> 1
+    Y[:, 3] *= 1 - Y[:, 2]  # not both
+    Y[rng.random(Y.shape) < 0.05] = np.nan
+    found = Rules.suggest(Y, names=list("abcdef"))
+    texts = [each.rule.text for each in found]
+    assert texts[0] in ("a -> b", "at most one of c, d")
+    assert {"a -> b", "at most one of c, d"} <= set(texts)
+    assert [each.log_chance for each in found] == sorted(each.log_chance for each in found)
+    both = Rules(tuple(each.rule for each in found))
+    assert not len(both.violations(Y, names=list("abcdef")).rows)
+    support = int((np.isfinite(Y[:, :2]).all(axis=1) & (Y[:, 0] == 1)).sum())
+    assert next(each.support for each in found if each.rule.text == "a -> b") == support
