@@ -17,7 +17,7 @@ from colabel.core.parameters import check_choice, check_integer
 from colabel.core.schema import Between, CodesOf, Dims, Fields, Is, bind, refuse_unless, stored
 from colabel.decide import Decision
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint, LinearConditionals
-from colabel.joint.gibbs.runs import GibbsOptions
+from colabel.joint.gibbs.sampler import GibbsOptions
 from colabel.learn.conditional import ConditionalLearner, Folds, RowGroup, TrainingData
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
