@@ -491,8 +491,31 @@ def test_predictions_as_data_frames(kind, data):
     assert isinstance(model.predict(frame), pd.DataFrame)
     model.set_output(predict="default")
     assert isinstance(model.predict(frame), np.ndarray)
-    with pytest.raises(ValueError, match="predict='polars' is unknown"):
-        model.set_output(predict="polars")
+    with pytest.raises(ValueError, match="predict='xarray' is unknown"):
+        model.set_output(predict="xarray")
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_data_frames_of_other_libraries(kind, data, library):
+    """They go in as features and labels; answers come back as polars frames where asked for."""
+    polars = pytest.importorskip("polars")
+    X, Y = data
+    names, labels = list("abcd"), ["calm", "sad", "loud"]
+    make = polars.DataFrame if library == "polars" else pytest.importorskip("pyarrow").table
+    frame = make(dict(zip(names, X.T, strict=True)))
+    model = kind(C=1.0, random_state=0).fit(frame, make(dict(zip(labels, Y.T, strict=True))))
+    same_answers(kind(C=1.0, random_state=0).fit(X, Y), model, X)
+    assert model.label_names_ == tuple(labels)
+    plain, prob = model.predict(frame), model.predict_proba(frame)
+    model.set_output(predict="polars")
+    found = model.predict(frame)
+    assert isinstance(found, polars.DataFrame)
+    assert found.columns == labels
+    np.testing.assert_array_equal(found.to_numpy(), plain)
+    np.testing.assert_array_equal(model.predict_proba(frame).to_numpy(), prob)
+    classes = make({"grade": np.where(Y[:, 0], "low", "high"), "risk": Y.sum(axis=1)})
+    other = kind(C=1.0, random_state=0).set_output(predict="polars").fit(frame, classes)
+    assert other.predict_proba(frame).columns[:2] == ["grade=high", "grade=low"]
 
 
 def test_data_frames_of_every_kind_of_labels(kind, data):

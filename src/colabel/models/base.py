@@ -10,6 +10,7 @@ from functools import wraps
 from html import escape
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -45,7 +46,7 @@ from colabel.models.lazy import LazyJoint, is_short, lazy_rows, refuse_chunks, r
 if TYPE_CHECKING:
     from colabel.models._cross_fitting import Calibration
 
-_CONTAINERS = ("default", "pandas")
+_CONTAINERS = ("default", "pandas", "polars")
 
 
 class PredictionFrames:
@@ -62,10 +63,10 @@ class PredictionFrames:
 
         Parameters
         ----------
-        predict : {"default", "pandas"} or None
-            With "pandas", `predict`, `predict_proba` and `predict_log_proba` return data frames
-            whose columns have the labels' names, and whose index is that of X where it has one.
-            None leaves it as it is.
+        predict : {"default", "pandas", "polars"} or None
+            With "pandas" or "polars", `predict`, `predict_proba` and `predict_log_proba` return
+            data frames whose columns have the labels' names, and whose index (pandas) is that of X
+            where it has one. None leaves it as it is.
 
         Returns
         -------
@@ -74,35 +75,45 @@ class PredictionFrames:
         if predict is None:
             return self
         if predict not in _CONTAINERS:
-            raise ValueError(f'predict={predict!r} is unknown: choose "default" or "pandas".')
-        if predict == "pandas":
-            require("pandas", "A data frame")
+            listed = ", ".join(map(repr, _CONTAINERS))
+            raise ValueError(f"predict={predict!r} is unknown: choose from {listed}.")
+        if predict != "default":
+            require(predict, "A data frame")
         self._sklearn_output_config = {"predict": predict}
         return self
 
-    def _wants_frames(self) -> bool:
-        return getattr(self, "_sklearn_output_config", {}).get("predict") == "pandas"
+    @property
+    def _container(self) -> str:
+        return str(getattr(self, "_sklearn_output_config", {}).get("predict", "default"))
 
     def _labels_out(self, codes: Codes, X: Any) -> Any:
         """Return codes (n, d) of rows X as the labels that `predict` answers with."""
         space = self.label_space_
-        if not self._wants_frames():
+        if self._container == "default":
             return space.decode(codes)
-        import pandas as pd
-
         named = zip(space.names, space.classes, codes.T, strict=True)
         columns = {name: classes[own] for name, classes, own in named}
+        if self._container == "polars":
+            return nw.from_dict(columns, backend="polars").to_native()
+        import pandas as pd
+
         return pd.DataFrame(columns, _index(X))
 
     def _probabilities_out(self, prob: Any, X: Any) -> Any:
         """Return probabilities, (n, d), (n, K) or a list of tables, as `predict_proba` does."""
-        if not self._wants_frames():
+        if self._container == "default":
             return prob
-        import pandas as pd
-
         space, columns = self.label_space_, []
         for name, classes in zip(space.names, space.classes, strict=True):
             columns += [(name, value) for value in classes.tolist()]
+        if self._container == "polars":
+            flat = np.concatenate(prob, axis=1) if isinstance(prob, list) else prob
+            plain = [f"{label}={value}" for label, value in columns]
+            plain = [str(v) for _, v in columns] if space.kind == "vector" else plain
+            named = plain if isinstance(prob, list) or space.kind == "vector" else space.names
+            return nw.from_dict(dict(zip(named, flat.T, strict=True)), backend="polars").to_native()
+        import pandas as pd
+
         index = _index(X)
         if isinstance(prob, list):
             names = pd.MultiIndex.from_tuples(columns, names=["label", "value"])
