@@ -50,7 +50,7 @@ def one_entry_each(X: Any) -> Any:
     array([[ 1., nan]])
     """
     if isinstance(X, np.ma.MaskedArray):
-        return X.astype(np.float64).filled(np.nan)
+        return np.ma.filled(X.astype(np.float64), np.nan)
     if is_sparse(X) and X.format == "csr" and not X.has_canonical_format:
         X = X.copy()  # a caller's matrix stays as it is
         X.sum_duplicates()
