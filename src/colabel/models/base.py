@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from colabel.core.arrays import Array, Codes, one_entry_each
+from colabel.core.arrays import Array, Codes, Flags, one_entry_each
 from colabel.core.extremes import (
     LARGEST_FEATURE,
     refuse_extreme_weights,
@@ -33,7 +34,7 @@ from colabel.core.refitting import unfitted_copy
 from colabel.core.schema import Between, CodesOf, Estimator, Is, NotEmpty, Sometimes
 from colabel.decide import Decision, Seen, resolve_decision
 from colabel.joint import Joint
-from colabel.labels import LabelSpace
+from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks import ChunkedData
 from colabel.learn.chunks.passes import counting_passes, is_dask
 from colabel.learn.chunks.reading import Blocks, chunked_data, same_chunks, seen_labels
@@ -253,7 +254,9 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         y : labels of n rows
             A 0/1 matrix, a table of class variables, a data frame, a sparse matrix, or a
             sequence of sets of label names; see `LabelSpace`. NaN and None mean "not observed".
-        sample_weight : array of shape (n,), optional
+        sample_weight : array of shape (n,) or (n, d), optional
+            Weights of the rows; or of each label of each row, where zero means missing and the
+            others of a row are equal.
         label_names : sequence of d str, optional
             Names of the labels, where `y` has none.
 
@@ -578,13 +581,66 @@ def class_values(space: LabelSpace) -> Any:
 
 
 def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) -> TrainingData:
-    if sample_weight is None:
-        return TrainingData(X, codes, space.cardinalities)
-    weight = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True, ensure_same_device=False
-    )
-    if not weight.any():
-        raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
-    refuse_extreme_weights(weight)
-    uniform = bool((weight == 1.0).all())
-    return TrainingData(X, codes, space.cardinalities, None if uniform else weight)
+    """Return checked rows."""
+    weight = None
+    if sample_weight is not None and np.asarray(sample_weight).ndim == 2:
+        sample_weight, codes = _weights_of_labels(np.asarray(sample_weight, np.float64), codes)
+    if sample_weight is not None:
+        weight = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True, ensure_same_device=False
+        )
+        if not weight.any():
+            raise ValueError(
+                "All sample weights are zero. Give at least one row a positive weight."
+            )
+        refuse_extreme_weights(weight)
+        weight = None if (weight == 1.0).all() else weight
+    _warn_of_unlabelled(codes, codes != MISSING, space)
+    return TrainingData(X, codes, space.cardinalities, weight)
+
+
+def _warn_of_unlabelled(codes: Codes, known: Flags, space: LabelSpace) -> None:
+    """Warn of labels that are 1 or unknown, and of rows without any label; refuse if all are."""
+    n_without = int((~known.any(axis=1)).sum())
+    if n_without == len(codes):
+        raise ValueError("No label of any row is known: y holds nothing but missing values.")
+    partly = ~known.all(axis=0) & known.any(axis=0)
+    positive = [
+        space.names[i]
+        for i in np.flatnonzero(partly)
+        if space.is_indicator and (codes[known[:, i], i] == 1).all()
+    ]
+    if positive:
+        warnings.warn(
+            f"{len(positive)} label{'s are' if len(positive) > 1 else ' is'} 1 or missing, never 0 "
+            f"({', '.join(map(repr, positive[:3]))}{', …' * (len(positive) > 3)}): from positive "
+            "and unlabelled rows alone every row looks positive. If a blank means that the label "
+            "is absent, fill in 0.",
+            UserWarning,
+            stacklevel=4,
+        )
+    if n_without:
+        warnings.warn(
+            f"{n_without} of {len(codes)} rows have no known label: nothing is learned from them.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _weights_of_labels(weights: Array, codes: Codes) -> tuple[Array, Codes]:
+    """Return weights (n,) and codes (n, d) from weights (n, d), in which zero means missing."""
+    if weights.shape != codes.shape:
+        raise ValueError(
+            f"sample_weight has the shape {weights.shape}, but the labels have {codes.shape}. Give"
+            " one weight per row, or one per row and label."
+        )
+    if not (weights >= 0).all():
+        raise ValueError("sample_weight holds negative numbers or NaN. Give weights of at least 0.")
+    of_row = weights.max(axis=1)
+    if ((weights > 0) & (weights != of_row[:, None])).any():
+        raise ValueError(
+            "sample_weight has different positive weights within a row. Of weights per row and "
+            "label a label may have the weight of its row, or zero, which means missing; fit "
+            "BinaryRelevance to each label with weights of its own otherwise."
+        )
+    return of_row, np.where(weights > 0, codes, MISSING).astype(codes.dtype)

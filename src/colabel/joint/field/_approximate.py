@@ -13,15 +13,18 @@ from numpy.typing import NDArray
 from colabel.core.arrays import Array, Codes, Keys
 from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.field._bp_kernels import run_rows
-from colabel.joint.field._elimination import Elimination, eliminate
-from colabel.joint.field._engine import FieldSums
+from colabel.joint.field._engine import FieldOptions, FieldSums
 from colabel.joint.field._flat import FlatField, by_blocks, joined, wires_of
 from colabel.joint.field._gibbs_kernels import sample_rows
-from colabel.joint.field._k_best import k_best_rows
-from colabel.joint.field._options import FieldOptions
-from colabel.joint.field._search import climbed, neighbourhood, walled
+from colabel.joint.field._junction import Elimination, eliminate, k_best_rows
+from colabel.joint.field._search import (
+    best_by_toulbar2,
+    climbed,
+    k_best_by_toulbar2,
+    neighbourhood,
+    walled,
+)
 from colabel.joint.field._tables import FieldTables
-from colabel.joint.field._toulbar2 import best_by_toulbar2, k_best_by_toulbar2
 from colabel.joint.gibbs.random import chain_keys
 
 # Max-product that has not settled by then circles, as it does on most dense graphs; the local

@@ -10,8 +10,7 @@ import numpy as np
 from colabel.core.arrays import Array, Codes
 from colabel.joint.exactness import Exactness
 from colabel.joint.field._approximate import Approximate
-from colabel.joint.field._engine import FieldSums, pair_by_conditioning
-from colabel.joint.field._report import Convergence
+from colabel.joint.field._engine import Convergence, FieldSums, pair_by_conditioning
 from colabel.joint.field._tables import FieldTables
 
 _GUESS_SWEEPS = 10  # of sum-product, for a vector that a local search improves

@@ -11,10 +11,9 @@ import numpy as np
 from colabel.core.arrays import Array, Codes, Targets
 from colabel.core.numeric import log_sum_exp
 from colabel.joint.field._approximate import Approximate
-from colabel.joint.field._engine import FieldSums
+from colabel.joint.field._engine import Convergence, FieldSums
 from colabel.joint.field._flat import FlatField, by_blocks, joined
 from colabel.joint.field._gibbs_kernels import anneal_rows, sample_rows
-from colabel.joint.field._report import Convergence
 from colabel.joint.field._search import walled
 from colabel.joint.gibbs.diagnostics import split_r_hat
 
