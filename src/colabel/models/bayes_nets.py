@@ -18,7 +18,7 @@ from colabel.core.schema import Below, Between, Dims, Distribution, Fields, refu
 from colabel.decide import Decision, resolve_decision
 from colabel.joint import Joint, PairwiseField
 from colabel.joint.field import Engine
-from colabel.joint.lds.sets import FeatureColumns, sums_by_state
+from colabel.joint.lds.network import FeatureColumns, sums_by_state
 from colabel.joint.vectors import WrittenOut
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData

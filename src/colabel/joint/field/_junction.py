@@ -3,6 +3,14 @@
 Within a chunk of m rows a table over labels a, b, ... is an array (K_a, K_b, ..., m): rows come
 last, so that every operation runs over them. The table of a bucket has the axes of its label, of
 its scope, and of the rows.
+
+Eliminating label v joins v with its neighbours at that time, its *scope*, into one table over v and
+the scope, and leaves a message over the scope behind. The tables and messages form a tree: the
+message of v goes to the table of that label of its scope that is eliminated next.
+
+The k best vectors come from the same elimination, with a list of the k best scores in every entry
+of a table instead of one sum. There tables have their rows first and their entries flat: (m, S),
+where the entry of value v of the label and state p of its scope has the position p K_v + v.
 """
 
 from __future__ import annotations
@@ -192,9 +200,6 @@ def _buckets(edges_of: Sequence[Edge], scopes: dict[int, set[int]]) -> tuple[Buc
     )
 
 
-_CHUNK_ELEMENTS = 2**19  # list entries of a chunk of rows
-
-
 def k_best_rows(
     field: FieldTables,
     elimination: Elimination,
@@ -284,7 +289,7 @@ def _read_back(
     return codes
 
 
-_CHUNK_ELEMENTS = 2**19  # entries of all tables of a chunk of rows: 4 MB
+_CHUNK_ELEMENTS = 2**19  # entries of all tables or lists of a chunk of rows: 4 MB
 # Below this many rows NumPy's own time for an operation outweighs that of the numbers.
 _FEWEST_ROWS = 64
 

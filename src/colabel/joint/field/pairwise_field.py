@@ -17,7 +17,7 @@ from colabel.joint._long_sums import less, long_sum
 from colabel.joint._semiring import Best, KBest
 from colabel.joint.base import Joint
 from colabel.joint.exactness import common
-from colabel.joint.field._belief import BeliefPropagation
+from colabel.joint.field._approximate import BeliefPropagation, GibbsField
 from colabel.joint.field._engine import (
     ClosedForm,
     ComponentReport,
@@ -29,7 +29,6 @@ from colabel.joint.field._engine import (
     ModeEngine,
 )
 from colabel.joint.field._enumeration import Enumeration
-from colabel.joint.field._gibbs import GibbsField
 from colabel.joint.field._junction import Elimination, JunctionTree, eliminate
 from colabel.joint.field._tables import FieldTables, checked_field, checked_start
 from colabel.joint.user_terms import impossible_evidence
