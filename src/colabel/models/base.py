@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from colabel.core.arrays import Array, Codes, Flags
+from colabel.core.arrays import Array, Codes, Flags, one_entry_each
 from colabel.core.extremes import (
     LARGEST_FEATURE,
     refuse_extreme_weights,
@@ -356,12 +356,13 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         refuse_texts(X)
         checked = validate_data(
             self,
-            X,
+            one_entry_each(X),
             reset=reset,
             accept_sparse="csr",
             dtype=np.float64,
             ensure_all_finite="allow-nan",
         )
+        checked = one_entry_each(checked)  # other sparse formats are CSR by now
         if not self._allows_nan():
             refuse_nan(checked, getattr(self, "feature_names_in_", None), type(self).__name__)
         refuse_huge(checked, getattr(self, "feature_names_in_", None), LARGEST_FEATURE)
