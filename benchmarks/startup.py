@@ -26,6 +26,8 @@ STARTS = {
     "colabel --help": COMMAND.format(["colabel", "--help"]),
     "colabel compare --mistyped": COMMAND.format(["colabel", "compare", "--mistyped"]),
     "colabel compare --help": COMMAND.format(["colabel", "compare", "--help"]),
+    "colabel fit --help": COMMAND.format(["colabel", "fit", "--help"]),
+    "colabel models": COMMAND.format(["colabel", "models"]),
 }
 
 

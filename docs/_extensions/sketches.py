@@ -251,6 +251,17 @@ def label_sets() -> str:
     return drawn + words((73, 125), "listed") + words((185, 125), "too strange")
 
 
+def ruled() -> str:
+    """Draw the probabilities of label vectors, of which some are ruled out."""
+    drawn = '<line class="strong" x1="25" y1="108" x2="245" y2="108"/>'
+    for i, (height, allowed) in enumerate(((84, 1), (66, 0), (50, 1), (30, 0), (26, 1), (12, 1))):
+        x, kind = 44 + 34 * i, "bar has" if allowed else "bar"
+        drawn += f'<rect class="{kind}" x="{x}" y="{108 - height}" width="20" height="{height}"/>'
+        if not allowed:
+            drawn += f'<line class="cut" x1="{x - 5}" y1="112" x2="{x + 25}" y2="{100 - height}"/>'
+    return drawn + words((135, 125), "label sets that obey")
+
+
 def dependency_sets() -> str:
     """Draw a network over labels, and features that come from sets of a label and its parents."""
     places, below = row_of(Y4[:3], 28, 50, 80), row_of(("x1", "x2", "x3"), 104, 50, 80)
@@ -322,6 +333,7 @@ SKETCHES: dict[str, Callable[[], str]] = {
     "pool": pool,
     "thresholds": thresholds,
     "label-sets": label_sets,
+    "ruled": ruled,
     "dependency-sets": dependency_sets,
     "network-ensemble": network_ensemble,
     "tree-mixture": tree_mixture,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from colabel.models import MLkNN as MLkNN
     from colabel.models import PairwiseCRF as PairwiseCRF
     from colabel.models import ProbabilisticClassifierChain as ProbabilisticClassifierChain
+    from colabel.models import RuledClassifier as RuledClassifier
     from colabel.models import StackedBinaryRelevance as StackedBinaryRelevance
     from colabel.models import ThresholdedClassifier as ThresholdedClassifier
     from colabel.models.evidence import feature_evidence as feature_evidence
@@ -89,6 +90,7 @@ __all__ = [
                 "MLkNN",
                 "PairwiseCRF",
                 "ProbabilisticClassifierChain",
+                "RuledClassifier",
                 "StackedBinaryRelevance",
                 "ThresholdedClassifier",
             ],

@@ -98,3 +98,27 @@ def test_evaluate_gives_a_table_a_page_and_json(spoiled, tmp_path):
     done = CliRunner().invoke(app, ["evaluate", str(model), str(lacking)])
     assert done.exit_code == 2
     assert "lacks the label columns even" in " ".join(done.output.split())
+
+
+def test_rules_are_suggested_checked_and_obeyed(spoiled, tmp_path):
+    table, _, names = spoiled
+    clean = tmp_path / "clean.csv"
+    data = load_digit_traits()
+    with clean.open("w", newline="") as file:
+        write = csv.writer(file).writerow
+        write([f"p{i}" for i in range(64)] + list(names))
+        for x, y in zip(data.X[:300], data.Y[:300], strict=True):
+            write([*x, *y])
+    rules, labels = tmp_path / "rules.txt", ["-l", ",".join(names)]
+    assert "rules are in" in run("rules", clean, *labels, "-o", rules)
+    written = [line.split("  #")[0] for line in rules.read_text().splitlines()[1:]]
+    assert "at most one of prime, square" in written
+    assert "No row breaks a rule" in run("rules", clean, *labels, "--check", rules)
+    done = CliRunner().invoke(app, ["rules", str(table), *labels, "--check", str(rules)])
+    assert done.exit_code == 2
+    assert "rows break rules" in done.output
+    model, answers = tmp_path / "model.colabel", tmp_path / "out.csv"
+    run("fit", clean, *labels, "-m", "br", "--set", "C=0.001", "--rules", rules, "-o", model)
+    run("predict", model, table, "-o", answers)
+    rows = list(csv.DictReader(answers.open()))
+    assert not any(row["prime"] == row["square"] == "1" for row in rows)

@@ -27,7 +27,7 @@ from colabel.comparing import (
 )
 from colabel.comparing.held_out import HeldOut
 from colabel.comparing.measures import COMPARED
-from colabel.decide.thresholds import tuned_threshold
+from colabel.decide.decisions import tuned_threshold
 from colabel.labels import LabelSpace
 from colabel.report import comparison_html
 from colabel.tables import MODEL_NAMES, TableError, TableRequest, load_table, table_of

@@ -15,7 +15,7 @@ from colabel.decide import (
     measured_coverage,
     p_value,
 )
-from colabel.decide.nonconformity import NONCONFORMITIES
+from colabel.decide.conformal import NONCONFORMITIES
 from colabel.joint import Independent, Tree
 from colabel.joint.chain import chain as chain_module
 from colabel.joint.exactness import Exactness

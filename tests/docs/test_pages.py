@@ -111,6 +111,8 @@ def _make(name: str) -> BaseEstimator:
         return model(members, cv=2, random_state=0)
     if name == "ThresholdedClassifier":
         return model(colabel.BinaryRelevance(C=0.01))
+    if name == "RuledClassifier":
+        return model(colabel.CTBN(C=0.01, random_state=0))
     if name == "ConformalSets":
         return model(colabel.CTBN(C=0.01, random_state=0), random_state=0)
     names = model().get_params()
@@ -145,6 +147,7 @@ def test_table_of_what_each_takes_is_true(name):
         assert _accepts(name, X, holes) == missing
         assert _accepts(name, X, Y, sample_weight=np.linspace(0.5, 1.5, len(X))) == weights
     assert _accepts(name, X, several) == values
-    # what stands inside ConformalSets is a model with a joint, no classifier
-    takes_any = "estimator" in model.get_params() and name != "ConformalSets"
+    # what stands inside these is a model with a joint, no classifier
+    around = name in ("ConformalSets", "RuledClassifier")
+    takes_any = "estimator" in model.get_params() and not around
     assert takes_any == (any_classifier == "yes")

@@ -121,7 +121,7 @@ def test_a_file_with_other_vectors_is_refused(tmp_path):
     model = BinaryRelevance(C=0.1, decision="seen", random_state=0).fit(X, Y)
     for seen in (model.seen_ + 1, model.seen_[:0]):
         model.seen_ = seen
-        with pytest.raises(ModelFileError, match="seen_ holds a value that no label has"):
+        with pytest.raises(ModelFileError, match=r"seen_ (holds a value|is empty)"):
             colabel.save(model, tmp_path / "m")
 
 

@@ -372,7 +372,7 @@ def test_bad_labels_and_weights_are_named(dense):
     with pytest.raises(ValueError, match="sample_weight holds -1 in row 130"):
         BinaryRelevance().fit(X, in_chunks(Y, TWO), in_chunks(weight, TWO))
     Y[120, 1] = np.nan
-    with pytest.raises(ValueError, match=r"1 missing labels .the first is 'y1' in row 120"):
+    with pytest.raises(ValueError, match=r"1 missing labels .the first is label 1 of row 120"):
         ClassifierChain().fit(X, in_chunks(Y, TWO))
     with pytest.raises(ValueError, match="no observed value for 'y0'"):
         BinaryRelevance().fit(X, in_chunks(np.full((N_ROWS, 1), np.nan), TWO))

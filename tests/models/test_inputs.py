@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from colabel import CTBN, BinaryRelevance, MLkNN, ThresholdedClassifier, load, save
+from colabel import CTBN, IBLR, BinaryRelevance, MLkNN, ThresholdedClassifier, load, save
 from colabel.models import lazy
 
 MODELS = (BinaryRelevance, CTBN)
@@ -491,8 +491,31 @@ def test_predictions_as_data_frames(kind, data):
     assert isinstance(model.predict(frame), pd.DataFrame)
     model.set_output(predict="default")
     assert isinstance(model.predict(frame), np.ndarray)
-    with pytest.raises(ValueError, match="predict='polars' is unknown"):
-        model.set_output(predict="polars")
+    with pytest.raises(ValueError, match="predict='xarray' is unknown"):
+        model.set_output(predict="xarray")
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_data_frames_of_other_libraries(kind, data, library):
+    """They go in as features and labels; answers come back as polars frames where asked for."""
+    polars = pytest.importorskip("polars")
+    X, Y = data
+    names, labels = list("abcd"), ["calm", "sad", "loud"]
+    make = polars.DataFrame if library == "polars" else pytest.importorskip("pyarrow").table
+    frame = make(dict(zip(names, X.T, strict=True)))
+    model = kind(C=1.0, random_state=0).fit(frame, make(dict(zip(labels, Y.T, strict=True))))
+    same_answers(kind(C=1.0, random_state=0).fit(X, Y), model, X)
+    assert model.label_names_ == tuple(labels)
+    plain, prob = model.predict(frame), model.predict_proba(frame)
+    model.set_output(predict="polars")
+    found = model.predict(frame)
+    assert isinstance(found, polars.DataFrame)
+    assert found.columns == labels
+    np.testing.assert_array_equal(found.to_numpy(), plain)
+    np.testing.assert_array_equal(model.predict_proba(frame).to_numpy(), prob)
+    classes = make({"grade": np.where(Y[:, 0], "low", "high"), "risk": Y.sum(axis=1)})
+    other = kind(C=1.0, random_state=0).set_output(predict="polars").fit(frame, classes)
+    assert other.predict_proba(frame).columns[:2] == ["grade=high", "grade=low"]
 
 
 def test_data_frames_of_every_kind_of_labels(kind, data):
@@ -584,3 +607,29 @@ def test_more_neighbours_than_rows_are_warned_of(data):
     with pytest.warns(UserWarning, match="k=500 neighbours are asked for, but there are 120 rows"):
         model = MLkNN(k=500).fit(*data)
     assert model.k_ == 119
+
+
+# --------------------------------------------------------------- entries that mean two things
+
+
+@pytest.mark.parametrize("model", [BinaryRelevance(C=1.0), MLkNN(), IBLR(random_state=0)])
+def test_repeated_entries_of_sparse_rows_are_summed(rng, model):
+    X = rng.normal(size=(60, 5)) * (rng.random((60, 5)) < 0.6)
+    Y = (X[:, :2] + 0.3 * rng.normal(size=(60, 2)) > 0).astype(int)
+    whole = sp.csr_array(X)
+    halves = sp.csr_array(
+        (np.repeat(whole.data / 2, 2), np.repeat(whole.indices, 2), 2 * whole.indptr),
+        shape=whole.shape,
+    )
+    expected = clone(model).fit(whole, Y).predict_proba(whole)
+    found = clone(model).fit(halves, Y).predict_proba(halves)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    assert halves.nnz == 2 * whole.nnz  # the caller's matrix is as it was
+
+
+def test_masked_numbers_are_missing(rng):
+    X = rng.normal(size=(30, 3))
+    Y = (X[:, :2] > 0).astype(int)
+    hidden = np.ma.MaskedArray(X, mask=rng.random(X.shape) < 0.2)
+    with pytest.raises(ValueError, match="NaN"):
+        BinaryRelevance().fit(hidden, Y)

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 import colabel
 from colabel import BinaryRelevance, ClassifierChain
 from colabel.datasets import load_digit_traits
-from colabel.preprocess import EntropyBins, FeatureBins, ForestFeatures, KernelFeatures
+from colabel.preprocess import FeatureBins, ForestFeatures, KernelFeatures
 
 DATA = load_digit_traits()
 X, Y = DATA.X[:60, 20:26], DATA.Y[:60, :3]
@@ -51,7 +51,7 @@ def models() -> dict[str, Any]:
     found = {}
     for name in colabel.__all__:
         cls = getattr(colabel, name)
-        if not (inspect.isclass(cls) and hasattr(cls, "predict")):
+        if not (inspect.isclass(cls) and issubclass(cls, ClassifierMixin)):
             continue
         around = {"ThresholdedClassifier": base, "ConformalSets": base}
         around["JointStack"] = [base, ClassifierChain(C=0.1)]  # type: ignore[assignment]
@@ -105,7 +105,6 @@ def test_a_refitted_model_can_be_saved(tmp_path):
 
 TRANSFORMERS = {
     "FeatureBins": FeatureBins(),
-    "EntropyBins": EntropyBins(),
     "ForestFeatures": ForestFeatures(n_estimators=3, random_state=0),
     "KernelFeatures": KernelFeatures(width=1.0, n_landmarks=5, random_state=0),
 }

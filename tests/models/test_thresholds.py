@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from colabel import CTBN, BinaryRelevance, MLkNN, ThresholdedClassifier, joint_of
-from colabel.decide.thresholds import best_threshold
+from colabel.decide.decisions import best_threshold
 from colabel.models.thresholds import thresholded
 
 BY_DESIGN = {

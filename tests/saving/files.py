@@ -121,6 +121,9 @@ def models() -> dict[str, Callable[[], Any]]:
         "thresholds": lambda: colabel.ThresholdedClassifier(
             colabel.BinaryRelevance(C=1.0), random_state=0
         ).fit(X, Y),
+        "ruled": lambda: colabel.RuledClassifier(
+            colabel.BinaryRelevance(C=1.0), "0.. of *", random_state=0
+        ).fit(X, Y),
         "conformal": lambda: colabel.ConformalSets(
             colabel.CTBN(**quick), cv=0.5, random_state=0
         ).fit(X, Y),

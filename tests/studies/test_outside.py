@@ -42,4 +42,4 @@ def test_no_wheel_has_it():
     inside = [file.distribution_path for file in builder.recurse_included_files()]
     assert "colabel/comparing/held_out.py" in [path.replace("\\", "/") for path in inside]
     assert not [path for path in inside if not path.startswith("colabel")]
-    assert not [path for path in inside if "studies" in path or path.endswith(".toml")]
+    assert not [path for path in inside if "studies" in path or "plans" in path]

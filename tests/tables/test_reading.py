@@ -22,6 +22,7 @@ from colabel.tables import (
     read_chunks,
     read_frame,
 )
+from colabel.tables.reading import is_large
 
 ROWS = [
     ("1.5", "red", "a long note, with a comma", "0"),
@@ -322,3 +323,34 @@ def test_a_comma_nobody_can_tell(tmp_path):
         read_frame(file, ReadingOptions(decimal=","))
     with pytest.raises(TableError, match="give a point or a comma"):
         read_frame(file, ReadingOptions(decimal=";"))
+
+
+def test_what_is_large_is_known_before_it_is_unpacked(tmp_path):
+    """128 MB of text in short cells are 512 MB of numbers, and are read in parts."""
+    small, bomb = tmp_path / "small.csv", tmp_path / "bomb.csv.gz"
+    small.write_text("a,b\n" + "0,1\n" * 1000)
+    bomb.write_bytes(gzip.compress(b"a,b\n" + b"0,1\n" * 32_000_000, compresslevel=1))
+    assert not is_large([small])
+    assert is_large([bomb])
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "feather", "xlsx"])
+def test_other_formats(tmp_path, ending):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"size": [1.5, None, 3.0], "colour": ["red", "blue", None]})
+    file = tmp_path / f"t.{ending}"
+    if ending == "xlsx":
+        pytest.importorskip("openpyxl")
+        frame.to_excel(file, index=False)
+    elif ending == "feather":
+        frame.to_feather(file)
+    else:
+        frame.to_json(file, orient="records", lines=True)
+    found = read_frame(file)
+    np.testing.assert_array_equal(found.column("size"), [1.5, np.nan, 3])
+    assert found.column("colour").tolist() == ["red", "blue", None]
+    chunks = list(read_chunks(open_table(file), {"size": "number"}, n_rows=2))
+    assert sum(chunk.n_rows for chunk in chunks) == 3
+    file.write_bytes(b"no such thing")
+    with pytest.raises(TableError, match=r"cannot be read as (JSON|Feather|Excel)"):
+        read_frame(file)

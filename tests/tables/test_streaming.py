@@ -221,3 +221,17 @@ def test_a_column_that_is_text_in_one_part_only(tmp_path, rows):
     message = refusal(tmp_path, parts)
     assert "part-1.csv, line 2" in message
     assert "100 of its 150 values are finite numbers" in message
+
+
+def test_a_part_that_changes_meanwhile(tmp_path, rows):
+    parts = write(tmp_path, rows, [60])
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+
+    def run(what, function, parts, combine=None):
+        if what == "preparing":
+            parts[1].write_text(parts[1].read_text() + ",".join(rows[0]) + "\n")
+        return streaming.one_by_one(what, function, parts, combine)
+
+    with pytest.raises(DatasetError, match=r"part-1\.csv has changed while it was read"):
+        prepare_parts(request(parts[0]), parts, scratch, run)

@@ -21,6 +21,7 @@ from colabel.cli.explore import explore
 from colabel.cli.fit import fit
 from colabel.cli.models import models
 from colabel.cli.predict import predict
+from colabel.cli.rules import rules
 
 __all__ = ["app", "main"]
 
@@ -36,6 +37,8 @@ _EXAMPLES = """
   [cyan]colabel evaluate m.colabel test.csv[/cyan]            how good it is on other rows
 
   [cyan]colabel audit data.csv -l 'tag_*' --html a.html[/cyan] which labels look wrong
+
+  [cyan]colabel rules data.csv -l 'tag_*' -o rules.txt[/cyan] what holds for all label sets
 
   [cyan]colabel ask m.colabel new.csv -o ask.csv[/cyan]       which label to check first
 
@@ -68,6 +71,7 @@ app.command(cls=NamesModels)(fit)
 app.command(cls=Plain)(predict)
 app.command(cls=Plain)(evaluate)
 app.command(cls=NamesModels)(audit)
+app.command(cls=Plain)(rules)
 app.command(cls=Plain)(ask)
 app.command(cls=Plain)(explain)
 app.command(cls=Plain)(explore)

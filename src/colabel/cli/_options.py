@@ -76,6 +76,10 @@ Encoding = Annotated[str, opt("NAME", "Encoding of a text file.")]
 Folds = Annotated[int, opt("N", "Folds of the cross-validation.", "--cv")]
 Seed = Annotated[int, opt("N", "Seed.", min=0, max=2**32 - 1)]
 Trust = Annotated[bool, opt("", _TRUST, "--trust")]
+RulesFile = Annotated[
+    Path | None,
+    opt("FILE", "Rules on label sets, one per line, that every answer obeys.", default=False),
+]
 Thresholds = Annotated[bool, opt("", _THRESHOLDS, "--thresholds")]
 Formulas = Annotated[bool, opt("", _FORMULAS, "--formulas")]
 AsJson = Annotated[bool, opt("", "Print one JSON object instead of text.", "--json")]

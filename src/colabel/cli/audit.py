@@ -49,6 +49,7 @@ def audit(
         float, opt("P", "How probable a correction must be.", min=0.5, max=1.0)
     ] = 0.95,
     most: Annotated[int, opt("N", "Most labels in the file and on the page.", min=1)] = 1000,
+    rules: given.RulesFile = None,
     separator: given.Separator = None,
     drop: given.Drop = [],
     category: given.Category = [],
@@ -75,6 +76,7 @@ def audit(
     """
     from colabel.comparing import audit_table
     from colabel.report import write_audit_html
+    from colabel.rules import Rules
     from colabel.tables import Answers, TableRequest, answers_written, load_table
     from colabel.tables.answers import check_ending
 
@@ -86,7 +88,8 @@ def audit(
     request = TableRequest(table, labels, separator, drop, category, text, options)
     data = load_table(request)
     with working("fitting models to folds", shown=stderr_is_terminal() and not quiet):
-        found = audit_table(data, model, cv, seed)
+        known = None if rules is None else Rules.load(rules)
+        found = audit_table(data, model, cv, seed, known)
     cells = found.worst_labels[:most]
     rows, at = data.row_numbers[cells[:, 0]] + 1, cells[:, 1]
     names = [found.space.names[i] for i in at]
@@ -138,6 +141,12 @@ def audit(
         console.print(f"{n_changed:,} labels are corrected in {fix}.", markup=False, soft_wrap=True)
     if page is not None:
         console.print(f"The page is {page}.", markup=False, soft_wrap=True)
+    if found.broken.any():
+        rows_broken = data.row_numbers[found.broken][:5] + 1
+        note(
+            f"{int(found.broken.sum()):,} rows break a rule, such as "
+            f"{', '.join(map(str, rows_broken))}: they come first on the page."
+        )
     if data.n_unlabelled:
         note(f"{data.n_unlabelled:,} rows without any label were left out.")
 

@@ -49,6 +49,7 @@ def fit(
     device: Annotated[str, opt("NAME", _DEVICE, default=False)] = "",
     calibrate: Annotated[bool, opt("", _CALIBRATE, "--calibrate")] = False,
     thresholds: given.Thresholds = False,
+    rules: given.RulesFile = None,
     workers: Annotated[int, opt("N", _WORKERS, default=False, min=0)] = 0,
     cluster: Annotated[str, opt("ADDRESS", _CLUSTER, default=False)] = "",
     scratch: Annotated[
@@ -85,11 +86,15 @@ def fit(
 
       [cyan]colabel fit data.csv --labels 'tag_*' --model pcc --thresholds --calibrate[/cyan]
 
+      [cyan]colabel fit data.csv --labels 'tag_*' --rules rules.txt[/cyan]
+
       [cyan]colabel fit 'part-*.parquet' --labels 'tag_*' --workers 4[/cyan]
     """
+    from colabel.models import RuledClassifier
     from colabel.models.thresholds import thresholded
-    from colabel.models.wrapped import title_of
+    from colabel.models.wrapped import model_inside, title_of
     from colabel.report.text import show_summary
+    from colabel.rules import Rules
     from colabel.saving import save
     from colabel.tables import (
         TableError,
@@ -117,6 +122,15 @@ def fit(
     estimator = make_model(model, seed, parameters, conformal=conformal)
     if thresholds:
         estimator = thresholded(estimator, seed)
+    if rules is not None:
+        if thresholds:
+            raise TableError(
+                "--thresholds decides each label by itself and would break --rules: give one."
+            )
+        known = Rules.load(rules)
+        inner = estimator.estimator if conformal else estimator
+        ruled = RuledClassifier(inner, str(known), decision=model_inside(inner).decision)
+        estimator = estimator.set_params(estimator=ruled) if conformal else ruled
     parts = find_parts(table)
     refuse_input(output_file, *parts)
     refuse_input(checkpoint, *parts)

@@ -18,6 +18,7 @@ from colabel.labels import EncodedLabels, LabelSpace
 from colabel.models import JointForest, ProbabilisticClassifierChain
 from colabel.models.wrapped import joint_of
 from colabel.preprocess import ForestFeatures
+from colabel.rules import Rules
 from colabel.tables import Frame, Preprocessor, TableData, make_model
 
 
@@ -41,7 +42,7 @@ def audit(
     cv: Any = 5,
     *,
     label_names: Sequence[str] | None = None,
-    rules: Any = None,
+    rules: Rules | None = None,
     n_jobs: int | None = None,
     random_state: int = 0,
 ) -> Audit:
@@ -107,16 +108,25 @@ def audit(
         surprise[test] -= log_prob / len(models)
     broken = np.zeros(n, dtype=bool)
     if rules is not None:
-        broken[[violation.row for violation in rules.violations(Y)]] = True
+        broken[rules.violations(EncodedLabels(space, codes)).rows] = True
     return corrections(conditionals, space, codes, surprise, broken)
 
 
-def audit_table(data: TableData, model: str = "auto", cv: int = 5, seed: int = 0) -> Audit:
+def audit_table(
+    data: TableData, model: str = "auto", cv: int = 5, seed: int = 0, rules: Rules | None = None
+) -> Audit:
     """Audit the labels of a table; preprocessing is learned anew without each fold."""
     models = auditors(seed) if model == "auto" else [make_model(model, seed)]
     prepared = [make_pipeline(Preprocessor(data.choice.used), one) for one in models]
-    labels = data.labels
-    return audit(prepared, data.features, labels.Y, cv, label_names=labels.names, random_state=seed)
+    return audit(
+        prepared,
+        data.features,
+        data.labels.Y,
+        cv,
+        label_names=data.labels.names,
+        rules=rules,
+        random_state=seed,
+    )
 
 
 def _models(model: Any, random_state: int) -> list[Any]:

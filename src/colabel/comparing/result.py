@@ -11,7 +11,7 @@ import numpy as np
 from colabel.comparing.held_out import HeldOut
 from colabel.comparing.measures import COMPARED, DECIDED_MEASURES
 from colabel.core.arrays import Array, Codes
-from colabel.decide.thresholds import tuned_threshold
+from colabel.decide.decisions import tuned_threshold
 from colabel.labels import MISSING
 
 THRESHOLDS = "thresholds"

@@ -39,3 +39,19 @@ def dense(X: Any) -> Any:
     array([[0., 1.]])
     """
     return X.toarray() if is_sparse(X) else np.asarray(X)
+
+
+def one_entry_each(X: Any) -> Any:
+    """Return rows whose entries mean one thing: hidden ones are NaN, repeated ones are summed.
+
+    Examples
+    --------
+    >>> one_entry_each(np.ma.masked_equal([[1.0, 2.0]], 2.0))
+    array([[ 1., nan]])
+    """
+    if isinstance(X, np.ma.MaskedArray):
+        return np.ma.filled(X.astype(np.float64), np.nan)
+    if is_sparse(X) and X.format == "csr" and not X.has_canonical_format:
+        X = X.copy()  # a caller's matrix stays as it is
+        X.sum_duplicates()
+    return X

@@ -74,7 +74,7 @@ def refuse_extreme_weights(weight: Array) -> None:
 
 def refuse_twins(X: Any) -> None:
     """Raise ValueError for the first name that two columns of a data frame share."""
-    names = list(getattr(X, "columns", ()))
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))  # of pyarrow, or others
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -120,8 +121,11 @@ def _reading(path: Path) -> Iterator[tuple[Any, Batches]]:
             require("pandas", "Reading Excel")
             import pandas as pd
 
-            source = pa.Table.from_pandas(pd.read_excel(path), preserve_index=False)
-            found = datasets.dataset(source)
+            try:
+                table = pd.read_excel(path)
+            except (ValueError, KeyError, zipfile.BadZipFile) as error:
+                raise OSError(str(error)) from error
+            found = datasets.dataset(pa.Table.from_pandas(table, preserve_index=False))
         else:
             found = datasets.dataset(path, format=format_name.lower())
         yield (

@@ -1,17 +1,28 @@
 """Deciding on a joint: what to predict, sets with guaranteed coverage, what to ask next."""
 
 from colabel.decide.conformal import (
+    NONCONFORMITIES,
+    RISKS,
     CalibrationScores,
     CoverageCheck,
+    HeldOutErrors,
+    LabelSets,
+    Nonconformity,
+    NonconformityName,
+    RiskName,
+    confident_codes,
     conformal_sets,
     measured_coverage,
     p_value,
+    stated_words,
 )
 from colabel.decide.corrections import Audit, NoiseRate, corrections, log_conditionals
 from colabel.decide.decisions import (
     DECISIONS,
+    F1,
     Decision,
     Hamming,
+    Jaccard,
     RiskMinimiser,
     Seen,
     Subset,
@@ -19,10 +30,6 @@ from colabel.decide.decisions import (
     decide,
     resolve_decision,
 )
-from colabel.decide.definite import RISKS, HeldOutErrors, RiskName, confident_codes, stated_words
-from colabel.decide.label_sets import LabelSets
-from colabel.decide.nonconformity import NONCONFORMITIES, Nonconformity, NonconformityName
-from colabel.decide.overlap import F1, Jaccard
 from colabel.decide.questions import Questions, next_question
 
 __all__ = [

@@ -2,21 +2,367 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import as_bytes, first_occurrences, log_sum_exp
-from colabel.core.schema import Ascending, Between, stored
-from colabel.decide.label_sets import LabelSets
-from colabel.decide.nonconformity import SLACK, Lists, Nonconformity
+from colabel.core.schema import Ascending, Between, Dims, Fields, refuse_unless, stored
 from colabel.joint import Joint
 from colabel.joint.user_terms import codes_of_labels
-from colabel.labels import MISSING
+from colabel.joint.views import label_set_text, require_pandas
+from colabel.labels import MISSING, LabelSpace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSets:
+    """A set of label vectors for each of n rows, m vectors in all.
+
+    ``len(sets)`` is n, and ``sets[i]`` the label values (k, d) of row i's vectors, the most
+    plausible first.
+
+    Attributes
+    ----------
+    space : LabelSpace
+    coverage : float
+        Probability with which a set was to hold the true vector.
+    rows : (m,) array of int
+        Row that each vector belongs to, ascending.
+    codes : (m, d) array of int
+    p_values : (m,) array
+        Share of the held-out rows whose own vector was at least as strange as this one.
+    cut : (n,) array of bool
+        Rows whose set has more vectors than could be listed. The promise is about the whole set:
+        that the true vector is *listed* is not promised in such a row.
+    max_listed : int
+        How many vectors a joint was asked for at most.
+    """
+
+    space: LabelSpace
+    coverage: float
+    rows: Indices
+    codes: Codes
+    p_values: Array
+    cut: Flags
+    max_listed: int
+
+    @classmethod
+    def joined(cls, *parts: LabelSets) -> LabelSets:
+        """Put sets of some rows under those of others."""
+        starts = np.cumsum([0, *(len(part) for part in parts)])[:-1]
+        return replace(
+            parts[0],
+            rows=np.concatenate([p.rows + start for p, start in zip(parts, starts, strict=True)]),
+            codes=np.concatenate([part.codes for part in parts]),
+            p_values=np.concatenate([part.p_values for part in parts]),
+            cut=np.concatenate([part.cut for part in parts]),
+        )
+
+    @property
+    def sizes(self) -> Indices:
+        """Number of vectors listed in each row, (n,)."""
+        return np.bincount(self.rows, minlength=len(self.cut))
+
+    def contains(self, Y: ArrayLike) -> Flags:
+        """Whether the list of each row has its vector of Y (n, d), (n,)."""
+        return self.contains_codes(codes_of_labels(self.space, Y, len(self)))
+
+    def contains_codes(self, codes: Codes) -> Flags:
+        """Whether the list of each row has its vector of codes (n, d), (n,)."""
+        found = np.zeros(len(self), dtype=bool)
+        found[self.rows[(self.codes == codes[self.rows]).all(axis=1)]] = True
+        return found
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a data frame with a line a vector: row, rank, p-value, label values."""
+        require_pandas()
+        import pandas as pd
+
+        rank = np.arange(len(self.rows)) - np.searchsorted(self.rows, self.rows) + 1
+        index = pd.MultiIndex.from_arrays([self.rows, rank], names=["row", "rank"])
+        values = self.space.values(self.codes)
+        frame = pd.DataFrame(values, columns=list(self.space.names), index=index)
+        frame.insert(0, "p_value", self.p_values)
+        return frame
+
+    def __len__(self) -> int:
+        return len(self.cut)
+
+    def __getitem__(self, row: int) -> NDArray[Any]:
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"Row {row} does not exist: there are sets for {len(self)} rows.")
+        first, last = np.searchsorted(self.rows, [row % len(self), row % len(self) + 1])
+        return self.space.values(self.codes[first:last])
+
+    def __repr__(self) -> str:
+        cut = int(self.cut.sum())
+        ending = f", {cut} not listed within {self.max_listed}" if cut else ""
+        mean = self.sizes.mean() if len(self) else 0.0
+        return (
+            f"<LabelSets: {len(self)} rows, {mean:.1f} label vectors a row for a coverage of "
+            f"{self.coverage:g}{ending}>"
+        )
+
+    def __str__(self) -> str:
+        lines = [repr(self)]
+        for row in range(min(_SHOWN, len(self))):
+            first, last = np.searchsorted(self.rows, [row, row + 1])
+            shown = self.codes[first : min(last, first + _SHOWN)].tolist()
+            more = [f"{last - first - _SHOWN} more"] if last - first > _SHOWN else []
+            more += [f"not listed within {self.max_listed}"] if self.cut[row] else []
+            texts = [label_set_text(codes, self.space) for codes in shown]
+            lines.append(f"  row {row}: {' | '.join([*texts, *more])}")
+        if len(self) > _SHOWN:
+            lines.append(f"  and {len(self) - _SHOWN} more rows")
+        return "\n".join(lines)
+
+
+NonconformityName = Literal["mass", "random mass", "probability"]
+NONCONFORMITIES: tuple[NonconformityName, ...] = get_args(NonconformityName)
+
+SLACK = 1e-9  # so that rounding does not part what is equal
+_FIRST_LENGTH, _GROWTH = 16, 4
+_CODES_AT_ONCE = 1 << 22
+
+
+class Lists(NamedTuple):
+    """The most probable vectors of each row, as one joint names them: (n, k, d) and (n, k)."""
+
+    codes: Codes
+    log_prob: Array
+    longest: bool  # no longer list will be asked for
+    has_all: bool  # there are no other vectors
+    exact: bool  # the search that has found them says that there are none more probable
+
+    def has(self, log_prob: Array) -> Flags:
+        """Which of vectors (n, m), told by their log-probabilities, the list must have."""
+        return self.has_all | (log_prob > self.log_prob[:, -1:] + SLACK)
+
+
+@dataclass(frozen=True)
+class Nonconformity:
+    r"""How strange a label vector is to a joint: the nonconformity score of a conformal method.
+
+    - ``"mass"``: the probability of all vectors that are more probable than y,
+      :math:`\sum_{z : P(z) > P(y)} P(z)`, as in adaptive prediction sets: rows that are harder to
+      tell have larger sets.
+    - ``"random mass"``: the same, and a share of P(y) itself drawn for each row.
+    - ``"probability"``: :math:`-\log P(y)`. The sets are the smallest on average, but rows that
+      are hard to tell are covered less often than easy ones.
+
+    For the first two, a vector beyond the `max_listed` most probable is as strange as can be, 1.
+    That is a score like any other, so lists that end there keep the promise, unless so many of the
+    rows held out have their own vector beyond that the list would have to go on. Likewise for all
+    three where a joint only approximates which vectors are the most probable: those that it does
+    not list are as strange as can be.
+
+    Attributes
+    ----------
+    kind : {"mass", "random mass", "probability"}
+    max_listed : int
+        How many vectors a joint is asked for at most, a row.
+    """
+
+    kind: NonconformityName = "mass"
+    max_listed: int = 1000
+
+    def of_codes(self, joint: Joint, codes: Codes, chance: Array | None = None) -> Array:
+        """Return the scores (n,) of complete vectors, codes (n, d), of a joint's rows.
+
+        `chance` (n,) are the rows' own numbers between 0 and 1, for ``"random mass"``.
+        """
+        log_prob = joint.log_prob_codes(codes)
+        scores = np.empty(joint.n_rows)
+
+        def visit(rows: Indices, lists: list[Lists]) -> Flags:
+            own = lists[0]
+            known = log_prob[rows]
+            if not own.exact:
+                listed = (own.codes == codes[rows, None]).all(axis=2).any(axis=1)
+                known = np.where(listed, known, -np.inf)
+            scores[rows] = self.scores(own, known[:, None], _rows_of(chance, rows))[:, 0]
+            # a vector among the list's least probable ones may have equals beyond it
+            open_rows = (self.kind != "probability") & (known <= own.log_prob[:, -1] + SLACK)
+            return np.asarray(open_rows | (not own.exact))
+
+        self.grow([joint], visit)
+        return scores
+
+    def grow(self, joints: Sequence[Joint], visit: Callable[..., Flags]) -> None:
+        """Show ever longer lists of all joints to `visit`, for the rows it says to go on with.
+
+        ``visit(rows, lists)`` is told the positions (m,) of some rows and their lists.
+        """
+        first = joints[0]
+        n_vectors = math.prod(first.space.cardinalities)
+        longest = min(self.max_listed, n_vectors)
+        exact = all("mode" in joint.exact for joint in joints)
+        # lists that are approximate need not begin alike: only the longest counts, also where that
+        # they are turns out on the way
+        length = min(_FIRST_LENGTH, longest) if exact else longest
+        rows = np.arange(first.n_rows)
+        while rows.size:
+            step = max(1, _CODES_AT_ONCE // (length * first.space.n_labels * len(joints)))
+            going_on = np.zeros(rows.size, dtype=bool)
+            for start in range(0, rows.size, step):
+                part = rows[start : start + step]
+                some = [joint.rows(part) for joint in joints]
+                best = [joint.top_k_codes(length) for joint in some]
+                lists = [
+                    Lists(
+                        *named,
+                        longest=length == longest,
+                        has_all=length == n_vectors,
+                        exact="mode" in joint.exact,
+                    )
+                    for joint, named in zip(some, best, strict=True)
+                ]
+                going_on[start : start + step] = visit(part, lists)
+            if length == longest:
+                return
+            rows, length = rows[going_on], min(_GROWTH * length, longest)
+
+    def scores(self, lists: Lists, log_prob: Array, chance: Array | None) -> Array:
+        """Scores (n, m) of m vectors a row whose log-probabilities (n, m) are known.
+
+        For the masses, vectors that are not more probable than the last listed one get the least
+        score that a vector beyond the list can have.
+        """
+        if self.kind == "probability":
+            return -log_prob
+        mass = np.zeros((len(log_prob), lists.log_prob.shape[1] + 1))
+        np.cumsum(np.exp(lists.log_prob), axis=1, out=mass[:, 1:])
+        # list and vectors are compared by probability; the list descends
+        above = np.stack(
+            [
+                np.searchsorted(-listed, -vectors - SLACK, side="left")
+                for listed, vectors in zip(lists.log_prob, log_prob, strict=True)
+            ]
+        )
+        found = np.take_along_axis(mass, above, axis=1)
+        if chance is not None and self.kind == "random mass":
+            found += chance[:, None] * np.exp(log_prob)
+        found = np.where(lists.has(log_prob), found, self.beyond(lists)[:, None])
+        return np.asarray(np.minimum(found, 1.0))
+
+    def beyond(self, lists: Lists) -> Array:
+        """Return the least score (n,) that a vector beyond the lists can have."""
+        last = lists.log_prob[:, -1:]
+        if lists.has_all:
+            return np.full(len(last), np.inf)
+        if self.kind == "probability":
+            return np.asarray(-last[:, 0])
+        if lists.longest:
+            return np.ones(len(last))
+        # those that are as probable as the last one have less before them
+        before = np.exp(lists.log_prob) * (lists.log_prob > last + SLACK)
+        return np.asarray(np.minimum(before.sum(axis=1), 1.0))
+
+
+def _rows_of(chance: Array | None, rows: Indices) -> Array | None:
+    return None if chance is None else chance[rows]
+
+
+RiskName = Literal["row", "label"]
+RISKS: tuple[RiskName, ...] = get_args(RiskName)
+
+
+def confident_codes(joint: Joint) -> tuple[Codes, Array]:
+    """Return the most probable value of each label, codes (n, d), and its probability (n, d)."""
+    tables = joint.marginal_tables()
+    codes = np.stack([table.argmax(axis=1) for table in tables], axis=1).astype(np.int32)
+    return codes, np.stack([table.max(axis=1) for table in tables], axis=1)
+
+
+@stored("held-out-errors")
+@dataclass(frozen=True, eq=False)
+class HeldOutErrors:
+    r"""How sure a model was of what was wrong, in rows that it had not seen.
+
+    A label is stated if its probability exceeds a threshold t. The loss of a row, between 0 and 1,
+    falls as t rises: whether any stated label is wrong, or the share of its labels that are stated
+    and wrong. *Conformal risk control* takes the least t with
+
+    .. math:: \frac{1 + \sum_i L_i(t)}{n + 1} \le 1 - \mathrm{coverage};
+
+    the expected loss of a new row is then at most 1 - coverage.
+
+    Attributes
+    ----------
+    confidence : (m,) array
+        Probabilities of values that were wrong, ascending: a row's largest, or those of its labels.
+    weight : (m,) array
+        What each adds to the loss.
+    total : float
+        Number of rows held out.
+    """
+
+    confidence: Annotated[Array, "n", Between(0.0, 1.0 + 1e-6), Ascending(strictly=False)]
+    weight: Annotated[Array, "n", Between(0.0)]
+    total: Annotated[float, Between(0.0)]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        enough = fields["weight"].sum() <= fields["total"] * (1 + 1e-9)
+        refuse_unless(enough, "weight says that more is wrong than there is")
+
+    @classmethod
+    def of_codes(cls, joint: Joint, codes: Codes, weights: Array, per: RiskName) -> HeldOutErrors:
+        """Compare the joint of rows held out with their true vectors (n, d), weights (n,)."""
+        values, confidence = confident_codes(joint)
+        wrong = values != codes
+        if per == "row":
+            largest = np.where(wrong, confidence, 0.0).max(axis=1)
+            found, weight = largest[wrong.any(axis=1)], weights[wrong.any(axis=1)]
+        else:
+            found = confidence[wrong]
+            weight = np.broadcast_to(weights[:, None] / codes.shape[1], codes.shape)[wrong]
+        order = np.argsort(found, kind="stable")
+        return cls(found[order], weight[order], float(weights.sum()))
+
+    @classmethod
+    def joined(cls, *parts: HeldOutErrors) -> HeldOutErrors:
+        """Gather the errors of several folds."""
+        confidence = np.concatenate([part.confidence for part in parts])
+        weight = np.concatenate([part.weight for part in parts])
+        order = np.argsort(confidence, kind="stable")
+        return cls(confidence[order], weight[order], sum(part.total for part in parts))
+
+    def threshold(self, coverage: float) -> float:
+        """Return the least t for which the risk is controlled; infinite if there is none."""
+        allowed = (1.0 - coverage) * (self.total + 1.0) - 1.0
+        if allowed < 0:
+            return np.inf
+        # loss[j]: what is lost if the confidence must exceed that of the j-th error
+        loss = self.weight[::-1].cumsum()[::-1] - self.weight
+        enough = loss <= allowed + 1e-9
+        if self.weight.sum() <= allowed + 1e-9:
+            return 0.0
+        return float(self.confidence[enough.argmax()])
+
+    def stated_codes(self, joint: Joint, coverage: float) -> Codes:
+        """Return the codes (n, d) of the labels that are sure enough, MISSING for the others."""
+        codes, confidence = confident_codes(joint)
+        return np.where(confidence > self.threshold(coverage), codes, MISSING).astype(np.int32)
+
+
+def stated_words(codes: Codes, space: LabelSpace) -> NDArray[Any]:
+    """Write codes (n, d) as yes, no (or a value) and unsure, (n, d)."""
+    columns = []
+    for of_label, classes in zip(codes.T, space.classes, strict=True):
+        values = ["no", "yes"] if space.is_indicator else list(map(str, classes.tolist()))
+        columns.append(np.array([*values, "unsure"], dtype=object)[of_label])
+    return np.stack(columns, axis=1).astype(str)
 
 
 @stored("held-out-scores")

@@ -11,13 +11,12 @@ from numpy.random import Generator
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.core.chunks import row_slices
 from colabel.core.numeric import first_occurrences, log_sum_exp
-from colabel.joint._codes import fill_impossible
 from colabel.joint.base import Joint
 from colabel.joint.chain.prefixes import Prefixes, best_distinct
 from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.field import PairwiseField
 from colabel.joint.sizes import SizeMarginals
-from colabel.joint.user_terms import impossible_evidence
+from colabel.joint.user_terms import fill_impossible, impossible_evidence
 from colabel.joint.vectors import VectorList
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Codes, Indices
+from colabel.core.arrays import Codes, Flags, Indices
 from colabel.labels import MISSING, LabelSpace
 
 _SHOWN = 5  # how many rows an error names
@@ -112,3 +112,37 @@ def _column(space: LabelSpace, i: int, value: Any, n_rows: int) -> Codes:
 def _plain_array(values: Any) -> NDArray[Any]:
     """Return values as an array; a list may mix numbers, text and None, so it keeps objects."""
     return np.asarray(values, dtype=None if hasattr(values, "shape") else object)
+
+
+def contradictions(old: Codes, new: Codes) -> Flags:
+    """Rows (n,) in which new codes (n, d) contradict the old ones where both are known."""
+    clash: Flags = ((old != MISSING) & (new != MISSING) & (old != new)).any(axis=1)
+    return clash
+
+
+def merged_evidence(space: LabelSpace, old: Codes, new: Codes) -> Codes:
+    """Return what is known after new evidence (n, d); an error where it contradicts the old."""
+    clash = np.flatnonzero(contradictions(old, new))
+    if clash.size:
+        raise impossible_evidence(space, new, clash)
+    return np.where(new == MISSING, old, new).astype(np.int32)
+
+
+def fill_impossible(codes: Codes, count: Indices, cardinalities: Sequence[int]) -> None:
+    """Fill codes (n, k, d) behind each row's first `count` (n,) with vectors not yet listed.
+
+    In place; k is at most the number of vectors, so that the first 2 k by code hold enough.
+    """
+    k = codes.shape[1]
+    short = np.flatnonzero(count < k)
+    if not short.size:
+        return
+    every = np.zeros((2 * k, len(cardinalities)), dtype=np.int32)
+    rest = np.arange(2 * k)
+    for position in range(len(cardinalities) - 1, -1, -1):
+        rest, every[:, position] = np.divmod(rest, cardinalities[position])
+    candidates = every[rest == 0].tolist()
+    for row in short:
+        listed = {tuple(vector) for vector in codes[row, : count[row]].tolist()}
+        new = [vector for vector in candidates if tuple(vector) not in listed]
+        codes[row, count[row] :] = new[: k - count[row]]

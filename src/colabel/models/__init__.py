@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from colabel.models.naive_bayes import DiscreteNaiveBayes as DiscreteNaiveBayes
     from colabel.models.neighbours import IBLR as IBLR
     from colabel.models.neighbours import MLkNN as MLkNN
+    from colabel.models.ruled import RuledClassifier as RuledClassifier
     from colabel.models.stack import JointStack as JointStack
     from colabel.models.stacking import StackedBinaryRelevance as StackedBinaryRelevance
     from colabel.models.thresholds import ThresholdedClassifier as ThresholdedClassifier
@@ -55,6 +56,7 @@ __all__ = export_lazily(
         "colabel.models.mixture_of_trees": ["MixtureOfTrees"],
         "colabel.models.naive_bayes": ["DiscreteNaiveBayes"],
         "colabel.models.neighbours": ["IBLR", "MLkNN"],
+        "colabel.models.ruled": ["RuledClassifier"],
         "colabel.models.stack": ["JointStack"],
         "colabel.models.stacking": ["StackedBinaryRelevance"],
         "colabel.models.thresholds": ["ThresholdedClassifier"],

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from colabel.core.arrays import Array, Indices
+from colabel.core.arrays import Array, Flags, Indices
 from colabel.core.label_features import label_columns, n_label_columns
 from colabel.core.parameters import checked_grid
-from colabel.labels import LabelSpace, MissingLabelsError
+from colabel.labels import MissingLabelsError
 from colabel.learn.chunks import is_chunked
 from colabel.learn.chunks.passes import added
 from colabel.learn.conditional import (
@@ -35,19 +36,47 @@ from colabel.learn.structure import label_residuals, score_statistics, score_sum
 DEFAULT_SMOOTHING = (0.01, 0.1, 1.0)
 
 
-def refuse_missing(data: TrainingData, space: LabelSpace, reason: str) -> None:
+def refuse_missing(data: Any, reason: str) -> None:
     """Raise MissingLabelsError unless every label is known; the `reason` is a clause."""
     n_missing, row, label = data.missing_labels
     if n_missing:
         raise MissingLabelsError(
-            f"y has {n_missing} missing labels (the first is {space.names[label]!r} in row"
-            f" {row}), but {reason}. Leave out or fill in these rows, or use BinaryRelevance or"
-            " CTBN, which learn from the labels a row has."
+            f"y has {n_missing} missing labels (the first is label {label} of row {row}), but"
+            f" {reason}. Leave out or fill in these rows, or use BinaryRelevance or CTBN, which"
+            " learn chunk by chunk from the labels a row has."
         )
 
 
 DEFAULT_GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
 DEFAULT_TOLERANCE = 1e-2
+
+
+@dataclass(frozen=True)
+class CompletedData(TrainingData):
+    """Rows whose labels are all there, some of them drawn; copies of a row share its weight.
+
+    Attributes
+    ----------
+    origin : TrainingData
+        The rows as they were given.
+    source : (n,)
+        The row of `origin` behind each. Copies of a row share a fold.
+    """
+
+    origin: Any = None
+    source: Any = None
+
+    def take(self, rows: Indices | Flags | slice) -> Self:
+        """Return some of the rows, by position or mark."""
+        return replace(super().take(rows), source=self.source[rows])
+
+    def random_folds(self, cv: int | float, seed: int) -> Folds:
+        """Assign the rows as they were given to folds."""
+        return self.copied(self.origin.random_folds(cv, seed))
+
+    def copied(self, folds: Folds) -> Folds:
+        """Return the folds of these rows, from those of the rows as they were given."""
+        return Folds(folds.of_row[self.source], folds.n_folds)
 
 
 def make_learner(
@@ -96,6 +125,8 @@ def linear_learner(
 
 def make_folds(data: TrainingData, cv: Any, seed: int) -> Folds:
     """Return the folds that an estimator's `cv` asks for."""
+    if isinstance(data, CompletedData):
+        return data.copied(make_folds(data.origin, cv, seed))
     if is_chunked(data) and not isinstance(cv, Real):
         raise TypeError(
             f"cv={cv!r} names rows, which are in chunks: give a number of folds or the fraction of"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,13 +11,14 @@ from functools import wraps
 from html import escape
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from colabel.core.arrays import Array, Codes
+from colabel.core.arrays import Array, Codes, Flags, one_entry_each
 from colabel.core.extremes import (
     LARGEST_FEATURE,
     refuse_extreme_weights,
@@ -32,7 +34,7 @@ from colabel.core.refitting import unfitted_copy
 from colabel.core.schema import Between, CodesOf, Estimator, Is, NotEmpty, Sometimes
 from colabel.decide import Decision, Seen, resolve_decision
 from colabel.joint import Joint
-from colabel.labels import LabelSpace
+from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks import ChunkedData
 from colabel.learn.chunks.passes import counting_passes, is_dask
 from colabel.learn.chunks.reading import Blocks, chunked_data, same_chunks, seen_labels
@@ -45,7 +47,7 @@ from colabel.models.lazy import LazyJoint, is_short, lazy_rows, refuse_chunks, r
 if TYPE_CHECKING:
     from colabel.models._cross_fitting import Calibration
 
-_CONTAINERS = ("default", "pandas")
+_CONTAINERS = ("default", "pandas", "polars")
 
 
 class PredictionFrames:
@@ -62,10 +64,10 @@ class PredictionFrames:
 
         Parameters
         ----------
-        predict : {"default", "pandas"} or None
-            With "pandas", `predict`, `predict_proba` and `predict_log_proba` return data frames
-            whose columns have the labels' names, and whose index is that of X where it has one.
-            None leaves it as it is.
+        predict : {"default", "pandas", "polars"} or None
+            With "pandas" or "polars", `predict`, `predict_proba` and `predict_log_proba` return
+            data frames whose columns have the labels' names, and whose index (pandas) is that of X
+            where it has one. None leaves it as it is.
 
         Returns
         -------
@@ -74,35 +76,45 @@ class PredictionFrames:
         if predict is None:
             return self
         if predict not in _CONTAINERS:
-            raise ValueError(f'predict={predict!r} is unknown: choose "default" or "pandas".')
-        if predict == "pandas":
-            require("pandas", "A data frame")
+            listed = ", ".join(map(repr, _CONTAINERS))
+            raise ValueError(f"predict={predict!r} is unknown: choose from {listed}.")
+        if predict != "default":
+            require(predict, "A data frame")
         self._sklearn_output_config = {"predict": predict}
         return self
 
-    def _wants_frames(self) -> bool:
-        return getattr(self, "_sklearn_output_config", {}).get("predict") == "pandas"
+    @property
+    def _container(self) -> str:
+        return str(getattr(self, "_sklearn_output_config", {}).get("predict", "default"))
 
     def _labels_out(self, codes: Codes, X: Any) -> Any:
         """Return codes (n, d) of rows X as the labels that `predict` answers with."""
         space = self.label_space_
-        if not self._wants_frames():
+        if self._container == "default":
             return space.decode(codes)
-        import pandas as pd
-
         named = zip(space.names, space.classes, codes.T, strict=True)
         columns = {name: classes[own] for name, classes, own in named}
+        if self._container == "polars":
+            return nw.from_dict(columns, backend="polars").to_native()
+        import pandas as pd
+
         return pd.DataFrame(columns, _index(X))
 
     def _probabilities_out(self, prob: Any, X: Any) -> Any:
         """Return probabilities, (n, d), (n, K) or a list of tables, as `predict_proba` does."""
-        if not self._wants_frames():
+        if self._container == "default":
             return prob
-        import pandas as pd
-
         space, columns = self.label_space_, []
         for name, classes in zip(space.names, space.classes, strict=True):
             columns += [(name, value) for value in classes.tolist()]
+        if self._container == "polars":
+            flat = np.concatenate(prob, axis=1) if isinstance(prob, list) else prob
+            plain = [f"{label}={value}" for label, value in columns]
+            plain = [str(v) for _, v in columns] if space.kind == "vector" else plain
+            named = plain if isinstance(prob, list) or space.kind == "vector" else space.names
+            return nw.from_dict(dict(zip(named, flat.T, strict=True)), backend="polars").to_native()
+        import pandas as pd
+
         index = _index(X)
         if isinstance(prob, list):
             names = pd.MultiIndex.from_tuples(columns, names=["label", "value"])
@@ -242,7 +254,9 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         y : labels of n rows
             A 0/1 matrix, a table of class variables, a data frame, a sparse matrix, or a
             sequence of sets of label names; see `LabelSpace`. NaN and None mean "not observed".
-        sample_weight : array of shape (n,), optional
+        sample_weight : array of shape (n,) or (n, d), optional
+            Weights of the rows; or of each label of each row, where zero means missing and the
+            others of a row are equal.
         label_names : sequence of d str, optional
             Names of the labels, where `y` has none.
 
@@ -342,12 +356,13 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         refuse_texts(X)
         checked = validate_data(
             self,
-            X,
+            one_entry_each(X),
             reset=reset,
             accept_sparse="csr",
             dtype=np.float64,
             ensure_all_finite="allow-nan",
         )
+        checked = one_entry_each(checked)  # other sparse formats are CSR by now
         if not self._allows_nan():
             refuse_nan(checked, getattr(self, "feature_names_in_", None), type(self).__name__)
         refuse_huge(checked, getattr(self, "feature_names_in_", None), LARGEST_FEATURE)
@@ -566,13 +581,66 @@ def class_values(space: LabelSpace) -> Any:
 
 
 def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) -> TrainingData:
-    if sample_weight is None:
-        return TrainingData(X, codes, space.cardinalities)
-    weight = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True, ensure_same_device=False
-    )
-    if not weight.any():
-        raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
-    refuse_extreme_weights(weight)
-    uniform = bool((weight == 1.0).all())
-    return TrainingData(X, codes, space.cardinalities, None if uniform else weight)
+    """Return checked rows."""
+    weight = None
+    if sample_weight is not None and np.asarray(sample_weight).ndim == 2:
+        sample_weight, codes = _weights_of_labels(np.asarray(sample_weight, np.float64), codes)
+    if sample_weight is not None:
+        weight = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True, ensure_same_device=False
+        )
+        if not weight.any():
+            raise ValueError(
+                "All sample weights are zero. Give at least one row a positive weight."
+            )
+        refuse_extreme_weights(weight)
+        weight = None if (weight == 1.0).all() else weight
+    _warn_of_unlabelled(codes, codes != MISSING, space)
+    return TrainingData(X, codes, space.cardinalities, weight)
+
+
+def _warn_of_unlabelled(codes: Codes, known: Flags, space: LabelSpace) -> None:
+    """Warn of labels that are 1 or unknown, and of rows without any label; refuse if all are."""
+    n_without = int((~known.any(axis=1)).sum())
+    if n_without == len(codes):
+        raise ValueError("No label of any row is known: y holds nothing but missing values.")
+    partly = ~known.all(axis=0) & known.any(axis=0)
+    positive = [
+        space.names[i]
+        for i in np.flatnonzero(partly)
+        if space.is_indicator and (codes[known[:, i], i] == 1).all()
+    ]
+    if positive:
+        warnings.warn(
+            f"{len(positive)} label{'s are' if len(positive) > 1 else ' is'} 1 or missing, never 0 "
+            f"({', '.join(map(repr, positive[:3]))}{', …' * (len(positive) > 3)}): from positive "
+            "and unlabelled rows alone every row looks positive. If a blank means that the label "
+            "is absent, fill in 0.",
+            UserWarning,
+            stacklevel=4,
+        )
+    if n_without:
+        warnings.warn(
+            f"{n_without} of {len(codes)} rows have no known label: nothing is learned from them.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _weights_of_labels(weights: Array, codes: Codes) -> tuple[Array, Codes]:
+    """Return weights (n,) and codes (n, d) from weights (n, d), in which zero means missing."""
+    if weights.shape != codes.shape:
+        raise ValueError(
+            f"sample_weight has the shape {weights.shape}, but the labels have {codes.shape}. Give"
+            " one weight per row, or one per row and label."
+        )
+    if not (weights >= 0).all():
+        raise ValueError("sample_weight holds negative numbers or NaN. Give weights of at least 0.")
+    of_row = weights.max(axis=1)
+    if ((weights > 0) & (weights != of_row[:, None])).any():
+        raise ValueError(
+            "sample_weight has different positive weights within a row. Of weights per row and "
+            "label a label may have the weight of its row, or zero, which means missing; fit "
+            "BinaryRelevance to each label with weights of its own otherwise."
+        )
+    return of_row, np.where(weights > 0, codes, MISSING).astype(codes.dtype)

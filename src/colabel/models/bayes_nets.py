@@ -18,19 +18,19 @@ from colabel.core.schema import Below, Between, Dims, Distribution, Fields, refu
 from colabel.decide import Decision, resolve_decision
 from colabel.joint import Joint, PairwiseField
 from colabel.joint.field import Engine
-from colabel.joint.lds.sets import FeatureColumns, sums_by_state
+from colabel.joint.lds.network import FeatureColumns, sums_by_state
 from colabel.joint.vectors import WrittenOut
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
 from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
+from colabel.models.chain import completed_by_chain
 from colabel.models.discrete_features import (
     DiscreteFeatures,
     check_bins,
     complete_rows,
     fit_features,
-    require_complete_rows,
 )
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lds.learning import LabelledCounts, Parents, TrainingRows
@@ -555,7 +555,7 @@ class BayesNetEnsemble(JointClassifier):
         check_choice("arc_score", self.arc_score, ("bdeu", "bic"))
 
     def _learn(self, data: TrainingData) -> None:
-        require_complete_rows(data)
+        data = completed_by_chain(data, self._seed(), self.n_jobs)
         self._refuse_many_vectors(data)
         self.features_ = fit_features(data.X, self.bins, data.weight)
         self._field_seed = self._seed()

@@ -17,7 +17,7 @@ from colabel.core.parameters import check_choice, check_integer
 from colabel.core.schema import Between, CodesOf, Dims, Fields, Is, bind, refuse_unless, stored
 from colabel.decide import Decision
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint, LinearConditionals
-from colabel.joint.gibbs.runs import GibbsOptions
+from colabel.joint.gibbs.sampler import GibbsOptions
 from colabel.learn.conditional import ConditionalLearner, Folds, RowGroup, TrainingData
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
@@ -30,9 +30,9 @@ from colabel.models._learning import (
     dependence,
     make_folds,
     make_learner,
-    refuse_missing,
 )
 from colabel.models.base import LinearLogOdds
+from colabel.models.chain import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.with_estimator import (
     HardDecisions,
@@ -162,7 +162,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
 
     Chance is drawn from a seed fixed in `fit` and from the content of a row, so predictions are
     the same at every call, whatever the other rows, their order and the number of threads.
-    Training labels must not be missing.
+    Labels that a row lacks are drawn given those it has (`completed_by_chain`).
 
     Beware of many labels. On the first subset of rcv1 (101 labels, 3000 training rows, C = 10, five
     splits) the network is far behind regressions of the labels one by one: exact match .327 against
@@ -347,9 +347,9 @@ class CDN(MayLackProbabilities, StacksEstimator):
         self.verbose = verbose
 
     def _learn(self, data: TrainingData) -> None:
-        refuse_missing(data, self.label_space_, "a CDN learns a label from all others of its row")
         learner = self._learner()
         self.seed_ = self._seed()
+        data = completed_by_chain(data, self.seed_, self.n_jobs)
         folds = make_folds(data, self.cv, self.seed_)
         data = self._stacked(data, folds, self.seed_)
         group = RowGroup(None, np.arange(data.n_labels), self._allowed(learner, data, folds))

@@ -24,8 +24,9 @@ from colabel.core.schema import (
 )
 from colabel.decide import Decision
 from colabel.joint import Joint, Tree
-from colabel.joint.tree.wiring import ROOT
+from colabel.joint.tree.passes import ROOT
 from colabel.labels import LabelSpace
+from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
     ConditionalModels,
     Folds,
@@ -49,6 +50,7 @@ from colabel.models._learning import (
     make_learner,
     pair_tests,
 )
+from colabel.models.chain import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.with_estimator import StacksEstimator
 
@@ -113,6 +115,7 @@ _CHEAP_ROWS = 1 << 24
 _MOST_PAIRS = 10_000  # of however few rows: each pair has its regressions
 _CHEAP_PAIRS = 100
 _AUTO_PARENTS = 10
+_MANY_MISSING = 0.4  # share of labels: fewer are left out, more are drawn
 _ROUNDING = 2.0**-40  # of a sum of log-probabilities, relative
 
 
@@ -397,7 +400,9 @@ class CTBN(StacksEstimator):
 
     A parent value with fewer than `min_rows` rows shares the classifier without parent. A child
     that never varies among the rows of a parent value gets a constant probability, smoothed
-    towards its frequency in all rows. Rows with missing labels serve the labels they have.
+    towards its frequency in all rows. Rows with missing labels serve the labels they have; where
+    more than 40 % of all labels are missing, they are drawn given those that are there, from a
+    chain, unless the rows are in Dask arrays.
 
     Parameters
     ----------
@@ -548,6 +553,10 @@ class CTBN(StacksEstimator):
             estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose, self.device
         )
         seed = self._seed()
+        many = data.missing_labels[0] > _MANY_MISSING * data.n_rows * data.n_labels
+        in_chunks = is_chunked(data)
+        if many and not in_chunks:  # too few rows have both labels of a pair
+            data = completed_by_chain(data, seed, self.n_jobs)
         folds = make_folds(data, self.cv, seed)
         learning = learner.on(self._stacked(data, folds, seed))
         linear = cast(LinearLearning, learning) if estimator is None else None

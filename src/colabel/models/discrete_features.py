@@ -89,16 +89,6 @@ def complete_rows(data: TrainingData, seed: int) -> TrainingData:
     return distinct_rows(data.take(complete), seed)
 
 
-def require_complete_rows(data: TrainingData) -> None:
-    """Raise ValueError unless some row has all its labels and a positive weight."""
-    complete = (data.codes != MISSING).all(axis=1) & (data.row_weights > 0)
-    if not complete.any():
-        raise ValueError(
-            "No row has all its labels observed, but features are learned from whole label "
-            "vectors. Give some complete rows, or use CTBN, which learns from incomplete ones."
-        )
-
-
 def feature_position(feature: str | int, names: Sequence[str] | None, n_features: int) -> int:
     """Position of a feature given by name or position."""
     if isinstance(feature, str):

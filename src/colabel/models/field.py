@@ -50,9 +50,9 @@ from colabel.models._learning import (
     everything,
     linear_learner,
     make_folds,
-    refuse_missing,
 )
 from colabel.models.base import JointClassifier, LinearLogOdds
+from colabel.models.chain import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 
 Strengths = float | Sequence[float] | Literal["auto"]
@@ -226,10 +226,11 @@ class FieldModel(JointClassifier):
         """Return the learner that the parameters ask for, after checking them."""
 
     def _learn(self, data: TrainingData) -> None:
-        refuse_missing(data, self.label_space_, "a field conditions a label on all others")
         refuse_large_tables(data, self.label_names_)
+        seed = self._seed()
+        data = completed_by_chain(data, seed, self.n_jobs)
         learner = self._field_learner(data)
-        folds = make_folds(data, self.cv, self._seed())
+        folds = make_folds(data, self.cv, seed)
         linear = linear_learner(self.C, self.tol, self.max_iter, self.n_jobs, self.verbose).on(data)
         choice = choose(linear, folds)
         self.models_ = linear.fit([everything(data)], [choice])

@@ -38,7 +38,6 @@ from colabel.models._learning import (
     everything,
     make_folds,
     make_learner,
-    refuse_missing,
 )
 from colabel.models.base import JointClassifier
 
@@ -52,6 +51,7 @@ _OF_DIFFERENCES = (*_EUCLIDEAN, "manhattan", "l1", "cityblock", "chebyshev", "sq
 # If a column has more than this share of the squared distance, the others hardly count.
 _WHOLE = 1.0 - 1e-5
 _PAIRS_LOOKED_AT = 1000
+UNKNOWN = 0.5  # a column of a label that is missing
 _ENTRIES_AT_ONCE = 2**22
 _ROWS_AT_ONCE = 2**12
 
@@ -70,7 +70,9 @@ class Neighbours:
     k : int
         Number of neighbours: the one asked for, or all other rows where there are fewer.
     columns : (n, e) array
-        Labels of the training rows as 0/1 columns, see `label_columns`.
+        Labels of the training rows as 0/1 columns, see `label_columns`; 1/2 where they are missing.
+    reach : int
+        Number of rows looked at: so many more than k that on average k of them have a label.
     """
 
     k: Annotated[int, Between(0, 2**31), Is("k")]
@@ -90,6 +92,9 @@ class Neighbours:
         refuse_unless(known and metric != "precomputed", f"metric is {metric!r:.40}, which is none")
 
     def __post_init__(self) -> None:
+        self._known = (self.columns != UNKNOWN).astype(np.float64)
+        share = max(float(self._known.mean()), 1.0 / len(self.rank))
+        self.reach = min(int(np.ceil(self.k / share)), max(len(self.rank) - 1, self.k))
         self._sparse = is_sparse(self.rows)
         self._euclidean = self.metric in _EUCLIDEAN and self.p == 2
         # |x|^2 - 2 x.y + |y|^2 keeps nothing of distances that are small beside |x|. Medians,
@@ -124,9 +129,10 @@ class Neighbours:
                 " Give the name of a metric or a function of two rows."
             )
         others = dict(metric_params or {})
+        unknown = data.codes[:, column_owner(data.cardinalities)] == MISSING
         return cls(
             k=min(k, data.n_rows - 1),
-            columns=label_columns(data.codes, data.cardinalities),
+            columns=np.where(unknown, UNKNOWN, label_columns(data.codes, data.cardinalities)),
             rows=data.X,
             rank=np.random.default_rng(seed).permutation(data.n_rows),
             metric=metric,
@@ -149,23 +155,29 @@ class Neighbours:
         return self._counts(X, np.full(X.shape[0], MISSING))
 
     def _counts(self, X: Any, own: Indices) -> Array:
-        counts = np.zeros((X.shape[0], self.columns.shape[1]))
+        counts: Array = np.zeros((X.shape[0], self.columns.shape[1]))
+        known: Array = np.zeros_like(counts)
         for chunk in row_slices(X.shape[0], _ROWS_AT_ONCE) if self.k else ():
             # one neighbour at a time: all at once would take k times the memory
             for neighbour in self.indices(X[chunk], own[chunk]).T:
-                counts[chunk] += self.columns[neighbour]
-        return counts
+                counts[chunk] += self.columns[neighbour] * self._known[neighbour]
+                known[chunk] += self._known[neighbour]
+        if not self.k or self._known.all():
+            return counts
+        usual = (self.columns * self._known).sum(axis=0) / np.maximum(self._known.sum(axis=0), 1.0)
+        share: Array = np.where(known > 0, counts / np.maximum(known, 1.0), usual)
+        return self.k * share
 
     def indices(self, X: Any, own: Indices) -> Indices:
-        """Positions (m, k) of the neighbours of X (m, p), in no order.
+        """Positions (m, reach) of the neighbours of X (m, p), in no order.
 
         `own` (m,) is each row's own position among the training rows, which is left out, or -1.
         """
         X = self._centred(self._stored_like_training(X))
         slack = self._slack(X)
-        found = np.empty((X.shape[0], self.k), dtype=np.intp)
-        # one more than k shows whether the k-th place is tied, and one may be the row itself
-        todo, asked = np.arange(X.shape[0]), min(self.k + 2, len(self.rank))
+        found = np.empty((X.shape[0], self.reach), dtype=np.intp)
+        # one more shows whether the last place is tied, and one may be the row itself
+        todo, asked = np.arange(X.shape[0]), min(self.reach + 2, len(self.rank))
         while len(todo):
             unsettled = []
             for part in _parts(todo, asked):
@@ -215,12 +227,12 @@ class Neighbours:
         return _TIE_SQUARED * np.asarray(squared, dtype=np.float64).ravel()
 
     def _settle(self, distance: Array, index: Indices, slack: Array) -> _Settled:
-        """Choose k of the candidates (m, a), whose own row is at distance infinity."""
-        last = np.partition(distance, self.k - 1, axis=1)[:, self.k - 1, None]
+        """Choose `reach` of the candidates (m, a), whose own row is at distance infinity."""
+        last = np.partition(distance, self.reach - 1, axis=1)[:, self.reach - 1, None]
         gap = np.where(np.isinf(distance), np.inf, distance**2) - last**2
         tied = np.abs(gap) <= slack[:, None] + 2 * _TIE * last**2
         place = np.where(tied, 1, np.where(gap < 0, 0, 2))
-        order = np.lexsort((self.rank[index], place), axis=1)[:, : self.k]
+        order = np.lexsort((self.rank[index], place), axis=1)[:, : self.reach]
         # candidates farther than the k-th show that all its equals have been seen
         beyond = ((place == 2) & np.isfinite(distance)).any(axis=1)
         return _Settled(np.take_along_axis(index, order, axis=1), beyond)
@@ -250,7 +262,8 @@ class NeighbourClassifier(JointClassifier):
         ----------
         X : array, sparse matrix or data frame of shape (n, p)
         y : labels of n rows
-            In any container that `LabelSpace` reads, without missing entries.
+            In any container that `LabelSpace` reads. Missing entries are not counted: so many
+            more neighbours are looked at that on average k of them have a label.
         label_names : sequence of d str, optional
             Names of the labels, where `y` has none.
 
@@ -261,8 +274,6 @@ class NeighbourClassifier(JointClassifier):
         return super().fit(X, y, label_names=label_names)
 
     def _find_neighbours(self, data: TrainingData) -> Neighbours:
-        reason = f"{type(self).__name__} counts the labels of neighbours"
-        refuse_missing(data, self.label_space_, reason)
         settings = (self.k, self.metric, self.metric_params, self.algorithm, self.n_jobs)
         found = Neighbours.of(data, *settings, self._seed())
         if found.k < self.k:
@@ -309,7 +320,7 @@ class MLkNN(NeighbourClassifier):
     and its probabilities are scaled to sum to one; for two values this changes nothing.
 
     Scale the features (`StandardScaler`) unless their units are comparable. Row weights are not
-    supported, because a neighbour counts or does not, and missing labels are refused.
+    supported, because a neighbour counts or does not.
 
     Parameters
     ----------
@@ -396,13 +407,14 @@ class MLkNN(NeighbourClassifier):
             )
         self._neighbours = self._find_neighbours(data)
         self.k_ = self._neighbours.k
-        counts = self._neighbours.counts_in_training(data.X).astype(np.intp)
-        has_label = self._neighbours.columns == 1
-        self.priors_ = _smoothed_share(has_label.sum(axis=0), len(counts), self.smoothing, 2)
-        self.likelihoods_ = _likelihoods(has_label, counts, self.k_, self.smoothing)
+        counts = np.rint(self._neighbours.counts_in_training(data.X)).astype(np.intp)
+        columns = self._neighbours.columns
+        has_label, known = columns == 1, columns != UNKNOWN
+        self.priors_ = _smoothed_share(has_label.sum(axis=0), known.sum(axis=0), self.smoothing, 2)
+        self.likelihoods_ = _likelihoods(has_label, counts, known, self.k_, self.smoothing)
 
     def _joint(self, X: Any) -> Joint:
-        counts = self._neighbours.counts(X).astype(np.intp)
+        counts = np.rint(self._neighbours.counts(X)).astype(np.intp)
         columns = np.arange(counts.shape[1])
         log_likelihood = np.log(self.likelihoods_[:, columns, counts])  # (2, n, e)
         log_odds = np.log(self.priors_) - np.log1p(-self.priors_) + np.diff(log_likelihood, axis=0)
@@ -417,11 +429,13 @@ def _smoothed_share(count: Any, total: Any, smoothing: float, n_outcomes: int) -
     return (smoothing + count) / (n_outcomes * smoothing + total)
 
 
-def _likelihoods(has_label: Flags, counts: Indices, k: int, smoothing: float) -> Array:
-    """P(c | y = 0) and P(c | y = 1), (2, e, k + 1), from labels and counts (n, e)."""
+def _likelihoods(
+    has_label: Flags, counts: Indices, known: Flags, k: int, smoothing: float
+) -> Array:
+    """P(c | y = 0) and P(c | y = 1), (2, e, k + 1), from the known labels and counts (n, e)."""
     n_columns = counts.shape[1]
     cells = (has_label * n_columns + np.arange(n_columns)) * (k + 1) + counts
-    seen = np.bincount(cells.ravel(), minlength=2 * n_columns * (k + 1))
+    seen = np.bincount(cells[known], minlength=2 * n_columns * (k + 1))
     seen = seen.reshape(2, n_columns, k + 1)
     found: Array = _smoothed_share(seen, seen.sum(axis=2, keepdims=True), smoothing, k + 1)
     return found
@@ -450,7 +464,7 @@ class IBLR(NeighbourClassifier):
     more than two values have the shares of all their values, and softmax regressions.
 
     Scale the features (`StandardScaler`) unless their units are comparable. Row weights are not
-    supported, because a neighbour counts or does not, and missing labels are refused.
+    supported, because a neighbour counts or does not.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from colabel.core.arrays import Array, Codes, Flags, Indices, is_sparse
 from colabel.core.parameters import check_jobs
 from colabel.core.refitting import fits_afresh
 from colabel.core.schema import Between, Dims, Estimator, Fields, Is, refuse_unless, stored
-from colabel.decide.thresholds import Above, tuned_threshold
+from colabel.decide.decisions import Above, tuned_threshold
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import Folds, TrainingData

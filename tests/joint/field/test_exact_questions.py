@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from colabel.decide import decide
 from colabel.joint import PairwiseField
 from colabel.joint.exactness import APPROXIMATE, EXACT
-from colabel.joint.field import _toulbar2
+from colabel.joint.field import _search as _toulbar2
 from tests.joint.field.test_belief import forests
 from tests.joint.field.test_pairwise_field import build, chain_field, dense_field, fields
 from tests.joint.oracle import make_space, possible_evidence

@@ -10,7 +10,7 @@ import pytest
 
 from colabel.joint import PairwiseField
 from colabel.joint.field import _junction as junction
-from colabel.joint.field._elimination import eliminate
+from colabel.joint.field._junction import eliminate
 from colabel.joint.field._tables import FieldTables
 from tests.joint.oracle import make_space
 

@@ -8,7 +8,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from colabel.joint import DiscreteDependencyNetwork, LinearConditionals
 from colabel.joint.exactness import APPROXIMATE
-from colabel.joint.gibbs._discrete import CAPPED, CONVERGED, CYCLED, one_pass, settle
+from colabel.joint.gibbs.discrete_dependency_network import (
+    CAPPED,
+    CONVERGED,
+    CYCLED,
+    one_pass,
+    settle,
+)
 from colabel.labels import MISSING
 from tests.joint.gibbs.networks import random_network
 from tests.joint.oracle import make_space, random_evidence

@@ -12,7 +12,7 @@ from colabel.joint import LinearConditionals
 from colabel.joint.gibbs import kernels
 from colabel.joint.gibbs import sampler as gibbs
 from colabel.joint.gibbs.random import chain_keys, random_labels, random_orders, uniforms
-from colabel.joint.gibbs.runs import GibbsOptions, run, run_reference
+from colabel.joint.gibbs.sampler import GibbsOptions, run, run_reference
 from colabel.labels import MISSING
 from tests.joint.gibbs.networks import Opaque, random_network
 from tests.joint.oracle import random_evidence

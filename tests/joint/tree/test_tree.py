@@ -9,8 +9,7 @@ import pytest
 
 from colabel.joint import Independent, Tree
 from colabel.joint._semiring import KBest, LogSum, _leading, _pairs, log_sum_exp
-from colabel.joint.tree.passes import draw, upward
-from colabel.joint.tree.wiring import Wiring
+from colabel.joint.tree.passes import Wiring, draw, upward
 from tests.joint.oracle import make_space
 
 

@@ -37,6 +37,8 @@ def direction(pairs, lanes, gradient, diagonal):
         lanes,
         pairs.newest,
         diagonal,
+        pairs.inverse,
+        pairs.known,
     )
 
 

@@ -231,20 +231,6 @@ def test_the_smoothing_is_chosen(rows):
     assert BayesNetEnsemble(None, random_state=0).fit(sure, sure).smoothing_ == 0.01
 
 
-def test_incomplete_rows_serve_the_pairs_they_have(rows):
-    X, Y = rows
-    holes = Y.astype(float)
-    holes[:50, 1] = np.nan
-    model = BayesNetEnsemble(None, smoothing=1.0).fit(X, holes)
-    expected = frequencies([Y[:, 0], Y[:, 2]], [2, 2], 1.0)
-    for v in range(2):
-        np.testing.assert_allclose(np.exp(model.arc_log_prob_[0][2][v]), expected[(v,)])
-    fewer = frequencies([Y[50:, 0], Y[50:, 1]], [2, 3], 1.0)
-    np.testing.assert_allclose(np.exp(model.arc_log_prob_[0][1][1]), fewer[(1,)])
-    with pytest.raises(ValueError, match="No row has all its labels observed"):
-        BayesNetEnsemble(None).fit(X, np.where(np.arange(200)[:, None] % 3 == [0, 1, 2], np.nan, Y))
-
-
 def test_factors_hold_every_feature_once(fitted):
     factors = fitted.factors_
     assert all(isinstance(factor, FeatureFactor) for factor in factors)

@@ -338,14 +338,6 @@ def test_parameters_are_checked_in_fit(coupled, parameters, message):
         CDN(**parameters).fit(*coupled)
 
 
-def test_missing_labels_are_refused(coupled):
-    X, Y = coupled
-    Y = Y.astype(float)
-    Y[3, 1] = Y[9, 0] = np.nan
-    with pytest.raises(ValueError, match=r"y has 2 missing labels.*a CDN.*BinaryRelevance or CTBN"):
-        CDN().fit(X, Y)
-
-
 class Unweighted(ClassifierMixin, BaseEstimator):
     """A classifier that takes no weights and gives no probabilities."""
 

@@ -235,15 +235,6 @@ def test_the_documented_order_is_used(problem):
 # ------------------------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize("model_class", MODELS)
-def test_missing_labels_are_refused(problem, model_class):
-    X, Y = problem
-    Y = Y.astype(float)
-    Y[7, 2] = np.nan
-    with pytest.raises(ValueError, match=r"the first is 'y2' in row 7.*BinaryRelevance or CTBN"):
-        model_class(1.0).fit(X, Y)
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [

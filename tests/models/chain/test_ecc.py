@@ -133,14 +133,6 @@ def test_wrong_parameters(problem, params, message):
         EnsembleOfChains(**params).fit(*problem)
 
 
-def test_missing_labels_are_refused(problem):
-    X, Y = problem
-    Y = Y.astype(float)
-    Y[3, 1] = np.nan
-    with pytest.raises(ValueError, match="the first is 'y1' in row 3"):
-        EnsembleOfChains(2).fit(X, Y)
-
-
 def test_the_vote_has_a_name(rng):
     X = rng.normal(size=(80, 3))
     Y = (X @ rng.normal(size=(3, 4)) + rng.normal(size=(80, 4)) > 0).astype(int)

@@ -250,14 +250,6 @@ def test_wrong_parameters_are_refused(problem, params, message):
         PairwiseCRF(**params).fit(*problem)
 
 
-def test_missing_labels_are_refused(problem):
-    X, Y = problem
-    Y = Y.astype(float)
-    Y[3, 1] = np.nan
-    with pytest.raises(ValueError, match=r"y has 1 missing labels .*row 3.*a field"):
-        PairwiseCRF().fit(X, Y)
-
-
 def badly_scaled(rng, n_rows=600):
     """Two features whose scales differ by a million, and labels that follow both of them."""
     z = rng.normal(size=(n_rows, 2))

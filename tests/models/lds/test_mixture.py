@@ -94,22 +94,6 @@ def test_the_smoothing_is_chosen_on_rows_held_out(drawn):
     assert LDSMixture(None, random_state=0).fit(sure, sure).smoothing_ == 0.01
 
 
-def test_missing_labels(rng, drawn):
-    _, features, labels = drawn
-    Y = labels.astype(float)
-    Y[rng.random(Y.shape) < 0.1] = np.nan
-    model = LDSMixture(None, smoothing=1.0, random_state=0).fit(features, Y)
-    complete = ~np.isnan(Y).any(axis=1)
-    assert model.parameters_.vector_weights.sum() == complete.sum()
-    # the table of the root counts every row that has this label
-    root = next(i for i, above in enumerate(model.network_) if not above)
-    seen = Y[~np.isnan(Y[:, root]), root]
-    expected = (seen.sum() + 1) / (len(seen) + 2)
-    assert model.parameters_.alpha[root, 1] == pytest.approx(expected)
-    with pytest.raises(ValueError, match="No row has all its labels observed"):
-        LDSMixture(None).fit(features, np.where(np.eye(400, 4) == 1, labels, np.nan))
-
-
 # ----------------------------------------------------------------------------- answering
 
 

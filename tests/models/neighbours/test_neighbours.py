@@ -236,15 +236,6 @@ def test_fewer_rows_than_neighbours(rng, model):
 
 
 @pytest.mark.parametrize("model", [MLkNN(), IBLR()])
-def test_missing_labels_are_refused(rng, model):
-    X, Y = make_data(rng)
-    Y = Y.astype(float)
-    Y[3, 1] = np.nan
-    with pytest.raises(ValueError, match=r"y has 1 missing labels \(the first is .y1. in row 3"):
-        model.fit(X, Y)
-
-
-@pytest.mark.parametrize("model", [MLkNN(), IBLR()])
 def test_rows_have_no_weights(rng, model):
     X, Y = make_data(rng)
     with pytest.raises(TypeError, match="sample_weight"):

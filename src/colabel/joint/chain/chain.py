@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.core.numeric import bin_sums, log_sum_exp
-from colabel.joint._codes import fill_impossible
 from colabel.joint._listing import Listed
 from colabel.joint.base import Joint
 from colabel.joint.chain import _sums as sums
@@ -29,7 +28,7 @@ from colabel.joint.chain.prefixes import Prefixes
 from colabel.joint.exactness import Exactness
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.tree.passes import draw
-from colabel.joint.user_terms import impossible_evidence
+from colabel.joint.user_terms import fill_impossible, impossible_evidence
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
 

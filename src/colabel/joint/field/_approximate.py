@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Codes, Keys
+from colabel.core.arrays import Array, Codes, Keys, Targets
+from colabel.core.numeric import log_sum_exp
 from colabel.joint.exactness import APPROXIMATE, Exactness
-from colabel.joint.field._bp_kernels import run_rows
-from colabel.joint.field._elimination import Elimination, eliminate
-from colabel.joint.field._engine import FieldSums
-from colabel.joint.field._flat import FlatField, by_blocks, joined, wires_of
-from colabel.joint.field._gibbs_kernels import sample_rows
-from colabel.joint.field._k_best import k_best_rows
-from colabel.joint.field._options import FieldOptions
-from colabel.joint.field._search import climbed, neighbourhood, walled
+from colabel.joint.field._engine import Convergence, FieldOptions, FieldSums, pair_by_conditioning
+from colabel.joint.field._flat import (
+    FlatField,
+    anneal_rows,
+    by_blocks,
+    joined,
+    run_rows,
+    sample_rows,
+    wires_of,
+)
+from colabel.joint.field._junction import Elimination, eliminate, k_best_rows
+from colabel.joint.field._search import (
+    best_by_toulbar2,
+    climbed,
+    k_best_by_toulbar2,
+    neighbourhood,
+    walled,
+)
 from colabel.joint.field._tables import FieldTables
-from colabel.joint.field._toulbar2 import best_by_toulbar2, k_best_by_toulbar2
+from colabel.joint.gibbs.diagnostics import split_r_hat
 from colabel.joint.gibbs.random import chain_keys
 
 # Max-product that has not settled by then circles, as it does on most dense graphs; the local
@@ -218,3 +230,211 @@ class Approximate:
             "icm": "mode by local search",
             "toulbar2": "mode proved optimal by toulbar2",
         }[self._options.mode_engine]
+
+
+_GUESS_SWEEPS = 10  # of sum-product, for a vector that a local search improves
+_KEPT = 2**23  # beliefs of edges (64 MB) that are kept without being asked for
+
+
+class BeliefPropagation(Approximate):
+    """Marginals by damped sum-product; log Z by Bethe's estimate. Both are exact on trees.
+
+    Messages are sent one after the other, towards the first label and back, until none changes
+    by more than `tol` nats: residuals count the change before damping.
+    """
+
+    name: ClassVar[str] = "belief_propagation"
+
+    # one sweep is enough, whatever `tol` and `max_iter` say
+    exact_on_trees: ClassVar[Exactness] = Exactness(["sums", "log_prob"])
+
+    def sums(self) -> FieldSums:
+        """Return Bethe's estimate of the partition function and the beliefs, computed once."""
+        single, _, ended = self._sums
+        return FieldSums(ended[:, 0] + self._offset, self._by_label(single))
+
+    def edge_tables(self) -> list[Array]:
+        """Return the beliefs of every edge as arrays (n, K_i, K_j)."""
+        return self._by_edge(self._sums_of_pairs[1])
+
+    def pair_table(self, i: int, j: int) -> Array:
+        """Return P(y_i, y_j), (n, K_i, K_j): a belief on an edge, else P(y_i) P(y_j | y_i)."""
+        edge = (min(i, j), max(i, j))
+        if edge in self._field.edges:
+            table = self.edge_tables()[self._field.edges.index(edge)]
+            return table if i < j else table.transpose(0, 2, 1)
+        return pair_by_conditioning(self._field, i, j, self.sums().marginals[i], self._sums_of)
+
+    def convergence(self) -> Convergence | None:
+        """Return how sum-product ended in each row."""
+        _, _, ended = self._sums
+        return Convergence(
+            ended[:, 2] <= self._options.tol, ended[:, 1].astype(np.intp), ended[:, 2]
+        )
+
+    def note(self) -> str:
+        """Say what is exact all the same."""
+        if self._is_tree:
+            return "a tree, so marginals and log Z are exact, " + self._mode_note()
+        return "log Z is Bethe's estimate, " + self._mode_note()
+
+    def _first_guess(self) -> Codes:
+        # Which value of a label is likelier shows long before the beliefs have converged.
+        most = min(self._options.max_iter, _GUESS_SWEEPS)
+        return self._largest(self._propagated(most, maximise=False, with_pairs=False)[0])
+
+    def _sums_of(self, field: FieldTables) -> FieldSums:
+        return BeliefPropagation(field, self._options, self._row_keys, self._start).sums()
+
+    @cached_property
+    def _sums(self) -> tuple[Array, Array, Array]:
+        if "_sums_of_pairs" in self.__dict__ or self._n_pair_beliefs <= _KEPT:
+            return self._sums_of_pairs
+        return self._propagated(self._options.max_iter, maximise=False, with_pairs=False)
+
+    @cached_property
+    def _sums_of_pairs(self) -> tuple[Array, Array, Array]:
+        return self._propagated(self._options.max_iter, maximise=False, with_pairs=True)
+
+    @property
+    def _n_pair_beliefs(self) -> int:
+        return self._field.n_rows * sum(int(table[0].size) for table in self._field.tables)
+
+
+Answer = Callable[[Array, Codes, Targets], tuple[Any, ...]]
+
+_SUSPICIOUS = 1.05  # R-hat above which chains are commonly not trusted
+
+
+class GibbsField(Approximate):
+    r"""Marginals by Gibbs sampling, log Z by annealed importance sampling (Neal, 2001).
+
+    Marginals are means of the conditional probabilities that the labels are drawn from
+    (Rao-Blackwell); pairs are counted in the samples. With :math:`E(y)` the score of the edges
+    and T steps that each multiply the edges' scores by :math:`t / T` and sweep once,
+
+    .. math:: \log Z \approx \log Z_0 + \log \frac1C \sum_c \exp\Big(\frac1T
+              \sum_{t=1}^T E(y^{(t-1)}_c)\Big)
+
+    where :math:`Z_0` belongs to the unary scores alone and c runs over the chains.
+    """
+
+    name: ClassVar[str] = "gibbs"
+
+    def sums(self) -> FieldSums:
+        """Return estimates of the partition function and of the marginals, computed once."""
+        return self._sums
+
+    def edge_tables(self) -> list[Array]:
+        """Return the shares of the pairs of values of every edge as arrays (n, K_i, K_j)."""
+        return self._pair_shares
+
+    def pair_table(self, i: int, j: int) -> Array:
+        """Return the shares of the pairs of values of two labels, (n, K_i, K_j)."""
+        return self._shares([(i, j)])[0]
+
+    def convergence(self) -> Convergence | None:
+        """Return whether the chains agree: the residual is the largest split R-hat minus one."""
+        excess = self._r_hat - 1.0
+        sweeps = self._options.burn_in + self._options.n_sweeps
+        return Convergence(
+            self._r_hat <= _SUSPICIOUS, np.full(len(excess), sweeps, dtype=np.intp), excess
+        )
+
+    def note(self) -> str:
+        """Say what was sampled."""
+        options = self._options
+        return (
+            f"{options.n_chains} chains a row, the residual is R-hat - 1, log Z by annealed "
+            f"importance sampling, {self._mode_note()}"
+        )
+
+    def _first_guess(self) -> Codes:
+        return self._sampled[1]
+
+    # Sampling
+
+    @cached_property
+    def _sums(self) -> FieldSums:
+        return FieldSums(self._annealed() + self._offset, self._by_label(self._sampled[0]))
+
+    @cached_property
+    def _sampled(self) -> tuple[Array, Codes]:
+        """Marginals (n, C) and the best vectors visited (n, d)."""
+        single, best = joined(self._run(lambda single, best, _: (single, best), keep=False))
+        return single, best
+
+    @cached_property
+    def _pair_shares(self) -> list[Array]:
+        return self._shares(list(self._field.edges))
+
+    def _shares(self, pairs: list[tuple[int, int]]) -> list[Array]:
+        """Count pairs of values in the samples: arrays (n, K_i, K_j)."""
+        sizes = self._field.cardinalities
+
+        def count(_: Array, __: Codes, samples: Targets) -> tuple[Array, ...]:
+            flat = samples.reshape(len(samples), samples.shape[1] * samples.shape[2], -1)
+            return tuple(
+                _pair_share(flat[..., i], flat[..., j], sizes[i], sizes[j]) for i, j in pairs
+            )
+
+        found: list[Array] = joined(self._run(count, keep=True))
+        return found
+
+    @cached_property
+    def _r_hat(self) -> Array:
+        """Largest split R-hat of a value, (n,)."""
+
+        def largest(_: Array, __: Codes, samples: Targets) -> tuple[Array]:
+            worst = np.ones(len(samples))
+            for i, size in enumerate(self._field.cardinalities):
+                traces = np.moveaxis(samples[..., i], 0, -1)  # (chains, sweeps, m)
+                for value in range(1, size):
+                    worst = np.maximum(worst, split_r_hat((traces == value).astype(np.float64)))
+            return (worst,)
+
+        found: Array = joined(self._run(largest, keep=True))[0]
+        return found
+
+    def _run(self, answer: Answer, keep: bool) -> list[tuple[Any, ...]]:
+        """Sample blocks of rows, and let `answer` make arrays of the results of each."""
+        options = self._options
+        keys = self._chain_keys()
+        n_labels = self._field.n_labels
+
+        def work(flat: FlatField, block: slice) -> tuple[Any, ...]:
+            m = len(flat.unary)
+            shape = (m if keep else 0, options.n_chains, options.n_sweeps, n_labels)
+            samples = np.empty(shape, dtype=np.int16)
+            single, best = np.empty(flat.unary.shape), np.zeros((m, n_labels), dtype=np.int32)
+            own = np.ascontiguousarray(keys[block])
+            sample_rows(walled(flat), own, options.burn_in, options.n_sweeps, single, best, samples)
+            return answer(single, best, samples)
+
+        extra = options.n_chains * options.n_sweeps * n_labels if keep else 0
+        return by_blocks(self._field, self._wires, work, options.n_jobs, extra)
+
+    def _annealed(self) -> Array:
+        """Estimate log Z (n,)."""
+        options = self._options
+        keys = self._chain_keys()
+        n_steps = options.burn_in + options.n_sweeps
+
+        def work(flat: FlatField, block: slice) -> tuple[Array]:
+            log_weights = np.empty((len(flat.unary), options.n_chains))
+            anneal_rows(walled(flat), np.ascontiguousarray(keys[block]), n_steps, log_weights)
+            return (log_sum_exp(log_weights) - np.log(options.n_chains),)
+
+        found: Array = joined(by_blocks(self._field, self._wires, work, options.n_jobs))[0]
+        for unary in self._field.unary:
+            found += log_sum_exp(unary)
+        return found
+
+
+def _pair_share(one: Targets, two: Targets, n_one: int, n_two: int) -> Array:
+    """Share (m, K, L) of each pair of values in samples (m, N) of two labels."""
+    m, n_samples = one.shape
+    cells = (np.arange(m)[:, None] * n_one + one) * n_two + two
+    counts = np.bincount(cells.ravel(), minlength=m * n_one * n_two)
+    shares: Array = counts.reshape(m, n_one, n_two) / n_samples
+    return shares

@@ -25,9 +25,7 @@ from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.chunks import row_slices
 from colabel.core.threads import map_threads
 from colabel.joint.exactness import EXACT, Exactness
-from colabel.joint.field._engine import FieldSums
-from colabel.joint.field._options import FieldOptions
-from colabel.joint.field._report import Convergence
+from colabel.joint.field._engine import Convergence, FieldOptions, FieldSums
 from colabel.joint.field._tables import FieldTables
 
 Answer = TypeVar("Answer")

@@ -4,20 +4,37 @@ Every label i has the columns first[i] .. first[i + 1], one per value. Every lab
 *slots* start[i] .. start[i + 1], one per neighbour; the message from that neighbour arrives there
 and has one number per value of i. A row's tables are one vector, each edge (i, j), i < j, being
 K_i K_j numbers with the values of j changing fastest.
+
+Gibbs sampling keeps the *fields* of all labels: what the present values of the neighbours add to
+the score of each value. When a label changes, only those of its neighbours are updated.
+
+In belief propagation the message from label i to its neighbour j, with u the unary scores and T the
+edge's table, is
+
+    m_ij(w) = log sum_v exp(T_ij(v, w) + u_i(v) + sum_{k != j} m_ki(v)),
+
+a maximum instead of log sum exp for max-product. Messages are logs, the largest value of each being
+0; with damping a, a new one is a times the old plus (1 - a) times the formula. A sweep sends every
+message once: first towards the first label (in breadth-first order), then away from it. On a tree
+one sweep is enough. What runs once per message is inlined: a call would count references to a dozen
+arrays, which takes longer than the message.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Indices
+from colabel.core.arrays import Array, Codes, Indices, Keys
 from colabel.core.compiling import njit
 from colabel.core.threads import map_threads, n_threads
 from colabel.joint.field._tables import FieldTables
+from colabel.joint.gibbs.kernels import uniform_at
 
 Result = TypeVar("Result")
 
@@ -184,3 +201,451 @@ def move_label(wires: Wires, table: Array, fields: Array, i: int, old: int, new:
         for w in range(size):
             step = wires.theirs[s] * w
             fields[first + w] += table[come + step] - table[gone + step]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", inline="always")
+def draw_label(
+    unary: Array,
+    fields: Array,
+    first: int,
+    last: int,
+    heat: float,
+    prob: Array,
+    uniform: float,
+) -> int:
+    """Draw a value from softmax(unary + heat fields); leave the probabilities in prob (C,)."""
+    top = -np.inf
+    for c in range(first, last):
+        prob[c] = unary[c] + heat * fields[c]
+        top = max(top, prob[c])
+    total = 0.0
+    for c in range(first, last):
+        prob[c] = math.exp(prob[c] - top)
+        total += prob[c]
+    chosen = -1
+    summed, before = 0.0, 0.0
+    for c in range(first, last):
+        prob[c] /= total
+        summed += prob[c]
+        # The last value with any probability also takes what rounding leaves over.
+        if prob[c] > 0.0 and (chosen < 0 or uniform >= before):
+            chosen = c - first
+        before = summed
+    return chosen
+
+
+@njit(nogil=True, cache=True)
+def sweep(
+    wires: Wires,
+    unary: Array,
+    table: Array,
+    labels: Codes,
+    fields: Array,
+    heat: float,
+    key: np.uint64,
+    position: int,
+    prob: Array,
+) -> None:
+    """Draw every label once, from its conditional given the others; heat 1 is the field itself."""
+    for i in range(labels.size):
+        uniform = uniform_at(key, position + i)
+        first, last = wires.first[i], wires.first[i + 1]
+        new = draw_label(unary, fields, first, last, heat, prob, uniform)
+        if new != labels[i]:
+            move_label(wires, table, fields, i, labels[i], new)
+            labels[i] = new
+
+
+@njit(nogil=True, cache=True)
+def start_chain(
+    wires: Wires,
+    unary: Array,
+    table: Array,
+    labels: Codes,
+    fields: Array,
+    key: np.uint64,
+    prob: Array,
+) -> None:
+    """Draw all labels from their unary scores alone, and set the fields."""
+    for i in range(labels.size):
+        first, last = wires.first[i], wires.first[i + 1]
+        labels[i] = draw_label(unary, fields, first, last, 0.0, prob, uniform_at(key, i))
+    set_fields(wires, table, labels, fields)
+
+
+@njit(nogil=True, cache=True)
+def score_of(wires: Wires, unary: Array, labels: Codes, fields: Array) -> float:
+    """Score of a label vector: unary scores, and half the fields since edges count twice there."""
+    found = 0.0
+    for i in range(labels.size):
+        c = wires.first[i] + labels[i]
+        found += unary[c] + 0.5 * fields[c]
+    return found
+
+
+@njit(nogil=True, cache=True)
+def sample_rows(
+    flat: FlatField,
+    keys: Keys,
+    burn_in: int,
+    n_sweeps: int,
+    single: Array,
+    best: Codes,
+    samples: NDArray[np.int16],
+) -> None:
+    """Run the chains of each row.
+
+    Parameters
+    ----------
+    keys : (m, chains)
+        Random streams.
+    single : (m, C)
+        Receives the mean, over the kept sweeps, of the conditional probabilities drawn from.
+    best : (m, d)
+        Receives the vector with the highest score among those visited.
+    samples : (m, chains, sweeps, d) or (0, ...)
+        Receives the labels after each kept sweep, unless it has no rows.
+    """
+    wires = flat.wires
+    n_rows, n_chains = keys.shape
+    n_labels = wires.order.size
+    labels = np.empty(n_labels, dtype=np.int32)
+    fields, prob = np.zeros(flat.unary.shape[1]), np.empty(flat.unary.shape[1])
+    for r in range(n_rows):
+        unary, table = flat.unary[r], flat.tables[r if len(flat.tables) > 1 else 0]
+        single[r] = 0.0
+        top = -np.inf
+        for chain in range(n_chains):
+            key = keys[r, chain]
+            start_chain(wires, unary, table, labels, fields, key, prob)
+            for t in range(1, burn_in + n_sweeps + 1):
+                sweep(wires, unary, table, labels, fields, 1.0, key, t * n_labels, prob)
+                score = score_of(wires, unary, labels, fields)
+                if score > top:
+                    top = score
+                    for i in range(n_labels):
+                        best[r, i] = labels[i]
+                if t > burn_in:
+                    for c in range(prob.size):
+                        single[r, c] += prob[c]
+                    if len(samples):
+                        for i in range(n_labels):
+                            samples[r, chain, t - burn_in - 1, i] = labels[i]
+        for c in range(prob.size):
+            single[r, c] /= n_chains * n_sweeps
+
+
+@njit(nogil=True, cache=True)
+def anneal_rows(flat: FlatField, keys: Keys, n_steps: int, log_weights: Array) -> None:
+    """Annealed importance sampling: from independent labels to the field in equal steps.
+
+    The field at heat h has the scores u(y) + h e(y), of unary scores and of edges. A chain y_0,
+    y_1, ..., y_t drawn at heat t / N, has log w = sum_{t < N} e(y_t) / N, and E[w] is the ratio
+    of the partition functions at heat 1 and 0.
+
+    Parameters
+    ----------
+    keys : (m, chains)
+        Random streams.
+    log_weights : (m, chains)
+        Receives log importance weights; their mean in exp estimates Z over that of the unary
+        scores alone.
+    """
+    wires = flat.wires
+    n_labels = wires.order.size
+    labels = np.empty(n_labels, dtype=np.int32)
+    fields, prob = np.zeros(flat.unary.shape[1]), np.empty(flat.unary.shape[1])
+    for r in range(keys.shape[0]):
+        unary, table = flat.unary[r], flat.tables[r if len(flat.tables) > 1 else 0]
+        for chain in range(keys.shape[1]):
+            key = keys[r, chain]
+            start_chain(wires, unary, table, labels, fields, key, prob)
+            found = 0.0
+            for t in range(1, n_steps + 1):
+                of_edges = 0.0
+                for i in range(n_labels):
+                    of_edges += 0.5 * fields[wires.first[i] + labels[i]]
+                found += of_edges / n_steps
+                heat = t / n_steps
+                sweep(wires, unary, table, labels, fields, heat, key, t * n_labels, prob)
+            log_weights[r, chain] = found
+
+
+_TINY = 1e-280  # a sum below this has lost digits, and is taken again in logs
+
+
+class Scratch(NamedTuple):
+    """Room for one row; K is the largest number of values of a label.
+
+    Attributes
+    ----------
+    messages : (M,)
+        All the messages.
+    belief, barred : (C,)
+        Sum of a label's score and its finite messages; the number of its messages of -inf.
+    mine, theirs, share : (K,)
+        Beliefs without one message, of the two ends of an edge; exponentials of the first.
+    """
+
+    messages: Array
+    belief: Array
+    barred: Indices
+    mine: Array
+    theirs: Array
+    share: Array
+
+
+@njit(nogil=True, cache=True, inline="always")
+def add_up(wires: Wires, unary: Array, room: Scratch, i: int) -> None:
+    """Set the belief of label i: its score and its messages, those of -inf only counted."""
+    first, last = wires.first[i], wires.first[i + 1]
+    for c in range(first, last):
+        room.belief[c] = unary[c]
+        room.barred[c] = 0
+    for s in range(wires.start[i], wires.start[i + 1]):
+        shift = wires.message[s] - first
+        for c in range(first, last):
+            message = room.messages[c + shift]
+            if message == -np.inf:
+                room.barred[c] += 1
+            else:
+                room.belief[c] += message
+
+
+@njit(nogil=True, cache=True, inline="always")
+def take_out(wires: Wires, room: Scratch, i: int, s: int, found: Array) -> float:
+    """Set found to the belief of label i without the message of slot s; return its maximum."""
+    first = wires.first[i]
+    top = -np.inf
+    for v in range(wires.first[i + 1] - first):
+        message = room.messages[wires.message[s] + v]
+        belief, barred = room.belief[first + v], room.barred[first + v]
+        if message == -np.inf:
+            found[v] = belief if barred == 1 else -np.inf
+        else:
+            found[v] = belief - message if barred == 0 else -np.inf
+        top = max(top, found[v])
+    return top
+
+
+@njit(nogil=True, cache=True, error_model="numpy", inline="always")
+def combined(table: Array, at: int, step: int, size: int, mine: Array, maximise: bool) -> float:
+    """Log sum_v exp(table[at + step v] + mine[v]), or the maximum."""
+    best = -np.inf
+    for v in range(size):
+        best = max(best, table[at + step * v] + mine[v])
+    if maximise or best == -np.inf:
+        return best
+    total = 0.0
+    for v in range(size):
+        total += math.exp(table[at + step * v] + mine[v] - best)
+    return best + math.log(total)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", inline="always")
+def send(
+    wires: Wires,
+    table: Array,
+    factor: Array,
+    room: Scratch,
+    s: int,
+    size: int,
+    top: float,
+    maximise: bool,
+    damping: float,
+) -> float:
+    """Send the message of slot s to the neighbour; return how much it changed.
+
+    `factor` holds exp(table), so that a sum costs one exponential per value of the sender.
+    """
+    j = wires.other[s]
+    n_theirs = wires.first[j + 1] - wires.first[j]
+    fresh = room.theirs
+    largest = -np.inf
+    if not maximise:
+        for v in range(size):
+            room.share[v] = math.exp(room.mine[v] - top)
+    for w in range(n_theirs):
+        at = wires.table[s] + wires.theirs[s] * w
+        total = 0.0
+        if not maximise:
+            for v in range(size):
+                total += factor[at + wires.own[s] * v] * room.share[v]
+        if _TINY < total < 1 / _TINY:
+            fresh[w] = math.log(total) + top
+        else:
+            fresh[w] = combined(table, at, wires.own[s], size, room.mine, maximise)
+        largest = max(largest, fresh[w])
+    change = 0.0
+    at = wires.message[wires.back[s]]
+    for w in range(n_theirs):
+        new = fresh[w] - largest if largest > -np.inf else -np.inf
+        old = room.messages[at + w]
+        if new != old:
+            change = max(change, abs(new - old))
+            if new > -np.inf and old > -np.inf:
+                new = damping * old + (1.0 - damping) * new
+        room.messages[at + w] = new
+    return change
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def pass_messages(
+    wires: Wires,
+    unary: Array,
+    table: Array,
+    factor: Array,
+    room: Scratch,
+    maximise: bool,
+    damping: float,
+) -> float:
+    """Send every message once; return the largest change, or NaN if no vector is possible."""
+    n_labels = wires.order.size
+    change = 0.0
+    for step in range(2 * n_labels):
+        inward = step < n_labels
+        i = wires.order[n_labels - 1 - step] if inward else wires.order[step - n_labels]
+        size = wires.first[i + 1] - wires.first[i]
+        add_up(wires, unary, room, i)
+        for s in range(wires.start[i], wires.start[i + 1]):
+            if (wires.place[wires.other[s]] < wires.place[i]) != inward:
+                continue
+            top = take_out(wires, room, i, s, room.mine)
+            if top == -np.inf:
+                return np.nan
+            moved = send(wires, table, factor, room, s, size, top, maximise, damping)
+            change = max(change, moved)
+    return change
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def normalised(scores: Array, found: Array) -> float:
+    """Set found to softmax(scores), or to zeros if all are -inf; return log sum exp."""
+    top = -np.inf
+    for score in scores:
+        top = max(top, score)
+    if top == -np.inf:
+        found[:] = 0.0
+        return -np.inf
+    total = 0.0
+    for v in range(scores.size):
+        found[v] = math.exp(scores[v] - top)
+        total += found[v]
+    for v in range(scores.size):
+        found[v] /= total
+    return float(top + math.log(total))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def read_labels(wires: Wires, unary: Array, room: Scratch, single: Array) -> float:
+    """Set single (C,) to the beliefs; return the labels' part of Bethe's estimate of log Z.
+
+    With b_i(v) = u_i(v) + sum_k m_ki(v), the belief is softmax(b_i) and the part is
+    sum_i log sum_v exp(b_i(v)).
+    """
+    estimate = 0.0
+    for i in range(wires.order.size):
+        first, last = wires.first[i], wires.first[i + 1]
+        add_up(wires, unary, room, i)
+        for c in range(first, last):
+            single[c] = room.belief[c] if room.barred[c] == 0 else -np.inf
+        log_total = normalised(single[first:last], single[first:last])
+        estimate -= (wires.start[i + 1] - wires.start[i] - 1) * log_total
+        if log_total == -np.inf:
+            return -np.inf
+    return estimate
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def read_edges(wires: Wires, table: Array, room: Scratch, pairs: Array) -> float:
+    """Set pairs (W,) to the beliefs of edges; return the edges' part of the estimate of log Z.
+
+    log Z = sum_ij log Z_ij - sum_i (n_i - 1) log Z_i, with Z_i and Z_ij the totals of the beliefs
+    of labels and edges and n_i the number of neighbours. How messages are scaled cancels out.
+    The beliefs of the labels must be up to date.
+    """
+    estimate = 0.0
+    for i in range(wires.order.size):
+        size = wires.first[i + 1] - wires.first[i]
+        for s in range(wires.start[i], wires.start[i + 1]):
+            j = wires.other[s]
+            if j < i:
+                continue
+            n_theirs = wires.first[j + 1] - wires.first[j]
+            take_out(wires, room, i, s, room.mine)
+            take_out(wires, room, j, wires.back[s], room.theirs)
+            at = wires.table[s]
+            for v in range(size):
+                for w in range(n_theirs):
+                    place = at + v * n_theirs + w
+                    pairs[place] = table[place] + room.mine[v] + room.theirs[w]
+            block = pairs[at : at + size * n_theirs]
+            log_total = normalised(block, block)
+            if log_total == -np.inf:
+                return -np.inf
+            estimate += log_total
+    return estimate
+
+
+@njit(nogil=True, cache=True)
+def scratch_for(wires: Wires) -> Scratch:
+    """Make room for a row."""
+    n_values = wires.first[-1]
+    longest = 0
+    for i in range(wires.order.size):
+        longest = max(longest, wires.first[i + 1] - wires.first[i])
+    length = longest
+    for at in wires.message:
+        length = max(length, at + longest)
+    return Scratch(
+        np.empty(length),
+        np.empty(n_values),
+        np.empty(n_values, dtype=np.intp),
+        np.empty(longest),
+        np.empty(longest),
+        np.empty(longest),
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def run_rows(
+    flat: FlatField,
+    maximise: bool,
+    damping: float,
+    tol: float,
+    max_iter: int,
+    single: Array,
+    pairs: Array,
+    ended: Array,
+) -> None:
+    """Run each row to convergence.
+
+    Parameters
+    ----------
+    single : (m, C)
+        Receives the beliefs of the labels.
+    pairs : (m, W) or (0, W)
+        Receives the beliefs of the edges, unless it has no rows.
+    ended : (m, 3)
+        Receives Bethe's estimate of log Z, the iterations and the last residual.
+    """
+    wires = flat.wires
+    room = scratch_for(wires)
+    unread = np.empty(flat.tables.shape[1])
+    factor = np.empty(flat.tables.shape[1])
+    for r in range(len(flat.unary)):
+        table = flat.tables[r if len(flat.tables) > 1 else 0]
+        if not maximise and (r == 0 or len(flat.tables) > 1):
+            for c in range(table.size):
+                factor[c] = math.exp(table[c])
+        room.messages[:] = 0.0
+        residual, done = np.inf, 0
+        while done < max_iter and residual > tol:  # not so of NaN
+            residual = pass_messages(wires, flat.unary[r], table, factor, room, maximise, damping)
+            done += 1
+        estimate = read_labels(wires, flat.unary[r], room, single[r])
+        if np.isnan(residual):
+            estimate = -np.inf
+        if estimate > -np.inf:
+            estimate += read_edges(wires, table, room, pairs[r] if len(pairs) else unread)
+        ended[r, 0], ended[r, 1], ended[r, 2] = estimate, done, residual

@@ -3,30 +3,293 @@
 Within a chunk of m rows a table over labels a, b, ... is an array (K_a, K_b, ..., m): rows come
 last, so that every operation runs over them. The table of a bucket has the axes of its label, of
 its scope, and of the rows.
+
+Eliminating label v joins v with its neighbours at that time, its *scope*, into one table over v and
+the scope, and leaves a message over the scope behind. The tables and messages form a tree: the
+message of v goes to the table of that label of its scope that is eliminated next.
+
+The k best vectors come from the same elimination, with a list of the k best scores in every entry
+of a table instead of one sum. There tables have their rows first and their entries flat: (m, S),
+where the entry of value v of the label and state p of its scope has the position p K_v + v.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from colabel.core.arrays import Array, Codes
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.chunks import row_slices
 from colabel.core.threads import map_threads
 from colabel.joint._long_sums import less, long_log_sum_exp, long_sum, rounded
+from colabel.joint._semiring import Best, KBest
 from colabel.joint.exactness import EXACT, Exactness
-from colabel.joint.field._elimination import NO_PARENT, Elimination
-from colabel.joint.field._engine import FieldSums, pair_by_conditioning
-from colabel.joint.field._k_best import k_best_rows
-from colabel.joint.field._options import FieldOptions
-from colabel.joint.field._report import Convergence
-from colabel.joint.field._tables import FieldTables
-from colabel.joint.tree.passes import draw
+from colabel.joint.field._engine import Convergence, FieldOptions, FieldSums, pair_by_conditioning
+from colabel.joint.field._tables import Edge, FieldTables
+from colabel.joint.tree.passes import draw, split_ranks
 
-_CHUNK_ELEMENTS = 2**19  # entries of all tables of a chunk of rows: 4 MB
+NO_PARENT = -1
+_MOST_AXES = 60  # NumPy arrays have at most 64
+
+
+class Bucket(NamedTuple):
+    """The table that eliminates a label.
+
+    Attributes
+    ----------
+    label : int
+        The label v.
+    scope : tuple of int
+        Its neighbours at that time, in the order of their elimination.
+    edges : tuple of int
+        The edges of the field between v and labels eliminated later: they enter here.
+    children : tuple of int
+        The labels whose messages arrive here.
+    """
+
+    label: int
+    scope: tuple[int, ...]
+    edges: tuple[int, ...]
+    children: tuple[int, ...]
+
+    @property
+    def parent(self) -> int:
+        """The label whose table receives the message; NO_PARENT for the last label."""
+        return self.scope[0] if self.scope else NO_PARENT
+
+
+@dataclass(frozen=True, eq=False)
+class Elimination:
+    """An elimination order of a connected field and its buckets.
+
+    Attributes
+    ----------
+    buckets : tuple of d Bucket
+        In the order of elimination.
+    sizes : tuple of d int
+        Number of values of each label, by label.
+    """
+
+    buckets: tuple[Bucket, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        """Largest number of labels in a scope: the treewidth of the graph, or more."""
+        return max(len(bucket.scope) for bucket in self.buckets)
+
+    @cached_property
+    def n_entries(self) -> int:
+        """Number of entries of all the tables of one row."""
+        return sum(
+            math.prod(self.sizes[i] for i in (bucket.label, *bucket.scope))
+            for bucket in self.buckets
+        )
+
+    @cached_property
+    def scopes(self) -> dict[int, tuple[int, ...]]:
+        """The scope of each label."""
+        return {bucket.label: bucket.scope for bucket in self.buckets}
+
+    def table(self, field: FieldTables, bucket: Bucket, messages: dict[int, Array]) -> Array:
+        """Return the sum of all scores and messages of a bucket, (K_v, *K_scope, m).
+
+        Rows come last. The messages, by the label that sends them, are used up; those that are
+        not there are left out.
+        """
+        table = np.zeros((*self.shape(bucket), field.n_rows))
+        for term in self.terms(field, bucket, messages):
+            table += term
+        return table
+
+    def shape(self, bucket: Bucket) -> tuple[int, ...]:
+        """Return the numbers of values of a bucket's label and of its scope."""
+        return tuple(self.sizes[i] for i in (bucket.label, *bucket.scope))
+
+    def terms(
+        self, field: FieldTables, bucket: Bucket, messages: dict[int, Array]
+    ) -> Iterator[Array]:
+        """Yield the scores and messages of a bucket; a message may be a long number."""
+        axes = (bucket.label, *bucket.scope)
+        yield _aligned(field.unary[bucket.label].T, (bucket.label,), axes)
+        for e in bucket.edges:
+            i, j = field.edges[e]
+            pair = field.tables[e].transpose(1, 2, 0)
+            if axes.index(i) > axes.index(j):
+                i, j, pair = j, i, pair.transpose(1, 0, 2)
+            yield _aligned(pair, (i, j), axes)
+        for child in bucket.children:
+            if child in messages:
+                message, scope = messages.pop(child), self.scopes[child]
+                parts = message if message.ndim > len(scope) + 1 else [message]
+                yield from (_aligned(part, scope, axes) for part in parts)
+
+
+def _aligned(part: Array, labels: Sequence[int], axes: Sequence[int]) -> Array:
+    """Insert axes of length one, so that a part over `labels` broadcasts over `axes`."""
+    sizes = dict(zip(labels, part.shape, strict=False))  # the rows' axis stays last
+    return part.reshape(*(sizes.get(i, 1) for i in axes), part.shape[-1])
+
+
+def eliminate(field: FieldTables, most_entries: int) -> Elimination | None:
+    """Return a min-fill elimination order, or None once its tables exceed `most_entries`.
+
+    The label that joins the fewest pairs of neighbours goes first; in a tie the one with the
+    smaller table, then the first.
+    """
+    return _eliminated(field.cardinalities, field.edges, most_entries)
+
+
+@lru_cache(maxsize=64)  # rows come and go, the graph stays
+def _eliminated(
+    sizes: tuple[int, ...], edges: tuple[Edge, ...], most_entries: int
+) -> Elimination | None:
+    around: list[set[int]] = [set() for _ in sizes]
+    for i, j in edges:
+        around[i].add(j)
+        around[j].add(i)
+    left = set(range(len(sizes)))
+    fill = {i: _fill(around, i) for i in left}
+    scopes: dict[int, set[int]] = {}
+    n_entries = 0
+    tables = {i: math.prod(sizes[j] for j in around[i]) * sizes[i] for i in left}
+    while left:
+        v = min(left, key=lambda i: (fill[i], tables[i], i))
+        n_entries += tables[v]
+        if n_entries > most_entries or len(around[v]) > _MOST_AXES:
+            return None
+        scopes[v] = around[v]
+        left.remove(v)
+        changed = set(around[v])
+        for i in around[v]:
+            around[i] |= around[v]
+            around[i] -= {i, v}
+            changed |= around[i]
+        for i in changed & left:
+            fill[i] = _fill(around, i)
+            tables[i] = math.prod(sizes[j] for j in around[i]) * sizes[i]
+    return Elimination(_buckets(edges, scopes), sizes)
+
+
+def _fill(around: Sequence[set[int]], i: int) -> int:
+    """Number of pairs of neighbours of i that are not joined yet."""
+    others = around[i]
+    joined = sum(len(around[j] & others) for j in others)
+    return (len(others) * (len(others) - 1) - joined) // 2
+
+
+def _buckets(edges_of: Sequence[Edge], scopes: dict[int, set[int]]) -> tuple[Bucket, ...]:
+    """Return the buckets of an elimination order, the keys of `scopes`."""
+    place = {v: p for p, v in enumerate(scopes)}
+    sorted_scopes = {v: tuple(sorted(s, key=place.__getitem__)) for v, s in scopes.items()}
+    edges: dict[int, list[int]] = {v: [] for v in scopes}
+    for e, (i, j) in enumerate(edges_of):
+        edges[min(i, j, key=place.__getitem__)].append(e)
+    children: dict[int, list[int]] = {v: [] for v in scopes}
+    for v, scope in sorted_scopes.items():
+        if scope:
+            children[scope[0]].append(v)
+    return tuple(
+        Bucket(v, scope, tuple(edges[v]), tuple(children[v])) for v, scope in sorted_scopes.items()
+    )
+
+
+def k_best_rows(
+    field: FieldTables,
+    elimination: Elimination,
+    k: int,
+    n_jobs: int | None,
+    tables_of: Callable[[FieldTables], dict[int, Array]] | None = None,
+) -> tuple[Codes, Array]:
+    """Return codes (n, k, d) and scores (n, k), best first; k at most the number of vectors.
+
+    `tables_of` some rows, the table of each label and its scope (K_v, *K_scope, m), are the scores
+    of the field by default.
+    """
+    k = min(k, math.prod(elimination.sizes))
+    chunks = row_slices(field.n_rows, _CHUNK_ELEMENTS, elimination.n_entries * k)
+
+    def work(chunk: slice) -> tuple[Codes, Array]:
+        part = field.rows(chunk)
+        return _k_best(part, elimination, k, tables_of(part) if tables_of else None)
+
+    parts = map_threads(work, chunks, n_jobs, lambda: None)
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def _k_best(
+    field: FieldTables, elimination: Elimination, k: int, tables: dict[int, Array] | None
+) -> tuple[Codes, Array]:
+    """Pass upward with lists, then read the choices back."""
+    ring = KBest(k)
+    beliefs: dict[int, Best] = {}
+    messages: dict[int, Best] = {}
+    for bucket in elimination.buckets:
+        size = elimination.sizes[bucket.label]
+        weight = tables[bucket.label] if tables else elimination.table(field, bucket, {})
+        n_states = math.prod(weight.shape[:-1])
+        flat = np.moveaxis(weight, (-1, 0), (0, -1)).reshape(field.n_rows, n_states)
+        parts = []
+        for child in bucket.children:
+            at = _positions(elimination, bucket, elimination.scopes[child])
+            parts.append(Best(messages[child].score[:, at], [], None))
+        belief = ring.product(flat, parts)
+        beliefs[bucket.label] = belief
+        # One state of the scope after the other: each chooses among the values of the label.
+        n_above = n_states // size
+        lists = belief.score.reshape(field.n_rows * n_above, size, belief.score.shape[-1])
+        found = ring.total(np.zeros((1, 1, size)), Best(lists, [], None))
+        assert found.picked is not None  # a message always records its choice
+        shape = (field.n_rows, n_above, found.score.shape[-1])
+        messages[bucket.label] = Best(found.score.reshape(shape), [], found.picked.reshape(shape))
+    codes = _read_back(elimination, beliefs, messages, field.n_rows, k)
+    return codes, messages[elimination.buckets[-1].label].score[:, 0]
+
+
+def _positions(elimination: Elimination, bucket: Bucket, scope: tuple[int, ...]) -> Indices:
+    """Position in a message over `scope` that belongs to each entry of a bucket's table (S,)."""
+    axes = (*bucket.scope, bucket.label)
+    grid = np.indices([elimination.sizes[i] for i in axes]).reshape(len(axes), -1)
+    found = np.zeros(grid.shape[1], dtype=np.intp)
+    for i in scope:
+        found = found * elimination.sizes[i] + grid[axes.index(i)]
+    return found
+
+
+def _read_back(
+    elimination: Elimination,
+    beliefs: dict[int, Best],
+    messages: dict[int, Best],
+    n_rows: int,
+    k: int,
+) -> Codes:
+    """Follow the choices from the last label eliminated to the first: codes (m, k, d)."""
+    codes = np.empty((n_rows, k, len(elimination.buckets)), dtype=np.int32)
+    rows = np.arange(n_rows)[:, None]
+    last = elimination.buckets[-1].label
+    rank_of: dict[int, Indices] = {last: np.broadcast_to(np.arange(k), (n_rows, k))}
+    for bucket in reversed(elimination.buckets):
+        v = bucket.label
+        belief, picked = beliefs[v], messages[v].picked
+        assert picked is not None
+        above = np.zeros((n_rows, k), dtype=np.intp)
+        for i in bucket.scope:
+            above = above * elimination.sizes[i] + codes[:, :, i]
+        chosen = picked[rows, above, rank_of.pop(v)]
+        codes[:, :, v], rank = np.divmod(chosen, belief.score.shape[-1])
+        if bucket.children:
+            at = above * elimination.sizes[v] + codes[:, :, v]
+            rank_of.update(zip(bucket.children, split_ranks(belief, rows, at, rank), strict=True))
+    return codes
+
+
+_CHUNK_ELEMENTS = 2**19  # entries of all tables or lists of a chunk of rows: 4 MB
 # Below this many rows NumPy's own time for an operation outweighs that of the numbers.
 _FEWEST_ROWS = 64
 

@@ -1,8 +1,7 @@
 """Dependency networks: a conditional for each label, answered by Gibbs sampling or fixed points."""
 
-from colabel.joint.gibbs._linear import LinearConditionals
 from colabel.joint.gibbs.dependency_network import DependencyNetwork
 from colabel.joint.gibbs.discrete_dependency_network import DiscreteDependencyNetwork
-from colabel.joint.gibbs.sampler import Conditionals
+from colabel.joint.gibbs.sampler import Conditionals, LinearConditionals
 
 __all__ = ["Conditionals", "DependencyNetwork", "DiscreteDependencyNetwork", "LinearConditionals"]

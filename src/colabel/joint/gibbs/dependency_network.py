@@ -16,15 +16,19 @@ from colabel.core.chunks import row_slices
 from colabel.core.label_features import column_owner
 from colabel.joint.base import Joint
 from colabel.joint.chain.prefixes import Prefixes
-from colabel.joint.evidence import merged_evidence
 from colabel.joint.exactness import APPROXIMATE, Exactness
-from colabel.joint.gibbs._linear import LinearConditionals
 from colabel.joint.gibbs.diagnostics import GibbsDiagnostics, diagnose
 from colabel.joint.gibbs.random import chain_keys, distinct_keys, random_orders
-from colabel.joint.gibbs.runs import GibbsOptions, Run, run
-from colabel.joint.gibbs.sampler import Conditionals, evaluate
+from colabel.joint.gibbs.sampler import (
+    Conditionals,
+    GibbsOptions,
+    LinearConditionals,
+    Run,
+    evaluate,
+    run,
+)
 from colabel.joint.tree.passes import draw
-from colabel.joint.user_terms import codes_of_labels
+from colabel.joint.user_terms import codes_of_labels, merged_evidence
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
 

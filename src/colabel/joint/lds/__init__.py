@@ -1,8 +1,7 @@
 """The generative mixture over label dependency sets, and the posterior of its labels."""
 
-from colabel.joint.lds.network import LDSNetwork
+from colabel.joint.lds.network import DependencySets, FeatureColumns, LDSNetwork
 from colabel.joint.lds.posterior import Inference, LDSPosterior, chosen_inference
-from colabel.joint.lds.sets import DependencySets, FeatureColumns
 
 __all__ = [
     "DependencySets",

@@ -15,9 +15,9 @@ from colabel.core.chunks import row_slices
 from colabel.core.parameters import check_choice
 from colabel.core.threads import map_threads
 from colabel.joint.base import Joint
-from colabel.joint.evidence import contradictions, merged_evidence
 from colabel.joint.exactness import APPROXIMATE, EXACT
 from colabel.joint.lds.network import LDSNetwork
+from colabel.joint.user_terms import contradictions, merged_evidence
 from colabel.joint.vectors import Answer, ChunkedLists, VectorList, WrittenOut
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules

@@ -7,20 +7,197 @@ Shapes: n rows, d variables, variable i has K_i states and its parent P_i (1 abo
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
-from typing import Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.chunks import row_slices
 from colabel.core.numeric import short_sum
 from colabel.joint._long_sums import is_far, less, long_sum, rounded
 from colabel.joint._semiring import Best, KBest, LogSum, LongLogSum, Semiring
-from colabel.joint.tree.wiring import ROOT, Wiring
+from colabel.joint.sizes import SizeMarginals
 from colabel.labels import MISSING
+
+ROOT = -1  # the parent of a variable that has none; also the virtual node above all roots
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """A directed forest over d variables, as plain index tuples.
+
+    A virtual node `ROOT` with a single state stands above all the roots, so a forest is a tree
+    to every pass that runs over it, and the parent of a root has one state.
+
+    Attributes
+    ----------
+    parents : tuple of int, length d
+        Parent of each variable, -1 for a root.
+    order : tuple of int, length d
+        The variables, parents before children; among siblings the smaller index first.
+    children : tuple of d + 1 tuples of int
+        Children of each variable, ascending; the last entry, which is also entry -1, holds the
+        roots.
+
+    Examples
+    --------
+    >>> wiring = Wiring.from_parents([1, -1, 1])
+    >>> wiring.order, wiring.children[1], wiring.children[-1]
+    ((1, 0, 2), (0, 2), (1,))
+    """
+
+    parents: tuple[int, ...]
+    order: tuple[int, ...]
+    children: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def from_parents(cls, parents: ArrayLike) -> Wiring:
+        """Check that `parents` (d,) describes a forest, and sort it."""
+        checked = _as_parents(parents)
+        children: list[list[int]] = [[] for _ in range(len(checked) + 1)]
+        for i, parent in enumerate(checked):
+            children[parent].append(i)  # parent -1 lands in the last list, that of the roots
+        order: list[int] = []
+        stack = list(reversed(children[ROOT]))
+        while stack:
+            i = stack.pop()
+            order.append(i)
+            stack.extend(reversed(children[i]))
+        if len(order) < len(checked):
+            # what no root reaches hangs below a cycle or lies on it
+            lost = sorted(set(range(len(checked))) - set(order))
+            raise ValueError(
+                f"parents must describe a forest, but following them from variables {lost} never "
+                f"reaches a root (parents = {list(checked)}). Give each tree one variable with "
+                "parent -1."
+            )
+        return cls(checked, tuple(order), tuple(map(tuple, children)))
+
+    def path_up(self, i: int) -> list[int]:
+        """Return the variables from i to the virtual root, both included."""
+        path = [i]
+        while path[-1] != ROOT:
+            path.append(self.parents[path[-1]])
+        return path
+
+
+def _as_parents(parents: ArrayLike) -> tuple[int, ...]:
+    """Return the parents as integers in -1..d-1, or raise ValueError."""
+    array: NDArray[Any] = np.asarray(parents)
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            "parents must be a vector of integers, one per label, but it has shape "
+            f"{array.shape} and type {array.dtype}."
+        )
+    if array.size == 0:
+        raise ValueError("parents is empty: a tree needs at least one label.")
+    outside = np.flatnonzero((array < ROOT) | (array >= array.size))
+    if outside.size:
+        i = int(outside[0])
+        raise ValueError(
+            f"parents[{i}] is {array[i]}, which is no variable: use -1 for a root or an index "
+            f"from 0 to {array.size - 1}."
+        )
+    return tuple(array.tolist())
+
+
+Polynomials = list[Array]  # one for each value of a label
+
+
+def forest_sizes(wiring: Wiring, log_tables: Sequence[Array]) -> SizeMarginals:
+    """Exact size marginals of a forest of tables (n, P_i, 2), by one pass up and one down.
+
+    Upward, B_i(v) is the size of the subtree of i given y_i = v, and M_i(u) the same given the
+    parent's value u:  B_i(v) = z^v prod_c M_c(v),  M_i(u) = sum_v P(v | u) B_i(v).
+    Downward, D_i(v) is the size of all the rest together with y_i = v, so that
+    sum_s P(y_i = 1, |y| = s) z^s = D_i(1) B_i(1).
+    """
+    tables = [np.exp(table) for table in log_tables]
+    n_rows = len(tables[0])
+    below: dict[int, Polynomials] = {}
+    messages: dict[int, Polynomials] = {}
+    for i in reversed(wiring.order):
+        children = [messages[c] for c in wiring.children[i]]
+        below[i] = [_shift(_product([m[v] for m in children], n_rows), v) for v in (0, 1)]
+        messages[i] = [_mix(tables[i][:, u], below[i]) for u in range(tables[i].shape[1])]
+    size = _product([messages[r][0] for r in wiring.children[ROOT]], n_rows)
+    outside = _outside_of_children(wiring, ROOT, [np.ones((n_rows, 1))], messages)
+    with_label = np.zeros((n_rows, len(tables), len(tables) + 1))
+    for i in wiring.order:
+        above = outside.pop(i)
+        # every state of the parent has the same part outside, so the degrees agree
+        rest = [_mix(tables[i][:, :, v], above) for v in (0, 1)]
+        found = _times(rest[1], below[i][1])
+        with_label[:, i, : found.shape[1]] = found
+        from_here = [_shift(polynomial, v) for v, polynomial in enumerate(rest)]
+        outside.update(_outside_of_children(wiring, i, from_here, messages))
+    return SizeMarginals(size, with_label)
+
+
+def _outside_of_children(
+    wiring: Wiring, i: int, above: Polynomials, messages: dict[int, Polynomials]
+) -> dict[int, Polynomials]:
+    """For each child of i and value of i: what lies above, times the other children."""
+    children = wiring.children[i]
+    by_value = [
+        _all_but_one(polynomial, [messages[c][v] for c in children])
+        for v, polynomial in enumerate(above)
+    ]
+    return dict(zip(children, map(list, zip(*by_value, strict=True)), strict=True))
+
+
+def _all_but_one(outer: Array, factors: Polynomials) -> Polynomials:
+    """`outer` times all factors but one, for each of them, by halving: O(d^2 log d)."""
+    if len(factors) <= 1:
+        return [outer] * len(factors)
+    middle = len(factors) // 2
+    left, right = factors[:middle], factors[middle:]
+    n_rows = len(outer)
+    return [
+        *_all_but_one(_times(outer, _product(right, n_rows)), left),
+        *_all_but_one(_times(outer, _product(left, n_rows)), right),
+    ]
+
+
+def _product(factors: Polynomials, n_rows: int) -> Array:
+    """Multiply polynomials, pairs of neighbours first so that both sides stay short."""
+    if not factors:
+        return np.ones((n_rows, 1))
+    while len(factors) > 1:
+        pairs = itertools.zip_longest(factors[::2], factors[1::2])
+        factors = [a if b is None else _times(a, b) for a, b in pairs]
+    return factors[0]
+
+
+def _times(one: Array, two: Array) -> Array:
+    """Product of two polynomials."""
+    long, short = (one, two) if one.shape[1] >= two.shape[1] else (two, one)
+    width = long.shape[1]
+    found = np.zeros((len(long), width + short.shape[1] - 1))
+    for power in range(short.shape[1]):
+        found[:, power : power + width] += short[:, power, None] * long
+    return found
+
+
+def _mix(weights: Array, polynomials: Polynomials) -> Array:
+    """Sum of polynomials of the same degree, weighted (n, K) row by row."""
+    degree = max(p.shape[1] for p in polynomials)
+    found = np.zeros((len(weights), degree))
+    for v, polynomial in enumerate(polynomials):
+        found[:, : polynomial.shape[1]] += weights[:, v, None] * polynomial
+    return found
+
+
+def _shift(polynomial: Array, power: int) -> Array:
+    """Multiply by z^power."""
+    return np.pad(polynomial, ((0, 0), (power, 0))) if power else polynomial
+
 
 Tables = Sequence[Array]
 Element = TypeVar("Element")

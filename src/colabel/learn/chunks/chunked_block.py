@@ -25,11 +25,12 @@ from colabel.learn.glm import LBFGS, Line, Objective, Tasks
 from colabel.learn.glm.block import Block, Point
 from colabel.learn.glm.degenerate import ClassSupport, support_of_counts
 from colabel.learn.glm.losses import Sums, loss_for
-from colabel.learn.glm.objective import RowsObjective, mean_curvature
+from colabel.learn.glm.objective import RowsObjective, hessian_cost, mean_curvature, well_curved
 from colabel.learn.glm.path import picked
 
 # Rows whose folds are scored together: each fold's own are few of them.
 _HELD_OUT_AT_ONCE = 1 << 14
+_MOST_IN_HESSIANS = 1 << 21  # numbers that travel from every chunk
 
 
 @dataclass(frozen=True)
@@ -307,6 +308,15 @@ def _at(part: RowPart, problem: Problem, coef: Array, *known: Any) -> _At:
     return _At(sums, gradient)
 
 
+def _hessian(part: RowPart, problem: Problem, coef: Array, *known: Any) -> Array:
+    n_tasks, n_scores, q = coef.shape
+    total = np.zeros((n_tasks, n_scores, q, n_scores, q))
+    for tasks, _, block in problem.blocks(part, *known):
+        own = problem.objective(block, coef[tasks]).hessian(np.arange(len(tasks)))
+        total[tasks] += own.reshape(len(tasks), *total.shape[1:])
+    return total
+
+
 class _Along(NamedTuple):
     """Curvature (T,) along a direction, and the sup-norm of the change of scores (T,)."""
 
@@ -378,6 +388,25 @@ class ChunksObjective:
         n_rows, weight = survey.n_rows[group][:, None], survey.weight[group][:, None]
         mean = mean_curvature(self._sums, n_rows, weight)
         return np.asarray(mean[:, :, None] * self._scale)
+
+    def curved(self) -> Flags:
+        return well_curved(self._sums)
+
+    @property
+    def hessian_cost(self) -> float:
+        if self._problem.by_slope or self._where.data.sparse or self._problem.design.bare:
+            return np.inf
+        n_rows = int(self._where.survey.n_rows.sum())
+        return 0.5 + hessian_cost(*self.shape, n_rows, _MOST_IN_HESSIANS)  # a pass of two
+
+    def hessian(self, tasks: Indices) -> Array:
+        design, coef = self._problem.design, self._of_rows(self._coef[tasks])
+        problem = self._problem.take(np.isin(np.arange(len(self._coef)), tasks))
+        found = self._where.data.total(_hessian, problem, coef, *self._where.arguments())
+        turned = design.gradient(found)  # (t, K, q, K, q), either side
+        turned = design.gradient(turned.transpose(0, 3, 4, 1, 2))
+        size = turned.shape[1] * turned.shape[2]
+        return turned.reshape(len(tasks), size, size)
 
     def along(self, direction: Array) -> Line:
         self._from, self._direction = self._coef, direction

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from colabel.core.arrays import is_sparse
+from colabel.core.arrays import is_sparse, one_entry_each
 from colabel.core.extremes import LARGEST_FEATURE, refuse_extreme_weights
 from colabel.labels.space import LabelSpace, SeenLabels
 from colabel.learn.chunks.chunked_data import ChunkedData
@@ -177,9 +177,8 @@ def _part(x: Any, y: Any, weight: Any, first: int, space: LabelSpace) -> RowPart
         x = x.to_numpy()
     if hasattr(weight, "to_numpy"):
         weight = weight.to_numpy()
-    if is_sparse(x):
-        x = sp.csr_array(x)
-    elif x.dtype.kind != "f":
+    x = one_entry_each(sp.csr_array(x) if is_sparse(x) else x)
+    if not is_sparse(x) and x.dtype.kind != "f":
         x = x.astype(np.float64)
     if weight is not None:
         weight = np.asarray(weight, dtype=np.float64).reshape(-1)

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Indices, Targets
+from colabel.core.arrays import Array, Flags, Indices, Targets
 from colabel.core.compiling import njit
 from colabel.core.exponential import ORDERED, exp_of_negative
 
@@ -176,6 +176,38 @@ def _exponentials(values: Array) -> None:
         values[i] = exp_of_negative(max(values[i], -708.0))
 
 
+@njit(nogil=True, cache=True, fastmath=_SUMS)
+def _times(values: Array, factors: Array) -> None:
+    for i in range(values.size):
+        values[i] *= factors[i]
+
+
+@njit(nogil=True, cache=True, fastmath=_SUMS)
+def _add_products(left: Array, right: Array, total: Array) -> None:
+    for i in range(left.size):
+        total[i] += left[i] * right[i]
+
+
+@njit(nogil=True, cache=True, fastmath=_SUMS)
+def _weighted_square(weight: Array, values: Array, mean: Array) -> float:
+    total = 0.0
+    for i in range(values.size):
+        gap = values[i] - mean[i]
+        total += weight[i] * gap * gap
+    return total
+
+
+@njit(nogil=True, cache=True, fastmath=_SUMS)
+def _curvature_of_residuals(residual: Array, inverse_weight: Array) -> tuple[float, float]:
+    """Sums of |r| (1 - |r| / w), which is w p (1 - p) of r = w (p - y), and of |r|."""
+    curved, wrong = 0.0, 0.0
+    for i in range(residual.size):
+        r = abs(residual[i])
+        wrong += r
+        curved += r * (1.0 - r * inverse_weight[i])
+    return curved, wrong
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def softmax_move(
     scores: Array,
@@ -216,17 +248,19 @@ def softmax_move(
             y = targets[task, start:stop]
             for i in range(y.size):
                 if y[i] >= 0:
+                    w = weight[start + i]
                     own = scores[task, y[i], start + i]
-                    value[task] += weight[start + i] * (math.log(below[i]) + top[i] - own)
+                    value[task] += w * (math.log(below[i]) + top[i] - own)
+                    top[i], below[i] = 1.0 / w if w > 0.0 else 0.0, w / below[i]
+                else:
+                    top[i], below[i] = 0.0, 0.0
             for k in range(size):
-                p = residual[task, k, start:stop]
-                curved, wrong = 0.0, 0.0
-                for i in range(p.size):
-                    w = weight[start + i] if y[i] >= 0 else 0.0
-                    prob = p[i] / below[i]
-                    curved += w * prob * (1.0 - prob)
-                    p[i] = w * (prob - (1.0 if y[i] == k else 0.0))
-                    wrong += abs(p[i])
+                _times(residual[task, k, start:stop], below)
+            for i in range(y.size):
+                if y[i] >= 0:
+                    residual[task, y[i], start + i] -= weight[start + i]
+            for k in range(size):
+                curved, wrong = _curvature_of_residuals(residual[task, k, start:stop], top)
                 curvature[task, k] += curved
                 absolute[task, k] += wrong
     return value, curvature, absolute
@@ -242,21 +276,28 @@ def softmax_along(
     """
     n_tasks, size, n_rows = change.shape
     total, sup_norm = np.empty(n_tasks), np.empty(n_tasks)
+    means = np.empty(_FACTORS)
     for task in range(n_tasks):
         total[task], sup_norm[task] = 0.0, 0.0
-        for row in range(n_rows):
-            w = weight[row]
-            y = targets[task, row]
-            mean = 0.0
+        for start in range(0, n_rows, _FACTORS):
+            stop = min(start + _FACTORS, n_rows)
+            mean, y = means[: stop - start], targets[task, start:stop]
+            for i in range(y.size):
+                mean[i] = 0.0
             for k in range(size):
-                mean += residual[task, k, row] * change[task, k, row]
-            if y < 0 or w <= 0.0:
-                continue
-            mean = mean / w + change[task, y, row]
+                _add_products(residual[task, k, start:stop], change[task, k, start:stop], mean)
+            for i in range(y.size):
+                w = weight[start + i]
+                if y[i] >= 0 and w > 0.0:
+                    own = change[task, y[i], start + i]
+                    shift = mean[i] / w
+                    mean[i] = shift + own
+                    total[task] += w * (shift * shift)
+                else:
+                    mean[i] = 0.0
             for k in range(size):
-                mass = residual[task, k, row] + (w if k == y else 0.0)
-                gap = change[task, k, row] - mean
-                total[task] += mass * (gap * gap)
+                r, c = residual[task, k, start:stop], change[task, k, start:stop]
+                total[task] += _weighted_square(r, c, mean)
         for k in range(size):
             sup_norm[task] = max(sup_norm[task], _sup_norm(change[task, k]))
     return total, sup_norm
@@ -271,18 +312,21 @@ def quasi_newton_direction(
     lanes: Indices,
     newest: int,
     diagonal: Array,
+    inverse: Array,
+    known: Flags,
 ) -> Array:
     """The two-loop recursion of L-BFGS for every task.
 
     `gradient` and `diagonal` (the initial Hessian) are (T, q). The pairs of task t lie in lane
     `lanes[t]` of `steps` and `changes` (lanes, m, q) and of `inverse_products` (lanes, m):
     1 / (step . change), zero for an empty or unusable pair. Pairs lie in a ring whose youngest
-    is `newest`.
+    is `newest`. Where `known` (lanes,), the matrix `inverse` (lanes, q, q) stands for the inverse
+    of the diagonal.
     """
     n_tasks, n_coordinates = gradient.shape
     n_pairs = steps.shape[1]
     direction = np.empty((n_tasks, n_coordinates))
-    share = np.empty(n_pairs)
+    share, turned = np.empty(n_pairs), np.empty(n_coordinates)
     for task in range(n_tasks):
         p = direction[task]
         lane = lanes[task]
@@ -298,8 +342,17 @@ def quasi_newton_direction(
                 share[slot] = rho * dot
                 for q in range(n_coordinates):
                     p[q] -= share[slot] * changes[lane, slot, q]
-        for q in range(n_coordinates):
-            p[q] /= diagonal[task, q]
+        if known[lane]:
+            for q in range(n_coordinates):
+                dot = 0.0
+                for other in range(n_coordinates):
+                    dot += inverse[lane, q, other] * p[other]
+                turned[q] = dot
+            for q in range(n_coordinates):
+                p[q] = turned[q]
+        else:
+            for q in range(n_coordinates):
+                p[q] /= diagonal[task, q]
         for age in range(n_pairs - 1, -1, -1):
             slot = (newest - age) % n_pairs
             rho = inverse_products[lane, slot]

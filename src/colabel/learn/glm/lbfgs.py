@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from colabel.core.arrays import Array, Flags, Indices, Targets
 from colabel.learn.glm._kernels import quasi_newton_direction
@@ -21,6 +22,11 @@ _VALUE_NOISE = 1e-13
 _SHARE_TO_LEAVE = 0.1
 # From this tolerance on, steps and residuals may be rounded to single precision in products.
 _SINGLE = 1e-3
+# Shares of its diagonal that are added to a Hessian, so that rounding does not make it singular:
+# as little as possible, then as much as single precision may need.
+_JITTER = (1e-9, 1e-5)
+# A rate of convergence is known after so many iterations; a Newton step leaves about as many.
+_SOME_ITERATIONS = 2
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,18 @@ class Ridge:
         """Penalties (T,) of coefficients (T, K, q)."""
         return 0.5 * _dot(self.strength * coef, coef)
 
+    def add_hessian(self, hessian: Array) -> Array:
+        """Add the penalty's Hessian to that of the losses, (T, K q, K q)."""
+        n_tasks, size, _ = hessian.shape
+        shape = (n_tasks, size // self.strength.shape[2], self.strength.shape[2])
+        diagonal = np.einsum("tqq->tq", hessian)  # a view
+        diagonal += np.broadcast_to(self.strength, shape).reshape(n_tasks, size)
+        if self.free is not None:
+            held = np.broadcast_to(self.free, shape).reshape(n_tasks, size) == 0.0
+            hessian[held[:, :, None] | held[:, None, :]] = 0.0
+            diagonal[held] = 1.0
+        return hessian
+
     def add_gradient(self, coef: Array, gradient: Array) -> Array:
         """Add the penalty's gradient to that of the losses, (T, K, q)."""
         gradient += self.strength * coef
@@ -65,18 +83,24 @@ class CurvaturePairs:
     changes: NDArray[np.float32]  # (lanes, m, K q)
     inverse_products: Array  # (lanes, m), zero where there is no usable pair
     newest: int
+    hessian: Array  # (lanes, K q, K q) of the losses near by, where `known`; (lanes, 0, 0) for none
+    inverse: Array  # of the same with the penalty
+    known: Flags  # (lanes,)
 
     @classmethod
     def empty(cls, n_tasks: int, size: int, n_coordinates: int) -> CurvaturePairs:
         """Room for `size` pairs of every task."""
         pairs = (n_tasks, size, n_coordinates)
         single = np.float32  # they only shape the metric, and reading them takes the time
-        return cls(np.zeros(pairs, single), np.zeros(pairs, single), np.zeros((n_tasks, size)), -1)
+        none, known = np.zeros((n_tasks, 0, 0)), np.zeros(n_tasks, dtype=bool)
+        steps, changes = np.zeros(pairs, single), np.zeros(pairs, single)
+        return cls(steps, changes, np.zeros((n_tasks, size)), -1, none, none, known)
 
     def take(self, lanes: Indices) -> CurvaturePairs:
         """Return a copy with the lanes asked for, in that order."""
         parts = (self.steps[lanes], self.changes[lanes], self.inverse_products[lanes])
-        return CurvaturePairs(*parts, self.newest)
+        metric = (self.hessian[lanes], self.inverse[lanes], self.known[lanes])
+        return CurvaturePairs(*parts, self.newest, *metric)
 
     def penalised(self, added: Array) -> CurvaturePairs:
         """Return what the pairs would be with `added` (T, 1 or K, q) on top of the penalty.
@@ -93,7 +117,25 @@ class CurvaturePairs:
             changes[:, slot] = changed.reshape(n_lanes, -1)
             usable = self.inverse_products[:, slot] > 0
             inverse[:, slot] = _inverse(self.steps[:, slot], changes[:, slot]) * usable
-        return CurvaturePairs(self.steps, changes, inverse, self.newest)
+        return replace(self, changes=changes, inverse_products=inverse)
+
+    def start_from(self, lanes: Indices, hessian: Array, ridge: Ridge) -> None:
+        """Begin anew in some lanes, from Hessians (t, K q, K q) of the losses there."""
+        n_lanes, _, size = self.steps.shape
+        if not self.hessian.shape[1]:
+            self.hessian, self.inverse = np.zeros((2, n_lanes, size, size))
+        self.hessian[lanes] = hessian
+        self.inverse_products[lanes] = 0.0
+        self.invert(lanes, ridge)
+
+    def invert(self, lanes: Indices, ridge: Ridge) -> None:
+        """Find the inverses of some lanes' Hessians with a penalty."""
+        whole = ridge.add_hessian(self.hessian[lanes])
+        for lane, own in zip(lanes, whole, strict=True):
+            inverse = _inverse_matrix(own)
+            self.known[lane] = inverse is not None
+            if inverse is not None:
+                self.inverse[lane] = inverse
 
     def remember(self, lanes: Indices, step: Array, change: Array) -> None:
         """Overwrite the oldest pair of `lanes` by step and change (T, K q)."""
@@ -108,6 +150,20 @@ def _inverse(step: NDArray[Any], change: NDArray[Any]) -> Array:
     product = np.einsum("tq,tq->t", step, change, dtype=np.float64)
     usable = product > np.finfo(np.float32).tiny
     return np.asarray(usable / np.where(usable, product, 1.0))
+
+
+def _inverse_matrix(hessian: Array) -> Array | None:
+    """Inverse of a positive definite matrix; None where rounding leaves none."""
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(hessian), 1e-300))
+    scaled = hessian * scale[:, None] * scale
+    for jitter in _JITTER:
+        scaled.flat[:: len(scale) + 1] = 1.0 + jitter
+        factor, failed = dpotrf(scaled)
+        if not failed:
+            upper = np.triu(dpotri(factor, overwrite_c=True)[0])
+            whole: Array = (upper + np.triu(upper, 1).T) * scale[:, None] * scale
+            return whole
+    return None
 
 
 @dataclass(frozen=True)
@@ -148,7 +204,10 @@ class LBFGS:
     for few rows and many, in whatever units the features are. (A bound on the gradient of the mean
     loss, as scikit-learn has it, is loose for rare labels, whose gradient is small everywhere.)
 
-    The initial Hessian is diagonal in the objective's coordinates. One forward and one transposed
+    The initial Hessian is diagonal in the objective's coordinates, until the iterations that are
+    left, at the rate of the last ones, would cost more than the true Hessian; a Newton step begins
+    anew there. So narrow designs are solved by a few Newton steps with lagged Hessians, and wide
+    ones by L-BFGS. One forward and one transposed
     product serve all tasks in an iteration: a trial step changes the scores linearly, so line
     searches need no product.
 
@@ -184,16 +243,36 @@ class LBFGS:
         """
         n_tasks, n_scores, n_coordinates = objective.shape
         pairs = pairs or CurvaturePairs.empty(n_tasks, self.n_pairs, n_scores * n_coordinates)
+        lanes = np.flatnonzero(pairs.known)
+        if len(lanes):
+            pairs.invert(lanes, ridge.take(lanes))
         state = _State(np.arange(n_tasks), start, ridge)
         found = _Found(start)
         done = stalled = np.zeros(n_tasks, dtype=bool)
+        cost = objective.hessian_cost + _SOME_ITERATIONS
         value = objective.value() + ridge.value(start)
         gradient = ridge.add_gradient(start, objective.gradient())
+        since, first, length = np.zeros(n_tasks), np.full(n_tasks, np.inf), np.ones(n_tasks)
         for iteration in range(self.max_iter + 1):
             direction = _direction(objective, state, gradient, pairs)
             slope = _dot(gradient, direction)
             decrement = np.sqrt(np.maximum(-slope, 0.0))
-            ready = (decrement <= self.tol) | stalled | (iteration == self.max_iter)
+            slow = ~done & (self._iterations_left(decrement, first, since) > cost)
+            slow &= objective.curved() if slow.any() else False
+            if slow.any():
+                tasks = np.flatnonzero(slow)
+                own, hessian = state.ridge.take(tasks), objective.hessian(tasks)
+                pairs.start_from(state.task[tasks], hessian, own)
+                direction = _direction(objective, state, gradient, pairs)
+                slope = _dot(gradient, direction)
+                decrement = np.sqrt(np.maximum(-slope, 0.0))
+            begun = slow | (since == 0)
+            first, since = np.where(begun, decrement, first), np.where(slow, 1, since + 1)
+            # steps longer than one show that an old Hessian is too steep by as much
+            steep = np.where(pairs.known[state.task] & ~slow, np.maximum(length, 1.0), 1.0)
+            ready = (
+                (decrement * np.sqrt(steep) <= self.tol) | stalled | (iteration == self.max_iter)
+            )
             found.store(state, ready & ~done, decrement, iteration)
             done = done | ready
             if done.all():
@@ -203,14 +282,25 @@ class LBFGS:
                 objective.keep(active)
                 state, value, gradient = state.keep(active), value[active], gradient[active]
                 direction, slope, done = direction[active], slope[active], done[active]
-            length, value = _search_line(objective, state, direction, slope, value, done)
-            stalled = length == 0.0
+                since, first = since[active], first[active]
+            known = pairs.known[state.task]
+            length, value = _search_line(objective, state, direction, slope, value, done, known)
+            # where a Newton step leads nowhere, a smaller one along the gradient may lead on
+            stalled = (length == 0.0) & ~known
+            pairs.known[state.task[(length == 0.0) & known & ~done]] = False
             step = length[:, None, None] * direction
             state = _State(state.task, state.coef + step, state.ridge)
             previous = gradient
             gradient = state.ridge.add_gradient(state.coef, objective.gradient())
             pairs.remember(state.task, _flat(step), _flat(gradient - previous))
         return found.solution(self.tol, pairs)
+
+    def _iterations_left(self, decrement: Array, first: Array, since: Array) -> Array:
+        """Iterations (T,) to the tolerance, at the rate of those since a first decrement."""
+        fallen = np.log(np.maximum(first, 1e-300) / np.maximum(decrement, 1e-300))
+        rate = fallen / np.maximum(since, 1)
+        left = np.log(np.maximum(decrement / self.tol, 1.0)) / np.maximum(rate, 1e-300)
+        return np.where(since >= _SOME_ITERATIONS, left, 0.0)
 
 
 @dataclass(frozen=True)
@@ -268,6 +358,8 @@ def _direction(
         state.task,
         pairs.newest,
         _flat(diagonal),
+        pairs.inverse,
+        pairs.known,
     ).reshape(gradient.shape)
 
 
@@ -278,6 +370,7 @@ def _search_line(
     slope: Array,
     value: Array,
     done: Flags,
+    known: Flags,
 ) -> tuple[Array, Array]:
     """Lengths (T,) and values (T,) where the objective has decreased.
 
@@ -285,8 +378,10 @@ def _search_line(
     """
     line = objective.along(direction)
     curvature = line.curvature + _dot(state.ridge.strength * direction, direction)
-    # Where the objective is nearly quadratic this is the exact minimum along the line.
-    length = np.minimum(-slope / np.maximum(curvature, 1e-300), line.farthest)
+    # Where the objective is nearly quadratic this is the exact minimum along the line. Rows far out
+    # bound a step by a metric that does not know them, not a Newton step.
+    length = -slope / np.maximum(curvature, 1e-300)
+    length = np.where(known, length, np.minimum(length, line.farthest))
     length[done] = 0.0
     for _ in range(_MOST_HALVINGS):
         losses = objective.move(length)

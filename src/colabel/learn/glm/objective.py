@@ -8,18 +8,24 @@ and numbers per task (T,).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Targets
+from colabel.core.arrays import Array, Flags, Indices, Targets
 from colabel.learn.glm._kernels import pulled_slopes, sloped
 from colabel.learn.glm.losses import Loss, Sums
 
 # Where all rows are saturated the curvature says nothing; this share of the residual bounds it.
 _CURVATURE_PER_RESIDUAL = 0.1
+_LEAST_CURVED = 0.02
 # A quadratic model of the loss holds for changes of the scores of a few units.
 _LARGEST_CHANGE = 20.0
+_MOST_IN_HESSIANS = 1 << 25  # numbers in the Hessians of all tasks
+# Rows that add less than this share of the mean are left out of a Hessian, unless rows are few.
+_LEAST = 1e-2
+_FEW_ROWS = 1024
 
 
 class Line(NamedTuple):
@@ -49,6 +55,25 @@ def mean_curvature(sums: Sums, n_rows: Any, weight: Any) -> Array:
     return np.maximum(mean, floor)
 
 
+def hessian_cost(n_tasks: int, n_scores: int, q: int, n_rows: int, most: int) -> float:
+    """Iterations that take as long as Hessians of dense rows; infinite beyond `most` numbers."""
+    size = n_scores * q
+    if n_tasks * size**2 > most:
+        return np.inf
+    # nanoseconds a row, measured: products in single precision and a factor against two products
+    # and two passes
+    hessian = (size**2 + size * q) / 80 + size**3 / (10 * n_rows)
+    return hessian / (n_scores * (4 * q / 40 + 10))
+
+
+def well_curved(sums: Sums) -> Flags:
+    """Tasks (T,) with more curvature than rows that are wrong and saturated leave.
+
+    Near the optimum the curvature is about half of the absolute residuals.
+    """
+    return np.asarray((sums.curvature >= _LEAST_CURVED * sums.absolute).all(axis=1))
+
+
 class Objective(Protocol):
     r"""Losses of T tasks at their present points.
 
@@ -72,6 +97,19 @@ class Objective(Protocol):
 
     def diagonal(self) -> Array:
         """About the diagonal of the Hessians, (T, K, q)."""
+        ...
+
+    def curved(self) -> Flags:
+        """Tasks (T,) whose Hessian tells how far the minimum is; see `well_curved`."""
+        ...
+
+    @property
+    def hessian_cost(self) -> float:
+        """Iterations that cost as much as `hessian`; infinite where there are no Hessians."""
+        ...
+
+    def hessian(self, tasks: Indices) -> Array:
+        """Hessians (t, K q, K q) of some tasks at the present point."""
         ...
 
     def along(self, direction: Array) -> Line:
@@ -223,6 +261,59 @@ class RowsObjective:
         mean = mean_curvature(self._sums, self._design.n_rows, self._total_weight)
         shaped = self._scale if self._scale.ndim == 1 else self._scale.reshape(self.shape)
         return np.asarray(mean[:, :, None] * shaped)
+
+    def curved(self) -> Flags:
+        return well_curved(self._sums)
+
+    @property
+    def hessian_cost(self) -> float:
+        """Iterations that take about as long as the Hessians; infinite where there are none."""
+        rows = getattr(self._design, "rows", None)
+        if not isinstance(rows, np.ndarray) or len(rows) < 2:
+            return np.inf
+        return hessian_cost(*self.shape, len(rows), _MOST_IN_HESSIANS)
+
+    @cached_property
+    def _scaled_rows(self) -> tuple[Any, Array, Array]:
+        """Rows of unit mean square columns, these columns' lengths, and the rows' leverages."""
+        rows = self._design.rows  # type: ignore[attr-defined]
+        length = np.sqrt(np.maximum(np.einsum("nq,nq->q", rows, rows) / len(rows), 1e-300))
+        scaled = (rows / length).astype(np.float32 if len(rows) > _FEW_ROWS else np.float64)
+        return scaled, length, np.einsum("nq,nq->n", scaled, scaled)
+
+    def hessian(self, tasks: Indices) -> Array:
+        """Hessians (t, K q, K q) of the losses of some tasks at the present point.
+
+        Rows that hardly add to them are left out and products are in single precision where rows
+        are many: they shape the metric only.
+        """
+        _, n_scores, q = self.shape
+        n_rows = self._design.n_rows
+        weight = np.ones(n_rows) if self._design.weight is None else self._design.weight
+        scaled, length, leverage = self._scaled_rows
+        found = np.empty((len(tasks), n_scores, q, n_scores, q))
+        for place, task in enumerate(tasks):
+            with np.errstate(invalid="ignore", divide="ignore"):
+                prob = np.where(weight > 0, self._residual[task] / weight, 0.0)
+            if n_scores == 1:
+                prob = np.abs(prob)  # of the other class, which is all the same
+            else:
+                member = np.flatnonzero(self._targets[task] >= 0)
+                prob[self._targets[task, member], member] += 1.0
+            curvature = weight * prob * (1.0 - prob)  # (K, n)
+            share = curvature.sum(axis=0) * leverage
+            least = _LEAST * share.mean() if n_rows > _FEW_ROWS else 0.0
+            kept = np.flatnonzero(share > least)
+            z = scaled[kept]
+            if n_scores > 1:
+                root = prob[:, kept] * np.sqrt(weight[kept])
+                wide = (root.T.astype(scaled.dtype)[:, :, None] * z[:, None, :]).reshape(len(z), -1)
+                found[place] = -(wide.T @ wide).reshape(n_scores, q, n_scores, q)
+            for k in range(n_scores):
+                own = np.sqrt(curvature[k, kept]).astype(scaled.dtype)[:, None] * z
+                found[place, k, :, k] = own.T @ own
+        found *= length[:, None, None] * length
+        return found.reshape(len(tasks), n_scores * q, n_scores * q)
 
     def along(self, direction: Array) -> Line:
         return Line.of(*self.curvature_along(direction))

@@ -6,8 +6,8 @@ from colabel.models.chain.chains import (
     ProbabilisticClassifierChain,
 )
 from colabel.models.chain.learning import (
-    NEEDS_EARLIER,
     LearnedChain,
+    completed_by_chain,
     earlier_columns,
     learn_chain,
     mutual_information,
@@ -16,11 +16,11 @@ from colabel.models.chain.learning import (
 )
 
 __all__ = [
-    "NEEDS_EARLIER",
     "ClassifierChain",
     "EnsembleOfChains",
     "LearnedChain",
     "ProbabilisticClassifierChain",
+    "completed_by_chain",
     "earlier_columns",
     "learn_chain",
     "mutual_information",

@@ -33,11 +33,9 @@ from colabel.models._learning import (
     DEFAULT_TOLERANCE,
     make_folds,
     make_learner,
-    refuse_missing,
     seeded,
 )
 from colabel.models.chain.learning import (
-    NEEDS_EARLIER,
     LearnedChain,
     learn_chain,
     learn_chain_on_predictions,
@@ -94,7 +92,6 @@ class ChainModel(StacksEstimator):
         return {label: f" (place {place} in the chain)" for place, label in enumerate(order, 1)}
 
     def _learn(self, data: TrainingData) -> None:
-        refuse_missing(data, self.label_space_, NEEDS_EARLIER)
         seed = self._seed()
         self._sampling_seed = seed
         self.order_ = resolve_order(self.order, self.label_space_, data, seed)
@@ -622,7 +619,6 @@ class EnsembleOfChains(StacksEstimator):
         self.verbose = verbose
 
     def _learn(self, data: TrainingData) -> None:
-        refuse_missing(data, self.label_space_, NEEDS_EARLIER)
         seed = self._seed()
         self._sampling_seed = seed
         data = self._stacked(data, make_folds(data, self.cv, seed), seed)

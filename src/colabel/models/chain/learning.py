@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.label_features import column_owner, label_columns, n_label_columns
 from colabel.core.parameters import checked_grid
 from colabel.core.schema import (
@@ -32,6 +32,7 @@ from colabel.joint.chain import (
     Links,
     as_order,
 )
+from colabel.joint.tree.passes import draw
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks import is_chunked
 from colabel.learn.chunks.passes import added
@@ -43,12 +44,24 @@ from colabel.learn.conditional import (
     Learning,
     RowGroup,
     TrainingData,
+    random_folds,
 )
 from colabel.learn.design import linear_scores
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 from colabel.learn.structure import best_candidates
-from colabel.models._learning import can_hold_out, choose, dependence, with_label_columns
+from colabel.models._learning import (
+    DEFAULT_GRID,
+    DEFAULT_TOLERANCE,
+    CompletedData,
+    can_hold_out,
+    choose,
+    dependence,
+    everything,
+    linear_learner,
+    refuse_missing,
+    with_label_columns,
+)
 
 
 def linear_links(
@@ -83,6 +96,8 @@ def _label_gain(coef: Array, before: Indices, cardinalities: Sequence[int]) -> A
     return gain
 
 
+# completions of a row: more of them change held-out log-likelihoods in the third digit
+DRAWS = 2
 DEFAULT_SCALES = (1.0, 10.0, 100.0)
 
 
@@ -146,11 +161,15 @@ def mutual_information(data: TrainingData) -> Array:
     """Mutual information (d, d) of every pair of labels in nats, without regard to x."""
     sizes = np.asarray(data.cardinalities)
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    joint = data.total(_pair_weights, combine=added) / data.total_weight  # P(y_i = u, y_j = v)
+    member = (owner[:, None] == np.arange(len(sizes))).astype(np.float64)
+    weights = data.total(_pair_weights, combine=added)
+    known = data.total_weight  # of the rows that have both labels
+    if data.missing_labels[0]:
+        known = np.maximum((member.T @ weights @ member)[np.ix_(owner, owner)], 1e-300)
+    joint = weights / known  # P(y_i = u, y_j = v)
     alone = np.diag(joint)
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = joint * np.log(joint / np.outer(alone, alone))
-    member = (owner[:, None] == np.arange(len(sizes))).astype(np.float64)
     found: Array = member.T @ np.where(joint > 0, terms, 0.0) @ member
     return found
 
@@ -184,7 +203,6 @@ def order_by_dependence(information: Array, first: int | None = None) -> Indices
     return np.array(chosen, dtype=np.intp)
 
 
-NEEDS_EARLIER = "a link of a chain needs all the labels before it"
 Models = LinearModels | EstimatorModels
 
 
@@ -249,9 +267,16 @@ def learn_chain(
 ) -> LearnedChain:
     """Learn all links from true labels: they are independent then, and solved together.
 
+    Where labels are missing, a link is learned from the rows that have its label. The earlier
+    labels that these lack are features as expected from x, by which C and scales are chosen. A step
+    of EM follows: they are drawn from the chain's posterior given all labels of the row.
     `chosen` is a chain of the same labels whose choices of C and scale are taken over.
     """
-    learning = learner.on(with_label_columns(data))
+    missing = bool(data.missing_labels[0])
+    if missing and is_chunked(data):
+        refuse_missing(data, "a link of a chain needs all labels before it in Dask arrays")
+    inputs = expected_columns(learner, data, folds) if missing else with_label_columns(data)
+    learning = learner.on(inputs)
     if chosen is None:
         allowed = _screened(learner, data, order, folds, max_parents)
         group = RowGroup(None, np.arange(data.n_labels), allowed)
@@ -263,8 +288,110 @@ def learn_chain(
             allowed &= np.stack(own)
         group = RowGroup(None, np.arange(data.n_labels), allowed)
         choice, scale = chosen.choice, chosen.scale
-    models: Any = learning.fit([replace(group, extra_scale=scale)], [choice])
-    return LearnedChain(order, models, choice, scale, data.cardinalities)
+    group = replace(group, extra_scale=scale)
+    models: Any = learning.fit([group], [choice])
+    chain = LearnedChain(order, models, choice, scale, data.cardinalities)
+    if not missing:
+        return chain
+    models = learner.on(drawn_columns(data, chain)).fit([group], [choice])
+    return replace(chain, models=models)
+
+
+def completed(data: TrainingData, chain: LearnedChain, seed: int) -> CompletedData:
+    """Return the rows with draws from a chain in the place of those that lack labels.
+
+    A row counts as much as before: each of its different completions by the share of its draws.
+    Rows without any known label are left out.
+    """
+    missing = data.codes == MISSING
+    incomplete = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
+    drawn = posterior_draws(chain, data.X[incomplete], data.codes[incomplete], DRAWS, seed)
+    n_draws, n_incomplete, n_labels = drawn.shape
+    place = np.tile(np.arange(n_incomplete), n_draws)
+    keyed = np.column_stack([place, drawn.reshape(-1, n_labels)])
+    unique, counts = np.unique(keyed, axis=0, return_counts=True)
+    copies = incomplete[unique[:, 0]]
+    whole = np.flatnonzero(~missing.any(axis=1))
+    source = np.concatenate([whole, copies])
+    share = np.concatenate([np.ones(len(whole)), counts / n_draws])
+    return CompletedData(
+        data.X[source],
+        np.concatenate([data.codes[whole], unique[:, 1:].astype(np.int32)]),
+        data.cardinalities,
+        data.row_weights[source] * share,
+        None if data.extra is None else data.extra[source],
+        data,
+        source,
+    )
+
+
+def posterior_draws(
+    chain: LearnedChain, X: Any, codes: Codes, n_draws: int, seed: int, n_proposals: int = 20
+) -> Codes:
+    """Draw vectors (n_draws, n, d) from a chain given the known labels (n, d) of each row.
+
+    By importance resampling: proposals draw missing labels link by link, given those before them,
+    and count by the probability that the links give to the known labels.
+    """
+    rng = np.random.default_rng(seed)
+    links, n_rows = chain.links(X), len(codes)
+    rows = np.repeat(np.arange(n_rows), n_proposals)
+    vectors, log_weight = codes[rows], np.zeros(len(rows))
+    for k, label in enumerate(chain.order):
+        log_prob = links.log_prob(rows, vectors[:, chain.order[:k]])
+        value = vectors[:, label]
+        missing = value == MISSING
+        value[missing] = draw(log_prob[missing], rng.random(int(missing.sum())))
+        log_weight += np.where(missing, 0.0, log_prob[np.arange(len(rows)), value])
+    chosen = draw(
+        np.repeat(log_weight.reshape(n_rows, n_proposals), n_draws, axis=0),
+        rng.random(n_rows * n_draws),
+    )
+    by_row = vectors.reshape(n_rows, n_proposals, -1)
+    picked = by_row[np.arange(n_rows)[:, None], chosen.reshape(n_rows, n_draws)]
+    return picked.transpose(1, 0, 2)
+
+
+def expected_columns(learner: ConditionalLearner, data: TrainingData, folds: Folds) -> TrainingData:
+    """Return the data with the labels as further features, missing ones as expected from x.
+
+    No model has seen the row that it completes: it lacks the label that the model is learned from.
+    """
+    learning = learner.on(data)
+    models = learning.fit([everything(data)], [choose(learning, folds)])
+    tables = models.log_prob(data.X)
+    prob = np.hstack([np.exp(t[:, 1:] if t.shape[1] == 2 else t) for t in tables])
+    unknown = data.codes[:, column_owner(data.cardinalities)] == MISSING
+    columns = np.where(unknown, prob, label_columns(data.codes, data.cardinalities))
+    return replace(data, extra=columns)
+
+
+def drawn_columns(data: TrainingData, chain: LearnedChain) -> TrainingData:
+    """Return the data with the labels as further features, missing ones drawn from a chain.
+
+    As targets they stay missing: what a model expects of a label teaches it nothing. Rows that
+    lack labels are there once for each of their draws.
+    """
+    part = completed(data, chain, 0)
+    extra = label_columns(part.codes, data.cardinalities)
+    codes = data.codes[part.source]
+    return TrainingData(part.X, codes, data.cardinalities, part.weight, extra)
+
+
+def completed_by_chain(data: TrainingData, seed: int, n_jobs: int | None) -> TrainingData:
+    """Return the rows with missing labels drawn from a chain that is learned from the others.
+
+    For models that learn from whole label vectors. The order of the chain is that of
+    `order_by_dependence`.
+    """
+    if not data.missing_labels[0]:
+        return data
+    if is_chunked(data):
+        refuse_missing(data, "whole label vectors are needed of Dask arrays")
+    learner = linear_learner(DEFAULT_GRID, DEFAULT_TOLERANCE, 1000, n_jobs, 0)
+    order = order_by_dependence(mutual_information(data))
+    folds = random_folds(data, 5, seed)
+    return completed(data, learn_chain(learner, data, order, folds, DEFAULT_SCALES), seed)
 
 
 def learn_chain_on_predictions(

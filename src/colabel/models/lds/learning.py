@@ -13,8 +13,7 @@ from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import log_sum_exp
 from colabel.core.progress import progress_bar
 from colabel.core.threads import map_threads
-from colabel.joint.lds.network import LDSNetwork
-from colabel.joint.lds.sets import DependencySets, FeatureColumns, sums_by_state
+from colabel.joint.lds.network import DependencySets, FeatureColumns, LDSNetwork, sums_by_state
 from colabel.labels import MISSING
 from colabel.learn.smoothing import SmoothingScorer
 from colabel.learn.structure.bayes_network import topological_order

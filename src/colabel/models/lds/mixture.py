@@ -23,13 +23,13 @@ from colabel.learn.structure import learn_bayes_network
 from colabel.learn.structure.bayes_network import Search
 from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
+from colabel.models.chain import completed_by_chain
 from colabel.models.discrete_features import (
     DiscreteFeatures,
     check_bins,
     complete_rows,
     feature_position,
     fit_features,
-    require_complete_rows,
 )
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lds.learning import (
@@ -428,7 +428,7 @@ class LDSMixture(JointClassifier):
 
     def _learn(self, data: TrainingData) -> None:
         chosen_inference(self.inference, data.cardinalities)
-        require_complete_rows(data)
+        data = completed_by_chain(data, self._seed(), self.n_jobs)
         _refuse_too_many_weights(data)
         self.features_ = fit_features(data.X, self.bins, data.weight)
         structure = self._structure_learner(data)

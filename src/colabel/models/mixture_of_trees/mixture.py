@@ -16,7 +16,7 @@ from colabel.core.schema import Between, Is, stored
 from colabel.core.threads import map_threads
 from colabel.decide import Decision
 from colabel.joint import Mixture
-from colabel.joint.tree.wiring import ROOT
+from colabel.joint.tree.passes import ROOT
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.design import Design
@@ -27,10 +27,9 @@ from colabel.models._learning import (
     can_hold_out,
     linear_learner,
     make_folds,
-    refuse_missing,
 )
 from colabel.models.base import JointClassifier
-from colabel.models.chain import NEEDS_EARLIER, resolve_scales
+from colabel.models.chain import completed_by_chain, resolve_scales
 from colabel.models.chain.learning import LearnedChain
 from colabel.models.ctbn import LearnedTree
 from colabel.models.label_graph import LabelGraph
@@ -477,9 +476,8 @@ class MixtureOfTrees(JointClassifier):
         self.verbose = verbose
 
     def _learn(self, data: TrainingData) -> None:
-        if self.base == "chains":
-            refuse_missing(data, self.label_space_, NEEDS_EARLIER)
         seed = self._seed()
+        data = completed_by_chain(data, seed, self.n_jobs)
         em = self._em(data, seed)
         start = self._grown(em, seed)
         n_steps = self.final_iter + 1

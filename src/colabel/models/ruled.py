@@ -1,0 +1,169 @@
+"""RuledClassifier: a model whose every answer obeys what is known about label sets."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+
+from colabel.core.arrays import Codes
+from colabel.core.parameters import check_choice
+from colabel.core.schema import Estimator, stored
+from colabel.decide import F1, Decision, Jaccard, Subset
+from colabel.joint import Joint
+from colabel.learn.conditional import TrainingData
+from colabel.models._cross_fitting import fitted_members, joints_of, require_joint
+from colabel.models._learning import seeded
+from colabel.models.base import JointClassifier
+from colabel.models.label_graph import LabelGraph
+from colabel.rules import Rules
+
+_CANDIDATES = 64  # label vectors that a decision chooses among where its own choice breaks a rule
+
+
+@stored("ruled-classifier")
+class RuledClassifier(MetaEstimatorMixin, JointClassifier):
+    r"""A model whose answers obey rules on label sets: implications, exclusions, counts.
+
+    The joint of the model is conditioned on the rules, :math:`P(y \mid x, y \text{ obeys})`, so
+    that probabilities, modes, samples and decisions are about allowed label sets alone.
+
+    Parameters
+    ----------
+    estimator : model of colabel, or pipeline that ends with one
+        It must have a joint.
+    rules : Rules or str
+        What is known, see `colabel.rules.Rules`; as text, ``str(rules)``, for a model that is to
+        be saved.
+    violations : {"drop", "keep", "refuse"}
+        What becomes of training rows that break a rule: they are left out with a warning that
+        names them, learned from all the same, or an error.
+    decision : str or Decision
+        Loss that `predict` minimises, see `decide`. Where the label set of least expected loss
+        breaks a rule, the best allowed one among the 64 most probable is taken.
+    random_state : int, RandomState or None
+        Seed of a model without a seed of its own.
+
+    Attributes
+    ----------
+    model_ : fitted model
+    rules_ : str
+        The rules as text.
+    n_violating_ : int
+        Training rows that break a rule.
+    label_space_, label_names_, classes_, n_features_in_, feature_names_in_
+        As of every model.
+
+    Examples
+    --------
+    >>> from colabel import BinaryRelevance, RuledClassifier
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> rules = "square -> not prime\neven and prime -> not above_four"
+    >>> model = RuledClassifier(BinaryRelevance(C=0.01), rules)
+    >>> model = model.fit(data.X[:600], data.Y[:600], label_names=data.label_names)
+    >>> predicted = model.predict(data.X[600:])
+    >>> bool((predicted[:, 1] & predicted[:, 2]).any())  # prime and square at once
+    False
+    """
+
+    estimator: Annotated[Any, Estimator(fitted=False)]
+    model_: Annotated[Any, "sizes p", Estimator(does="joint")]
+    rules_: str
+    n_violating_: int
+
+    short_name = "ruled"
+
+    def __init__(
+        self,
+        estimator: BaseEstimator,
+        rules: Rules | str = "",
+        *,
+        violations: str = "drop",
+        decision: str | Decision = "subset",
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.rules = rules
+        self.violations = violations
+        self.decision = decision
+        self.random_state = random_state
+
+    def label_graph(self) -> LabelGraph:
+        """Return which label depends on which, as the model inside has learned it."""
+        if hasattr(self.model_, "label_graph"):
+            graph: LabelGraph = self.model_.label_graph()
+            return graph
+        return LabelGraph.without_edges(self.label_names_, "The model inside learns no graph.")
+
+    def decision_rule(self) -> Decision:
+        """Return how `predict` chooses the labels of a joint: among the sets that obey."""
+        rule = super().decision_rule()
+        text = getattr(self, "rules_", "")
+        return _Obeying(rule, text) if text and not isinstance(rule, Subset) else rule
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("violations", self.violations, ("drop", "keep", "refuse"))
+        if not isinstance(self.rules, Rules | str):
+            raise ValueError(f"rules={self.rules!r} must be text or colabel.rules.Rules.")
+        require_joint(self.estimator)
+
+    def _learn(self, data: TrainingData) -> None:
+        rules = Rules.parse(self.rules) if isinstance(self.rules, str) else self.rules
+        obeys = rules.compiled(self.label_space_).may_hold(data.codes)
+        breaking = np.flatnonzero(~obeys)
+        if len(breaking) and self.violations != "keep":
+            shown = ", ".join(map(str, breaking[:5])) + (", ..." if len(breaking) > 5 else "")
+            said = f"{len(breaking)} of {len(obeys)} training rows break a rule (rows {shown})"
+            if self.violations == "refuse" or not obeys.any():
+                raise ValueError(f"{said}: mend them, change the rules, or keep them.")
+            warnings.warn(f"{said} and are left out.", UserWarning, stacklevel=4)
+            data = data.take(np.flatnonzero(obeys))
+        members = [("model", seeded(self.estimator, self._seed()))]
+        fitted, failed = fitted_members(members, data, self.label_space_)
+        if failed:
+            raise ValueError(next(iter(failed.values())))
+        self.model_ = fitted[0]
+        self.rules_, self.n_violating_ = str(rules), len(breaking)
+
+    def _joint(self, X: Any) -> Joint:
+        found, failed = joints_of({0: self.model_}, X)
+        if failed:
+            raise ValueError(f"The model has no answer: {next(iter(failed.values()))}")
+        return found[0].subject_to(self.rules_) if self.rules_ else found[0]
+
+
+@dataclass(frozen=True)
+class _Obeying(Decision):
+    """A decision, or the best of a row's most probable vectors where it would break a rule."""
+
+    rule: Decision
+    text: str
+
+    def codes(self, joint: Joint) -> Codes:
+        """Return the codes (n, d) that are decided for; modes obey already."""
+        codes = self.rule.codes(joint)
+        obeys = Rules.parse(self.text).compiled(joint.space).may_hold(codes)
+        for row in np.flatnonzero(~obeys):
+            codes[row] = self._best_allowed(joint.rows(np.array([row])))
+        return codes
+
+    def _best_allowed(self, joint: Joint) -> Codes:
+        """Return the vector (d,) of least expected loss among a row's most probable ones."""
+        found, log_prob = joint.top_k_codes(_CANDIDATES)
+        vectors, weights = found[0], np.exp(log_prob[0])
+        if isinstance(self.rule, F1 | Jaccard):
+            shared = ((vectors[:, None] == 1) & (vectors[None] == 1)).sum(axis=2)
+            sizes = (vectors == 1).sum(axis=1)
+            total = sizes[:, None] + sizes[None]
+            f1, jaccard = 2 * shared, shared * total / np.maximum(total - shared, 1)
+            gained = f1 if isinstance(self.rule, F1) else jaccard
+            utility = np.where(total == 0, 1.0, gained / np.maximum(total, 1))
+        else:
+            utility = (vectors[:, None] == vectors[None]).mean(axis=2)
+        best: Codes = vectors[int(np.argmax(utility @ weights))]
+        return best

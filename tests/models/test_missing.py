@@ -1,0 +1,159 @@
+"""Missing labels, in every model: each learns from the labels that its rows have."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+
+import colabel
+from colabel import BinaryRelevance, ClassifierChain, JointForest, MLkNN
+from colabel.labels import LabelSpace
+from colabel.learn.conditional import TrainingData, random_folds
+from colabel.models import JointClassifier
+from colabel.models._learning import make_folds
+from colabel.models.chain.learning import completed, posterior_draws
+
+MODELS = [
+    cls
+    for cls in (getattr(colabel, name) for name in sorted(colabel.__all__))
+    if inspect.isclass(cls)
+    and issubclass(cls, JointClassifier)
+    and not inspect.isabstract(cls)
+    and cls.__name__ not in ("ConformalSets", "JointStack")
+]
+SMALL = {"C": 0.1, "random_state": 0, "n_jobs": 1, "n_chains": 3, "n_estimators": 20, "n_trees": 2}
+SMALL |= {"burn_in": 20, "n_sweeps": 50, "gate_C": 0.1, "ridge": 1.0, "group": 0.1}
+
+
+def small(cls):
+    model = cls()
+    known = model.get_params(deep=False)
+    own = {name: value for name, value in SMALL.items() if name in known}
+    return model.set_params(**(own | ({"n_chains": 1} if cls is colabel.CDN else {})))
+
+
+def drawn(rng, n_rows=300):
+    """Two labels by x; a third that is their exclusive or, but for noise."""
+    X = rng.normal(size=(n_rows, 3))
+    Y = (X[:, :2] + 0.5 * rng.normal(size=(n_rows, 2)) > 0).astype(float)
+    third = (Y[:, :1] != Y[:, 1:]) ^ (rng.random((n_rows, 1)) < 0.1)
+    return X, np.hstack([Y, third])
+
+
+def with_holes(rng, Y, share):
+    return np.where(rng.random(Y.shape) < share, np.nan, Y)
+
+
+@pytest.mark.parametrize("model_class", MODELS, ids=lambda cls: cls.__name__)
+def test_what_is_known_is_learned_from(rng, model_class):
+    """A third of the labels is missing: better than the few complete rows, and than zeros."""
+    X, Y = drawn(rng)
+    holes = with_holes(rng, Y, 1 / 3)
+    X_new, Y_new = drawn(rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = small(model_class).fit(X, holes)
+        as_zero = small(model_class).fit(X, np.nan_to_num(holes))
+    joint = model.joint(X_new)
+    assert joint.log_prob(Y_new).mean() > as_zero.joint(X_new).log_prob(Y_new).mean() + 0.1
+    assert model.label_space_.n_labels == 3
+
+
+@pytest.mark.parametrize("model_class", MODELS, ids=lambda cls: cls.__name__)
+def test_next_to_nothing_is_no_error(rng, model_class):
+    """Of 60 rows 95 % of the labels are missing: about as good as labels one by one."""
+    X, Y = drawn(rng, 60)
+    holes = with_holes(rng, Y, 0.95)
+    holes[[0, 1], [0, 1]] = 1.0, 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = small(model_class).fit(X, holes)
+        alone = BinaryRelevance(C=0.1).fit(X, holes)
+    log_prob = model.joint(X).log_prob(Y)
+    assert np.isfinite(log_prob).all()
+    if model_class is not JointForest:  # whose leaves hold what three rows have
+        assert log_prob.mean() > alone.joint(X).log_prob(Y).mean() - 1.5
+    np.testing.assert_array_equal(model.predict(X).shape, Y.shape)
+
+
+def test_draws_follow_the_posterior_of_a_chain(rng):
+    X, Y = drawn(rng)
+    model = ClassifierChain(1.0, random_state=0).fit(X, Y)
+    codes = Y[:6].astype(np.int32)
+    codes[:3, 0] = codes[2:5, 1] = codes[5] = -1
+    joint = model.joint(X[:6]).given_codes(codes)
+    n_draws = 4000
+    vectors = posterior_draws(model._chain, X[:6], codes, n_draws, 0, n_proposals=3000)
+    assert (vectors == codes)[:, codes != -1].all()
+    every = LabelSpace.infer(Y, None)[0]
+    for vector in np.ndindex(*every.cardinalities):
+        expected = np.exp(joint.log_prob(np.tile(vector, (6, 1))))
+        found = (vectors == vector).all(axis=2).mean(axis=0)
+        # proposals and draws: five standard errors of each
+        assert (np.abs(found - expected) < 5 * np.sqrt(0.25 / 3000 + 0.25 / n_draws)).all()
+
+
+def test_a_row_counts_once_and_its_copies_share_a_fold(rng):
+    X, Y = drawn(rng, 80)
+    codes = np.where(rng.random(Y.shape) < 0.4, -1, Y).astype(np.int32)
+    codes[0] = -1
+    weight = rng.random(80) + 0.5
+    data = TrainingData(X, codes, (2, 2, 2), weight)
+    chain = ClassifierChain(1.0, random_state=0).fit(X, Y)._chain
+    part = completed(data, chain, 0)
+    assert (part.codes >= 0).all()
+    known = data.codes[part.source] != -1
+    np.testing.assert_array_equal(part.codes[known], data.codes[part.source][known])
+    total = np.bincount(part.source, part.weight, minlength=80)
+    np.testing.assert_allclose(total[1:], np.where((codes != -1).any(axis=1), weight, 0)[1:])
+    assert total[0] == 0 or (codes[0] != -1).any()
+    for folds in (random_folds(part, 4, 0), make_folds(part, 4, 0), make_folds(part, 0.3, 0)):
+        of_origin = np.full(80, -9)
+        of_origin[part.source] = folds.of_row
+        np.testing.assert_array_equal(of_origin[part.source], folds.of_row)
+    some = part.take(slice(5, 30))
+    np.testing.assert_array_equal(some.X, X[some.source])
+
+
+def test_weights_of_labels_are_those_of_rows_with_gaps(rng):
+    X, Y = drawn(rng, 80)
+    of_row = rng.random(80) + 0.5
+    gone = rng.random(Y.shape) < 0.3
+    by_label = np.where(gone, 0.0, of_row[:, None])
+    model, holes = BinaryRelevance(1.0, tol=1e-9), np.where(gone, np.nan, Y)
+    found = model.fit(X, Y, by_label).predict_proba(X)
+    expected = model.fit(X, holes, of_row).predict_proba(X)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    with pytest.raises(ValueError, match="different positive weights within a row"):
+        BinaryRelevance(1.0).fit(X, Y, rng.random(Y.shape))
+    with pytest.raises(ValueError, match=r"has the shape \(80, 2\), but the labels have \(80, 3\)"):
+        BinaryRelevance(1.0).fit(X, Y, by_label[:, :2])
+
+
+def test_positive_and_unlabelled_columns_are_named(rng):
+    X, Y = drawn(rng, 80)
+    Y[Y[:, 1] == 0, 1] = np.nan
+    with pytest.warns(UserWarning, match="1 label is 1 or missing, never 0 .'y1'.*fill in 0"):
+        BinaryRelevance(1.0).fit(X, Y)
+    Y[:, 1], Y[:9] = 0.0, np.nan
+    with pytest.warns(UserWarning, match="9 of 80 rows have no known label"):
+        BinaryRelevance(1.0).fit(X, Y)
+
+
+def test_neighbours_look_until_on_average_k_have_a_label(rng):
+    X, Y = drawn(rng, 60)
+    holes = with_holes(rng, Y, 0.5)
+    model = MLkNN(k=5, random_state=0).fit(X, holes)
+    reach = int(np.ceil(5 / (~np.isnan(holes)).mean()))
+    distance = ((X[:, None] - X) ** 2).sum(axis=2)
+    np.fill_diagonal(distance, np.inf)
+    near = np.argsort(distance, axis=1)[:, :reach]
+    usual = np.broadcast_to(np.nanmean(holes, axis=0), holes.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of means of nothing
+        share = np.nanmean(holes[near], axis=1)
+    expected = 5 * np.where(np.isnan(share), usual, share)
+    np.testing.assert_allclose(model._neighbours.counts_in_training(X), expected)
