@@ -172,24 +172,3 @@ def test_longer_lists_begin_with_the_shorter(family, instance):
     np.testing.assert_array_equal(codes, long_codes[:, :3])
     np.testing.assert_array_equal(log_prob, long_log_prob[:, :3])
     np.testing.assert_array_equal(joint.mode_codes(), long_codes[:, 0])
-
-
-@pytest.mark.parametrize("family", [Tree, Independent, VectorList])
-def test_frequencies_of_samples(family):
-    rng = np.random.default_rng(3)
-    cardinalities, parents = (2, 3, 1, 2), [-1, 0, 1, 0]
-    above = [1 if p == -1 else cardinalities[p] for p in parents]
-    tables = [
-        np.log(rng.dirichlet(np.ones(k), size=(2, p)))
-        for p, k in zip(above, cardinalities, strict=True)
-    ]
-    joint, oracle, _ = build(family, (cardinalities, parents, tables, rng))
-    size = 20_000
-    drawn = joint.sample_codes(size, np.random.default_rng(0))
-    for r, row in enumerate(oracle.rows):
-        for y, p in row.items():
-            count = (drawn[:, r] == y).all(axis=1).sum()
-            assert abs(count - size * p) <= 5 * math.sqrt(size * p * (1 - p)) + 1
-    # rows are drawn independently of each other
-    same = (drawn[:, 0, 0] == 1).astype(float), (drawn[:, 1, 0] == 1).astype(float)
-    assert abs(np.corrcoef(*same)[0, 1]) < 5 / math.sqrt(size)

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from colabel.joint import PairwiseField
 from colabel.labels import MISSING
 from tests.joint.families import APPROXIMATE, EXACT, FAMILIES
+from tests.joint.oracle import make_space
 
 SCALES = [1.0, 1e3, 1e7, 1e11, 1e14, 1e16, 1e18, 1e24, 1e30]
 # without claims about evidence of probability e^-1e20: their sums of logarithms are doubles
@@ -100,6 +102,27 @@ def test_scores_of_any_size(name, seed, scale):
         evidence = np.stack([rng.integers(0, k, size=2) for k in exact.sizes], axis=1)
         evidence[rng.random(evidence.shape) < 0.5] = MISSING
         assert_exact(joint.given_codes(evidence.astype(np.int32)), exact.given(evidence), rng)
+
+
+def test_a_row_of_large_scores_among_others():
+    """In chunks of a few rows, of which one has scores far from zero."""
+    rng = np.random.default_rng(8)
+    sizes, pairs = (2, 3, 2, 2), [(0, 1), (1, 2), (2, 3), (0, 3)]
+    unary = [rng.normal(size=(12, k)) for k in sizes]
+    tables = [rng.normal(size=(12, sizes[i], sizes[j])) for i, j in pairs]
+    whole = PairwiseField(make_space(sizes), unary, pairs, tables, engine="junction_tree")
+    unary[0][5] *= 1e20
+    scaled = PairwiseField(
+        make_space(sizes), unary, pairs, tables, engine="junction_tree", memory=700
+    )
+    others = np.delete(np.arange(12), 5)
+    for found, expected in zip(scaled.marginal_tables(), whole.marginal_tables(), strict=True):
+        np.testing.assert_allclose(found.sum(axis=1), 1.0)
+        np.testing.assert_allclose(found[others], expected[others], atol=1e-12)
+    vector = np.tile([1, 2, 0, 1], (12, 1)).astype(np.int32)
+    found, expected = scaled.log_prob_codes(vector), whole.log_prob_codes(vector)
+    np.testing.assert_allclose(found[others], expected[others], atol=1e-12)
+    np.testing.assert_allclose(scaled.entropy()[others], whole.entropy()[others], atol=1e-12)
 
 
 @pytest.mark.parametrize("name", APPROXIMATE)

@@ -124,17 +124,6 @@ def test_a_search_of_the_base_that_is_cut_short_takes_the_proof_back(monkeypatch
     assert "not proven" in joint.how
 
 
-def test_frequencies_of_draws():
-    tree, _, _ = trees(n_rows=2)
-    vectors = [[0, 0, 0], [1, 2, 1]]
-    joint = Reweighted(tree, VectorList(tree.space, vectors, np.log([[0.3, 0.1], [0.02, 0.6]])))
-    drawn = joint.sample_codes(20000, np.random.default_rng(1))
-    for i, table in enumerate(joint.marginal_tables()):
-        for value in range(table.shape[1]):
-            share = (drawn[:, :, i] == value).mean(axis=0)
-            np.testing.assert_allclose(share, table[:, value], atol=0.015)
-
-
 def test_other_rows_are_refused():
     tree, _, _ = trees()
     listed = VectorList(tree.space, [[0, 0, 0]], np.zeros((3, 1)))

@@ -138,8 +138,6 @@ def compare(
     show_scores(console, comparison.results, comparison.n_folds, comparison.measure)
     for name, why in comparison.failed.items():
         console.print(f"  [yellow]![/yellow] {name} failed: {escape(why)}")
-    if comparison.left_out:
-        console.print(escape(comparison.left_out))
     show_decisions(console, comparison)
     console.print(f"\n[bold]Take {comparison.recommended}.[/bold] {escape(comparison.reason)}")
     for sentence in comparison.warnings:

@@ -181,8 +181,6 @@ class TableComparison:
     results : {name: ModelResult}
         In the order asked for, the baseline last.
     failed : {name: why}
-    left_out : str
-        A sentence on the models that cannot learn from missing labels; else nothing.
     n_folds : int
     recommended : str
         Name of the model to take.
@@ -204,7 +202,6 @@ class TableComparison:
     task: Task
     results: Mapping[str, ModelResult]
     failed: Mapping[str, str]
-    left_out: str
     n_folds: int
     recommended: str
     reason: str
@@ -364,7 +361,6 @@ class TableComparison:
             "reason": self.reason,
             "warnings": list(self.warnings),
             "failed": dict(self.failed),
-            "left_out": self.left_out,
             "models": {name: _plain(result) for name, result in self.results.items()},
             "calibrated": None if self.calibrated is None else _plain(self.calibrated),
             "sets": None if self.sets is None else self.sets.to_dict(),
@@ -380,7 +376,7 @@ class TableComparison:
 
     def _repr_html_(self) -> str:
         sets = "" if self.sets is None else self.sets.sentence
-        sentences = (self.sampled, self.left_out, *self.warnings, sets)
+        sentences = (self.sampled, *self.warnings, sets)
         heading = f"Take {self.recommended}."
         return comparison_notebook_html(
             self.results, self.measure, self.recommended, heading, (self.reason, *sentences)

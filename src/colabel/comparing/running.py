@@ -28,7 +28,6 @@ from colabel.comparing.result import BASELINE, ModelResult, recommend, warnings_
 from colabel.core.wrapping import model_inside
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
-from colabel.labels import MISSING, MissingLabelsError
 from colabel.learn.conditional import TrainingData
 from colabel.models import JointClassifier
 from colabel.models.wrapped import title_of, with_model_inside
@@ -188,9 +187,6 @@ class KeptAnswers:
         )
 
 
-_PROBED = 8  # rows that a model is shown to see whether it takes missing labels
-
-
 @dataclass(frozen=True)
 class Progress:
     """How far a comparison is.
@@ -291,12 +287,7 @@ def run_comparison(
     task = _task(data, request)
     if request.thresholds and not task.space.is_indicator:
         raise TableError("Thresholds are for labels that are 0 or 1: leave them out here.")
-    refused = [name for name, model in request.estimators.items() if _refuses(model, task)]
-    models: dict[str, BaseEstimator] = {
-        name: model for name, model in request.estimators.items() if name not in refused
-    }
-    if not models:
-        raise TableError(_left_out(refused, task))
+    models: dict[str, BaseEstimator] = dict(request.estimators)
     models[BASELINE] = LabelFrequencies(decision=request.decision)
     prepare = Preprocessor(data.choice.used)
     methods = {name: Method(model, (prepare,)) for name, model in models.items()}
@@ -315,7 +306,6 @@ def run_comparison(
         task,
         results,
         loop.failed,
-        _left_out(refused, task),
         len(folds),
         recommended,
         reason,
@@ -420,35 +410,6 @@ def _task(data: TableData, request: ComparisonRequest) -> Task:
 def _other_decisions(task: Task, request: ComparisonRequest) -> tuple[str, ...]:
     losses = ("subset", "hamming", "f1") if task.space.is_indicator else ("subset", "hamming")
     return tuple(loss for loss in losses if loss != request.decision)
-
-
-def _refuses(model: BaseEstimator, task: Task) -> bool:
-    """Whether a model cannot learn where labels are missing: a few rows without features tell."""
-    incomplete = np.flatnonzero((task.codes == MISSING).any(axis=1))
-    if not len(incomplete):
-        return False
-    complete = np.setdiff1d(np.arange(len(task.codes)), incomplete)[:_PROBED]
-    rows = np.concatenate([incomplete[:_PROBED], complete])
-    features = np.arange(len(rows), dtype=np.float64)[:, None]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            clone(model_inside(model)).fit(features, task.Y[rows])
-        except MissingLabelsError:
-            return True
-        except Exception:
-            return False  # so few rows say nothing else
-    return False
-
-
-def _left_out(refused: list[str], task: Task) -> str:
-    if not refused:
-        return ""
-    n_missing = int((task.codes == MISSING).sum())
-    return (
-        f"Left out, as {'it needs' if len(refused) == 1 else 'they need'} all labels of a row and "
-        f"{n_missing:,} {'is' if n_missing == 1 else 'are'} missing: {', '.join(refused)}."
-    )
 
 
 def _calibrated(

@@ -386,8 +386,8 @@ class BayesNetEnsemble(JointClassifier):
     distribution: `pooled_marginals` gives them, and ``decision="pooled"`` goes by them.
 
     Features are discrete. Continuous ones are cut into bins inside; a value that training has
-    not seen gets the probability that smoothing leaves for it. Rows with missing labels serve the
-    tables of the labels they have, and nothing else.
+    not seen gets the probability that smoothing leaves for it. Missing labels are drawn
+    given the known ones of their row, from a chain of regressions.
 
     Parameters
     ----------

@@ -348,7 +348,10 @@ class JunctionTree:
 
     def entropy(self) -> Array:
         """Return the entropy (n,) in nats."""
-        return self._with_edges[2]
+        sums, pairs, entropy = self._with_edges
+        if self._field.is_far:
+            return entropy
+        return self._field.entropy(sums.log_partition, sums.marginals, pairs)
 
     def k_best(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and scores (n, k), best first, up to a constant per row."""
@@ -396,10 +399,13 @@ class JunctionTree:
     @cached_property
     def _with_edges(self) -> tuple[FieldSums, list[Array], Array]:
         def work(chunk: slice) -> tuple[Array, list[Array], list[Array], Array]:
-            return _sums(self._field.rows(chunk), self._elimination)
+            return _sums(self._field.rows(chunk), self._elimination, self._field.is_far)
 
         parts = map_threads(work, self._chunks(), self._options.n_jobs, lambda: None)
-        long = np.concatenate([part[0] for part in parts], axis=1)
+        log_partitions = [part[0] for part in parts]
+        if self._field.is_far:  # not every chunk need be
+            log_partitions = [long_sum(each, each.shape[1:]) for each in log_partitions]
+        long = np.concatenate(log_partitions, axis=1)
         single = [np.concatenate(t) for t in zip(*(part[1] for part in parts), strict=True)]
         pairs = [np.concatenate(t) for t in zip(*(part[2] for part in parts), strict=True)]
         entropy = np.concatenate([part[3] for part in parts])
@@ -454,7 +460,7 @@ def _log_sum_first(table: Array) -> Array:
 
 
 def _sums(
-    field: FieldTables, elimination: Elimination
+    field: FieldTables, elimination: Elimination, with_entropy: bool
 ) -> tuple[Array, list[Array], list[Array], Array]:
     """Return log Z (1 or 3, m), marginals (m, K_i) and edge marginals (m, K_i, K_j), entropy (m,).
 
@@ -477,7 +483,8 @@ def _sums(
             waiting[parent] -= 1
             if not waiting[parent]:
                 del probs[parent]
-        entropy -= _expected(prob, log_conditional)
+        if with_entropy:
+            entropy -= _expected(prob, log_conditional)
         single[v] = _summed(prob, axes_of[v], (v,)).T
         for e in bucket.edges:
             table = _summed(prob, axes_of[v], field.edges[e])

@@ -168,8 +168,9 @@ class ClassifierChain(ChainModel):
     `ProbabilisticClassifierChain` searches for it. The links of both are the same; taught with
     true labels they are independent regressions and solved in one batch.
 
-    Labels that are constant or rare among the training rows get smoothed probabilities. Missing
-    labels are refused, because a link needs all the labels before it.
+    Labels that are constant or rare among the training rows get smoothed probabilities. A
+    link is learned from the rows that have its label; earlier labels that these lack are drawn from
+    the chain, given all labels of the row (a step of EM).
 
     Parameters
     ----------
@@ -322,8 +323,9 @@ class ProbabilisticClassifierChain(ChainModel):
     vector: by default by branch and bound, which visits about d / P(mode) prefixes of a row rather
     than all label vectors, and exactly unless that takes more than 32768 of them.
 
-    Labels that are constant or rare among the training rows get smoothed probabilities. Missing
-    labels are refused, because a link needs all the labels before it.
+    Labels that are constant or rare among the training rows get smoothed probabilities. A
+    link is learned from the rows that have its label; earlier labels that these lack are drawn from
+    the chain, given all labels of the row (a step of EM).
 
     Parameters
     ----------

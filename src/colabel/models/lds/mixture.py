@@ -217,8 +217,8 @@ class LDSMixture(JointClassifier):
     labels get better.
 
     Features are discrete. Continuous ones are cut into bins inside; a value that training has
-    not seen gets the probability that smoothing leaves for it. Rows with missing labels serve the
-    tables of the labels they have, and nothing else.
+    not seen gets the probability that smoothing leaves for it. Missing labels are drawn
+    given the known ones of their row, from a chain of regressions.
 
     Parameters
     ----------

@@ -330,8 +330,8 @@ class MixtureOfTrees(JointClassifier):
     that is left with less than one row is dropped.
 
     EM ascends the log-likelihood less the penalties, all of which are fixed when a tree is learned:
-    what is chosen on held-out rows (C, and what a pair's regression deviates from) stays. Rows with
-    missing labels serve the labels they have; chains refuse them.
+    what is chosen on held-out rows (C, and what a pair's regression deviates from) stays. Missing
+    labels are drawn given the known ones of their row, from a chain, before all else.
 
     Parameters
     ----------
