@@ -10,8 +10,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from colabel import CDN, CTBN, ClassifierChain, EnsembleOfChains, ProbabilisticClassifierChain
 from colabel.learn.conditional import Folds, TrainingData
-from colabel.learn.estimator_scores import stack
-from colabel.learn.from_estimator import EstimatorLearner
+from colabel.learn.from_estimator import EstimatorLearner, stack
 from tests.models.oracle import floor_of, log_of
 
 

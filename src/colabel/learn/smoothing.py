@@ -9,8 +9,6 @@ import numpy as np
 from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
 
-__all__ = ["SmoothingScorer", "choose_smoothing", "held_out_weights"]
-
 # From the weights (n,) that are left for training, and positions of m rows that are held out, to
 # the log-probabilities of the latter, (G, m): one row for each pseudo-count of the grid.
 SmoothingScorer = Callable[[Array, Indices], Array]

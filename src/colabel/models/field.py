@@ -34,12 +34,16 @@ from colabel.joint.field import Engine
 from colabel.labels import all_vectors
 from colabel.learn.chunks.passes import added
 from colabel.learn.conditional import TrainingData
-from colabel.learn.crf.layout import FieldLayout
+from colabel.learn.crf.curvature import StateLikelihood
 from colabel.learn.crf.learner import FieldLearner, FittedField, LearnedField
-from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood, Score
-from colabel.learn.crf.scoring import held_out_score
-from colabel.learn.crf.selection import MakeObjective
-from colabel.learn.crf.state_likelihood import StateLikelihood
+from colabel.learn.crf.pseudo_likelihood import (
+    FieldData,
+    FieldLayout,
+    Parameters,
+    PseudoLikelihood,
+    Score,
+)
+from colabel.learn.crf.selection import MakeObjective, held_out_score
 from colabel.learn.linear import LinearModels
 from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models._learning import (

@@ -19,8 +19,7 @@ from colabel.core.parameters import check_flag
 from colabel.core.refitting import fits_afresh
 from colabel.core.schema import Dims, Estimator, Fields, Sometimes, bind, stored
 from colabel.learn.conditional import Folds, TrainingData
-from colabel.learn.estimator_scores import EstimatorScores, stack
-from colabel.learn.from_estimator import EstimatorLearner, carries_scores
+from colabel.learn.from_estimator import EstimatorLearner, EstimatorScores, carries_scores, stack
 from colabel.models._learning import seeded
 from colabel.models.base import JointClassifier
 

@@ -26,7 +26,7 @@ from colabel.core.schema import Between, Dims, Fields, Is, stored
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds
 from colabel.learn.forest import BoostedTrees, LabelForest, boost, grow, label_targets
-from colabel.learn.forest.growing import KINDS, ForestKind
+from colabel.learn.forest.forest import KINDS, ForestKind
 from colabel.learn.linear import LinearLearner
 
 __all__ = ["BoostedFeatures", "ForestFeatures"]

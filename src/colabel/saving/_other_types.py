@@ -47,7 +47,7 @@ from colabel.core.schema import (
     declare,
     refuse_unless,
 )
-from colabel.learn.forest.plain_forest import PlainForest
+from colabel.learn.forest.contents import PlainForest
 from colabel.saving._tree import CannotBeWrittenError
 
 Floats = NDArray[np.floating[Any]]  # scikit-learn keeps the precision of its rows

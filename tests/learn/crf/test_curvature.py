@@ -123,7 +123,7 @@ def test_interactions_reach_the_optimum_of_all_cells_in_few_iterations(shared, m
     _, ridge = penalty.smooth(found.theta, layout)
     np.testing.assert_allclose(slope.node + ridge.node, 0.0, atol=0.02)
     np.testing.assert_allclose(slope.edge + ridge.edge, 0.0, atol=0.02)  # each of the three cells
-    monkeypatch.setattr("colabel.learn.crf.tuning.round_coordinates", RoundCoordinates)
+    monkeypatch.setattr("colabel.learn.crf.curvature.round_coordinates", RoundCoordinates)
     by_cells = tuner.solve(objective, penalty, objective.zeros())
     assert found.n_iter < by_cells.n_iter / 2
 

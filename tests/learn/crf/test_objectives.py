@@ -14,7 +14,7 @@ from colabel.learn.crf import (
     StateLikelihood,
     all_pairs,
 )
-from colabel.learn.crf.scoring import announces_truth, held_out_score, log_likelihood
+from colabel.learn.crf.selection import announces_truth, held_out_score, log_likelihood
 from tests.learn.crf.conftest import dense_rows, make_data, make_parameters
 from tests.learn.crf.oracle import PaperField
 

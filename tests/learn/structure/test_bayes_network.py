@@ -13,8 +13,7 @@ from colabel.learn.structure import (
     network_score,
     score_parent_sets,
 )
-from colabel.learn.structure._order_search import best_by_orders, sets_of_order
-from colabel.learn.structure.bayes_network import topological_order
+from colabel.learn.structure.bayes_network import best_by_orders, sets_of_order, topological_order
 
 SEARCHES = ("dynamic programming", "order search")
 

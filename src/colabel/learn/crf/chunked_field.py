@@ -15,8 +15,7 @@ from colabel.learn.chunks import ChunkedData, RowPart
 from colabel.learn.chunks.chunked_design import ChunkedDesign
 from colabel.learn.chunks.passes import added
 from colabel.learn.chunks.row_parts import joined_rows
-from colabel.learn.crf.layout import FieldLayout
-from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, Score, pair_sums
+from colabel.learn.crf.pseudo_likelihood import FieldData, FieldLayout, Parameters, Score, pair_sums
 from colabel.learn.design import Design, half_way
 from colabel.learn.label_summary import LabelSummary
 from colabel.learn.structure.screening import score_statistics

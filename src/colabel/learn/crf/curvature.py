@@ -10,23 +10,132 @@ rows, the Hessian of the objective is about the Kronecker product of the feature
 The cells of an edge's table, and its ends' own parameters, all move the same conditional scores:
 without A, whose entries off the diagonal say so, a solver needs many times the iterations.
 With very many columns only the entries of A within one edge, and within one variable, are used.
+
+Likelihood of a field whose normaliser sums over a list of label vectors.
+
+Parameters of a field on a fixed graph: L-BFGS without the group term.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import minimize
 from scipy.special import softmax
 
-from colabel.core.arrays import Array, Indices
-from colabel.learn.crf.layout import FieldLayout
-from colabel.learn.crf.penalties import Penalty
-from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood
-from colabel.learn.crf.state_likelihood import indicators
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.chunks import row_slices
+from colabel.core.numeric import as_bytes
+from colabel.learn.crf.proximal import Penalty
+from colabel.learn.crf.pseudo_likelihood import FieldData, FieldLayout, Parameters, PseudoLikelihood
+
+# Probabilities held at once.
+_BLOCK = 1 << 22
+
+
+def indicators(codes: Codes, layout: FieldLayout) -> tuple[sp.csr_array, sp.csr_array]:
+    """Which node and edge columns label vectors (S, d) add up, two 0/1 CSR of S rows."""
+    own = codes < layout.sizes - 1
+    node = _marked(np.where(own, layout.node_start[:-1] + codes, -1), layout.n_node_columns)
+    left, right = layout.edges.T
+    cell = codes[:, left] * layout.sizes[right] + codes[:, right]
+    last = layout.sizes[left] * layout.sizes[right] - 1
+    edge = np.where(cell < last, layout.edge_start[:-1] + cell, -1)
+    return node, _marked(edge, layout.n_edge_columns)
+
+
+def _marked(columns: Indices, n_columns: int) -> sp.csr_array:
+    """CSR with ones at the columns (S, m) of each row; negative ones are left out."""
+    rows, places = np.nonzero(columns >= 0)
+    shape = (len(columns), n_columns)
+    return sp.csr_array((np.ones(len(rows)), (rows, columns[rows, places])), shape=shape)
+
+
+class StateLikelihood:
+    r"""Negative log-likelihood of a field over a list S of label vectors.
+
+    .. math:: -\sum_n \omega_n \Bigl(s(y^n, x^n) - \log \sum_{y \in S \cup \{y^n\}}
+              e^{s(y, x^n)}\Bigr)
+
+    Exact if S holds all vectors. With the vectors of the training rows it is the "supported
+    inference" of Ghamrawi and McCallum.
+
+    Parameters
+    ----------
+    data : FieldData
+    layout : FieldLayout
+    states : (S, d)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel.labels import all_vectors
+    >>> from colabel.learn.design import Design
+    >>> from colabel.learn.crf.pseudo_likelihood import all_pairs
+    >>> codes = np.array([[0, 1], [1, 1], [0, 0]], dtype=np.int32)
+    >>> data = FieldData(Design.of(np.eye(3)), Design.constant(3), codes, np.ones(3))
+    >>> layout = FieldLayout((2, 2), all_pairs(2))
+    >>> objective = StateLikelihood(data, layout, all_vectors((2, 2)))
+    >>> value, _ = objective.value_and_gradient(Parameters(np.zeros((3, 2)), np.zeros((1, 3))))
+    >>> round(value / np.log(4))
+    3
+    """
+
+    def __init__(self, data: FieldData, layout: FieldLayout, states: Codes) -> None:
+        self.data = data
+        self.layout = layout
+        self._node, self._edge = indicators(states, layout)
+        self._own_node, self._own_edge = indicators(data.codes, layout)
+        self._unlisted = np.isin(as_bytes(data.codes), as_bytes(states), invert=True)
+
+    def value_and_gradient(self, theta: Parameters) -> tuple[float, Parameters]:
+        """Return the objective and its gradient."""
+        data = self.data
+        node, edge = data.nodes.times(theta.node), data.edges.times(theta.edge)
+        node_slope, edge_slope = np.empty_like(node), np.zeros_like(edge)
+        value = 0.0
+        for part in self._blocks():
+            prob, own = self._probabilities(node, edge, part)
+            value -= float(data.weight[part] @ own)
+            prob *= data.weight[part, None]
+            # The row's own vector, where it is not on the list, keeps its share of the sum.
+            kept = np.where(self._unlisted[part], np.exp(own), 0.0) * data.weight[part]
+            missed = sp.diags_array(data.weight[part] - kept)
+            node_slope[part] = (self._node.T @ prob.T).T - missed @ self._own_node[part]
+            if data.edges.shared:
+                own_edges = self._own_edge[part].T @ missed.diagonal()
+                edge_slope[0] += self._edge.T @ prob.sum(axis=0) - own_edges
+            else:
+                edge_slope[part] = (self._edge.T @ prob.T).T - missed @ self._own_edge[part]
+        return value, Parameters(data.nodes.pullback(node_slope), data.edges.pullback(edge_slope))
+
+    def log_likelihood(self, theta: Parameters) -> Array:
+        """Return the log-probability of every row's labels, (n,)."""
+        node, edge = self.data.nodes.times(theta.node), self.data.edges.times(theta.edge)
+        parts = [self._probabilities(node, edge, part)[1] for part in self._blocks()]
+        return np.concatenate(parts)
+
+    def _probabilities(self, node: Array, edge: Array, part: slice) -> tuple[Array, Array]:
+        """Probabilities of the listed vectors (m, S), log-probabilities of the rows' own (m,)."""
+        edges = edge if self.data.edges.shared else edge[part]
+        scores = (self._node @ node[part].T).T + (self._edge @ edges.T).T
+        own = (self._own_node[part] * node[part]).sum(axis=1)
+        own = own + (self._own_edge[part] * edges).sum(axis=1)
+        highest = scores.max(axis=1)
+        scores -= highest[:, None]
+        np.exp(scores, out=scores)
+        log_sum = highest + np.log(scores.sum(axis=1))
+        log_sum = np.where(self._unlisted[part], np.logaddexp(log_sum, own), log_sum)
+        scores *= np.exp(highest - log_sum)[:, None]
+        return scores, own - log_sum
+
+    def _blocks(self) -> list[slice]:
+        return row_slices(len(self.data.codes), _BLOCK, self._node.shape[0])
+
 
 # Curvature is averaged over about this many rows: it only has to be roughly right.
 _ROWS = 500
@@ -383,3 +492,75 @@ def _curvatures(
 
 def _flat(parts: list[Array]) -> Array:
     return np.concatenate([part.ravel() for part in parts])
+
+
+# Pairs that L-BFGS remembers; with very many parameters they cost more than the products.
+_CORRECTIONS, _FEW_CORRECTIONS = 20, 5
+_MANY_PARAMETERS = 1 << 17
+
+
+class FieldObjective(Protocol):
+    """A negative log-likelihood of a field, pseudo or not."""
+
+    data: FieldData
+    layout: FieldLayout
+
+    def value_and_gradient(self, theta: Parameters) -> tuple[float, Parameters]:
+        """Return the objective and its gradient."""
+        ...
+
+
+class Tuned(NamedTuple):
+    """Parameters, how many iterations they took, and whether the tolerance was reached."""
+
+    theta: Parameters
+    n_iter: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """Minimise a field's objective plus both ridge terms.
+
+    L-BFGS runs in coordinates in which the objective has about the same curvature everywhere, so
+    that its first steps have the right length in every direction.
+
+    Parameters
+    ----------
+    tol : float
+        Bound on the entries of the gradient in these coordinates: how far, in standard errors, a
+        coordinate may be from the optimum.
+    max_iter : int
+    """
+
+    tol: float = 1e-2
+    max_iter: int = 1000
+
+    def solve(self, objective: FieldObjective, penalty: Penalty, start: Parameters) -> Tuned:
+        """Start from `start`."""
+        layout, total = objective.layout, objective.data.total_weight
+        coordinates = round_coordinates(objective.data, layout, penalty, start)
+
+        def mean_objective(flat: Array) -> tuple[float, Array]:
+            theta = coordinates.leave(flat)
+            value, slope = objective.value_and_gradient(theta)
+            ridge, ridge_slope = penalty.smooth(theta, layout)
+            whole = Parameters(slope.node + ridge_slope.node, slope.edge + ridge_slope.edge)
+            return (value + ridge) / total, coordinates.gradient(whole) / total
+
+        first = coordinates.enter(start)
+        if not first.size:
+            return Tuned(start, 0, True)  # every variable has a single value
+        options: Any = {
+            "maxiter": self.max_iter,
+            "maxfun": 2 * self.max_iter,
+            "gtol": self.tol / total,  # of the mean objective
+            "ftol": 0.0,
+            "maxcor": _CORRECTIONS if first.size < _MANY_PARAMETERS else _FEW_CORRECTIONS,
+        }
+        # The stubs of SciPy do not know functions that return value and gradient of any shape.
+        function: Any = mean_objective
+        found = minimize(function, first, jac=True, method="L-BFGS-B", options=options)
+        # A line search that can no longer improve has reached rounding error, not failed.
+        converged = found.status == 0 or "ABNORMAL" in str(found.message)
+        return Tuned(coordinates.leave(found.x), int(found.nit), bool(converged))

@@ -1,4 +1,7 @@
-"""From rows and independent regressions to a fitted pairwise field."""
+"""From rows and independent regressions to a fitted pairwise field.
+
+Candidate edges: pairs of labels that independent regressions leave dependent.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,16 @@ from colabel.core.threads import map_threads
 from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import Folds, RowGroup, TrainingData
 from colabel.learn.crf.chunked_field import ChunkedFieldData
-from colabel.learn.crf.layout import FieldLayout
-from colabel.learn.crf.penalties import Penalty
-from colabel.learn.crf.proximal import ProximalGradient
-from colabel.learn.crf.pseudo_likelihood import FieldData, Parameters, PseudoLikelihood, Score
-from colabel.learn.crf.scoring import held_out_score
-from colabel.learn.crf.screening import candidate_edges
+from colabel.learn.crf.curvature import Tuner
+from colabel.learn.crf.proximal import Penalty, ProximalGradient
+from colabel.learn.crf.pseudo_likelihood import (
+    FieldData,
+    FieldLayout,
+    Parameters,
+    PseudoLikelihood,
+    Score,
+    all_pairs,
+)
 from colabel.learn.crf.selection import (
     GROUP_GRID,
     RIDGE_GRID,
@@ -29,10 +36,34 @@ from colabel.learn.crf.selection import (
     FieldProblem,
     MakeObjective,
     Selector,
+    held_out_score,
 )
-from colabel.learn.crf.tuning import Tuner
 from colabel.learn.design import Design
 from colabel.learn.linear import LinearLearning, LinearModels
+
+
+def candidate_edges(data: FieldData, node: Array, layout: FieldLayout, most: int) -> Indices:
+    """Return at most `most` pairs (E, 2), the most dependent ones; constant labels have none.
+
+    The numerator of the test (`score_tests`) is the gradient of the pseudo-likelihood by the
+    constant table of the edge, where all edges are absent.
+
+    Parameters
+    ----------
+    data : FieldData
+    node : (q_v, node columns)
+        Parameters of independent models.
+    layout : FieldLayout
+        Without edges.
+    most : int
+    """
+    pairs: Indices = all_pairs(len(layout.cardinalities))
+    pairs = pairs[data.varied()[pairs].all(axis=1)]
+    if len(pairs) <= most:
+        return pairs
+    of_pair = data.dependence(node, layout)[pairs[:, 0], pairs[:, 1]]
+    return pairs[np.sort(np.argsort(-of_pair, kind="stable")[:most])]
+
 
 # Penalties are compared with parameters tuned to this tolerance (or the user's, if looser).
 _PATH_TOLERANCE = 0.3

@@ -1,20 +1,298 @@
-"""The pseudo-likelihood of a pairwise conditional random field, and its gradient."""
+"""The pseudo-likelihood of a pairwise conditional random field, and its gradient.
+
+Where the parameters of a pairwise field stand: columns of a node and of an edge matrix.
+
+Compiled inner loops of the pseudo-likelihood.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.learn.crf._kernels import binary_terms, pseudo_terms
-from colabel.learn.crf.layout import FieldLayout
+from colabel.core.compiling import njit
+from colabel.core.exponential import ORDERED, exp_of_negative, log_one_plus
+from colabel.core.schema import Below, Between, Dims, Fields, Is, refuse_unless, stored
 from colabel.learn.design import Design
 from colabel.learn.structure.screening import label_residuals, score_statistics, score_sums
+
+
+def all_pairs(n_labels: int) -> Indices:
+    """Every pair i < j of labels, (d (d - 1) / 2, 2).
+
+    Examples
+    --------
+    >>> all_pairs(3).tolist()
+    [[0, 1], [0, 2], [1, 2]]
+    """
+    return np.stack(np.triu_indices(n_labels, 1), axis=1).astype(np.intp)
+
+
+@stored("field-layout")
+@dataclass(frozen=True)
+class FieldLayout:
+    r"""Columns of the parameters of a field.
+
+    Variable i has the columns :math:`v_i^0 \dots v_i^{K_i - 2}` of the node matrix, edge (i, j)
+    the cells of :math:`w_{ij}` in row order but the last of the edge matrix: the last value of a
+    variable and the last cell of a table are zero, as in the paper (equation 2.3).
+
+    Attributes
+    ----------
+    cardinalities : tuple of d int
+        Number of values of every variable.
+    edges : (E, 2)
+        Pairs i < j of variables.
+
+    Examples
+    --------
+    >>> layout = FieldLayout((2, 2, 3), all_pairs(3))
+    >>> layout.n_node_columns, layout.n_edge_columns
+    (4, 13)
+    """
+
+    cardinalities: Annotated[tuple[int, ...], "d", Between(1, 2**31), Is("sizes")]
+    edges: Annotated[Indices, "e 2", Below("d")]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        edges, sizes = fields["edges"], np.asarray(fields["cardinalities"], dtype=np.intp)
+        refuse_unless((edges[:, 0] < edges[:, 1]).all(), "an edge is not written as i < j")
+        refuse_unless(len(np.unique(edges, axis=0)) == len(edges), "an edge stands twice")
+        dims["nodes"] = int((sizes - 1).sum())
+        dims["cells"] = int((sizes[edges[:, 0]] * sizes[edges[:, 1]] - 1).sum())
+
+    @cached_property
+    def sizes(self) -> Indices:
+        """Number of values of every variable as an array, (d,)."""
+        return np.asarray(self.cardinalities, dtype=np.intp)
+
+    @cached_property
+    def node_start(self) -> Indices:
+        """First column of every variable and the number of columns, (d + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.sizes - 1)]).astype(np.intp)
+
+    @cached_property
+    def edge_start(self) -> Indices:
+        """First column of every edge and the number of columns, (E + 1,)."""
+        cells = self.sizes[self.edges[:, 0]] * self.sizes[self.edges[:, 1]] - 1
+        return np.concatenate([[0], np.cumsum(cells)]).astype(np.intp)
+
+    @cached_property
+    def is_binary(self) -> bool:
+        """Whether all variables have two values."""
+        return all(size == 2 for size in self.cardinalities)
+
+    @property
+    def n_node_columns(self) -> int:
+        """Number of columns of the node matrix."""
+        return int(self.node_start[-1])
+
+    @property
+    def n_edge_columns(self) -> int:
+        """Number of columns of the edge matrix."""
+        return int(self.edge_start[-1])
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges E."""
+        return len(self.edges)
+
+    @cached_property
+    def edge_of_column(self) -> Indices:
+        """Edge of every column of the edge matrix."""
+        return np.repeat(np.arange(self.n_edges), np.diff(self.edge_start)).astype(np.intp)
+
+    @cached_property
+    def label_of_column(self) -> Indices:
+        """Variable of every column of the node matrix."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes - 1).astype(np.intp)
+
+    def edge_norms(self, edge: Array) -> Array:
+        """Euclidean norm (E,) of the parameters of every edge, given the edge matrix."""
+        squares = np.einsum("qc,qc->c", edge, edge)
+        summed = np.bincount(self.edge_of_column, weights=squares, minlength=self.n_edges)
+        norms: Array = np.sqrt(summed)
+        return norms
+
+    def restrict(self, kept: ArrayLike) -> tuple[FieldLayout, Indices]:
+        """Return the layout of some edges (positions or flags) and their columns in this one."""
+        chosen = np.arange(self.n_edges)[np.asarray(kept)]
+        columns = [np.arange(self.edge_start[e], self.edge_start[e + 1]) for e in chosen]
+        every = np.concatenate([np.empty(0, dtype=np.intp), *columns]).astype(np.intp)
+        return FieldLayout(self.cardinalities, self.edges[chosen]), every
+
+    def node_tables(self, scores: Array) -> list[Array]:
+        """Node scores (n, node columns) as one (n, K_i) table per variable."""
+        tables = []
+        for i, size in enumerate(self.cardinalities):
+            table = np.zeros((len(scores), size))
+            table[:, : size - 1] = scores[:, self.node_start[i] : self.node_start[i + 1]]
+            tables.append(table)
+        return tables
+
+    def edge_tables(self, scores: Array) -> list[Array]:
+        """Edge scores (n, edge columns) as one (n, K_i, K_j) table per edge."""
+        tables = []
+        for e, (i, j) in enumerate(self.edges):
+            table = np.zeros((len(scores), self.sizes[i] * self.sizes[j]))
+            table[:, :-1] = scores[:, self.edge_start[e] : self.edge_start[e + 1]]
+            tables.append(table.reshape(len(scores), self.sizes[i], self.sizes[j]))
+        return tables
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def pseudo_terms(
+    node: Array,
+    edge: Array,
+    codes: Codes,
+    weight: Array,
+    sizes: Indices,
+    edges: Indices,
+    node_start: Indices,
+    edge_start: Indices,
+    node_slope: Array,
+    edge_slope: Array,
+    log_prob: Array,
+) -> None:
+    """Log-conditionals of equation 2.4 and the derivatives of their negative weighted sum.
+
+    For every row, given node scores (n, cv) and edge scores (n, ce), or (1, ce) where tables do
+    not depend on the row: fills `log_prob` (n, d) with log P(y_i | y_-i, x) and `node_slope`,
+    `edge_slope` with derivatives by the scores. Derivatives by shared edge scores are summed.
+    """
+    n_rows, n_labels = codes.shape
+    shared = edge.shape[0] == 1
+    first = np.zeros(n_labels + 1, dtype=np.intp)
+    for i in range(n_labels):
+        first[i + 1] = first[i] + sizes[i]
+    score = np.empty(first[n_labels])
+    if shared:
+        edge_slope[:] = 0.0
+    for row in range(n_rows):
+        edge_row = 0 if shared else row
+        for i in range(n_labels):
+            for a in range(sizes[i] - 1):
+                score[first[i] + a] = node[row, node_start[i] + a]
+            score[first[i + 1] - 1] = 0.0
+        for e in range(edges.shape[0]):
+            i, j = edges[e, 0], edges[e, 1]
+            y_i, y_j, start, width = codes[row, i], codes[row, j], edge_start[e], sizes[j]
+            last = sizes[i] * width - 1
+            for a in range(sizes[i]):
+                cell = a * width + y_j
+                if cell < last:
+                    score[first[i] + a] += edge[edge_row, start + cell]
+            for b in range(width):
+                cell = y_i * width + b
+                if cell < last:
+                    score[first[j] + b] += edge[edge_row, start + cell]
+        for i in range(n_labels):
+            # Scores become residuals: weight times (P(a | rest) - [y_i = a]).
+            highest = -np.inf
+            for a in range(first[i], first[i + 1]):
+                highest = max(highest, score[a])
+            total = 0.0
+            own = score[first[i] + codes[row, i]]
+            for a in range(first[i], first[i + 1]):
+                score[a] = math.exp(score[a] - highest)
+                total += score[a]
+            log_prob[row, i] = own - highest - math.log(total)
+            for a in range(first[i], first[i + 1]):
+                score[a] *= weight[row] / total
+            score[first[i] + codes[row, i]] -= weight[row]
+            for a in range(sizes[i] - 1):
+                node_slope[row, node_start[i] + a] = score[first[i] + a]
+        if not shared:
+            edge_slope[row, :] = 0.0
+        for e in range(edges.shape[0]):
+            # Equation 2.9: both ends' residuals, each in the cells that the other end allows.
+            i, j = edges[e, 0], edges[e, 1]
+            y_i, y_j, start, width = codes[row, i], codes[row, j], edge_start[e], sizes[j]
+            last = sizes[i] * width - 1
+            for a in range(sizes[i]):
+                cell = a * width + y_j
+                if cell < last:
+                    edge_slope[edge_row, start + cell] += score[first[i] + a]
+            for b in range(width):
+                cell = y_i * width + b
+                if cell < last:
+                    edge_slope[edge_row, start + cell] += score[first[j] + b]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED)
+def _settle(score: Array, off: Array, weight: float, log_prob: Array) -> None:
+    """Turn scores s of y = 0 against y = 1 (d,) into residuals, and find log-probabilities (d,).
+
+    With e = exp(-|s|), which never overflows: P(y = 0) = 1 / (1 + e) or e / (1 + e), the log of the
+    true value's is min(own, 0) - log(1 + e), with own = s or -s, and the residual is
+    weight (P(y = 0) - off).
+    """
+    for i in range(score.size):
+        s = score[i]
+        e = exp_of_negative(max(-abs(s), -708.0))
+        own = s if off[i] == 1.0 else -s
+        log_prob[i] = min(own, 0.0) - log_one_plus(e)
+        zero = (1.0 if s >= 0.0 else e) / (1.0 + e)
+        score[i] = weight * (zero - off[i])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def binary_terms(
+    node: Array,
+    edge: Array,
+    codes: Codes,
+    weight: Array,
+    edges: Indices,
+    node_slope: Array,
+    edge_slope: Array,
+    log_prob: Array,
+) -> None:
+    """Do what `pseudo_terms` does, for variables of two values: one score and no branches.
+
+    With the cells 00, 01 and 10 of edge (i, j), the score of y_i = 0 against y_i = 1 is
+    w00 - w10 where y_j = 0, and w01 where y_j = 1.
+    """
+    n_rows, n_labels = codes.shape
+    shared = edge.shape[0] == 1
+    score, off = np.empty(n_labels), np.empty(n_labels)
+    if shared:
+        edge_slope[:] = 0.0
+    for row in range(n_rows):
+        table = edge[0 if shared else row]
+        for i in range(n_labels):
+            score[i] = node[row, i]
+            off[i] = 1.0 - codes[row, i]
+        for e in range(edges.shape[0]):
+            i, j = edges[e, 0], edges[e, 1]
+            w00, w01, w10 = table[3 * e], table[3 * e + 1], table[3 * e + 2]
+            score[i] += off[j] * (w00 - w10) + (1.0 - off[j]) * w01
+            score[j] += off[i] * (w00 - w01) + (1.0 - off[i]) * w10
+        _settle(score, off, weight[row], log_prob[row])
+        node_slope[row] = score
+        slope = edge_slope[0 if shared else row]
+        for e in range(edges.shape[0]):
+            i, j = edges[e, 0], edges[e, 1]
+            s00 = off[j] * score[i] + off[i] * score[j]
+            s01 = (1.0 - off[j]) * score[i] - off[i] * score[j]
+            s10 = (1.0 - off[i]) * score[j] - off[j] * score[i]
+            if shared:
+                slope[3 * e] += s00
+                slope[3 * e + 1] += s01
+                slope[3 * e + 2] += s10
+            else:
+                slope[3 * e] = s00
+                slope[3 * e + 1] = s01
+                slope[3 * e + 2] = s10
+
 
 Result = TypeVar("Result")
 
@@ -141,7 +419,7 @@ class PseudoLikelihood:
     Examples
     --------
     >>> import numpy as np
-    >>> from colabel.learn.crf.layout import all_pairs
+    >>> from colabel.learn.crf.pseudo_likelihood import all_pairs
     >>> X, codes = np.eye(3), np.array([[0, 1], [1, 1], [0, 0]], dtype=np.int32)
     >>> features = Design.of(X)
     >>> data = FieldData(features, features, codes, np.ones(3))

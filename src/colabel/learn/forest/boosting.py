@@ -22,8 +22,6 @@ from colabel.learn.conditional import Folds, TrainingData
 from colabel.learn.forest.contents import tree_means
 from colabel.learn.forest.forest import Forest, far_from_zero, shifted, single_precision
 
-__all__ = ["BoostedTrees", "boost"]
-
 _BLOCK = 10  # rounds between two looks at the held-out rows
 _DIRECTIONS = 12  # of the gradients, in which a tree tells rows apart
 _FEWEST_FEATURES = 16  # that a node tries

@@ -1,21 +1,187 @@
-"""The trees of a forest as plain arrays."""
+"""The trees of a forest as plain arrays.
+
+Compiled loops over trees and their leaves.
+
+Growing forests, by scikit-learn.
+"""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, is_sparse
+from colabel.core.arrays import Array, Codes, Flags, Indices, dense, is_sparse
 from colabel.core.chunks import row_slices
+from colabel.core.compiling import njit
+from colabel.core.progress import progress_bar
 from colabel.core.schema import Ascending, Below, Between, Dims, Fields, Is, refuse_unless, stored
-from colabel.core.threads import map_threads, n_threads
-from colabel.learn.forest._kernels import NODE, Singles, walk_rows, walk_sparse_rows
+from colabel.core.threads import map_threads, n_threads, one_blas_thread
 
-__all__ = ["Forest", "far_from_zero", "shifted", "single_precision"]
+Singles = NDArray[np.float32]
+
+
+# A node in one piece, so that a step costs one line of the cache.
+NODE = np.dtype(
+    [("threshold", np.float32), ("feature", np.uint32), ("left", np.uint32), ("right", np.uint32)]
+)
+_ABREAST = 8
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def walk_rows(
+    rows: Singles, roots: Indices, nodes: Any, missing_left: Flags, leaf: Codes, found: Codes
+) -> None:
+    """Fill `found` (n, T) with the leaf in which each row (n, p) ends in each tree.
+
+    From a node one goes left if x <= threshold; NaN, which compares with nothing, goes where
+    `missing_left` sends it. Both children of a leaf are the leaf itself, so that eight rows can go
+    down abreast until none of them moves: each waits for memory while the others step. Trees are
+    the outer loop, since one tree stays in the cache for all rows.
+    """
+    n_rows = rows.shape[0]
+    at = np.empty(_ABREAST, dtype=np.uint32)
+    for tree in range(found.shape[1]):
+        root = np.uint32(roots[tree])
+        for start in range(0, n_rows, _ABREAST):
+            abreast = min(_ABREAST, n_rows - start)
+            for k in range(abreast):
+                at[k] = root
+            moved = np.uint32(1)
+            while moved:
+                moved = np.uint32(0)
+                for k in range(abreast):
+                    node = at[k]
+                    own = nodes[node]
+                    x = rows[np.uint64(start + k), np.uint64(own.feature)]
+                    below = own.right if x > own.threshold else own.left
+                    if x != x:
+                        below = own.left if missing_left[node] else own.right
+                    moved |= node ^ below
+                    at[k] = below
+            for k in range(abreast):
+                found[start + k, tree] = leaf[at[k]]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def walk_sparse_rows(
+    data: Any,
+    indices: Any,
+    indptr: Any,
+    scratch: Singles,
+    roots: Indices,
+    nodes: Any,
+    missing_left: Flags,
+    leaf: Codes,
+    found: Codes,
+) -> None:
+    """Do what `walk_rows` does for CSR rows, of which only those in `scratch` (b, p) are dense."""
+    block = scratch.shape[0]
+    n_rows = found.shape[0]
+    scratch[:] = 0.0
+    for start in range(0, n_rows, block):
+        end = min(start + block, n_rows)
+        for row in range(start, end):
+            for at in range(indptr[row], indptr[row + 1]):
+                scratch[row - start, indices[at]] += data[at]
+        dense = scratch[: end - start]
+        walk_rows(dense, roots, nodes, missing_left, leaf, found[start:end])
+        for row in range(start, end):
+            for at in range(indptr[row], indptr[row + 1]):
+                scratch[row - start, indices[at]] = 0.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def count_labels(
+    leaves: Codes,
+    codes: Codes,
+    weight: Array,
+    first: Indices,
+    binary: Flags,
+    counts: Array,
+    known: Array,
+) -> None:
+    """Add the rows' labels to the contents of their leaves.
+
+    `counts` (L, e) is the weight of the rows with each label value, in label columns that begin at
+    ``first`` (d,); `known` (L, d) that of the rows with a known label.
+    """
+    for tree in range(leaves.shape[1]):
+        for row in range(leaves.shape[0]):
+            own, w = leaves[row, tree], weight[row]
+            for j in range(codes.shape[1]):
+                code = codes[row, j]
+                if code < 0:
+                    continue
+                known[own, j] += w
+                if not binary[j]:
+                    counts[own, first[j] + code] += w
+                elif code == 1:
+                    counts[own, first[j]] += w
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def mean_over_trees(leaves: Codes, table: Array | Singles, mean: Array) -> None:
+    """Fill `mean` (n, e) with the average over trees of a row's leaves in `table` (L, e)."""
+    n_rows, n_trees = leaves.shape
+    width = table.shape[1]
+    for row in range(n_rows):
+        for c in range(width):
+            mean[row, c] = 0.0
+        for tree in range(n_trees):
+            own = leaves[row, tree]
+            for c in range(width):
+                mean[row, c] += table[own, c]
+        for c in range(width):
+            mean[row, c] /= n_trees
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def add_without_own(
+    leaves: Codes,
+    codes: Codes,
+    weight: Array,
+    used: Flags,
+    owner: Indices,
+    value: Indices,
+    counts: Array,
+    known: Array,
+    prior: Array,
+    strength: float,
+    total: Array,
+) -> None:
+    """Add to `total` (n, e) smoothed frequencies in the trees `used` (n, T) marks, rows left out.
+
+    The row's own weight w leaves the contents of each leaf l before these are smoothed:
+
+        (counts_l - w [y = value] + m prior) / (known_l - w [y known] + m)
+    """
+    n_rows, n_trees = leaves.shape
+    for row in range(n_rows):
+        for tree in range(n_trees):
+            if not used[row, tree]:
+                continue
+            own = leaves[row, tree]
+            for c in range(len(owner)):
+                j = owner[c]
+                code = codes[row, j]
+                w_known = weight[row] if code >= 0 else 0.0
+                w_value = weight[row] if code == value[c] else 0.0
+                # differences of sums of weights may fall below zero by rounding
+                of_value = max(counts[own, c] - w_value, 0.0)
+                of_known = max(known[own, j] - w_known, of_value)
+                total[row, c] += (of_value + strength * prior[c]) / (of_known + strength)
+
 
 _LARGEST_SINGLE = float(np.finfo(np.float32).max)
 # Sparse rows are made dense so many numbers at a time, and all rows walk so many at a time.
@@ -274,3 +440,181 @@ def _rounded_down(threshold: Array) -> NDArray[np.float32]:
     above = single.astype(np.float64) > threshold
     single[above] = np.nextafter(single[above], np.float32(-np.inf))
     return single
+
+
+ForestKind = Literal["random", "extra"]
+KINDS: tuple[ForestKind, ...] = get_args(ForestKind)
+
+_CLASSIFIERS = {"random": RandomForestClassifier, "extra": ExtraTreesClassifier}
+_REGRESSORS = {"random": RandomForestRegressor, "extra": ExtraTreesRegressor}
+
+_MOST_AT_ONCE = 20  # trees, between two steps of progress
+_DIRECTIONS = 16  # in which trees tell rows of more targets apart
+_MOST_DENSE = 1 << 25  # numbers of sparse rows that are made dense
+_BYTES_AT_ONCE = 1 << 29  # of what scikit-learn keeps in the nodes of trees, and we do not
+
+
+class Grown(NamedTuple):
+    """A forest, and which rows its trees have seen.
+
+    Attributes
+    ----------
+    forest : Forest
+    in_bag : (n, T)
+        How often each row was drawn for each tree.
+    """
+
+    forest: Forest
+    in_bag: NDArray[np.uint16]
+
+    @property
+    def out_of_bag(self) -> Flags:
+        """Which rows which trees have not seen, (n, T)."""
+        unseen: Flags = self.in_bag == 0
+        return unseen
+
+
+def grow(
+    X: Any,
+    targets: NDArray[Any],
+    weight: Array | None = None,
+    *,
+    kind: ForestKind = "random",
+    n_estimators: int = 300,
+    max_features: Any = "sqrt",
+    min_samples_leaf: int | float = 1,
+    min_weight_fraction_leaf: float = 0.0,
+    max_depth: int | None = None,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> Grown:
+    """Grow a forest on bootstrap samples of the rows, so that every tree has rows it never saw.
+
+    What the leaves hold is not kept: it is counted from the rows that reach them.
+
+    Parameters
+    ----------
+    X : (n, p) array or CSR
+        Rows; NaN may be among them.
+    targets : (n,) or (n, m)
+        What the trees are to tell apart: classes, if these are integers (the mean Gini impurity of
+        all columns is reduced), otherwise numbers (the mean variance is). For 0/1 columns these are
+        the same; in numbers the mean of a column may stand for what is missing in it. Of more than
+        16 classes or columns the trees see random directions, every 20 trees others.
+    weight : (n,), optional
+        Weights of the rows.
+    kind : {"random", "extra"}
+        The best cut of each feature that is tried, or the best of one random cut each.
+    n_estimators : int
+        Number of trees T.
+    max_features : str, int or float
+        How many features are tried at a node, as in scikit-learn.
+    min_samples_leaf : int or float
+        Fewest drawn rows in a leaf, or their share of all.
+    min_weight_fraction_leaf : float
+        Least share of the weight of all drawn rows in a leaf, at most a half.
+    max_depth : int or None
+    random_state : int
+    n_jobs : int or None
+        Threads; None for all cores.
+    verbose : bool
+        Whether to show progress.
+
+    Returns
+    -------
+    Grown
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel.learn.forest import grow
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> forest, in_bag = grow(X, (X > 0).astype(int), n_estimators=10)
+    >>> forest.n_trees, in_bag.shape
+    (10, (50, 10))
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind={kind!r} is not known: choose one of {KINDS}.")
+    many = _n_targets(targets) > _DIRECTIONS
+    classes = np.issubdtype(targets.dtype, np.integer) and not many
+    estimator = (_CLASSIFIERS if classes else _REGRESSORS)[kind](
+        max_features=max_features,
+        min_samples_leaf=min_samples_leaf,
+        min_weight_fraction_leaf=min_weight_fraction_leaf,
+        max_depth=max_depth,
+        bootstrap=True,
+        warm_start=True,
+        random_state=random_state,
+        n_jobs=n_threads(n_jobs),
+    )
+    flat = targets[:, 0] if targets.ndim == 2 and targets.shape[1] == 1 else targets
+    random = np.random.default_rng(random_state)
+    shift = far_from_zero(X)
+    rows = single_precision(shifted(X, shift))
+    if is_sparse(rows):  # the trees are several times as fast on dense rows
+        few = rows.shape[0] * rows.shape[1] <= _MOST_DENSE
+        rows = np.ascontiguousarray(dense(rows)) if few else _with_short_indices(rows)
+    # A few trees at a time are the same trees, since each has a seed of its own. Their nodes hold
+    # a number for every class: thousands of label vectors would fill the memory before the last.
+    step = _MOST_AT_ONCE if many else _trees_at_once(X.shape[0], flat, estimator.n_jobs)
+    ends = [*range(step, n_estimators, step), n_estimators]
+    parts: list[Forest] = []
+    in_bag = np.zeros((X.shape[0], n_estimators), dtype=np.uint16)
+    with (
+        one_blas_thread,
+        warnings.catch_warnings(),
+        progress_bar("growing trees", len(ends), shown=verbose) as advance,
+    ):
+        # label vectors may be as many as the rows: scikit-learn takes them for numbers
+        warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)
+        for start, end in zip([0, *ends], ends, strict=False):
+            seen = _directions(flat, random) if many else flat
+            estimator.set_params(n_estimators=end).fit(rows, seen, sample_weight=weight)
+            estimator.estimators_ = estimator.estimators_[start:]
+            parts.append(Forest.of(estimator, shift))
+            for tree, drawn in enumerate(estimator.estimators_samples_, start):
+                often = np.bincount(drawn, minlength=X.shape[0])
+                in_bag[:, tree] = np.minimum(often, np.iinfo(np.uint16).max)
+            estimator.estimators_ = [None] * end  # it only counts those it has
+            advance()
+    return Grown(parts[0].joined(*parts[1:]), in_bag)
+
+
+def _n_targets(targets: NDArray[Any]) -> int:
+    """How many numbers a node keeps: one for each class of each column, or for each column."""
+    if not np.issubdtype(targets.dtype, np.integer):
+        return targets.shape[1] if targets.ndim == 2 else 1
+    return int(np.sum(np.max(np.atleast_2d(targets.T), axis=1, initial=0) + 1))
+
+
+def _directions(targets: NDArray[Any], random: np.random.Generator) -> Array:
+    """Targets (n, D) in a few random directions, whose variance approximates that of all columns.
+
+    So a tree on hundreds of labels, or thousands of label vectors, costs as much as one on a few
+    (A. Joly, P. Geurts & L. Wehenkel, Random forests with random projections of the output space
+    for high dimensional multi-label classification, 2014).
+    """
+    if not np.issubdtype(targets.dtype, np.integer):
+        return np.asarray(targets @ random.normal(size=(targets.shape[1], _DIRECTIONS)))
+    found = np.zeros((len(targets), _DIRECTIONS))
+    for column in np.atleast_2d(targets.T):
+        found += random.normal(size=(int(column.max(initial=0)) + 1, _DIRECTIONS))[column]
+    return found
+
+
+def _with_short_indices(X: Any) -> Any:
+    """Return CSR rows with the 32 bits an index that scikit-learn's trees take, where these do."""
+    if not is_sparse(X) or X.indices.dtype == np.int32 or X.nnz > np.iinfo(np.int32).max:
+        return X
+    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+    return type(X)(parts, shape=X.shape)
+
+
+def _trees_at_once(n_rows: int, targets: NDArray[Any], n_threads: int) -> int:
+    """How many trees on targets (n,) or (n, m) may be in memory as scikit-learn has them."""
+    columns = np.atleast_2d(targets.T)
+    classes = np.issubdtype(targets.dtype, np.integer)
+    values = len(columns) * (max(len(np.unique(own)) for own in columns) if classes else 1)
+    fit = _BYTES_AT_ONCE // (2 * n_rows * values * 8)
+    return int(np.clip(fit, n_threads, _MOST_AT_ONCE))

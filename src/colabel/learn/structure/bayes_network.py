@@ -1,4 +1,20 @@
-"""The best Bayesian network over a few dozen discrete variables, such as labels."""
+"""The best Bayesian network over a few dozen discrete variables, such as labels.
+
+Exact search by dynamic programming over sets of variables (Silander and Myllymäki, 2006).
+
+A network without cycles has a sink. So the best network over a set W has the score
+
+    R(W) = max over i in W of  R(W without i) + (best set of i within W without i)
+
+and 2^d sets suffice. The best set within another is the first that fits, since sets lie best
+first; after leaving out dominated sets there are few to try.
+
+Search over orders of the variables: each takes its best set among those before it.
+
+An order is improved by moving one variable at a time to its best place (Lee and van Beek, 2017)
+until no move helps. Then a few random pairs change places and the climb starts again from there;
+the better of the two is kept (iterated local search). Several random orders are started from.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +28,8 @@ from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils import check_random_state
 
-from colabel.core.arrays import Indices
+from colabel.core.arrays import Array, Indices
 from colabel.core.compiling import njit
-from colabel.learn.structure._order_search import best_by_orders
-from colabel.learn.structure._subset_search import (
-    MOST_VARIABLES,
-    QUICK_VARIABLES,
-    best_by_subsets,
-)
 from colabel.learn.structure.parent_scores import (
     Candidates,
     NetworkScore,
@@ -27,7 +37,185 @@ from colabel.learn.structure.parent_scores import (
     score_parent_sets,
 )
 
-__all__ = ["BayesNetworkStructure", "Search", "best_network", "learn_bayes_network"]
+MOST_VARIABLES = 25  # 2^25 sets take 0.3 GB
+QUICK_VARIABLES = 20  # about a second
+
+
+def best_by_subsets(candidates: Candidates) -> Indices:
+    """Place of the set that each variable has in an optimal network, (d,)."""
+    masks = _masks(candidates.parents)
+    return _search(candidates.first, candidates.scores, masks)
+
+
+def _masks(parents: Indices) -> Indices:
+    bits = np.where(parents >= 0, np.left_shift(1, np.maximum(parents, 0)), 0)
+    masks: Indices = bits.sum(axis=1).astype(np.intp)
+    return masks
+
+
+@njit(nogil=True, cache=True)
+def _first_within(masks: Indices, start: int, allowed: int) -> int:
+    """Place of the best set whose members are all allowed; the empty set always fits."""
+    place = start
+    while masks[place] & ~allowed:
+        place += 1
+    return place
+
+
+@njit(nogil=True, cache=True)
+def _search(first: Indices, scores: Array, masks: Indices) -> Indices:
+    d = len(first) - 1
+    best = np.empty(1 << d)
+    sink = np.empty(1 << d, dtype=np.int8)
+    best[0], sink[:] = 0.0, 0
+    for members in range(1, 1 << d):
+        highest = -np.inf
+        for i in range(d):
+            if members >> i & 1:
+                rest = members ^ (1 << i)
+                score = best[rest] + scores[_first_within(masks, first[i], rest)]
+                if score > highest:
+                    highest = score
+                    sink[members] = i
+        best[members] = highest
+    chosen = np.empty(d, dtype=np.intp)
+    members = (1 << d) - 1
+    while members:
+        i = sink[members]
+        members ^= 1 << i
+        chosen[i] = _first_within(masks, first[i], members)
+    return chosen
+
+
+N_STARTS = 10
+N_KICKS = 20
+_SMALLEST_GAIN = 1e-9
+
+
+def best_by_orders(candidates: Candidates, rng: np.random.Generator, deadline: float) -> Indices:
+    """Place of the set that each variable has in the best network met, (d,).
+
+    The deadline, by `time.monotonic`, is looked at between climbs; the first always ends.
+    """
+    d = len(candidates.first) - 1
+    highest, chosen = -np.inf, np.empty(d, dtype=np.intp)
+    for _ in range(N_STARTS):
+        order = rng.permutation(d)
+        swaps = rng.integers(0, d, (N_KICKS, 2 + d // 10, 2))
+        score = _climb(candidates, order)
+        for pairs in swaps:
+            if time.monotonic() > deadline:
+                break
+            kicked = order.copy()
+            for one, two in pairs:
+                kicked[[one, two]] = kicked[[two, one]]
+            found = _climb(candidates, kicked)
+            if found > score:
+                score, order = found, kicked
+        if score > highest:
+            highest, chosen = score, sets_of_order(candidates, order)
+        if time.monotonic() > deadline:
+            break
+    return chosen
+
+
+@njit(nogil=True, cache=True)
+def sets_of_order(candidates: Candidates, order: Indices) -> Indices:
+    """Place of the best set of each variable among those before it, (d,)."""
+    position = np.empty(len(order), dtype=np.intp)
+    for place in range(len(order)):
+        position[order[place]] = place
+    chosen = np.empty(len(order), dtype=np.intp)
+    for i in range(len(order)):
+        chosen[i] = _first_allowed(candidates, i, position, position[i], -1, -1)
+    return chosen
+
+
+@njit(nogil=True, cache=True)
+def _first_allowed(
+    candidates: Candidates, i: int, position: Indices, before: int, also: int, never: int
+) -> int:
+    """Place of i's best set among variables before a position, with `also`, without `never`."""
+    place = candidates.first[i]
+    while True:
+        fits = True
+        for j in candidates.parents[place]:
+            if j < 0:
+                break
+            if j != also and (j == never or position[j] >= before):
+                fits = False
+                break
+        if fits:
+            return place  # type: ignore[no-any-return]
+        place += 1
+
+
+@njit(nogil=True, cache=True)
+def _best_move(
+    candidates: Candidates, order: Indices, position: Indices, scores: Array, v: int
+) -> tuple[float, int]:
+    """Gain and target of the best new position of v; -1 where no move gains.
+
+    Moving v to the left past u lets u have v as a parent and takes u from v; to the right the
+    other way round. The others see the same variables before them as they did.
+    """
+    best_gain, target = _SMALLEST_GAIN, -1
+    here = position[v]
+    passed = 0.0
+    for to in range(here - 1, -1, -1):
+        u = order[to]
+        theirs = candidates.scores[_first_allowed(candidates, u, position, to, v, -1)]
+        passed += theirs - scores[u]
+        mine = candidates.scores[_first_allowed(candidates, v, position, to, -1, -1)]
+        gain = passed + mine - scores[v]
+        if gain > best_gain:
+            best_gain, target = gain, to
+    passed = 0.0
+    for to in range(here + 1, len(order)):
+        u = order[to]
+        theirs = candidates.scores[_first_allowed(candidates, u, position, to, -1, v)]
+        passed += theirs - scores[u]
+        mine = candidates.scores[_first_allowed(candidates, v, position, to + 1, -1, -1)]
+        gain = passed + mine - scores[v]
+        if gain > best_gain:
+            best_gain, target = gain, to
+    return best_gain, target
+
+
+@njit(nogil=True, cache=True)
+def _climb(candidates: Candidates, order: Indices) -> float:
+    """Move variables, in the order of their numbers, until no move gains; return the score."""
+    d = len(order)
+    position = np.empty(d, dtype=np.intp)
+    scores = np.empty(d)
+    sets = sets_of_order(candidates, order)
+    for place in range(d):
+        position[order[place]] = place
+        scores[place] = candidates.scores[sets[place]]
+    unchanged, v = 0, 0
+    while unchanged < d:
+        _, target = _best_move(candidates, order, position, scores, v)
+        unchanged += 1
+        if target >= 0:
+            here = position[v]
+            step = 1 if target > here else -1
+            for place in range(here, target, step):
+                order[place] = order[place + step]
+            order[target] = v
+            for place in range(min(here, target), max(here, target) + 1):
+                position[order[place]] = place
+            for place in range(min(here, target), max(here, target) + 1):
+                i = order[place]
+                scores[i] = candidates.scores[
+                    _first_allowed(candidates, i, position, place, -1, -1)
+                ]
+            unchanged = 0
+        v = (v + 1) % d
+    total = 0.0
+    for score in scores:
+        total += score
+    return total
+
 
 Search = Literal["dynamic programming", "order search"]
 SEARCHES: tuple[Search, ...] = get_args(Search)

@@ -28,8 +28,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Indices
 
-__all__ = ["maximum_branching"]
-
 Ints = NDArray[np.int64]
 
 _NO_PARENT = -1
