@@ -28,15 +28,15 @@ from colabel.core.arrays import Array, is_sparse
 from colabel.datasets import load
 from colabel.learn.conditional import (
     Folds,
+    GainOver,
     HeldOutScores,
     Learning,
     RowGroup,
     TrainingData,
     random_folds,
 )
-from colabel.learn.gains import GainOver
 from colabel.learn.glm.device import DeviceRows, solver
-from colabel.learn.glm.device.sparse_rows import SparseRows
+from colabel.learn.glm.device.objective import SparseRows
 from colabel.learn.linear import LinearLearner
 from colabel.models.ctbn import search_arcs
 

@@ -24,7 +24,7 @@ from colabel import CTBN, BinaryRelevance
 from colabel.datasets import kfold, load
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.glm import LBFGS, Tasks, held_out_path
-from colabel.learn.glm.choice import best_points
+from colabel.learn.glm.tasks import best_points
 from colabel.learn.linear import PATIENCE, LinearLearner
 from colabel.metrics import exact_match, joint_log_loss
 

@@ -87,7 +87,7 @@ class Harmful:
         pickle.dumps((Harmful(),)),
         named("os", "mkdir", "harm"),
         named("colabel.core.journal", "Journal", "harm", "key"),
-        named("colabel.learn.chunks.passes", "Journal", "harm", "key"),
+        named("colabel.learn.chunks.chunked_data", "Journal", "harm", "key"),
         named("colabel.learn.linear", "np", "harm"),
         named("colabel.learn.nowhere", "Path", "harm"),
         named("colabel.learn..", "Path", "harm"),

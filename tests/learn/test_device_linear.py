@@ -7,11 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from colabel import CTBN, BinaryRelevance
-from colabel.learn.conditional import RowGroup, TrainingData, random_folds
+from colabel.learn.conditional import GainOver, RowGroup, TrainingData, random_folds
 from colabel.learn.device_linear import DeviceLearning
-from colabel.learn.gains import GainOver
 from colabel.learn.glm.device import gains, solver
-from colabel.learn.glm.device.sparse_rows import SparseMatrix
+from colabel.learn.glm.device.objective import SparseMatrix
 from colabel.learn.linear import LinearLearner
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[gpu]'")

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds
-from colabel.learn.glm.block import Block
+from colabel.learn.glm.path import Block
 from colabel.learn.linear import LinearLearner
 from tests.learn.glm.oracle import sklearn_model
 from tests.learn.test_linear import keep, learner, make_data

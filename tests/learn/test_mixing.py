@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from colabel.joint.vectors.lists import row_log_sum
-from colabel.learn.pool.pool import mixture_weights, pool_coefficients
+from colabel.learn.pool import mixture_weights, pool_coefficients
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -171,7 +171,7 @@ class Workplace:
     ) -> list[Result]:
         from dask import delayed
 
-        from colabel.learn.chunks.passes import active_client, computed, reduced
+        from colabel.learn.chunks.chunked_data import active_client, computed, reduced
 
         call = delayed(partial(function), pure=False, traverse=False)
         with pass_counter(f"{what} {len(parts)} parts", shown=self.shown) as count:

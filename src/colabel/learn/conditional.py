@@ -4,6 +4,10 @@ This is what the models of the library share: binary relevance learns each varia
 rows, a tree learns each variable from the rows with each value of its parent, and so on. *How*
 a conditional is learned, by the library's own regressions or by any scikit-learn classifier,
 is a learner's business.
+
+Counts of labels, which add up over parts of the rows.
+
+What candidates add to given log-probabilities on rows held out.
 """
 
 from __future__ import annotations
@@ -16,13 +20,65 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.learn.label_summary import LabelSummary, laplace
+from colabel.core.numeric import bin_sums
+from colabel.labels import MISSING
 from colabel.learn.row_chance import (
     column_range,
     dealt_folds,
     rounding_units,
     row_digests,
 )
+
+
+class LabelSummary(NamedTuple):
+    """What is counted of labels; those of several parts can be `joined`.
+
+    Attributes
+    ----------
+    weights, counts : d arrays (K_i,)
+        Weight and number of the rows with each value of each variable.
+    missing : (int, int, int)
+        Number of missing labels, row and label of the first.
+    n_rows : int
+    """
+
+    weights: tuple[Array, ...]
+    counts: tuple[Indices, ...]
+    missing: tuple[int, int, int]
+    n_rows: int
+
+    @classmethod
+    def of(cls, data: TrainingData) -> LabelSummary:
+        """Count the labels of all rows."""
+        weight = data.row_weights
+        columns = [(own, own != MISSING) for own in data.codes.T]
+        sized = list(zip(columns, data.cardinalities, strict=True))
+        missing = np.argwhere(data.codes == MISSING)
+        row, label = missing[0] if len(missing) else (0, 0)
+        return cls(
+            tuple(bin_sums(own[s], weight[s], size) for (own, s), size in sized),
+            tuple(np.bincount(own[s], minlength=size) for (own, s), size in sized),
+            (len(missing), int(row), int(label)),
+            data.n_rows,
+        )
+
+    def joined(self, other: LabelSummary) -> LabelSummary:
+        """Join the counts of these rows and of those after them."""
+        later = (self.n_rows + other.missing[1], other.missing[2])
+        first = self.missing[1:] if self.missing[0] else later
+        return LabelSummary(
+            tuple(a + b for a, b in zip(self.weights, other.weights, strict=True)),
+            tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
+            (self.missing[0] + other.missing[0], *first),
+            self.n_rows + other.n_rows,
+        )
+
+
+def laplace(counts: Array) -> Array:
+    """Frequencies (K,) of counts, smoothed by Laplace's rule."""
+    frequency: Array = (counts + 1.0) / (counts.sum() + len(counts))
+    return frequency
+
 
 Result = TypeVar("Result")
 Offsets = Sequence[Array]
@@ -399,3 +455,50 @@ def given_folds(n_rows: int, splits: Iterable[tuple[Any, Any]]) -> Folds:
 def _as_index(rows: Any) -> Indices:
     rows = np.asarray(rows)
     return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.intp)
+
+
+class Gains(NamedTuple):
+    """Held-out gains of a group's classifiers, (m,) each, and their choices.
+
+    Attributes
+    ----------
+    gains : (m,)
+        Sum of what the rows gain, by weight.
+    noise : (m,)
+        Its variance.
+    choice : (m,)
+        Chosen hyperparameters.
+    """
+
+    gains: Array
+    noise: Array
+    choice: Indices
+
+
+@dataclass(frozen=True)
+class GainOver:
+    """Reduces the held-out scores of a group to what they add to the labels' own.
+
+    Attributes
+    ----------
+    log_prob : (d, n)
+        Held-out log-probabilities of the labels; zero where there is none.
+    weight : (n,) or None
+        Weights of the rows; None for rows in chunks, which have theirs with them.
+    """
+
+    log_prob: Any
+    weight: Array | None
+
+    @classmethod
+    def on(cls, data: TrainingData, alone: HeldOutScores) -> GainOver:
+        """Gains over labels alone, of the same rows."""
+        return cls(alone.log_prob, data.row_weights if isinstance(data, TrainingData) else None)
+
+    def __call__(self, group: RowGroup, scores: HeldOutScores) -> Gains:
+        """Return the gains of the group's targets."""
+        assert group.rows is not None
+        assert self.weight is not None
+        more = scores.log_prob - self.log_prob[np.ix_(group.targets, group.rows)]
+        own = self.weight[group.rows]
+        return Gains(more @ own, more**2 @ own**2, scores.choice)

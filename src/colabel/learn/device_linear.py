@@ -10,9 +10,16 @@ import numpy as np
 
 from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
-from colabel.learn.conditional import Folds, HeldOutScores, Offsets, RowGroup, TrainingData
+from colabel.learn.conditional import (
+    Folds,
+    GainOver,
+    Gains,
+    HeldOutScores,
+    Offsets,
+    RowGroup,
+    TrainingData,
+)
 from colabel.learn.design import Design
-from colabel.learn.gains import GainOver, Gains
 from colabel.learn.glm.device import DeviceLBFGS
 from colabel.learn.glm.device.gains import PartData, part_gains
 from colabel.learn.glm.device.solver import AnyMatrix, matrix_of

@@ -25,8 +25,8 @@ from colabel.learn.conditional import (
 )
 from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm import LBFGS, FittedTasks, Tasks, fit_tasks, held_out_path, loss_for
-from colabel.learn.glm.choice import best_points
 from colabel.learn.glm.device.devices import device_for_rows, torch_device
+from colabel.learn.glm.tasks import best_points
 
 Result = TypeVar("Result")
 

@@ -15,7 +15,7 @@ from colabel.core.label_features import label_columns, n_label_columns
 from colabel.core.parameters import checked_grid
 from colabel.labels import MissingLabelsError
 from colabel.learn.chunks import is_chunked
-from colabel.learn.chunks.passes import added
+from colabel.learn.chunks.chunked_data import added
 from colabel.learn.conditional import (
     ConditionalLearner,
     Folds,

@@ -36,7 +36,7 @@ from colabel.decide import Decision, Seen, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks import ChunkedData
-from colabel.learn.chunks.passes import counting_passes, is_dask
+from colabel.learn.chunks.chunked_data import counting_passes, is_dask
 from colabel.learn.chunks.reading import Blocks, chunked_data, same_chunks, seen_labels
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import joined_vectors, seen_vectors

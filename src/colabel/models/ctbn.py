@@ -30,6 +30,8 @@ from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
     ConditionalModels,
     Folds,
+    GainOver,
+    Gains,
     HeldOutScores,
     Learning,
     RowGroup,
@@ -37,7 +39,6 @@ from colabel.learn.conditional import (
     covering,
 )
 from colabel.learn.from_estimator import EstimatorLearner
-from colabel.learn.gains import GainOver, Gains
 from colabel.learn.linear import LinearLearning, LinearModels
 from colabel.learn.structure import best_candidates, maximum_branching
 from colabel.models._learning import (

@@ -32,7 +32,7 @@ from colabel.decide import Decision
 from colabel.joint import Joint, PairwiseField, VectorList
 from colabel.joint.field import Engine
 from colabel.labels import all_vectors
-from colabel.learn.chunks.passes import added
+from colabel.learn.chunks.chunked_data import added
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.curvature import StateLikelihood
 from colabel.learn.crf.learner import FieldLearner, FittedField, LearnedField

@@ -17,8 +17,8 @@ from colabel.core.schema import Between, stored
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
-from colabel.learn.chunks.fold_models import FoldModels
-from colabel.learn.chunks.passes import added
+from colabel.learn.chunks.chunked_data import added
+from colabel.learn.chunks.row_parts import FoldModels
 from colabel.learn.conditional import (
     ConditionalLearner,
     ConditionalModels,

@@ -15,14 +15,13 @@ from colabel.labels.space import SeenLabels
 from colabel.learn import row_chance
 from colabel.learn.chunks import RowPart, counting_passes
 from colabel.learn.chunks.chunked_block import ChunkBlock, ChunkTasks, Where
-from colabel.learn.chunks.chunked_design import ChunkedDesign
+from colabel.learn.chunks.chunked_design import ChunkedDesign, Survey
 from colabel.learn.chunks.reading import chunked_data, seen_labels
 from colabel.learn.chunks.row_parts import RowSample
-from colabel.learn.chunks.survey import Survey
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.design import Design
 from colabel.learn.glm import LBFGS, Tasks
-from colabel.learn.glm.block import Block
+from colabel.learn.glm.path import Block
 from tests.learn.chunks.problems import in_chunks, labels_that_depend
 
 LENGTHS = (30, 1, 49)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from colabel.learn.glm import CurvaturePairs
-from colabel.learn.glm._kernels import quasi_newton_direction
+from colabel.learn.glm.losses import quasi_newton_direction
 
 N = 5
 

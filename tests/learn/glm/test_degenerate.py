@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm import Logistic, Softmax, Tasks, fit_tasks, held_out_path
-from colabel.learn.glm.degenerate import class_support
+from colabel.learn.glm.tasks import class_support
 from tests.learn.glm.oracle import TIGHT
 
 

@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 
 from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm import Tasks, fit_tasks, held_out_path, loss_for
-from colabel.learn.glm.block import Block
-from colabel.learn.glm.choice import best_points
+from colabel.learn.glm.path import Block
+from colabel.learn.glm.tasks import best_points
 from tests.learn.glm.oracle import TIGHT, softmax_targets
 from tests.learn.glm.shapes import weights
 

@@ -10,7 +10,7 @@ from scipy.special import log_expit, log_softmax
 
 from colabel.core.exponential import log_one_plus
 from colabel.learn.glm import Logistic, Softmax, loss_for
-from colabel.learn.glm._kernels import _move_and_decay
+from colabel.learn.glm.losses import _move_and_decay
 
 LOSSES = {"logistic": Logistic(), "softmax3": Softmax(3), "softmax5": Softmax(5)}
 

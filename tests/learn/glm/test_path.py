@@ -9,7 +9,7 @@ import pytest
 
 from colabel.learn.design import Design
 from colabel.learn.glm import LBFGS, Tasks, fit_tasks, held_out_path
-from colabel.learn.glm.choice import best_points
+from colabel.learn.glm.tasks import best_points
 from tests.learn.glm.oracle import (
     TIGHT,
     logistic_targets,

@@ -8,7 +8,7 @@ import pytest
 from colabel import CTBN, BinaryRelevance, ClassifierChain
 from colabel.learn.design import Design
 from colabel.learn.glm import LBFGS, Tasks, held_out_path
-from colabel.learn.glm.choice import best_points
+from colabel.learn.glm.tasks import best_points
 
 GRID = (0.001, 0.1, 10.0, 1000.0)
 N = 100

@@ -5,8 +5,13 @@ pure function of a chunk and of small arrays: nothing that is as long as the row
 few bytes each (their folds), and a chunk that is lost with its worker is computed again.
 """
 
-from colabel.learn.chunks.chunked_data import ChunkedData, is_chunked
-from colabel.learn.chunks.passes import PassCounter, counting_passes, journaled
+from colabel.learn.chunks.chunked_data import (
+    ChunkedData,
+    PassCounter,
+    counting_passes,
+    is_chunked,
+    journaled,
+)
 from colabel.learn.chunks.row_parts import ChunkedFolds, RowPart
 
 __all__ = [

@@ -15,18 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices
-from colabel.learn.chunks.chunked_data import ChunkedData
-from colabel.learn.chunks.chunked_design import ChunkedDesign
-from colabel.learn.chunks.passes import added
+from colabel.learn.chunks.chunked_data import ChunkedData, added
+from colabel.learn.chunks.chunked_design import ChunkedDesign, Survey
 from colabel.learn.chunks.row_parts import ChunkedFolds, RowPart
-from colabel.learn.chunks.survey import Survey
 from colabel.learn.conditional import RowGroup
 from colabel.learn.glm import LBFGS, Line, Objective, Tasks
-from colabel.learn.glm.block import Block, Point
-from colabel.learn.glm.degenerate import ClassSupport, support_of_counts
 from colabel.learn.glm.losses import Sums, loss_for
 from colabel.learn.glm.objective import RowsObjective, hessian_cost, mean_curvature, well_curved
-from colabel.learn.glm.path import picked
+from colabel.learn.glm.path import Block, Point, picked
+from colabel.learn.glm.tasks import ClassSupport, support_of_counts
 
 # Rows whose folds are scored together: each fold's own are few of them.
 _HELD_OUT_AT_ONCE = 1 << 14

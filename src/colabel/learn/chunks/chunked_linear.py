@@ -16,22 +16,21 @@ from colabel.learn.chunks.chunked_block import (
     held_out_sums,
 )
 from colabel.learn.chunks.chunked_data import ChunkedData
-from colabel.learn.chunks.chunked_design import ChunkedDesign
-from colabel.learn.chunks.fold_models import (
+from colabel.learn.chunks.chunked_design import ChunkedDesign, Survey
+from colabel.learn.chunks.row_parts import (
     ByFold,
+    ChunkedFolds,
     FoldModels,
+    RowPart,
     held_out_log_prob,
     held_out_scores,
+    joined_rows,
 )
-from colabel.learn.chunks.row_parts import ChunkedFolds, RowPart, joined_rows
-from colabel.learn.chunks.survey import Survey
-from colabel.learn.conditional import Folds, HeldOutScores, RowGroup
+from colabel.learn.conditional import Folds, GainOver, Gains, HeldOutScores, RowGroup
 from colabel.learn.design import prefers_row_space
-from colabel.learn.gains import GainOver, Gains
 from colabel.learn.glm import FittedTasks
-from colabel.learn.glm.block import Point
-from colabel.learn.glm.choice import best_points, informed_by
-from colabel.learn.glm.path import fit_block, walk_path
+from colabel.learn.glm.path import Point, fit_block, walk_path
+from colabel.learn.glm.tasks import best_points, informed_by
 from colabel.learn.linear import (
     LOOSER,
     PATIENCE,

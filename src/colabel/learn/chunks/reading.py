@@ -13,8 +13,14 @@ from numpy.typing import NDArray
 from colabel.core.arrays import is_sparse, one_entry_each
 from colabel.core.extremes import LARGEST_FEATURE, refuse_extreme_weights
 from colabel.labels.space import LabelSpace, SeenLabels
-from colabel.learn.chunks.chunked_data import ChunkedData
-from colabel.learn.chunks.passes import active_client, computed, is_dask, reduced, require_dask
+from colabel.learn.chunks.chunked_data import (
+    ChunkedData,
+    active_client,
+    computed,
+    is_dask,
+    reduced,
+    require_dask,
+)
 from colabel.learn.chunks.row_parts import RowPart
 
 

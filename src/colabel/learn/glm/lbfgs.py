@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from colabel.core.arrays import Array, Flags, Indices, Targets
-from colabel.learn.glm._kernels import quasi_newton_direction
-from colabel.learn.glm.losses import Loss
+from colabel.learn.glm.losses import Loss, quasi_newton_direction
 from colabel.learn.glm.objective import Objective, Products, RowsObjective
 
 _SUFFICIENT_DECREASE = 1e-4

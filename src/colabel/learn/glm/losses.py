@@ -1,18 +1,371 @@
-"""Losses of batched regressions: value, residual and curvature for all tasks at once."""
+"""Losses of batched regressions: value, residual and curvature for all tasks at once.
+
+Compiled inner loops of the batched regressions. Arrays are C-contiguous; no checks here.
+
+Tasks come first, rows last, so that loops over rows vectorise for few tasks too.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Targets
-from colabel.learn.glm._kernels import (
-    logistic_along,
-    logistic_move,
-    softmax_along,
-    softmax_move,
-)
+from colabel.core.arrays import Array, Flags, Indices, Targets
+from colabel.core.compiling import njit
+from colabel.core.exponential import ORDERED, exp_of_negative
+
+# Reassociation lets sums and products be vectorised; infinities keep their meaning.
+_SUMS = {"reassoc", "contract", "nsz", "arcp"}
+# Largest values are vectorised where there is no NaN.
+_MAXIMA = {"nnan", "nsz", "contract"}
+
+# A product of this many factors in [1, 2] cannot overflow: one logarithm serves them all.
+_FACTORS = 512
+
+
+@njit(nogil=True, cache=True)
+def add_offsets(scores: Array, slope: Array, offset: Array, base: Indices) -> None:
+    """Set scores[t, k] += slope[t, k] * offset[base[t], k]; rows are last."""
+    for task in range(scores.shape[0]):
+        for k in range(scores.shape[1]):
+            own = offset[base[task], k]
+            for row in range(scores.shape[2]):
+                scores[task, k, row] += slope[task, k] * own[row]
+
+
+@njit(nogil=True, cache=True)
+def sloped(feature: Array, coef: Array) -> Array:
+    """Return a f + b (c, n) of features f (c, n), slopes and intercepts (a, b) = coef (c, 2)."""
+    found = np.empty_like(feature)
+    for score in range(feature.shape[0]):
+        slope, level = coef[score, 0], coef[score, 1]
+        for row in range(feature.shape[1]):
+            found[score, row] = slope * feature[score, row] + level
+    return found
+
+
+@njit(nogil=True, cache=True, fastmath=_SUMS)
+def pulled_slopes(feature: Array, residual: Array) -> Array:
+    """Return sum_i r_i f_i and sum_i r_i (c, 2): the transposed product of `sloped`."""
+    found = np.empty((feature.shape[0], 2))
+    for score in range(feature.shape[0]):
+        slope, level = 0.0, 0.0
+        for row in range(feature.shape[1]):
+            slope += residual[score, row] * feature[score, row]
+            level += residual[score, row]
+        found[score, 0], found[score, 1] = slope, level
+    return found
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED)
+def _move_and_decay(scores: Array, change: Array, step: float, decay: Array) -> None:
+    """Set scores += step * change and decay = exp(-|scores|)."""
+    for i in range(scores.size):
+        score = scores[i] + step * change[i]
+        scores[i] = score
+        decay[i] = exp_of_negative(max(-abs(score), -708.0))
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
+def _logistic_rows(
+    scores: Array, decay: Array, targets: Targets, weight: Array, residual: Array
+) -> tuple[float, float, float, float]:
+    """One task, at most _FACTORS rows: sums of the loss's linear part, of curvature, of |residual|.
+
+    The product of the factors 1 + e comes second.
+    """
+    linear = 0.0
+    product = 1.0
+    total = 0.0
+    wrong = 0.0
+    for i in range(scores.size):
+        s = scores[i]
+        e = decay[i]
+        y = float(targets[i])
+        belongs = 1.0 if y >= 0.0 else 0.0
+        w = weight[i] * belongs
+        odds = 1.0 / (1.0 + e)
+        positive = odds if s > 0.0 else e * odds
+        r = w * (positive - y)
+        residual[i] = r
+        wrong += abs(r)
+        total += w * (e * odds * odds)
+        linear += w * (max(s, 0.0) - y * s)
+        product *= 1.0 + belongs * e
+    return linear, product, total, wrong
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def logistic_move(
+    scores: Array,
+    change: Array,
+    steps: Array,
+    targets: Targets,
+    weight: Array,
+    unit_weight: bool,
+    residual: Array,
+) -> tuple[Array, Array, Array]:
+    """Set scores += step * change; find residuals, losses and curvatures there, in one pass.
+
+    With s the moved score, e = exp(-|s|), w the row's weight (0 where the target is negative):
+    loss = w (max(s, 0) - y s + log(1 + e)), residual = w (sigmoid(s) - y),
+    curvature = w e / (1 + e)^2. Arrays are (T, n) but for `steps` (T,) and `weight` (n,).
+    Returns the sums (T,) of loss, curvature and absolute residual.
+    """
+    n_tasks, n_rows = scores.shape
+    value, curvature, absolute = np.empty(n_tasks), np.empty(n_tasks), np.empty(n_tasks)
+    decay = np.empty(_FACTORS)
+    for task in range(n_tasks):
+        value[task], curvature[task], absolute[task] = 0.0, 0.0, 0.0
+        for start in range(0, n_rows, _FACTORS):
+            rows = slice(start, min(start + _FACTORS, n_rows))
+            e = decay[: rows.stop - start]
+            _move_and_decay(scores[task, rows], change[task, rows], steps[task], e)
+            linear, product, curved, wrong = _logistic_rows(
+                scores[task, rows], e, targets[task, rows], weight[rows], residual[task, rows]
+            )
+            value[task] += linear
+            curvature[task] += curved
+            absolute[task] += wrong
+            if unit_weight:
+                value[task] += math.log(product)
+            else:
+                for i in range(e.size):
+                    if targets[task, start + i] >= 0:
+                        value[task] += weight[start + i] * math.log1p(e[i])
+    return value, curvature, absolute
+
+
+@njit(nogil=True, cache=True, fastmath=_MAXIMA)
+def _sup_norm(values: Array) -> float:
+    highest = 0.0
+    for i in range(values.size):
+        highest = max(highest, abs(values[i]))
+    return highest
+
+
+@njit(nogil=True, cache=True, fastmath=_MAXIMA)
+def _move_and_raise(scores: Array, change: Array, step: float, highest: Array) -> None:
+    """Set scores += step * change and raise `highest` to them."""
+    for i in range(scores.size):
+        scores[i] += step * change[i]
+        highest[i] = max(highest[i], scores[i])
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
+def logistic_along(residual: Array, change: Array, inverse_weight: Array) -> tuple[Array, Array]:
+    """Second derivative (T,) of the losses along a change of the scores, and its sup-norm.
+
+    A row's curvature w p (1 - p) is rebuilt from its residual r = w (p - y): |r| (1 - |r| / w).
+    """
+    n_tasks, n_rows = change.shape
+    total, sup_norm = np.empty(n_tasks), np.empty(n_tasks)
+    for task in range(n_tasks):
+        curved = 0.0
+        for row in range(n_rows):
+            wrong = abs(residual[task, row])
+            c = change[task, row]
+            curved += wrong * (1.0 - wrong * inverse_weight[row]) * c * c
+        total[task], sup_norm[task] = curved, _sup_norm(change[task])
+    return total, sup_norm
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED)
+def _exponentials(values: Array) -> None:
+    for i in range(values.size):
+        values[i] = exp_of_negative(max(values[i], -708.0))
+
+
+@njit(nogil=True, cache=True, fastmath=_SUMS)
+def _times(values: Array, factors: Array) -> None:
+    for i in range(values.size):
+        values[i] *= factors[i]
+
+
+@njit(nogil=True, cache=True, fastmath=_SUMS)
+def _add_products(left: Array, right: Array, total: Array) -> None:
+    for i in range(left.size):
+        total[i] += left[i] * right[i]
+
+
+@njit(nogil=True, cache=True, fastmath=_SUMS)
+def _weighted_square(weight: Array, values: Array, mean: Array) -> float:
+    total = 0.0
+    for i in range(values.size):
+        gap = values[i] - mean[i]
+        total += weight[i] * gap * gap
+    return total
+
+
+@njit(nogil=True, cache=True, fastmath=_SUMS)
+def _curvature_of_residuals(residual: Array, inverse_weight: Array) -> tuple[float, float]:
+    """Sums of |r| (1 - |r| / w), which is w p (1 - p) of r = w (p - y), and of |r|."""
+    curved, wrong = 0.0, 0.0
+    for i in range(residual.size):
+        r = abs(residual[i])
+        wrong += r
+        curved += r * (1.0 - r * inverse_weight[i])
+    return curved, wrong
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def softmax_move(
+    scores: Array,
+    change: Array,
+    steps: Array,
+    targets: Targets,
+    weight: Array,
+    residual: Array,
+) -> tuple[Array, Array, Array]:
+    """Set scores += step * change; find residuals, losses and curvatures there, in one pass.
+
+    Scores, changes and residuals are (T, K, n), `steps` is (T,). With p = softmax(s) and w the
+    row's weight (0 where the target is negative): loss = -w log p_y, residual = w (p - [y]),
+    curvature (diagonal) = w p (1 - p). Returns the sums of loss (T,), curvature (T, K) and absolute
+    residual (T, K).
+    """
+    n_tasks, size, n_rows = scores.shape
+    value, curvature = np.empty(n_tasks), np.empty((n_tasks, size))
+    absolute = np.empty((n_tasks, size))
+    highest, total = np.empty(_FACTORS), np.empty(_FACTORS)
+    for task in range(n_tasks):
+        value[task], curvature[task], absolute[task] = 0.0, 0.0, 0.0
+        for start in range(0, n_rows, _FACTORS):
+            stop = min(start + _FACTORS, n_rows)
+            top, below = highest[: stop - start], total[: stop - start]
+            top[:] = -np.inf
+            below[:] = 0.0
+            for k in range(size):
+                s, c = scores[task, k, start:stop], change[task, k, start:stop]
+                _move_and_raise(s, c, steps[task], top)
+            for k in range(size):
+                s, p = scores[task, k, start:stop], residual[task, k, start:stop]
+                for i in range(s.size):
+                    p[i] = s[i] - top[i]
+                _exponentials(p)
+                for i in range(s.size):
+                    below[i] += p[i]
+            y = targets[task, start:stop]
+            for i in range(y.size):
+                if y[i] >= 0:
+                    w = weight[start + i]
+                    own = scores[task, y[i], start + i]
+                    value[task] += w * (math.log(below[i]) + top[i] - own)
+                    top[i], below[i] = 1.0 / w if w > 0.0 else 0.0, w / below[i]
+                else:
+                    top[i], below[i] = 0.0, 0.0
+            for k in range(size):
+                _times(residual[task, k, start:stop], below)
+            for i in range(y.size):
+                if y[i] >= 0:
+                    residual[task, y[i], start + i] -= weight[start + i]
+            for k in range(size):
+                curved, wrong = _curvature_of_residuals(residual[task, k, start:stop], top)
+                curvature[task, k] += curved
+                absolute[task, k] += wrong
+    return value, curvature, absolute
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
+def softmax_along(
+    residual: Array, change: Array, targets: Targets, weight: Array
+) -> tuple[Array, Array]:
+    """Second derivative (T,) of the losses along a change of the scores, and its sup-norm.
+
+    sum_k w p_k (c_k - c)^2 with c = sum_k p_k c_k; w p is rebuilt from the residual w (p - [y]).
+    """
+    n_tasks, size, n_rows = change.shape
+    total, sup_norm = np.empty(n_tasks), np.empty(n_tasks)
+    means = np.empty(_FACTORS)
+    for task in range(n_tasks):
+        total[task], sup_norm[task] = 0.0, 0.0
+        for start in range(0, n_rows, _FACTORS):
+            stop = min(start + _FACTORS, n_rows)
+            mean, y = means[: stop - start], targets[task, start:stop]
+            for i in range(y.size):
+                mean[i] = 0.0
+            for k in range(size):
+                _add_products(residual[task, k, start:stop], change[task, k, start:stop], mean)
+            for i in range(y.size):
+                w = weight[start + i]
+                if y[i] >= 0 and w > 0.0:
+                    own = change[task, y[i], start + i]
+                    shift = mean[i] / w
+                    mean[i] = shift + own
+                    total[task] += w * (shift * shift)
+                else:
+                    mean[i] = 0.0
+            for k in range(size):
+                r, c = residual[task, k, start:stop], change[task, k, start:stop]
+                total[task] += _weighted_square(r, c, mean)
+        for k in range(size):
+            sup_norm[task] = max(sup_norm[task], _sup_norm(change[task, k]))
+    return total, sup_norm
+
+
+@njit(nogil=True, cache=True, fastmath=_SUMS)
+def quasi_newton_direction(
+    gradient: Array,
+    steps: NDArray[np.float32],
+    changes: NDArray[np.float32],
+    inverse_products: Array,
+    lanes: Indices,
+    newest: int,
+    diagonal: Array,
+    inverse: Array,
+    known: Flags,
+) -> Array:
+    """The two-loop recursion of L-BFGS for every task.
+
+    `gradient` and `diagonal` (the initial Hessian) are (T, q). The pairs of task t lie in lane
+    `lanes[t]` of `steps` and `changes` (lanes, m, q) and of `inverse_products` (lanes, m):
+    1 / (step . change), zero for an empty or unusable pair. Pairs lie in a ring whose youngest
+    is `newest`. Where `known` (lanes,), the matrix `inverse` (lanes, q, q) stands for the inverse
+    of the diagonal.
+    """
+    n_tasks, n_coordinates = gradient.shape
+    n_pairs = steps.shape[1]
+    direction = np.empty((n_tasks, n_coordinates))
+    share, turned = np.empty(n_pairs), np.empty(n_coordinates)
+    for task in range(n_tasks):
+        p = direction[task]
+        lane = lanes[task]
+        for q in range(n_coordinates):
+            p[q] = -gradient[task, q]
+        for age in range(n_pairs):
+            slot = (newest - age) % n_pairs
+            rho = inverse_products[lane, slot]
+            if rho > 0.0:
+                dot = 0.0
+                for q in range(n_coordinates):
+                    dot += steps[lane, slot, q] * p[q]
+                share[slot] = rho * dot
+                for q in range(n_coordinates):
+                    p[q] -= share[slot] * changes[lane, slot, q]
+        if known[lane]:
+            for q in range(n_coordinates):
+                dot = 0.0
+                for other in range(n_coordinates):
+                    dot += inverse[lane, q, other] * p[other]
+                turned[q] = dot
+            for q in range(n_coordinates):
+                p[q] = turned[q]
+        else:
+            for q in range(n_coordinates):
+                p[q] /= diagonal[task, q]
+        for age in range(n_pairs - 1, -1, -1):
+            slot = (newest - age) % n_pairs
+            rho = inverse_products[lane, slot]
+            if rho > 0.0:
+                dot = 0.0
+                for q in range(n_coordinates):
+                    dot += changes[lane, slot, q] * p[q]
+                for q in range(n_coordinates):
+                    p[q] += (share[slot] - rho * dot) * steps[lane, slot, q]
+    return direction
 
 
 class Sums(NamedTuple):

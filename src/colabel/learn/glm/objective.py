@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices, Targets
-from colabel.learn.glm._kernels import pulled_slopes, sloped
-from colabel.learn.glm.losses import Loss, Sums
+from colabel.learn.glm.losses import Loss, Sums, pulled_slopes, sloped
 
 # Where all rows are saturated the curvature says nothing; this share of the residual bounds it.
 _CURVATURE_PER_RESIDUAL = 0.1

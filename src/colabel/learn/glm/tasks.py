@@ -1,4 +1,13 @@
-"""Regressions before they are fitted, and after."""
+"""Regressions before they are fitted, and after.
+
+Tasks that lack classes: constant targets, and classes no row of a task carries.
+
+An unpenalised intercept runs off to infinity where a class never occurs. Such a class gets a
+smoothed frequency instead: (n_c + m pi_c) / (n + m), with n the task's weight, pi a prior over
+classes and m the number of classes. With a uniform prior this is Laplace's rule.
+
+Choosing a penalty for every task by its held-out curve.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +15,86 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Flags, Indices, Targets
 from colabel.core.schema import Between, Dims, Fields, bind, refuse_unless, stored
-from colabel.learn.glm.degenerate import shut_scores, with_floor
 from colabel.learn.glm.losses import Loss
+
+_ABSENT_SCORE = -1e6  # far below any score, and harmless in sums
+
+
+@dataclass(frozen=True)
+class ClassSupport:
+    """Which classes occur in each task.
+
+    Attributes
+    ----------
+    smoothed : (T, K)
+        Smoothed class frequencies; they sum to one.
+    absent : (T, K) of bool
+        Classes without a row.
+    """
+
+    smoothed: Array
+    absent: Flags
+
+    def take(self, tasks: Indices) -> ClassSupport:
+        """Return the support of some tasks."""
+        return ClassSupport(self.smoothed[tasks], self.absent[tasks])
+
+    @property
+    def constant(self) -> Flags:
+        """Tasks with fewer than two classes, (T,)."""
+        constant: Flags = (~self.absent).sum(axis=1) < 2
+        return constant
+
+    @property
+    def floor(self) -> Array:
+        """Probability kept for absent classes, (T, K); none where the intercepts say it all."""
+        return np.where(self.absent & ~self.constant[:, None], self.smoothed, 0.0)
+
+    def constant_intercepts(self) -> Array:
+        """Scores whose probabilities are the smoothed frequencies, (T, n_scores)."""
+        log_frequency = np.log(self.smoothed)
+        if self.smoothed.shape[1] == 2:
+            return log_frequency[:, 1:] - log_frequency[:, :1]
+        centred: Array = log_frequency - log_frequency.mean(axis=1, keepdims=True)
+        return centred
+
+
+def class_support(
+    targets: NDArray[np.int16], n_classes: int, weight: Array | None, prior: Array | None
+) -> ClassSupport:
+    """Count the classes of `targets` (T, n); `prior` is (T, K), uniform by default."""
+    row_weight = np.ones(targets.shape[1]) if weight is None else weight
+    counts = np.stack([(targets == k) @ row_weight for k in range(n_classes)], axis=1)
+    return support_of_counts(counts, prior)
+
+
+def support_of_counts(counts: Array, prior: Array | None) -> ClassSupport:
+    """Smooth counts (T, K) of classes; `prior` is (T, K), uniform by default."""
+    n_classes = counts.shape[1]
+    frequency = np.full(counts.shape, 1.0 / n_classes) if prior is None else prior
+    total = counts.sum(axis=1, keepdims=True)
+    smoothed = (counts + n_classes * frequency) / (total + n_classes)
+    return ClassSupport(smoothed, counts <= 0)
+
+
+def shut_scores(scores: Array, absent: Flags) -> Array:
+    """Scores (T, K, n) with absent classes (T, K) shut out of the softmax."""
+    return np.where(absent[:, :, None], _ABSENT_SCORE, scores)
+
+
+def with_floor(log_prob: Array, floor: Array) -> Array:
+    """Log-probabilities (T, K, n) mixed with the floor (T, K) of absent classes.
+
+    Binary tasks need none: a task with one class is constant and solved in closed form.
+    """
+    kept = 1.0 - floor.sum(axis=1)
+    mixed = np.exp(log_prob) * kept[:, None, None] + floor[:, :, None]
+    log_mixed: Array = np.log(np.maximum(mixed, np.finfo(float).tiny))
+    return log_mixed
 
 
 @dataclass(frozen=True)
@@ -121,3 +205,49 @@ def log_probabilities(loss: Loss, scores: Array, floor: Array) -> Array:
         open_scores = shut_scores(scores[lacking], floor[lacking] > 0)
         log_prob[lacking] = with_floor(loss.log_prob(open_scores), floor[lacking])
     return log_prob
+
+
+def best_points(total: Array, grid: Array, informed: Flags | None = None) -> Indices:
+    """Position (T,) in the grid (G,) of every task's best held-out score (G, T).
+
+    Of equal scores that of the smallest C counts, and so it does for tasks that are not `informed`
+    (T,): where held-out rows show a single class, the surest model looks best.
+
+    Examples
+    --------
+    >>> best_points(np.array([[-3.0, -1.0], [-2.0, -1.0]]), np.array([10.0, 0.1]))
+    array([1, 1])
+    """
+    order = np.argsort(grid, kind="stable")
+    best = total[order].argmax(axis=0)
+    return np.asarray(order[best if informed is None else np.where(informed, best, 0)])
+
+
+def informed_tasks(
+    tasks: Tasks, without: ClassSupport, held_out: tuple[Indices, ...], weight: Array
+) -> Flags:
+    """Tasks (T,) of which rows of two classes were scored by models that know their class.
+
+    Of one, where there is but one. A label's only positive row, for example, is scored by a model
+    that knows of none, and all others are negative.
+
+    Parameters
+    ----------
+    without : ClassSupport
+        That of the tasks without each fold's rows, those of a fold together.
+    held_out : F arrays
+        Rows of each fold.
+    weight : (n,)
+    """
+    counted = np.where(weight > 0, tasks.targets, -1)
+    every = np.stack([counted == value for value in range(tasks.n_classes)], axis=1)  # (T, c, n)
+    seen = [every[:, :, rows].any(axis=2) for rows in held_out]
+    anywhere: Flags = np.asarray(every.any(axis=2))
+    return informed_by(np.array(seen).reshape(-1, *anywhere.shape), anywhere, without)
+
+
+def informed_by(held_out: Flags, anywhere: Flags, without: ClassSupport) -> Flags:
+    """See `informed_tasks`, by which classes occur in each fold (F, T, c) and anywhere (T, c)."""
+    known = ~without.absent.reshape(held_out.shape)
+    scored = (held_out & known).any(axis=0)
+    return np.asarray(scored.sum(axis=1) >= np.minimum(anywhere.sum(axis=1), 2))

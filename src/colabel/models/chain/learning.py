@@ -35,7 +35,7 @@ from colabel.joint.chain import (
 from colabel.joint.tree.passes import draw
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks import is_chunked
-from colabel.learn.chunks.passes import added
+from colabel.learn.chunks.chunked_data import added
 from colabel.learn.conditional import (
     ConditionalLearner,
     ConditionalModels,

@@ -14,7 +14,7 @@ from colabel.core.numeric import log_sum_exp
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import TrainingData
 from colabel.learn.forest import Grown
-from colabel.learn.pool.pool import mixture_weights
+from colabel.learn.pool import mixture_weights
 from colabel.learn.row_chance import copies
 from colabel.learn.structure import maximum_branching
 from colabel.models.forest._evidence import Evidence

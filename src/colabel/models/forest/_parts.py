@@ -14,7 +14,7 @@ from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
 from colabel.core.chunks import row_slices
 from colabel.joint import Independent, Joint, Tree, VectorList
 from colabel.labels import LabelSpace
-from colabel.learn.pool.pool import pool_coefficients
+from colabel.learn.pool import pool_coefficients
 from colabel.models.forest._evidence import Evidence, pair_columns, value_columns
 
 PARTS = ("leaves", "independent", "tree", "pool")

@@ -18,8 +18,8 @@ from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, TrainingData
 from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm import LBFGS, FittedTasks, Ridge, RowsObjective, loss_for
-from colabel.learn.glm.degenerate import shut_scores
 from colabel.learn.glm.losses import Sums
+from colabel.learn.glm.tasks import shut_scores
 from colabel.learn.linear import LinearLearner, LinearLearning, LinearModels
 from colabel.models.chain import (
     LearnedChain,

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm import LBFGS, Ridge, RowsObjective, Tasks, fit_tasks, loss_for
-from colabel.learn.glm.device import DeviceLBFGS, TorchObjective, kernels, lbfgs, objective, solver
+from colabel.learn.glm.device import DeviceLBFGS, TorchObjective, kernels, objective, solver
 from colabel.learn.glm.device.solver import matrix_of
 from tests.learn.glm.oracle import softmax_targets
 from tests.learn.glm.shapes import features, weights
@@ -151,6 +151,6 @@ def test_fused_passes_say_what_torch_says(shape):
     gradient, diagonal = torch.rand((2, blocks, n_tasks, 1, width), device="cuda") + 0.5
     for newest, n_filled in ((1, 2), (3, 5), (-1, 0)):
         known = (gradient, diagonal, *pairs, inverse, newest, n_filled)
-        plain, fused = (*plain, lbfgs.direction(*known)), (*fused, kernels.direction(*known))
+        plain, fused = (*plain, solver.direction(*known)), (*fused, kernels.direction(*known))
     for one, two in zip(plain, fused, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)

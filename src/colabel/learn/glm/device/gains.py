@@ -17,7 +17,6 @@ import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices
 from colabel.learn.glm.device.devices import coarse_products, free_memory
-from colabel.learn.glm.device.lbfgs import DeviceRidge, TorchLBFGS
 from colabel.learn.glm.device.objective import (
     AnyRows,
     DeviceRows,
@@ -25,7 +24,7 @@ from colabel.learn.glm.device.objective import (
     TorchObjective,
     aligned,
 )
-from colabel.learn.glm.device.solver import AnyMatrix, Matrix
+from colabel.learn.glm.device.solver import AnyMatrix, DeviceRidge, Matrix, TorchLBFGS
 from colabel.learn.glm.lbfgs import LBFGS
 
 # Parts with a larger share of the rows than this are masked, others gathered.
