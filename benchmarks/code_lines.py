@@ -28,24 +28,24 @@ from benchmarks._common import ROOT
 SOURCE = ROOT / "src" / "colabel"
 # Code lines of rooms that are counted together; a comment gives the aim where it is not reached.
 CEILINGS = {
-    ("cli",): 1850,  # 1400
+    ("cli",): 1900,  # 1400
     ("report",): 1500,
-    ("comparing",): 1850,  # 1200
+    ("comparing",): 1800,  # 1200
     ("saving", "core"): 2300,  # 1300
-    ("tables", "datasets"): 4800,  # 2400
-    ("models",): 7850,  # 7000
+    ("tables", "datasets"): 4500,  # 2400
+    ("models",): 8250,  # 7000
     ("preprocess",): 1050,  # 900
-    ("learn",): 8900,  # 6300
+    ("learn",): 9100,  # 6300
     ("decide",): 1000,
     ("rules",): 900,
-    ("joint",): 7200,  # 6300
+    ("joint",): 7600,  # 6300
     ("metrics", "model_selection.py", "labels"): 1250,  # 1000
 }
 # in all
-MOST_LINES = 39_500  # 30_500
-MOST_FILES = 330
-MOST_CLASSES = 520  # 420
-MOST_IMPORTS = 0.112  # 0.09
+MOST_LINES = 40_900  # 30_500
+MOST_FILES = 300
+MOST_CLASSES = 545  # 420
+MOST_IMPORTS = 0.106  # 0.09
 
 _SILENT = {
     tokenize.COMMENT,

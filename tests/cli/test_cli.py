@@ -68,7 +68,7 @@ def test_datasets_says_where_each_is(tmp_path, monkeypatch):
         place.touch()
     (tmp_path / "data" / "scene").mkdir()  # a folder without the files
     for name in ("emotions", "rcv1subset5"):
-        note = tmp_path / "cache" / "openml" / name / "current.json"
+        note = tmp_path / "cache" / "openml" / name / "description.json"
         note.parent.mkdir(parents=True)
         note.touch()
 

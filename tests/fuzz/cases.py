@@ -119,7 +119,6 @@ title = "Small"
 description = "words"
 reference = "CTBN"
 measures = ["exact_match", "micro_f1"]
-graphs = ["CTBN"]
 steps = ["StandardScaler"]
 [protocol]
 kind = "random"
@@ -143,7 +142,7 @@ method = "CTBN"
 over = ["BR"]
 measures = ["exact_match"]
 [remarks]
-"digit_traits/BR" = "because"
+"digit_traits/BR" = { cause = "because" }
 [quick]
 title = "Quick"
 """

@@ -18,7 +18,7 @@ MODELS = [
     for name in colabel.__all__
     if isinstance(getattr(colabel, name), type)
     and issubclass(getattr(colabel, name), JointClassifier)
-    and name != "ConformalSets"  # the model inside it can be
+    and name not in ("ConformalSets", "RuledClassifier")  # the model inside these can be
 ]
 
 

@@ -53,7 +53,7 @@ def models() -> dict[str, Any]:
         cls = getattr(colabel, name)
         if not (inspect.isclass(cls) and issubclass(cls, ClassifierMixin)):
             continue
-        around = {"ThresholdedClassifier": base, "ConformalSets": base}
+        around = dict.fromkeys(("ThresholdedClassifier", "ConformalSets", "RuledClassifier"), base)
         around["JointStack"] = [base, ClassifierChain(C=0.1)]  # type: ignore[assignment]
         model = cls(around[name]) if name in around else cls()
         settable = model.get_params(deep=False)

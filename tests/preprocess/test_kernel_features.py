@@ -18,10 +18,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import colabel
 from colabel import BinaryRelevance, KernelFeatures, joint_of
-from colabel.preprocess import _held_out
-from colabel.preprocess._held_out import LabelsAlone, clearly_better
-from colabel.preprocess._kernel import gaussian, inverse_root, squared_distances
-from colabel.preprocess._landmarks import ridge_leverage
+from colabel.preprocess import _kernel_choice
+from colabel.preprocess._kernel import gaussian, inverse_root, ridge_leverage, squared_distances
+from colabel.preprocess._kernel_choice import LabelsAlone, clearly_better
 
 SAMPLINGS = ("kmeans", "leverage", "uniform")
 
@@ -224,8 +223,8 @@ def test_the_choice_is_that_of_the_held_out_likelihood(circles):
 
 def test_held_out_likelihood_is_that_of_regressions_fitted_without_the_rows(circles, monkeypatch):
     X, Y = circles
-    monkeypatch.setattr(_held_out, "_PRIOR_VARIANCES", (10.0,))
-    monkeypatch.setattr(_held_out, "_TOLERANCE", 1e-4)
+    monkeypatch.setattr(_kernel_choice, "_PRIOR_VARIANCES", (10.0,))
+    monkeypatch.setattr(_kernel_choice, "_TOLERANCE", 1e-4)
     judge = LabelsAlone.of(X, Y, np.random.RandomState(0), 1)
     found = judge.log_prob(X[judge.rows])
     C = 10.0 / X.var(axis=0).sum()
@@ -306,8 +305,8 @@ def test_labels_that_say_nothing_choose_no_kernel(circles):
 
 def test_the_labels_that_vary_most_are_compared_by(circles, monkeypatch):
     X, Y = circles
-    monkeypatch.setattr(_held_out, "_MOST_LABELS", 2)
-    monkeypatch.setattr(_held_out, "_MOST_ROWS", 100)
+    monkeypatch.setattr(_kernel_choice, "_MOST_LABELS", 2)
+    monkeypatch.setattr(_kernel_choice, "_MOST_ROWS", 100)
     rare = (np.arange(300) % 50 == 0).astype(int)
     judge = LabelsAlone.of(X, np.column_stack([rare, Y]), np.random.RandomState(0), None)
     assert judge.rows.shape == (100,)

@@ -21,8 +21,13 @@ from colabel.core.progress import Advance, progress_bar
 from colabel.core.refitting import fits_afresh
 from colabel.core.schema import Between, Dims, Fields, Is, Matrix, refuse_unless, stored
 from colabel.core.threads import map_threads
-from colabel.preprocess._held_out import LabelsAlone, clearly_better, total_variance
-from colabel.preprocess._kernel import gaussian, squared_distances
+from colabel.preprocess._kernel import (
+    SAMPLINGS,
+    Sampling,
+    find_landmarks,
+    gaussian,
+    squared_distances,
+)
 from colabel.preprocess._kernel_choice import (
     FACTORS,
     FIRST_WIDTH,
@@ -31,9 +36,11 @@ from colabel.preprocess._kernel_choice import (
     Distances,
     GaussianFeatures,
     KernelSearch,
+    LabelsAlone,
     beside,
+    clearly_better,
+    total_variance,
 )
-from colabel.preprocess._landmarks import SAMPLINGS, Sampling, find_landmarks
 from colabel.preprocess._scales import SCALINGS, mean_and_spread
 
 __all__ = ["KernelFeatures"]

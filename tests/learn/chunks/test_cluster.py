@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -21,11 +20,8 @@ pytest.importorskip("distributed")
 import dask
 from distributed import Client, LocalCluster
 
-from studies.plan import load_plan
 from tests.learn.chunks.problems import in_chunks, labels_that_depend
 from tests.platforms import with_signals
-from tests.studies.conftest import PLAN
-from tests.studies.test_running import run, timeless
 
 LENGTHS = (60, 50, 1, 49)
 MODEL = BinaryRelevance(C=(0.1, 1.0), cv=2, tol=0.3, random_state=0)
@@ -127,18 +123,6 @@ def test_small_fits_go_to_the_cluster_by_joblib(rows, client, model):
         there = clone(makes[model]).fit(*rows)
     assert client.run_on_scheduler(_n_finished) > before
     np.testing.assert_allclose(there.predict_proba(rows[0]), here.predict_proba(rows[0]))
-
-
-def test_a_study_goes_to_the_cluster_by_joblib(client, tmp_path):
-    (tmp_path / "small.toml").write_text(PLAN, encoding="utf-8")
-    plan = replace(load_plan(tmp_path / "small.toml", quick=True), graphs=())
-    run(plan, tmp_path / "here.db")
-    before = client.run_on_scheduler(_n_finished)
-    with joblib.parallel_config("dask"):
-        summary = run(plan, tmp_path / "there.db", n_jobs=2)
-    assert summary.run == summary.total > 0 == summary.failed
-    assert client.run_on_scheduler(_n_finished) > before
-    assert timeless(tmp_path / "there.db") == timeless(tmp_path / "here.db")
 
 
 def _n_finished(dask_scheduler):
