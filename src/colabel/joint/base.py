@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.core.chunks import row_slices
+from colabel.core.parameters import check_integer
 from colabel.joint._listing import Listed, listed_by_top_k
 from colabel.joint.exactness import Exactness
 from colabel.joint.sizes import SizeMarginals, require_zero_one, sizes_by_counting
@@ -144,15 +145,13 @@ class Joint(ABC):
         There are never more than there are label vectors, so k may come back smaller. Ties are
         broken the same way every time.
         """
-        if k < 1:
-            raise ValueError(f"k is {k}, but top_k needs k of at least 1.")
+        check_integer("k", k, 1)
         codes, log_prob = self.top_k_codes(self._at_most_all(k))
         return TopK(self.space.values(codes), log_prob)
 
     def sample(self, size: int, rng: Generator | int | None = None) -> NDArray[Any]:
         """Draw `size` label vectors per row, shape (size, n, d); the same seed, the same draws."""
-        if size < 0:
-            raise ValueError(f"size is {size}, but the number of samples cannot be negative.")
+        check_integer("size", size, 0)
         return self.space.values(self.sample_codes(size, np.random.default_rng(rng)))
 
     def given(self, evidence: Mapping[str | int, Any] | ArrayLike) -> Joint:

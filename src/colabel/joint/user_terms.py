@@ -63,7 +63,16 @@ def as_rows(index: Any, n_rows: int) -> slice | Indices:
     return rows
 
 
-def impossible_evidence(space: LabelSpace, evidence: Codes, rows: Indices) -> ValueError:
+class ImpossibleEvidenceError(ValueError):
+    """Evidence of probability zero: in which rows, and what the first of them has."""
+
+    rows: Indices
+    example: str
+
+
+def impossible_evidence(
+    space: LabelSpace, evidence: Codes, rows: Indices
+) -> ImpossibleEvidenceError:
     """Return the error for evidence (n, d) that has probability zero in `rows`."""
     fixed = np.flatnonzero((evidence[rows] != MISSING).any(axis=0))
     labels = ", ".join(repr(space.names[i]) for i in fixed)
@@ -73,11 +82,13 @@ def impossible_evidence(space: LabelSpace, evidence: Codes, rows: Indices) -> Va
         f"{space.names[i]!r}: {space.classes[i][first[i]]!s}"
         for i in np.flatnonzero(first != MISSING)
     )
-    return ValueError(
+    error = ImpossibleEvidenceError(
         f"The evidence on {labels} has probability zero in {len(rows)} of {len(evidence)} rows "
         f"(rows {shown}; row {rows[0]} has {{{example}}}). Correct it, or leave some of these "
         "labels unknown in those rows."
     )
+    error.rows, error.example = rows, example
+    return error
 
 
 def _as_table(Y: Any, n_labels: int) -> tuple[Any, bool]:

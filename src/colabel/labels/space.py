@@ -280,8 +280,8 @@ class LabelSpace:
             elif found.size and found.min() == MISSING:
                 unseen = few(distinct(values[found == MISSING], name)[0])
                 raise ValueError(
-                    f"Variable {name!r} of Y holds {unseen}, which was not among the labels this "
-                    f"space was learnt from: known are {few(classes)}."
+                    f"Label {name!r} is given as {unseen}, but the values it was learnt with are "
+                    f"{few(classes)}."
                 )
             codes[slice(None) if observed is None else observed, i] = found
         return codes
