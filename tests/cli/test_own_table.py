@@ -541,6 +541,13 @@ def test_what_is_mixed_up_is_named(folder, tmp_path):
     said = found.output.replace("\n", " ")
     assert "did you mean 'even'" in said
     assert "'fibonacci'" in said[said.index("These look like labels") :]
+    found = run("fit", folder / "some.csv", "--labels", "nothing_like_it", code=2)
+    assert "(wanted as label). The columns are" in found.output.replace("\n", " ")
+    (tmp_path / "empty.csv").touch()
+    found = run("fit", tmp_path / "empty.csv", "--labels", "even", code=2)
+    assert "is empty: give a table" in found.output.replace("\n", " ")
+    found = run("datasets", "export", "emotion", code=2)
+    assert "no data set 'emotion': did you mean emotions?" in found.output.replace("\n", " ")
 
 
 def test_control_characters_and_formulas_do_no_harm(tmp_path):

@@ -122,3 +122,10 @@ def test_rules_are_suggested_checked_and_obeyed(spoiled, tmp_path):
     run("predict", model, table, "-o", answers)
     rows = list(csv.DictReader(answers.open()))
     assert not any(row["prime"] == row["square"] == "1" for row in rows)
+    lines = clean.read_text().splitlines()
+    lines[3] = ",".join([*lines[3].split(",")[:64], "1", "1", "1", "0", "1", "1", "1"])
+    (tmp_path / "odd.csv").write_text("\n".join(lines))
+    known = ["predict", str(model), str(tmp_path / "odd.csv"), "--given", "prime,square"]
+    done = CliRunner().invoke(app, known)
+    assert done.exit_code == 2
+    assert "odd.csv, row 3: what is given" in " ".join(done.output.split())

@@ -27,6 +27,23 @@ def model(data):
     )
 
 
+@pytest.mark.filterwarnings("ignore:X has feature names")
+def test_frames_and_sets_are_measured_like_arrays(data, model):
+    X, Y = data.X[600:800], np.asarray(data.Y[600:800])
+    named = {f"x{i}": column for i, column in enumerate(X.T)}
+    labels = dict(zip(data.label_names, Y.T, strict=True))
+    expected = evaluate(model, X, Y).to_json()
+    for module in ("pandas", "polars"):
+        frame = pytest.importorskip(module).DataFrame
+        assert evaluate(model, frame(named), frame(labels)).to_json() == expected
+    sets = [{name for name in labels if labels[name][i]} for i in range(len(Y))]
+    by_sets = BinaryRelevance(C=0.01, random_state=0).fit(X, sets)
+    by_matrix = BinaryRelevance(C=0.01, random_state=0).fit(X, Y)
+    found = evaluate(by_sets, pytest.importorskip("pandas").DataFrame(named), sets).measures
+    wanted = evaluate(by_matrix, X, Y).measures
+    assert found["exact_match"].value == pytest.approx(wanted["exact_match"].value)
+
+
 def test_measures_are_those_of_scikit_learn(data, model):
     X, Y = data.X[600:1000], np.asarray(data.Y[600:1000])
     scores = evaluate(model, X, Y)

@@ -106,6 +106,8 @@ def test_changed_file_is_refused(data_home, tmp_path):
 def test_refusals(tmp_path):
     with pytest.raises(DatasetError, match=r"no data set 'iris'.*emotions, yeast"):
         load("iris")
+    with pytest.raises(DatasetError, match=r"no data set 'emotion'.*: did you mean 'emotions'\?"):
+        load("emotion")
     with pytest.raises(DatasetError, match="source is 'web'"):
         load("yeast", source="web")
     with pytest.raises(DatasetError, match="nothing to repair"):

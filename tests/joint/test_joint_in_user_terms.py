@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import colabel
+import colabel.metrics
 from colabel.joint import Independent, Joint, Tree
 from colabel.labels import LabelSpace
 
@@ -69,7 +71,7 @@ def test_mode_and_samples_are_label_values(weather, tags):
     np.testing.assert_array_equal(drawn, weather.sample(50, rng=np.random.default_rng(0)))
     assert weather.sample(0).shape == (0, 3, 3)
     assert weather.sample(2).shape == (2, 3, 3)
-    with pytest.raises(ValueError, match="size is -1"):
+    with pytest.raises(ValueError, match="size=-1 must be an integer"):
         weather.sample(-1)
 
 
@@ -125,7 +127,7 @@ def test_wrong_shapes_are_explained(weather):
         weather.log_prob(["grey", "calm"])
     with pytest.raises(ValueError, match="'rain' has shape"):
         weather.given({"rain": [0, 1]})
-    with pytest.raises(ValueError, match="blue"):
+    with pytest.raises(ValueError, match="Label 'sky' is given as 'blue', but the values"):
         weather.given({"sky": "blue"})
     with pytest.raises(KeyError, match="wnd"):
         weather.given({"wnd": "calm"})
@@ -140,8 +142,9 @@ def test_top_k(weather, tags):
     everything = tags.top_k(1000)
     assert everything.labels.shape == (2, 8, 3)
     np.testing.assert_allclose(np.exp(everything.log_prob).sum(axis=1), 1.0)
-    with pytest.raises(ValueError, match="k is 0"):
-        tags.top_k(0)
+    for k in (0, 2.5):
+        with pytest.raises(ValueError, match=f"k={k} must be an integer of at least 1"):
+            tags.top_k(k)
 
 
 @pytest.mark.parametrize(
@@ -234,3 +237,17 @@ def test_no_rows_is_a_batch_too(weather, tags):
         assert joint.entropy().shape == (0,)
         assert joint.given_codes(np.empty((0, d), dtype=np.int32)).n_rows == 0
         assert len(joint.marginal_tables()) == d
+
+
+def test_a_value_never_seen_has_probability_zero(rng):
+    X = rng.normal(size=(80, 2))
+    Y = np.column_stack([np.digitize(X[:, 0], [0.0]), X[:, 1] > 0]).astype(int)
+    model = colabel.BinaryRelevance(C=1.0).fit(X, Y)
+    asked = Y[:3].astype(float)
+    asked[1, 0] = 7
+    with pytest.warns(UserWarning, match="1 of 3 rows hold a value that was never seen"):
+        log_prob = model.joint(X[:3]).log_prob(asked)
+    assert np.isneginf(log_prob[1])
+    assert np.isfinite(log_prob[[0, 2]]).all()
+    expected = (log_prob[0] + log_prob[2] - 50.0) / 3
+    assert colabel.metrics.joint_log_loss_scorer(model, X[:3], asked) == pytest.approx(expected)

@@ -460,10 +460,10 @@ def test_infer_refuses_labels_outside_names():
 @pytest.mark.parametrize(
     ("train", "Y", "words"),
     [
-        (np.eye(2), [[0, 2]], r"'y1'.*holds 2.*known are 0\.0, 1\.0"),
-        ([["a", 1], ["b", 2]], [["z", 1]], r"'y0'.*holds 'z'.*known are 'a', 'b'"),
-        ([["a", 1], ["b", 2]], [["a", "1"]], r"'y1'.*holds '1'.*known are 1, 2"),
-        ([[1, 5], [2, 5], [3, 5]], [[9, 5]], r"'y0'.*holds 9"),
+        (np.eye(2), [[0, 2]], r"'y1'.*as 2.*learnt with are 0\.0, 1\.0"),
+        ([["a", 1], ["b", 2]], [["z", 1]], r"'y0'.*as 'z'.*learnt with are 'a', 'b'"),
+        ([["a", 1], ["b", 2]], [["a", "1"]], r"'y1'.*as '1'.*learnt with are 1, 2"),
+        ([[1, 5], [2, 5], [3, 5]], [[9, 5]], r"'y0'.*as 9"),
         (np.eye(2), [[0, 1, 1]], r"Y has 3 columns, but there are 2.*\(n, 2\)"),
         (np.eye(2), [0, 1], r"Y has 1 column, but there are 2"),
         (np.eye(2), sparse.csr_array(np.eye(3)), r"Y has 3 columns"),
@@ -471,7 +471,7 @@ def test_infer_refuses_labels_outside_names():
         (np.array([[0, 2]]), [{"a"}], r"label sets.*other values"),
         (np.array([[0, 2]]), sparse.csr_array([[0, 1]]), r"sparse.*other values"),
         (np.eye(2), np.zeros((0, 2)), r"Y is empty"),
-        (np.array(["2020"], dtype="M8[Y]"), ["soon"], r"holds 'soon'"),
+        (np.array(["2020"], dtype="M8[Y]"), ["soon"], r"as 'soon'"),
     ],
 )
 def test_encode_refuses(train, Y, words):

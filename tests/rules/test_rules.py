@@ -126,6 +126,7 @@ def test_contradictions_are_minimal(seed):
         ("whale ->", "Line 1 of the rules: .* a label was expected at the end"),
         ("\nwhale mammal", "Line 2 of the rules: .* 'mammal' was not expected here"),
         ("(whale or sand", r"'\)' was expected at the end"),
+        ("whale => mammal", "'mammal' was not expected here: write -> for 'implies'"),
         ("exactly of sand", "a number was expected before 'of'"),
         ("3..1 of sand, whale", "3 is more than 1: write the smaller number first"),
         ("exactly one sand", "'of' was expected before 'sand'"),

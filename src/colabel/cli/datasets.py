@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,8 +53,10 @@ def export(
     from colabel.datasets import DatasetError, list_datasets, load, load_digit_traits
 
     name = BUNDLED if name.replace("_", "-") == BUNDLED else name
-    if name not in (BUNDLED, *list_datasets()):
-        raise DatasetError(f"There is no data set {name!r}: {BUNDLED}, or see colabel datasets.")
+    if name not in (BUNDLED, *(known := list_datasets())):
+        close = get_close_matches(name.lower(), [BUNDLED, *known], n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "colabel datasets lists them."
+        raise DatasetError(f"There is no data set {name!r}: {hint}")
     data = load_digit_traits() if name == BUNDLED else load(name)
     file = output_file or Path(f"{name}.csv")
     if data.n_rows * (data.n_features + data.n_labels) > _MOST_CELLS:

@@ -63,7 +63,10 @@ def rules(
     for one in Rules.suggest(data.labels.Y, data.labels.names, min_support=support):
         lines.append(f"{one.rule.text}  # {one.support:,} rows could have broken it")
     if len(lines) == 1:
-        lines = [f"# No rule on two labels holds in all {data.features.n_rows:,} rows."]
+        lines = [
+            f"# No rule on two 0/1 labels holds in all {data.features.n_rows:,} rows and could "
+            f"have been broken by {support:,} of them."
+        ]
     if output_file is None:
         console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
         return

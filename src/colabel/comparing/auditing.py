@@ -9,8 +9,8 @@ import joblib
 import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
-from sklearn.utils import _safe_indexing
 
+from colabel.comparing.held_out import rows_of
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.datasets import iterative_stratification
 from colabel.decide import Audit, corrections, log_conditionals
@@ -19,7 +19,7 @@ from colabel.models import JointForest, ProbabilisticClassifierChain
 from colabel.models.wrapped import joint_of
 from colabel.preprocess import ForestFeatures
 from colabel.rules import Rules
-from colabel.tables import Frame, Preprocessor, TableData, make_model
+from colabel.tables import Preprocessor, TableData, make_model
 
 
 def auditors(random_state: int | None = 0) -> list[Any]:
@@ -159,8 +159,7 @@ def _asked(
     model: Any, X: Any, labels: EncodedLabels, train: Indices, test: Indices
 ) -> tuple[list[Array], Array]:
     """Fit a model without the test rows; return their log-conditionals and log-probabilities."""
-    taken = (lambda rows: X[rows]) if isinstance(X, Frame) else (lambda r: _safe_indexing(X, r))
-    fitted = clone(model).fit(taken(train), labels[train])
-    joint = joint_of(fitted, taken(test))
+    fitted = clone(model).fit(rows_of(X, train), labels[train])
+    joint = joint_of(fitted, rows_of(X, test))
     codes = labels.codes[test]
     return log_conditionals(joint, codes), joint.log_prob_codes(codes)

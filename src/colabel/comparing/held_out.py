@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from sklearn.utils import _safe_indexing
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.chunks import row_slices
@@ -24,6 +25,7 @@ from colabel.labels import MISSING, LabelSpace
 from colabel.models import JointClassifier
 from colabel.models.label_graph import LabelGraph
 from colabel.models.wrapped import model_inside, naming, unwrapped
+from colabel.tables import Frame
 
 # What a model is shown before its time is taken.
 _WARM_UP_ROWS, _WARM_UP_LABELS = 60, 12
@@ -56,6 +58,11 @@ class Task:
     def of(cls, X: Any, Y: Any, names: Sequence[str]) -> Self:
         """Find the values of the labels, and their codes."""
         return cls(X, Y, *LabelSpace.infer(Y, list(names)))
+
+
+def rows_of(X: Any, rows: Indices) -> Any:
+    """Return some of the rows of features, whatever holds them."""
+    return X[rows] if isinstance(X, Frame) else _safe_indexing(X, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +211,7 @@ def learn(method: Method, task: Task, train: Indices) -> Fitted:
 def answer(fitted: Fitted, task: Task, test: Indices, ask: Ask = _EVERYTHING) -> HeldOut:
     """Ask a fitted method about rows."""
     started = time.perf_counter()
-    X = fitted.prepared(task.X[test])
+    X = fitted.prepared(rows_of(task.X, test))
     prepared = time.perf_counter() - started
     chunks = row_slices(len(test), len(test) if ask.joint else _ROWS_AT_ONCE)
     parts = [_answers(fitted.model, X[chunk], test[chunk], task, ask) for chunk in chunks]

@@ -451,7 +451,7 @@ def _read_header(
                     "an ARFF file?",
                 )
     if number == 0:
-        raise DatasetError(f"{path} is empty: fetch the file again.")
+        raise DatasetError(f"{path} is empty: give a table with @attribute lines and rows.")
     raise at(path, number, "the file ends without a @data line: it is cut short; fetch it again.")
 
 

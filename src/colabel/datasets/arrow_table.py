@@ -138,5 +138,5 @@ def _reading(path: Path) -> Iterator[tuple[Any, Batches]]:
         is_text = isinstance(error, UnicodeDecodeError) or "UTF8" in str(error)
         reason = "a text in it is not UTF-8" if is_text else " ".join(str(error).split())
         raise TableError(
-            f"{path} cannot be read as {format_name} ({reason}): fetch the file again."
+            f"{path} cannot be read as {format_name} ({reason}): write or fetch it again."
         ) from error

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -147,9 +148,14 @@ def describe(name: str) -> CatalogueEntry:
     1.868
     """
     if name not in CATALOGUE:
+        close = get_close_matches(name.lower(), CATALOGUE, n=3)
+        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "choose one of "
+        if not close:
+            originals = [known for known, entry in CATALOGUE.items() if not entry.derived_from]
+            hint += f"{', '.join(originals)}, or of list_datasets()."
         raise DatasetError(
-            f"There is no data set {name!r} in the catalogue: choose one of "
-            f"{', '.join(CATALOGUE)}; or read a file of your own with read_mulan, read_meka, "
-            "read_arff, read_csv or read_parquet."
+            f"There is no data set {name!r} in the catalogue: {hint} A file of your own is read "
+            "with read_mulan, read_meka, read_arff, read_csv or read_parquet; the bundled one with "
+            "load_digit_traits()."
         )
     return CATALOGUE[name]

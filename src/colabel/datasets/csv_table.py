@@ -165,7 +165,9 @@ class CsvSource:
         try:
             names = [name.strip() for name in next(reader)]
         except StopIteration:
-            raise DatasetError(f"{self.path} is empty: fetch the file again.") from None
+            raise DatasetError(
+                f"{self.path} is empty: give a table with a line of names and rows."
+            ) from None
         except csv.Error as error:
             raise at(self.path, 1, f"{error}: correct the line.") from error
         return names, reader.line_num

@@ -347,7 +347,9 @@ def to_dataset(
     n_rows = 1 << 62 if is_arff else max(1, _CHUNK_VALUES // max(1, len(storage)))
     frames = list(source.chunks(storage, n_rows))
     if not frames:
-        raise DatasetError(f"{source.path} has a header but no rows: fetch the file again.")
+        raise DatasetError(
+            f"{source.path} has a header but no rows: give a table with at least one."
+        )
     frame = Frame.stacked(frames)
     # ARFF declares the values of nominal columns, and their order
     X, feature_names = _features(frame, features, source.path, declared=is_arff)

@@ -14,10 +14,10 @@ from colabel.labels import MISSING, LabelSpace
 _SHOWN = 5  # how many rows an error names
 
 
-def codes_of_labels(space: LabelSpace, Y: Any, n_rows: int) -> Codes:
+def codes_of_labels(space: LabelSpace, Y: Any, n_rows: int, *, mark_unseen: bool = False) -> Codes:
     """Return codes (n, d) of label vectors, one per row or one for all the rows."""
     table, is_single = _as_table(Y, space.n_labels)
-    codes = space.encode(table)
+    codes = space.encode(table, mark_unseen=mark_unseen)
     if is_single:
         return np.broadcast_to(codes, (n_rows, space.n_labels))
     if len(codes) != n_rows:
@@ -63,7 +63,16 @@ def as_rows(index: Any, n_rows: int) -> slice | Indices:
     return rows
 
 
-def impossible_evidence(space: LabelSpace, evidence: Codes, rows: Indices) -> ValueError:
+class ImpossibleEvidenceError(ValueError):
+    """Evidence of probability zero: in which rows, and what the first of them has."""
+
+    rows: Indices
+    example: str
+
+
+def impossible_evidence(
+    space: LabelSpace, evidence: Codes, rows: Indices
+) -> ImpossibleEvidenceError:
     """Return the error for evidence (n, d) that has probability zero in `rows`."""
     fixed = np.flatnonzero((evidence[rows] != MISSING).any(axis=0))
     labels = ", ".join(repr(space.names[i]) for i in fixed)
@@ -73,11 +82,13 @@ def impossible_evidence(space: LabelSpace, evidence: Codes, rows: Indices) -> Va
         f"{space.names[i]!r}: {space.classes[i][first[i]]!s}"
         for i in np.flatnonzero(first != MISSING)
     )
-    return ValueError(
+    error = ImpossibleEvidenceError(
         f"The evidence on {labels} has probability zero in {len(rows)} of {len(evidence)} rows "
         f"(rows {shown}; row {rows[0]} has {{{example}}}). Correct it, or leave some of these "
         "labels unknown in those rows."
     )
+    error.rows, error.example = rows, example
+    return error
 
 
 def _as_table(Y: Any, n_labels: int) -> tuple[Any, bool]:

@@ -117,11 +117,11 @@ class RuledClassifier(MetaEstimatorMixin, JointClassifier):
         obeys = rules.compiled(self.label_space_).may_hold(data.codes)
         breaking = np.flatnonzero(~obeys)
         if len(breaking) and self.violations != "keep":
-            shown = ", ".join(map(str, breaking[:5])) + (", ..." if len(breaking) > 5 else "")
-            said = f"{len(breaking)} of {len(obeys)} training rows break a rule (rows {shown})"
+            said = f"{len(breaking)} of {len(obeys)} training rows break a rule"
             if self.violations == "refuse" or not obeys.any():
                 raise ValueError(f"{said}: mend them, change the rules, or keep them.")
-            warnings.warn(f"{said} and are left out.", UserWarning, stacklevel=4)
+            which = "Rules.violations, or colabel rules --check, says which."
+            warnings.warn(f"{said} and are left out: {which}", UserWarning, stacklevel=4)
             data = data.take(np.flatnonzero(obeys))
         members = [("model", seeded(self.estimator, self._seed()))]
         fitted, failed = fitted_members(members, data, self.label_space_)

@@ -126,7 +126,8 @@ class _Reader:
             at = match.end()
 
     def fail(self, reason: str) -> NoReturn:
-        raise RuleError(f"In the rule {self.text!r}, {reason}.")
+        hint = ": write -> for 'implies'" if "=>" in self.text else ""
+        raise RuleError(f"In the rule {self.text!r}, {reason}{hint}.")
 
     def next_is(self, token: str, ahead: int = 0) -> bool:
         place = self.place + ahead

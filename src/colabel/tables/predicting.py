@@ -13,6 +13,7 @@ from colabel.core.threads import one_blas_thread
 from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.decide import LabelSets, resolve_decision
 from colabel.joint import Joint
+from colabel.joint.user_terms import ImpossibleEvidenceError
 from colabel.joint.views import named_set
 from colabel.labels import MISSING, LabelSpace
 from colabel.labels.columns import ABSENT_PRESENT
@@ -166,7 +167,14 @@ class Predictor:
         if not self._known:
             return joint
         evidence = self.known_codes(frame, first_row)
-        return joint.given_codes(evidence) if (evidence != MISSING).any() else joint
+        try:
+            return joint.given_codes(evidence) if (evidence != MISSING).any() else joint
+        except ImpossibleEvidenceError as error:
+            raise TableError(
+                f"{self.source.path}, row {first_row + error.rows[0]}: what is given, "
+                f"{{{error.example}}}, has probability zero by the model. Correct it, or leave "
+                "some of these labels empty."
+            ) from error
 
     def known_codes(self, frame: Frame, first_row: int = 1) -> Codes:
         """Return the codes (n, d) of the labels known in a frame, -1 where they are not."""

@@ -148,11 +148,14 @@ def match_columns(patterns: Iterable[str], names: Sequence[str], what: str) -> t
         if not found:
             lower = {name.lower(): name for name in names}
             close = get_close_matches(pattern.lower(), lower, n=3)
-            hint = f"did you mean {', '.join(repr(lower[name]) for name in close)}? " * bool(close)
+            hint = (
+                f": did you mean {', '.join(repr(lower[name]) for name in close)}?"
+                if close
+                else "."
+            )
             listed = ", ".join(map(repr, names[:200])) + (", …" if len(names) > 200 else "")
             raise TableError(
-                f"No column is named {pattern!r} (wanted as {what}): {hint}"
-                f"The columns are {listed}."
+                f"No column is named {pattern!r} (wanted as {what}){hint} The columns are {listed}."
             )
         chosen.update(found)
     return tuple(name for name in names if name in chosen)
