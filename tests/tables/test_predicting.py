@@ -107,6 +107,8 @@ def test_no_more_sets_than_there_are(model, file):
     assert not any(n.startswith("p_a") for n in found)
     total = np.array([found[f"p_set_{k}"] for k in range(1, 5)], float).sum(axis=0)
     np.testing.assert_allclose(total, 1.0, atol=1e-4)
+    every = [{found[f"set_{k}"][i] for k in range(1, 5)} for i in range(3)]
+    assert every == [{"a", "b", "a;b", "no label"}] * 3
 
 
 def test_class_variables(file):
