@@ -14,8 +14,10 @@ from scipy.sparse import csr_array
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from typer.testing import CliRunner
 
 from colabel import CTBN, BinaryRelevance, ThresholdedClassifier, compare, decide, metrics
+from colabel.cli import app
 from colabel.comparing import (
     BASELINE,
     DEFAULT_MODELS,
@@ -558,3 +560,33 @@ def test_sets_of_the_recommended_model(rng):
     assert compare(X, Y, models="br", cv=2).sets is None
     with pytest.raises(TableError, match="coverage is 90: give a probability"):
         compare(X, Y, models="br", cv=2, coverage=90)
+
+
+def test_folds_respect_groups_and_time(tmp_path):
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(30), 4)
+    X = rng.normal(size=(120, 2))
+    Y = (X + rng.normal(size=(120, 2)) > 0).astype(int)
+    rows = [
+        f"p{p},2026-01-{1 + i % 28:02d},{a},{b},{c},{d}"
+        for i, (p, a, b, c, d) in enumerate(
+            zip(patient, X[:, 0], X[:, 1], Y[:, 0], Y[:, 1], strict=True)
+        )
+    ]
+    table = tmp_path / "visits.csv"
+    table.write_text("\n".join(["patient,day,x,z,a,b", *rows]))
+    by_group = ComparisonRequest(["br"], 3, groups=patient)
+    for train, test in by_group.folds(Y, np.arange(120)):
+        assert not set(patient[train]) & set(patient[test])
+    times = np.arange(120) % 28
+    for train, test in ComparisonRequest(["br"], 3, times=times).folds(Y, np.arange(120)):
+        assert times[train].max() < times[test].min()
+    with pytest.raises(TableError, match="by groups or by time"):
+        ComparisonRequest(["br"], 3, groups=patient, times=times)
+    for option in (["--groups", "patient"], ["--time", "day"]):
+        asked = ["compare", str(table), "-l", "a,b", "-m", "br", "--cv", "3", "--no-report"]
+        done = CliRunner().invoke(app, [*asked, "--checkpoint", str(tmp_path / "part"), *option])
+        assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(app, [*asked, "--time", "patient"])
+    assert done.exit_code == 2
+    assert "give numbers or dates" in " ".join(done.output.split())

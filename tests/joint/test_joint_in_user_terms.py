@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import colabel
+import colabel.metrics
 from colabel.joint import Independent, Joint, Tree
 from colabel.labels import LabelSpace
 
@@ -235,3 +237,17 @@ def test_no_rows_is_a_batch_too(weather, tags):
         assert joint.entropy().shape == (0,)
         assert joint.given_codes(np.empty((0, d), dtype=np.int32)).n_rows == 0
         assert len(joint.marginal_tables()) == d
+
+
+def test_a_value_never_seen_has_probability_zero(rng):
+    X = rng.normal(size=(80, 2))
+    Y = np.column_stack([np.digitize(X[:, 0], [0.0]), X[:, 1] > 0]).astype(int)
+    model = colabel.BinaryRelevance(C=1.0).fit(X, Y)
+    asked = Y[:3].astype(float)
+    asked[1, 0] = 7
+    with pytest.warns(UserWarning, match="1 of 3 rows hold a value that was never seen"):
+        log_prob = model.joint(X[:3]).log_prob(asked)
+    assert np.isneginf(log_prob[1])
+    assert np.isfinite(log_prob[[0, 2]]).all()
+    expected = (log_prob[0] + log_prob[2] - 50.0) / 3
+    assert colabel.metrics.joint_log_loss_scorer(model, X[:3], asked) == pytest.approx(expected)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from colabel.comparing import Progress, TableComparison
     from colabel.tables import TableRequest
 
+_GROUPS = "Rows of equal value in it, such as one patient's, stay on one side of a fold."
+_TIME = "Train on older rows, test on newer ones: a column of numbers or dates like 2026-01-31."
 _MODELS = "all, default, or some of {models}, joined by commas. {features}"
 _DEFAULTS = "br,ctbn,pcc,cdn,mlknn,iblr,forest,forest+pcc,kernel+pcc"
 _MEASURE = (
@@ -58,6 +60,8 @@ def compare(
         "compare.html"
     ),
     no_report: Annotated[bool, opt("", "Write no report.", "--no-report")] = False,
+    groups: Annotated[str, opt("COLUMN", _GROUPS, default=False)] = "",
+    time: Annotated[str, opt("COLUMN", _TIME, default=False)] = "",
     checkpoint: Annotated[Path, opt("FILE", _CHECKPOINT)] = Path("compare.part"),
     separator: given.Separator = None,
     drop: given.Drop = [],
@@ -87,13 +91,19 @@ def compare(
 
       [cyan]colabel compare data.csv --labels 'tag_*' --thresholds --measure 'macro F1'[/cyan]
 
+      [cyan]colabel compare visits.csv --labels 'icd_*' --groups patient[/cyan]
+
       [cyan]colabel compare posts.csv --labels tags --separator ';' --text body[/cyan]
     """
     from colabel.comparing import MOST_ROWS, ComparisonRequest, run_comparison
     from colabel.report import write_comparison_html
     from colabel.report.text import show_decisions, show_scores, show_summary
     from colabel.tables import TableRequest, load_table, summarise
+    from colabel.tables.loading import column_of
 
+    options = given.reading_options(delimiter, encoding, missing, decimal)
+    own_groups = column_of(table, options, groups) if groups else None
+    own_times = column_of(table, options, time, in_order=True) if time else None
     wanted = ComparisonRequest(
         models or "default",
         cv,
@@ -106,11 +116,13 @@ def compare(
         MOST_ROWS if max_rows is None else max_rows or None,
         jobs,
         graph=not no_report,
+        groups=own_groups,
+        times=own_times,
     )
     report = None if no_report else report_file
     refuse_input(report, table)
-    options = given.reading_options(delimiter, encoding, missing, decimal)
-    request = TableRequest(table, labels, separator, drop, category, text, options)
+    left_out = [*drop, *filter(None, (groups, time))]
+    request = TableRequest(table, labels, separator, left_out, category, text, options)
     data = load_table(request)
     summary = summarise(data)
     console = output()

@@ -25,6 +25,8 @@ def compare(
     calibrate: bool = False,
     coverage: float | None = None,
     max_rows: int | None = MOST_ROWS,
+    groups: Any = None,
+    times: Any = None,
     label_names: Sequence[str] | None = None,
     random_state: int = 0,
     n_jobs: int = 1,
@@ -65,6 +67,10 @@ def compare(
         recommended model lists for it is measured too, see `ConformalSets`.
     max_rows : int or None
         A larger table is compared on a sample of so many rows; None takes all.
+    groups : (n,), optional
+        Rows of equal value, such as one patient's, are never in training and test at once.
+    times : (n,), optional
+        When each row was taken: training rows are older than all test rows.
     label_names : sequence of str, optional
         Names of the labels, where they have none.
     random_state : int
@@ -104,6 +110,8 @@ def compare(
         coverage,
         max_rows,
         n_jobs,
+        groups=groups,
+        times=times,
     )
     if isinstance(data, str | Path):
         patterns = [labels] if isinstance(labels, str) else list(labels)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, TypeAlias
 
+import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from colabel.comparing.held_out import HeldOut
@@ -16,6 +17,7 @@ from colabel.core.arrays import Codes, Indices
 from colabel.core.wrapping import model_inside
 from colabel.datasets import iterative_stratification, kfold
 from colabel.decide import resolve_decision
+from colabel.model_selection import LabelKFold, TimeFolds
 from colabel.models import JointStack
 from colabel.tables import MODEL_NAMES, ModelName, TableError, make_model
 
@@ -68,6 +70,10 @@ class ComparisonRequest:
     graph : bool
         Whether to fit the recommended model to all rows compared, and to measure which labels
         depend on each other.
+    groups : (n,), optional
+        Rows of equal value, such as one patient's, are never in training and test at once.
+    times : (n,), optional
+        When each row was taken: training rows are older than all test rows.
     """
 
     models: Models = DEFAULT_MODELS
@@ -81,6 +87,8 @@ class ComparisonRequest:
     max_rows: int | None = MOST_ROWS
     n_jobs: int = 1
     graph: bool = True
+    groups: Any = None
+    times: Any = None
     estimators: Mapping[str, BaseEstimator] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -93,6 +101,8 @@ class ComparisonRequest:
             )
         object.__setattr__(self, "measure", measure)
         resolve_decision(self.decision)
+        if self.groups is not None and self.times is not None:
+            raise TableError("Folds are made by groups or by time: give one of them.")
         if self.coverage is not None and not 0 < self.coverage < 1:
             raise TableError(f"coverage is {self.coverage:g}: give a probability, such as 0.9.")
         if self.max_rows is not None and self.max_rows < 2:
@@ -110,8 +120,18 @@ class ComparisonRequest:
         """Take the measures of a model's answers, decided as asked."""
         return ModelResult.of(title, folds, self.decision, thresholds=self.thresholds)
 
-    def folds(self, codes: Codes) -> list[tuple[Indices, Indices]]:
-        """Return the training and test rows of the folds, for labels in codes (n, d)."""
+    def folds(self, codes: Codes, rows: Indices) -> list[tuple[Indices, Indices]]:
+        """Return the folds of some rows of the table, with labels in codes (n, d)."""
+        if self.groups is not None or self.times is not None:
+            n_splits = int(self.cv) if isinstance(self.cv, Integral) else 5
+            try:
+                if self.times is not None:
+                    return list(TimeFolds(np.asarray(self.times)[rows], n_splits).split())
+                groups = np.asarray(self.groups)[rows]
+                splitter = LabelKFold(n_splits, random_state=self.seed)
+                return list(splitter.split(None, codes, groups))
+            except ValueError as error:
+                raise TableError(str(error)) from error
         if isinstance(self.cv, Integral):
             if len(codes) <= _MOST_STRATIFIED:
                 return iterative_stratification(codes, int(self.cv), self.seed)

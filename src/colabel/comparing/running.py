@@ -25,6 +25,7 @@ from colabel.comparing.held_out import Ask, HeldOut, Method, Task, learn
 from colabel.comparing.measures import COMPARED
 from colabel.comparing.request import ComparisonRequest
 from colabel.comparing.result import BASELINE, ModelResult, recommend, warnings_about
+from colabel.core.arrays import Indices
 from colabel.core.wrapping import model_inside
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
@@ -284,14 +285,14 @@ def run_comparison(
     ('mlknn', 0.83)
     >>> folder.cleanup()
     """
-    task = _task(data, request)
+    task, rows = _task(data, request)
     if request.thresholds and not task.space.is_indicator:
         raise TableError("Thresholds are for labels that are 0 or 1: leave them out here.")
     models: dict[str, BaseEstimator] = dict(request.estimators)
     models[BASELINE] = LabelFrequencies(decision=request.decision)
     prepare = Preprocessor(data.choice.used)
     methods = {name: Method(model, (prepare,)) for name, model in models.items()}
-    folds = request.folds(task.codes)
+    folds = request.folds(task.codes, rows)
     ask = Ask(decisions=_other_decisions(task, request))
     kept = KeptAnswers(store, task, folds, ask)
     loop = _Loop(methods, task, folds, ask, request, kept, watch)
@@ -397,14 +398,14 @@ class _Loop:
         ]
 
 
-def _task(data: TableData, request: ComparisonRequest) -> Task:
-    """Return the rows to compare on: all, or a sample."""
-    features, Y = data.features, data.labels.Y
+def _task(data: TableData, request: ComparisonRequest) -> tuple[Task, Indices]:
+    """Return the rows to compare on, all or a sample, and which rows of the table they are."""
+    features, Y, rows = data.features, data.labels.Y, np.arange(data.features.n_rows)
     if request.max_rows is not None and features.n_rows > request.max_rows:
         rng = np.random.default_rng(request.seed)
         rows = np.sort(rng.choice(features.n_rows, request.max_rows, replace=False))
         features, Y = features[rows], Y[rows]
-    return Task.of(features, Y, data.labels.names)
+    return Task.of(features, Y, data.labels.names), data.row_numbers[rows]
 
 
 def _other_decisions(task: Task, request: ComparisonRequest) -> tuple[str, ...]:

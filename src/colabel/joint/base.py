@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +20,8 @@ from colabel.joint.exactness import Exactness
 from colabel.joint.sizes import SizeMarginals, require_zero_one, sizes_by_counting
 from colabel.joint.user_terms import as_rows, codes_of_evidence, codes_of_labels
 from colabel.joint.views import as_html, as_text, marginals_frame, top_k_frame
-from colabel.labels import LabelSpace
+from colabel.labels import MISSING, LabelSpace
+from colabel.labels.space import UNSEEN
 from colabel.rules import CompiledRules, Rules
 
 if TYPE_CHECKING:
@@ -122,8 +124,20 @@ class Joint(ABC):
         Y : array-like of shape (n, d) or (d,)
             Label values, one vector per row or one for all rows. Where an entry is NaN or None
             the label is not observed, and the others' joint marginal probability is returned.
+            Values that were never seen in training have probability zero: -inf, with a warning.
         """
-        return self.log_prob_codes(codes_of_labels(self.space, Y, self.n_rows))
+        codes = codes_of_labels(self.space, Y, self.n_rows, mark_unseen=True)
+        unseen = (codes == UNSEEN).any(axis=1)
+        if not unseen.any():
+            return self.log_prob_codes(codes)
+        warnings.warn(
+            f"{int(unseen.sum())} of {self.n_rows} rows hold a value that was never seen in "
+            "training: its probability is zero.",
+            UserWarning,
+            stacklevel=2,
+        )
+        known = self.log_prob_codes(np.where(codes == UNSEEN, MISSING, codes))
+        return np.where(unseen, -np.inf, known)
 
     def top_k(self, k: int) -> TopK:
         """Return the k most probable label vectors of each row and their log-probabilities.

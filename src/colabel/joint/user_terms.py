@@ -14,10 +14,10 @@ from colabel.labels import MISSING, LabelSpace
 _SHOWN = 5  # how many rows an error names
 
 
-def codes_of_labels(space: LabelSpace, Y: Any, n_rows: int) -> Codes:
+def codes_of_labels(space: LabelSpace, Y: Any, n_rows: int, *, mark_unseen: bool = False) -> Codes:
     """Return codes (n, d) of label vectors, one per row or one for all the rows."""
     table, is_single = _as_table(Y, space.n_labels)
-    codes = space.encode(table)
+    codes = space.encode(table, mark_unseen=mark_unseen)
     if is_single:
         return np.broadcast_to(codes, (n_rows, space.n_labels))
     if len(codes) != n_rows:

@@ -42,6 +42,8 @@ from colabel.labels.inputs import (
 )
 
 Kind = Literal["vector", "matrix", "sparse", "sets"]
+UNSEEN = -2
+"""The code of a value that a label space does not have, where it is not an error."""
 
 __all__ = ["MISSING", "Codes", "EncodedLabels", "Kind", "LabelSpace", "SeenLabels"]
 
@@ -222,7 +224,7 @@ class LabelSpace:
             hint = f"positions go from 0 to {self.n_labels - 1}."
         raise KeyError(f"There is no label {name!r}: {hint}")
 
-    def encode(self, Y: Any) -> Codes:
+    def encode(self, Y: Any, *, mark_unseen: bool = False) -> Codes:
         """(n, d) codes of labels of this space; NaN/None become MISSING (-1).
 
         Parameters
@@ -231,6 +233,8 @@ class LabelSpace:
             A data frame's columns may be in another order. Sets of labels suit any space of 0/1
             labels, and an array of shape (n, d) suits every space. In a space of kind "sets",
             lists of strings are label sets, of whatever lengths.
+        mark_unseen : bool
+            Whether values that the space does not have become UNSEEN (-2) instead of an error.
 
         Returns
         -------
@@ -252,7 +256,7 @@ class LabelSpace:
             return Y.codes
         given = read(Y, lists="sets" if self.kind == "sets" else "table")
         if isinstance(given, Columns):
-            return self._encode_columns(given)
+            return self._encode_columns(given, mark_unseen)
         if not self.is_indicator:
             raise ValueError(
                 "Y is given as label sets or as a sparse 0/1 matrix, but the class variables here "
@@ -263,7 +267,7 @@ class LabelSpace:
         self._require_width(given.codes.shape[1])
         return given.codes
 
-    def _encode_columns(self, given: Columns) -> Codes:
+    def _encode_columns(self, given: Columns, mark_unseen: bool) -> Codes:
         arrays = self._in_order(given)
         codes = np.full((len(arrays[0]), len(arrays)), MISSING, dtype=np.int32)
         for i, (array, name, classes) in enumerate(
@@ -271,7 +275,9 @@ class LabelSpace:
         ):
             values, observed = tidy(array, name)
             found = lookup(classes, values)
-            if found.size and found.min() == MISSING:
+            if mark_unseen:
+                found = np.where(found == MISSING, UNSEEN, found)
+            elif found.size and found.min() == MISSING:
                 unseen = few(distinct(values[found == MISSING], name)[0])
                 raise ValueError(
                     f"Label {name!r} is given as {unseen}, but the values it was learnt with are "

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from sklearn.metrics import make_scorer
 
 from colabel.core.wrapping import unwrapped
@@ -28,6 +30,9 @@ __all__ = [
 ]
 
 
+_LEAST_LOG_PROB = -50.0
+
+
 def joint_log_loss_scorer(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     r"""Mean log-probability of the true label vectors: minus `joint_log_loss`.
 
@@ -39,7 +44,9 @@ def joint_log_loss_scorer(model: Any, X: Any, y: Any, sample_weight: Any = None)
         A model of colabel with a joint, or a pipeline or search around one.
     X : (n, p)
     y : labels of n rows
-        Of rows with missing labels, the probability of the known ones counts.
+        Of rows with missing labels, the probability of the known ones counts. A row of probability
+        zero, such as one with a value never seen in training, counts -50 nats: a fold that lacks a
+        rare value does not end a search.
     sample_weight : array of shape (n,), optional
 
     Returns
@@ -65,7 +72,10 @@ def joint_log_loss_scorer(model: Any, X: Any, y: Any, sample_weight: Any = None)
             f"{type(inner).__name__} has no joint distribution, so it has no joint log-loss: score "
             "a model of colabel that has probabilities, or choose another scorer."
         )
-    return -joint_log_loss(inner.joint(rows).log_prob(y), sample_weight=sample_weight)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*never seen in training")
+        log_prob = inner.joint(rows).log_prob(y)
+    return -joint_log_loss(np.maximum(log_prob, _LEAST_LOG_PROB), sample_weight=sample_weight)
 
 
 exact_match_scorer = make_scorer(exact_match)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from numpy.typing import NDArray
 
 from colabel.core.arrays import Indices
 from colabel.datasets.arff import ArffSource
@@ -270,3 +272,24 @@ def _names_of(data: Any) -> tuple[str, ...] | None:
         return tuple(map(str, data))
     frame = nw.from_native(data, eager_only=True, pass_through=True)
     return tuple(map(str, frame.columns)) if isinstance(frame, nw.DataFrame) else None
+
+
+def column_of(
+    path: Path, options: ReadingOptions, name: str, *, in_order: bool = False
+) -> NDArray[Any]:
+    """Read one column of a table, numbers or texts; with `in_order`, one that can be sorted."""
+    source = open_table(path, options)
+    (name,) = match_columns([name], source.names, "folds")
+    storage = source.storage()[name]
+    values = Frame.stacked(list(read_chunks(source, {name: storage}))).column(name)
+    if not in_order:
+        return values
+    texts = [] if storage == "number" else [str(value) for value in values]
+    odd = next((text for text in texts if not re.match(r"\d{4}-\d\d-\d\d", text)), None)
+    if odd is not None or (not texts and np.isnan(values).any()):
+        shown = "an empty cell" if odd is None else repr(odd)
+        raise TableError(
+            f"The column {name!r} of {path} holds {shown}: to order rows by it, give numbers or "
+            "dates such as 2026-01-31 in every row."
+        )
+    return values
