@@ -107,11 +107,6 @@ def latin_1(folder):
 
 
 @case
-def utf_16(folder):
-    return fit(folder, table(folder, (HEADER + "".join(rows())).encode("utf-16")))
-
-
-@case
 def unknown_encoding(folder):
     return fit(folder, table(folder), "--encoding", "klingon")
 
@@ -139,11 +134,6 @@ def unnamed_column(folder):
 @case
 def unclosed_quote(folder):
     return fit(folder, table(folder, with_line('1,2,"red,0,1\n')))
-
-
-@case
-def endless_field(folder):
-    return fit(folder, table(folder, with_line(f"1,2,{'r' * 200_000},0,1\n")))
 
 
 @case

@@ -98,6 +98,11 @@ def test_evaluate_gives_a_table_a_page_and_json(spoiled, tmp_path):
     done = CliRunner().invoke(app, ["evaluate", str(model), str(lacking)])
     assert done.exit_code == 2
     assert "lacks the label columns even" in " ".join(done.output.split())
+    lines = table.read_text().splitlines()
+    lines[8] = lines[8].rpartition(",")[0] + ",2"
+    lacking.write_text("\n".join(lines))
+    done = CliRunner().invoke(app, ["evaluate", str(model), str(lacking)])
+    assert "new.csv, row 8: The label column" in " ".join(done.output.split())
 
 
 def test_rules_are_suggested_checked_and_obeyed(spoiled, tmp_path):

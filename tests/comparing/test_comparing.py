@@ -181,7 +181,7 @@ def test_less_is_better_for_a_loss():
 
 
 def test_plans_that_cannot_be():
-    with pytest.raises(TableError, match="no measure"):
+    with pytest.raises(TableError, match="no measure 'accuracy': choose from exact match, joint"):
         ComparisonRequest(measure="accuracy")
     with pytest.raises(TableError, match="did you mean"):
         ComparisonRequest(models=["ctbm"])

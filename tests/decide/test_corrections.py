@@ -127,3 +127,5 @@ def test_a_level_must_be_a_probability(listed):
     audit = audit_of(joint, np.zeros((5, 3), dtype=np.int32))
     with pytest.raises(ValueError, match=r"at_least is 0\.2"):
         audit.corrected(0.2)
+    likelier = (audit.log_odds > 0).sum()
+    assert repr(audit) == f"Audit(5 rows, 3 labels: {likelier} likelier to be wrong)"

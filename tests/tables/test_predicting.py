@@ -67,7 +67,7 @@ def test_the_answers_are_the_joints(model, file):
     best = joint.top_k(3)
     for k in range(3):
         expected = [
-            ";".join(n for n, on in zip("ab", labels, strict=True) if on)
+            ";".join(n for n, on in zip("ab", labels, strict=True) if on) or "no label"
             for labels in best.labels[:, k]
         ]
         assert found[f"set_{k + 1}"] == expected
@@ -107,6 +107,8 @@ def test_no_more_sets_than_there_are(model, file):
     assert not any(n.startswith("p_a") for n in found)
     total = np.array([found[f"p_set_{k}"] for k in range(1, 5)], float).sum(axis=0)
     np.testing.assert_allclose(total, 1.0, atol=1e-4)
+    every = [{found[f"set_{k}"][i] for k in range(1, 5)} for i in range(3)]
+    assert every == [{"a", "b", "a;b", "no label"}] * 3
 
 
 def test_class_variables(file):

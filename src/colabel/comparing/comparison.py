@@ -347,7 +347,7 @@ class TableComparison:
         titles = {how.title: name for name, how in COMPARED.items()}
         name = titles.get(measure or "", measure) or self.measure
         if name not in COMPARED:
-            raise TableError(f"There is no measure {measure!r}: choose from {[*titles]}.")
+            raise TableError(f"There is no measure {measure!r}: choose from {', '.join(titles)}.")
         return plot(self.results, name, self.recommended, ax)
 
     def to_dict(self) -> dict[str, Any]:

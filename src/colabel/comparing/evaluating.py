@@ -16,8 +16,9 @@ from colabel.comparing.measures import MEASURES
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.labels import MISSING, LabelSpace
 from colabel.models.wrapped import model_inside, unwrapped
-from colabel.tables import Frame, TableError, TableModel, read_chunks, read_labels
+from colabel.tables import Frame, TableError, TableModel, read_chunks
 from colabel.tables.reading import Source
+from colabel.tables.table_labels import LabelStatistics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -185,7 +186,8 @@ def evaluate_table(model: TableModel, source: Source) -> Evaluation:
     read = source.storage()
     storage = {**{name: read[name] for name in columns}, **model.storage}
     frame = Frame.stacked(list(read_chunks(source, storage)))
-    labels = read_labels(frame, columns, separator)
+    counted = LabelStatistics.of(frame, columns, lambda i: f"{source.path}, row {i + 1}: ")
+    labels = counted.reader(columns, separator).read(frame)
     Y: Any = labels.Y
     if separator:  # tags that the table lacks are in none of its rows
         at = {name: i for i, name in enumerate(labels.names)}

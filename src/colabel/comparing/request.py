@@ -96,7 +96,9 @@ class ComparisonRequest:
         wanted = self.measure or ("macro F1" if self.thresholds else "exact match")
         measure = titles.get(wanted, wanted)
         if measure not in titles.values():
-            raise TableError(f"There is no measure {self.measure!r}: choose from {[*titles]}.")
+            raise TableError(
+                f"There is no measure {self.measure!r}: choose from {', '.join(titles)}."
+            )
         object.__setattr__(self, "measure", measure)
         resolve_decision(self.decision)
         if self.groups is not None and self.times is not None:

@@ -86,6 +86,11 @@ class Audit:
     surprise: Array
     broken: Flags
 
+    def __repr__(self) -> str:
+        n_rows, n_labels = self.codes.shape
+        likelier = int((self.log_odds > 0).sum())
+        return f"Audit({n_rows:,} rows, {n_labels:,} labels: {likelier:,} likelier to be wrong)"
+
     @property
     def known(self) -> Flags:
         """Which labels are given, (n, d)."""

@@ -241,7 +241,7 @@ class Predictor:
             yield classes[codes] if is_whole else coded_texts(values, codes)
 
     def _set_writer(self, space: LabelSpace) -> Callable[[list[int]], str]:
-        return lambda codes: self.model.label_source.written(named_set(codes, space))
+        return lambda codes: self.model.label_source.written(named_set(codes, space)) or _NO_LABEL
 
 
 def find_known(
@@ -383,7 +383,7 @@ def coverage_columns(
     """
     X = model.preprocessor.transform(frame)
     sets: LabelSets = model.model.predict_sets(X, coverage)
-    written = [write(codes) or _NO_LABEL for codes in sets.codes.tolist()]
+    written = [write(codes) for codes in sets.codes.tolist()]
     ends = sets.sizes.cumsum().tolist()
     starts = [0, *ends[:-1]] if ends else []
     beyond = f"not listed within {sets.max_listed}"
