@@ -22,12 +22,7 @@ import numpy as np
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import bin_sums
 from colabel.labels import MISSING
-from colabel.learn.row_chance import (
-    column_range,
-    dealt_folds,
-    rounding_units,
-    row_digests,
-)
+from colabel.learn.row_chance import column_range, dealt_folds, rounding_units, row_digests
 
 
 class LabelSummary(NamedTuple):

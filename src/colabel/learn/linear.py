@@ -189,13 +189,9 @@ class LinearLearner:
         return DeviceLearning.of(self, data, design, tuple(frequencies), device)
 
 
-@dataclass(frozen=True)
-class _Chunk:
-    """Targets of one group that have the same number of values and are solved together."""
-
-    group: int
-    positions: Indices  # among the group's targets
-    n_classes: int
+# Targets of one group with as many values, solved together: the group's number, positions among
+# its targets, and that number of values.
+_Chunk = tuple[int, Indices, int]
 
 
 @dataclass(frozen=True)
@@ -279,7 +275,8 @@ class LinearLearning:
         grid = grid[:1] if constant else grid
 
         def score_chunk(chunk: _Chunk) -> int:
-            targets = group.targets[chunk.positions]
+            _, positions, n_classes = chunk
+            targets = group.targets[positions]
             found = held_out_path(
                 design,
                 self._tasks(group, chunk, offsets),
@@ -293,16 +290,16 @@ class LinearLearning:
             )
             best = best_points(found.total, grid, found.informed)
             every = np.arange(len(best))
-            log_prob[chunk.positions], choice[chunk.positions] = found.log_prob[best, every], best
-            total[chunk.positions] = found.total[best, every]
+            log_prob[positions], choice[positions] = found.log_prob[best, every], best
+            total[positions] = found.total[best, every]
             if found.coef is not None:
-                for at, position in enumerate(chunk.positions):
+                for at, position in enumerate(positions):
                     path[position] = found.coef[:, :, at]
                 for fold, floor in enumerate(found.floor):
                     coef = found.coef[best, fold, every]
                     fitted = FittedTasks(coef, floor, np.ones(len(best), dtype=bool), 1)
-                    places = fold * len(group.targets) + chunk.positions
-                    models.append((places, chunk.n_classes, fitted))
+                    places = fold * len(group.targets) + positions
+                    models.append((places, n_classes, fitted))
             return found.n_failed
 
         chunks = list(self._chunks([group], folds.n_folds))
@@ -348,12 +345,13 @@ class LinearLearning:
         grid = self.learner.grid if offsets is None else self.learner.deviations
 
         def fit_chunk(chunk: _Chunk) -> FittedTasks:
-            group = groups[chunk.group]
-            targets = group.targets[chunk.positions]
+            index, positions, _ = chunk
+            group = groups[index]
+            targets = group.targets[positions]
             return fit_tasks(
                 self.design.block(group.rows),
                 self._tasks(group, chunk, offsets),
-                grid[choices[chunk.group][chunk.positions]],
+                grid[choices[index][positions]],
                 self._solver(),
                 None if base is None else np.stack([base[int(t)] for t in targets]),
             )
@@ -362,8 +360,8 @@ class LinearLearning:
         fitted = map_threads(fit_chunk, chunks, self.learner.n_jobs, lambda: None)
         warn_of_failures(sum(int((~part.converged).sum()) for part in fitted))
         parts = tuple(
-            (first[chunk.group] + chunk.positions, chunk.n_classes, part)
-            for chunk, part in zip(chunks, fitted, strict=True)
+            (first[index] + positions, n_classes, part)
+            for (index, positions, n_classes), part in zip(chunks, fitted, strict=True)
         )
         return LinearModels(parts, int(first[-1]))
 
@@ -371,7 +369,8 @@ class LinearLearning:
         return self.data.n_rows if group.rows is None else len(group.rows)
 
     def _tasks(self, group: RowGroup, chunk: _Chunk, offsets: Offsets | None) -> Tasks:
-        own = group.take(chunk.positions)
+        _, positions, n_classes = chunk
+        own = group.take(positions)
         codes = self.data.codes if group.rows is None else self.data.codes[group.rows]
         rows = slice(None) if group.rows is None else group.rows
         offset = None
@@ -379,7 +378,7 @@ class LinearLearning:
             offset = np.stack([offsets[target][:, rows] for target in own.targets])
         return Tasks(
             np.ascontiguousarray(codes[:, own.targets].T, dtype=np.int16),
-            chunk.n_classes,
+            n_classes,
             np.stack([self.frequencies[target] for target in own.targets]),
             own.allowed,
             own.extra_scale,
@@ -398,7 +397,7 @@ class LinearLearning:
                 width = max(1, min(width, batch.most // scores))
                 step = max(1, width // fits_per_target)
                 for start in range(0, len(positions), step):
-                    yield _Chunk(index, positions[start : start + step], int(n_classes))
+                    yield index, positions[start : start + step], int(n_classes)
 
 
 def warn_of_failures(n_failed: int) -> None:

@@ -535,7 +535,8 @@ class Pool:
 
     def log_prob(self, held: HeldOutOpinions) -> Array:
         """Log-probability (n,) of what was true."""
-        mixed = _mixed_truth(held, self.weights)
+        used = self.weights > 0
+        mixed = log_sum_exp(held.truth[:, used] + np.log(self.weights[used]))
         if self.coef is None:
             return mixed
         said = held.opinions
@@ -629,8 +630,3 @@ def _log_outside(mass: Array, listed: Flags, weight: Array) -> float:
         return float(0.5 * b * b - weight @ value)
 
     return float(minimize_scalar(negative, bounds=(-_WIDEST, _WIDEST), method="bounded").x)
-
-
-def _mixed_truth(held: HeldOutOpinions, weights: Array) -> Array:
-    used = weights > 0
-    return log_sum_exp(held.truth[:, used] + np.log(weights[used]))

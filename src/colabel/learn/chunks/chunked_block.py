@@ -286,14 +286,8 @@ def _slope_scale(part: RowPart, problem: Problem, *known: Any) -> Array:
     return scale.reshape(-1, 2)
 
 
-class _At(NamedTuple):
+def _at(part: RowPart, problem: Problem, coef: Array, *known: Any) -> tuple[Sums, Array]:
     """Sums and gradients (T, K, q) at a point."""
-
-    sums: Sums
-    gradient: Array
-
-
-def _at(part: RowPart, problem: Problem, coef: Array, *known: Any) -> _At:
     n_tasks, n_scores, _ = coef.shape
     sums = Sums(np.zeros(n_tasks), *(np.zeros((n_tasks, n_scores)) for _ in range(2)))
     gradient = np.zeros_like(coef)
@@ -302,7 +296,7 @@ def _at(part: RowPart, problem: Problem, coef: Array, *known: Any) -> _At:
         for total, own in zip(sums, objective.sums, strict=True):
             total[tasks] += own
         gradient[tasks] += objective.gradient()
-    return _At(sums, gradient)
+    return sums, gradient
 
 
 def _hessian(part: RowPart, problem: Problem, coef: Array, *known: Any) -> Array:
@@ -422,22 +416,19 @@ class ChunksObjective:
         self._sums = Sums(*(part[tasks] for part in self._sums))
 
 
-class HeldOutSums(NamedTuple):
-    """Sums over held-out rows, (T,) each: log-probabilities, gains over others, their variance."""
+def held_out_sums(block: ChunkBlock, coef: Array, over: Any) -> tuple[Array, Array, Array]:
+    """Score F T tasks, those of a fold together, on the rows of their folds; `over` is AtRows.
 
-    total: Array
-    gain: Array
-    noise: Array
-
-
-def held_out_sums(block: ChunkBlock, coef: Array, over: Any) -> HeldOutSums:
-    """Score F T tasks, those of a fold together, on the rows of their folds; `over` is AtRows."""
+    Returns sums (T,) of log-probabilities, of gains over others, and the variance of these.
+    """
     where, problem = block.where, block.problem
     arguments = (problem, problem.design.of_rows(coef), over, *where.arguments())
     return where.data.total(_held_out, *arguments, rows_at_once=_HELD_OUT_AT_ONCE)
 
 
-def _held_out(part: RowPart, problem: Problem, coef: Array, over: Any, *known: Any) -> HeldOutSums:
+def _held_out(
+    part: RowPart, problem: Problem, coef: Array, over: Any, *known: Any
+) -> tuple[Array, Array, Array]:
     # rows of a fold side by side, so that no copies are made of them
     order = np.argsort(known[0], kind="stable")
     fold, offsets, *selected = known
@@ -447,7 +438,7 @@ def _held_out(part: RowPart, problem: Problem, coef: Array, over: Any, *known: A
     known = (fold, offsets, *(None if marks is None else marks[order] for marks in selected))
     n_folds = int(problem.tasks.fold.max(initial=0)) + 1
     n_tasks = problem.tasks.n_tasks // n_folds
-    sums = HeldOutSums(*(np.zeros(n_tasks) for _ in range(3)))
+    total, gain, noise = (np.zeros(n_tasks) for _ in range(3))
     for tasks, rows, block in problem.blocks(part, *known):
         weight, own_fold = part.row_weights[rows], fold[rows]
         truth = np.ascontiguousarray(part.codes[rows].T, dtype=np.int16)
@@ -460,9 +451,9 @@ def _held_out(part: RowPart, problem: Problem, coef: Array, over: Any, *known: A
             places, labels = tasks[own], problem.tasks.label[tasks[own]]
             prob = block.take(np.flatnonzero(own)).log_prob(block.design.take(at), at, coef[places])
             log_prob = picked(prob, truth[:, at][labels])
-            sums.total[places % n_tasks] += log_prob @ weight[at]
+            total[places % n_tasks] += log_prob @ weight[at]
             if others is not None:
                 more = log_prob - others[:, at][labels]
-                sums.gain[places % n_tasks] += more @ weight[at]
-                sums.noise[places % n_tasks] += more**2 @ weight[at] ** 2
-    return sums
+                gain[places % n_tasks] += more @ weight[at]
+                noise[places % n_tasks] += more**2 @ weight[at] ** 2
+    return total, gain, noise

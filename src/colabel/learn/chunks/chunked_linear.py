@@ -9,12 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices
-from colabel.learn.chunks.chunked_block import (
-    ChunkBlock,
-    ChunkTasks,
-    Where,
-    held_out_sums,
-)
+from colabel.learn.chunks.chunked_block import ChunkBlock, ChunkTasks, Where, held_out_sums
 from colabel.learn.chunks.chunked_data import ChunkedData
 from colabel.learn.chunks.chunked_design import ChunkedDesign, Survey
 from colabel.learn.chunks.row_parts import (
@@ -155,12 +150,13 @@ class ChunkedLearning(LinearLearning):
         gain, noise = np.zeros((len(grid), n_tasks)), np.zeros((len(grid), n_tasks))
 
         def score(position: int, block: Any, point: Point, alive: Indices) -> Array:
-            sums = held_out_sums(block, point.coef, over)
-            gain[position, alive], noise[position, alive] = sums.gain, sums.noise
-            return sums.total
+            log_prob, gain[position, alive], noise[position, alive] = held_out_sums(
+                block, point.coef, over
+            )
+            return log_prob
 
         solver = self._solver(1.0 if where.groups[0].rows is None else LOOSER)
-        walked = walk_path(
+        total, coef, n_failed = walk_path(
             block,
             grid,
             n_folds,
@@ -173,19 +169,19 @@ class ChunkedLearning(LinearLearning):
         counts = where.survey.counts[batch.group, :, batch.label, : batch.n_classes] > 0
         held_out = counts[:, 1:].transpose(1, 0, 2)
         informed = informed_by(held_out, np.asarray(counts.any(axis=1)), block.support)
-        best = best_points(walked.total, grid, informed)
+        best = best_points(total, grid, informed)
         floor = block.floor.reshape(n_folds, n_tasks, -1)
         for task, (group, position) in enumerate(zip(batch.group, batch.position, strict=True)):
             own = found[group]
-            own.choice[position], own.total[position] = best[task], walked.total[best[task], task]
+            own.choice[position], own.total[position] = best[task], total[best[task], task]
             own.gain[position], own.noise[position] = (
                 gain[best[task], task],
                 noise[best[task], task],
             )
-            if walked.coef is not None:
-                own.path[position] = walked.coef[:, :, task]
-                own.models[position] = (walked.coef[best[task], :, task], floor[:, task])
-        return walked.n_failed
+            if coef is not None:
+                own.path[position] = coef[:, :, task]
+                own.models[position] = (coef[best[task], :, task], floor[:, task])
+        return n_failed
 
     def fit(
         self,
@@ -229,11 +225,7 @@ class ChunkedLearning(LinearLearning):
         return FoldModels(self.fit(groups, [choice] * len(groups)), n_labels)
 
     def _where(
-        self,
-        groups: Sequence[RowGroup],
-        folds: ChunkedFolds | None,
-        offsets: Any,
-        constant: bool,
+        self, groups: Sequence[RowGroup], folds: ChunkedFolds | None, offsets: Any, constant: bool
     ) -> tuple[Where, ChunkedDesign]:
         rows, design = self._chunks_of_rows, self._design
         if constant:

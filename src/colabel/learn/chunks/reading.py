@@ -157,7 +157,7 @@ def chunked_data(
         else same_chunks(X, sample_weight, "sample_weight").chunks
     )
     known_space = delayed(space, pure=False, traverse=False)
-    check = delayed(_Checks(None if names is None else tuple(names), allow_nan), pure=False)
+    check = delayed((None if names is None else tuple(names), allow_nan), pure=False)
     make, inspect = delayed(_part, pure=False), delayed(_checked, pure=False)
     starts = np.cumsum([0, *rows.lengths])[:-1].tolist()
     parts = tuple(
@@ -193,16 +193,12 @@ def _part(x: Any, y: Any, weight: Any, first: int, space: LabelSpace) -> RowPart
     return RowPart(x, codes, space.cardinalities, weight, first=first)
 
 
-class _Checks(NamedTuple):
-    names: tuple[str, ...] | None
-    allow_nan: bool
-
-
-def _checked(part: RowPart, checks: _Checks) -> RowPart:
+def _checked(part: RowPart, checks: tuple[tuple[str, ...] | None, bool]) -> RowPart:
     """Refuse numbers that cannot be learned from, by row and column."""
+    names, allow_nan = checks
     values: NDArray[Any] = part.X.data if is_sparse(part.X) else part.X
     wrong = ~(np.abs(values) <= np.float64(LARGEST_FEATURE))
-    if checks.allow_nan:
+    if allow_nan:
         wrong &= ~np.isnan(values)
     if wrong.any():
         at = np.argwhere(wrong)[0]
@@ -212,7 +208,7 @@ def _checked(part: RowPart, checks: _Checks) -> RowPart:
         else:
             row, column = map(int, at)
             value = float(values[row, column])
-        called = f"column {column}" if checks.names is None else repr(checks.names[column])
+        called = f"column {column}" if names is None else repr(names[column])
         what = "NaN" if np.isnan(value) else f"{value:g}"
         raise ValueError(
             f"X holds {what} in row {part.first + row}, {called}. Fill in missing values, leave "

@@ -204,7 +204,9 @@ def _roots(
     data: FieldData, layout: FieldLayout, theta: Parameters
 ) -> Iterator[tuple[Indices, Array]]:
     """For each variable the columns (c_i,) that move it, and R (m, c_i): its Hessian is R'R."""
-    scores = np.hstack([data.nodes.times(theta.node), _edge_scores(data, theta)])
+    edge = data.edges.times(theta.edge)
+    every = np.broadcast_to(edge, (len(data.codes), edge.shape[1]))
+    scores = np.hstack([data.nodes.times(theta.node), every])
     for i in range(data.codes.shape[1]):
         # Only the columns of variable i and of its edges move its conditional probability.
         own, edge_columns = layout.restrict((layout.edges == i).any(axis=1))
@@ -217,11 +219,6 @@ def _roots(
         active -= np.einsum("kn,knc->nc", probability, active)
         active *= np.sqrt(probability * data.weight)[:, :, None]
         yield columns, active.reshape(-1, len(columns))
-
-
-def _edge_scores(data: FieldData, theta: Parameters) -> Array:
-    edge = data.edges.times(theta.edge)
-    return np.broadcast_to(edge, (len(data.codes), edge.shape[1]))
 
 
 def _active(data: FieldData, layout: FieldLayout, i: int, node_columns: Indices) -> Array:

@@ -304,12 +304,7 @@ def _n_selected(part: RowPart, marks: Flags | None, heavy: bool) -> tuple[tuple[
 
 
 def _every(
-    part: RowPart,
-    marks: Flags | None,
-    heavy: bool,
-    step: int,
-    first: Indices,
-    n_before: Indices,
+    part: RowPart, marks: Flags | None, heavy: bool, step: int, first: Indices, n_before: Indices
 ) -> RowPart:
     """Of the rows that are marked in all parts every one that is a multiple of the step."""
     before = int(n_before[np.searchsorted(first, part.first, side="right") - 1])
@@ -525,11 +520,7 @@ class FieldLearner:
         return FieldProblem(train, held_out, layout, start, self.objective, self.score)
 
     def _fold_problems(
-        self,
-        rows: FieldData,
-        linear: LinearLearning,
-        choices: Indices,
-        folds: Folds,
+        self, rows: FieldData, linear: LinearLearning, choices: Indices, folds: Folds
     ) -> list[FieldProblem]:
         data = linear.data
         held_out = [folds.rows_inside(fold) for fold in range(folds.n_folds)]

@@ -468,14 +468,7 @@ class PseudoLikelihood:
             return log_prob, node_slope, edge_slope
         if layout.is_binary:
             binary_terms(
-                node,
-                edge,
-                data.codes,
-                data.weight,
-                layout.edges,
-                node_slope,
-                edge_slope,
-                log_prob,
+                node, edge, data.codes, data.weight, layout.edges, node_slope, edge_slope, log_prob
             )
             return log_prob, node_slope, edge_slope
         pseudo_terms(

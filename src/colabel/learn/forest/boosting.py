@@ -150,10 +150,7 @@ def boost(
     losses = [sum(run.held_out_loss() for run in runs) / total]
     best, kept = 0, [run.scores[run.held] for run in runs]
     n_blocks = -(-n_rounds // _BLOCK)
-    with (
-        one_blas_thread,
-        progress_bar("boosting", n_blocks, shown=verbose) as advance,
-    ):
+    with one_blas_thread, progress_bar("boosting", n_blocks, shown=verbose) as advance:
         for done in range(1, n_blocks + 1):
             losses.append(sum(map_threads(block, runs, n_jobs, lambda: None)) / total)
             advance()

@@ -230,11 +230,7 @@ class LBFGS:
         return RowsObjective(rows, loss, targets, scores)
 
     def solve(
-        self,
-        objective: Objective,
-        ridge: Ridge,
-        start: Array,
-        pairs: CurvaturePairs | None = None,
+        self, objective: Objective, ridge: Ridge, start: Array, pairs: CurvaturePairs | None = None
     ) -> Solution:
         """Fit every task from `start` (T, K, q), which the objective begins at too.
 

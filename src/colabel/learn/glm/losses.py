@@ -213,12 +213,7 @@ def _curvature_of_residuals(residual: Array, inverse_weight: Array) -> tuple[flo
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def softmax_move(
-    scores: Array,
-    change: Array,
-    steps: Array,
-    targets: Targets,
-    weight: Array,
-    residual: Array,
+    scores: Array, change: Array, steps: Array, targets: Targets, weight: Array, residual: Array
 ) -> tuple[Array, Array, Array]:
     """Set scores += step * change; find residuals, losses and curvatures there, in one pass.
 

@@ -286,11 +286,7 @@ _CLEAR_FALL = 5.0
 
 
 def fit_tasks(
-    design: Design,
-    tasks: Tasks,
-    C: Array,
-    solver: LBFGS,
-    base: Array | None = None,
+    design: Design, tasks: Tasks, C: Array, solver: LBFGS, base: Array | None = None
 ) -> FittedTasks:
     """Fit every task with its own C (T,); see `fit_block`."""
     return fit_block(Block.of(design, tasks), C, solver, base)
@@ -393,17 +389,9 @@ def held_out_path(
             log_prob[position, alive[:, None], rows] = own
         return np.asarray(log_prob[position, alive] @ weight)
 
-    found = walk_path(block, grid, n_folds, solver, score, start, keep, patience)
+    total, coef, n_failed = walk_path(block, grid, n_folds, solver, score, start, keep, patience)
     floor = block.floor.reshape(n_folds, n_tasks, -1)
-    return HeldOutPath(log_prob, found.total, found.coef, floor, found.n_failed, informed)
-
-
-class Walked(NamedTuple):
-    """What a path of penalties has shown; see `HeldOutPath`."""
-
-    total: Array
-    coef: Array | None
-    n_failed: int
+    return HeldOutPath(log_prob, total, coef, floor, n_failed, informed)
 
 
 def walk_path(
@@ -415,7 +403,7 @@ def walk_path(
     start: Array | None,
     keep: bool,
     patience: int | None,
-) -> Walked:
+) -> tuple[Array, Array | None, int]:
     """Fit F T tasks, those of a fold together, over a grid of C; see `held_out_path`.
 
     ``score(position, block, point, alive)`` gives the held-out scores of the tasks `alive` at a
@@ -458,7 +446,7 @@ def walk_path(
                 every = (np.arange(n_folds)[:, None] * len(alive) + stay).ravel()
                 block, point, alive = block.take(every), point.take(every, block), alive[stay]
                 like = None if like is None else like[every]
-    return Walked(total, kept, n_failed)
+    return total, kept, n_failed
 
 
 def picked(log_prob: Array, targets: Targets) -> Array:

@@ -43,14 +43,9 @@ QUICK_VARIABLES = 20  # about a second
 
 def best_by_subsets(candidates: Candidates) -> Indices:
     """Place of the set that each variable has in an optimal network, (d,)."""
-    masks = _masks(candidates.parents)
-    return _search(candidates.first, candidates.scores, masks)
-
-
-def _masks(parents: Indices) -> Indices:
+    parents = candidates.parents
     bits = np.where(parents >= 0, np.left_shift(1, np.maximum(parents, 0)), 0)
-    masks: Indices = bits.sum(axis=1).astype(np.intp)
-    return masks
+    return _search(candidates.first, candidates.scores, bits.sum(axis=1).astype(np.intp))
 
 
 @njit(nogil=True, cache=True)

@@ -288,14 +288,6 @@ class ParentScores:
         )
 
 
-class _Table(NamedTuple):
-    """Distinct rows: codes (d, n), weights (n,), number of values (d,)."""
-
-    columns: Indices
-    weight: Array
-    sizes: Indices
-
-
 def score_parent_sets(
     codes: ArrayLike,
     n_values: ArrayLike,
@@ -343,11 +335,12 @@ def score_parent_sets(
     ([1, -1, 0, -1], [-1.386, -3.466, -1.386, -3.466])
     """
     table = _read(codes, n_values, sample_weight)
+    sizes = table[2]
     _check_options(score, max_parents, equivalent_sample_size)
-    d = len(table.sizes)
+    d = len(sizes)
     most = min(max_parents, d - 1)
     offsets = set_offsets(d, most + 1)
-    largest = _largest_table(table.sizes, most, int(offsets[-1]))
+    largest = _largest_table(sizes, most, int(offsets[-1]))
     choose = binomials(d, most + 1)
     prior = float(equivalent_sample_size) if score == "bdeu" else 0.0
     values = set_values(*table, offsets, largest, prior)
@@ -387,39 +380,45 @@ def network_score(
     -4.852
     """
     table = _read(codes, n_values, sample_weight)
+    sizes = table[2]
     _check_options(score, 0, equivalent_sample_size)
-    if len(parents) != len(table.sizes):
+    if len(parents) != len(sizes):
         raise ValueError(
-            f"parents names {len(parents)} variables, codes has {len(table.sizes)} columns: give "
+            f"parents names {len(parents)} variables, codes has {len(sizes)} columns: give "
             "the parents of every variable, an empty tuple where it has none."
         )
     prior = float(equivalent_sample_size) if score == "bdeu" else 0.0
     total = 0.0
     for i, of_variable in enumerate(parents):
         above = sorted({int(j) for j in of_variable})
-        if i in above or (above and not 0 <= above[0] <= above[-1] < len(table.sizes)):
+        if i in above or (above and not 0 <= above[0] <= above[-1] < len(sizes)):
             raise ValueError(
                 f"Variable {i} has the parents {above}: parents are other variables, from 0 to "
-                f"{len(table.sizes) - 1}."
+                f"{len(sizes) - 1}."
             )
         total += _whole_set_value(table, [i, *above], prior)
         total -= _whole_set_value(table, above, prior)
     return total
 
 
-def _whole_set_value(table: _Table, members: list[int], prior: float) -> float:
+def _whole_set_value(
+    table: tuple[Indices, Array, Indices], members: list[int], prior: float
+) -> float:
     """G of one set: its columns read as a single variable of that many cells."""
-    sizes = table.sizes[members]
-    cells = np.zeros((1, table.columns.shape[1]), dtype=np.intp)
-    for column, size in zip(table.columns[members], sizes, strict=True):
+    columns, weight, every = table
+    sizes = every[members]
+    cells = np.zeros((1, columns.shape[1]), dtype=np.intp)
+    for column, size in zip(columns[members], sizes, strict=True):
         cells[0] = cells[0] * size + column
     n_cells = _largest_table(sizes, len(sizes) - 1, 1)
     one = np.array([n_cells], dtype=np.intp)
-    return float(set_values(cells, table.weight, one, set_offsets(1, 1), n_cells, prior)[1])
+    return float(set_values(cells, weight, one, set_offsets(1, 1), n_cells, prior)[1])
 
 
-def _read(codes: ArrayLike, n_values: ArrayLike, sample_weight: ArrayLike | None) -> _Table:
-    """Check the input; join equal rows and drop those without weight."""
+def _read(
+    codes: ArrayLike, n_values: ArrayLike, sample_weight: ArrayLike | None
+) -> tuple[Indices, Array, Indices]:
+    """Distinct rows of checked input that have weight: codes (d, n), weights (n,), sizes (d,)."""
     rows = np.asarray(codes)
     sizes = np.asarray(n_values)
     if rows.ndim != 2 or 0 in rows.shape:
@@ -449,7 +448,7 @@ def _read(codes: ArrayLike, n_values: ArrayLike, sample_weight: ArrayLike | None
     for column in columns:  # scores do not depend on which value has which code
         common = np.bincount(column, weights=joined).argmax()
         column[:] = np.where(column == common, 0, np.where(column == 0, common, column))
-    return _Table(columns, joined.astype(np.float64), sizes)
+    return columns, joined.astype(np.float64), sizes
 
 
 def _weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
@@ -541,12 +540,7 @@ def _best_below(chosen: Indices, size: int, start: Indices, best: Array, choose:
 
 @njit(nogil=True, cache=True)
 def _family_score(
-    values: Array,
-    child: int,
-    parents: Indices,
-    size: int,
-    offsets: Indices,
-    choose: Indices,
+    values: Array, child: int, parents: Indices, size: int, offsets: Indices, choose: Indices
 ) -> float:
     """G(parents with child) - G(parents)."""
     family = np.empty(size + 1, dtype=np.intp)

@@ -17,13 +17,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices
 from colabel.learn.glm.device.devices import coarse_products, free_memory
-from colabel.learn.glm.device.objective import (
-    AnyRows,
-    DeviceRows,
-    Tensor,
-    TorchObjective,
-    aligned,
-)
+from colabel.learn.glm.device.objective import AnyRows, DeviceRows, Tensor, TorchObjective, aligned
 from colabel.learn.glm.device.solver import AnyMatrix, DeviceRidge, Matrix, TorchLBFGS
 from colabel.learn.glm.lbfgs import LBFGS
 
@@ -190,12 +184,7 @@ class _Fold:
 
     @classmethod
     def of(
-        cls,
-        data: PartData,
-        held: Tensor,
-        begin: Tensor,
-        penalties: list[float],
-        solver: LBFGS,
+        cls, data: PartData, held: Tensor, begin: Tensor, penalties: list[float], solver: LBFGS
     ) -> _Fold:
         train, out = (~held).nonzero()[:, 0], held.nonzero()[:, 0]
         rows = data.matrix.one_block(train, data.weight[train])

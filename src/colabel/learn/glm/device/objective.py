@@ -11,11 +11,12 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from colabel.core.arrays import Array
 from colabel.learn.design import Design
 from colabel.learn.glm.device import kernels
+from colabel.learn.glm.objective import Line
 
 Tensor = Any  # torch.Tensor: torch is imported only where a device is asked for
 
@@ -154,13 +155,6 @@ class DeviceRows(AnyRows):
         return DeviceRows(*(part[blocks] for part in parts))
 
 
-class DeviceLine(NamedTuple):
-    """The losses along a direction, (P, c) each; see `Line`."""
-
-    curvature: Tensor
-    farthest: Tensor
-
-
 class TorchObjective:
     """An objective over rows on a device: the methods of `Objective` on tensors.
 
@@ -222,14 +216,14 @@ class TorchObjective:
         mean = (curvature / self._total_weight[:, :, None]).maximum(floor)
         return mean[..., None] * self._rows.scale[:, None, None, :]
 
-    def along(self, direction: Tensor) -> DeviceLine:
+    def along(self, direction: Tensor) -> Line:
         """Look along a direction (P, c, K, q) from the present point."""
         self._change = self._rows.scores(direction.flatten(1, 2)).reshape(self._scores.shape)
         self._length = self._scores.new_zeros(self._scores.shape[:2])
         curvature, sup_norm = self._look(
             self._residual, self._change, self._targets, self._rows.weight
         )
-        return DeviceLine(curvature, _LARGEST_CHANGE / sup_norm.clamp_min(1e-30))
+        return Line(curvature, _LARGEST_CHANGE / sup_norm.clamp_min(1e-30))
 
     def move(self, length: Tensor) -> Tensor:
         """Go to the point where `along` looked from plus lengths (P, c) times the direction."""
