@@ -308,25 +308,22 @@ def _hessian(part: RowPart, problem: Problem, coef: Array, *known: Any) -> Array
     return total
 
 
-class _Along(NamedTuple):
+def _along(
+    part: RowPart, problem: Problem, coef: Array, direction: Array, *known: Any
+) -> tuple[Array, Array]:
     """Curvature (T,) along a direction, and the sup-norm of the change of scores (T,)."""
-
-    curvature: Array
-    sup_norm: Array
-
-    def joined(self, other: _Along) -> _Along:
-        return _Along(self.curvature + other.curvature, np.maximum(self.sup_norm, other.sup_norm))
-
-
-def _along(part: RowPart, problem: Problem, coef: Array, direction: Array, *known: Any) -> _Along:
-    found = _Along(np.zeros(len(coef)), np.zeros(len(coef)))
+    total, largest = np.zeros(len(coef)), np.zeros(len(coef))
     for tasks, _, block in problem.blocks(part, *known):
         curvature, sup_norm = problem.objective(block, coef[tasks]).curvature_along(
             direction[tasks]
         )
-        found.curvature[tasks] += curvature
-        np.maximum.at(found.sup_norm, tasks, sup_norm)
-    return found
+        total[tasks] += curvature
+        np.maximum.at(largest, tasks, sup_norm)
+    return total, largest
+
+
+def _joined(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
+    return one[0] + other[0], np.maximum(one[1], other[1])
 
 
 class ChunksObjective:
@@ -402,7 +399,7 @@ class ChunksObjective:
     def along(self, direction: Array) -> Line:
         self._from, self._direction = self._coef, direction
         points = (self._of_rows(self._coef), self._of_rows(direction))
-        return Line.of(*self._pass(_along, *points, combine=_Along.joined))
+        return Line.of(*self._pass(_along, *points, combine=_joined))
 
     def move(self, length: Array) -> Array:
         self._coef = self._from + length[:, None, None] * self._direction

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -133,16 +134,12 @@ class FoldOfRows:
 
     folds: ChunkedFolds
 
-    def sent(self, place: int) -> _FoldAt:
-        return _FoldAt(place)
+    def sent(self, place: int) -> Callable[[RowPart], Indices]:
+        return partial(_fold_at, place)
 
 
-@dataclass(frozen=True)
-class _FoldAt:
-    place: int
-
-    def __call__(self, part: RowPart) -> Indices:
-        return part.folds[self.place]
+def _fold_at(place: int, part: RowPart) -> Indices:
+    return part.folds[place]
 
 
 @dataclass(frozen=True)
@@ -152,17 +149,12 @@ class RowsOutside:
     folds: ChunkedFolds
     without: tuple[int, ...]
 
-    def sent(self, place: int) -> _Outside:
-        return _Outside(place, self.without)
+    def sent(self, place: int) -> Callable[[RowPart], Flags]:
+        return partial(_outside, place, self.without)
 
 
-@dataclass(frozen=True)
-class _Outside:
-    place: int
-    without: tuple[int, ...]
-
-    def __call__(self, part: RowPart) -> Flags:
-        return ~np.isin(part.folds[self.place], self.without)
+def _outside(place: int, without: tuple[int, ...], part: RowPart) -> Flags:
+    return ~np.isin(part.folds[place], without)
 
 
 @dataclass(frozen=True)
@@ -281,15 +273,9 @@ class ByFold:
     models: FoldModels
     folds: ChunkedFolds
 
-    def sent(self, place: int) -> _ByFoldAt:
-        return _ByFoldAt(self.at, self.models, place)
+    def sent(self, place: int) -> Callable[[RowPart], Any]:
+        return partial(_by_fold_at, self.at, self.models, place)
 
 
-@dataclass(frozen=True)
-class _ByFoldAt:
-    at: At
-    models: FoldModels
-    place: int
-
-    def __call__(self, part: RowPart) -> Any:
-        return self.at(self.models, part, part.folds[self.place])
+def _by_fold_at(at: At, models: FoldModels, place: int, part: RowPart) -> Any:
+    return at(models, part, part.folds[place])

@@ -311,26 +311,15 @@ def _block_diagonal(blocks: list[Array]) -> sp.csr_array:
     return sp.csr_array(sp.block_diag(filled, format="csr") if filled else (0, 0))
 
 
-class Coordinates(Protocol):
-    """Flat vectors in which the penalised objective has about unit curvature everywhere."""
-
-    def enter(self, theta: Parameters) -> Array:
-        """Return the coordinates of parameters."""
-        ...
-
-    def gradient(self, slope: Parameters) -> Array:
-        """Return the gradient by coordinates, given the gradient by parameters."""
-        ...
-
-    def leave(self, flat: Array) -> Parameters:
-        """Return the parameters at coordinates."""
-        ...
-
-
 def round_coordinates(
     data: FieldData, layout: FieldLayout, penalty: Penalty, theta: Parameters
-) -> Coordinates:
-    """Return coordinates for a field, from its curvature at `theta`; see the classes."""
+) -> Interactions | RoundCoordinates:
+    """Return coordinates for a field, from its curvature at `theta`.
+
+    In these flat vectors the penalised objective has about unit curvature everywhere. `enter` takes
+    parameters to coordinates and `leave` back; `gradient` takes the gradient by parameters to that
+    by coordinates.
+    """
     few = layout.is_binary and data.edges.shared and layout.n_edges
     return (Interactions if few else RoundCoordinates)(data, layout, penalty, theta)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import numpy as np
@@ -164,7 +165,7 @@ def boost(
     n_kept = max(1, best * _BLOCK)
     trees = [tree for run in runs for tree, _ in run.trees[:n_kept]]
     values = [value for run in runs for _, value in run.trees[:n_kept]]
-    grown = _Trees(trees, rows.shape[1])
+    grown = SimpleNamespace(estimators_=trees, n_features_in_=rows.shape[1])
     share = (1.0 if best else 0.0) / len(runs)  # without a useful round only the start counts
     model = BoostedTrees(
         data.cardinalities,
@@ -173,13 +174,6 @@ def boost(
         (share * np.concatenate(values)).astype(np.float32),
     )
     return model, targets.centred(held_out), np.array(losses)
-
-
-class _Trees:
-    """Grown trees, as `Forest.of` takes them."""
-
-    def __init__(self, trees: list[Any], n_columns: int) -> None:
-        self.estimators_, self.n_features_in_ = trees, n_columns
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -256,15 +256,6 @@ class BayesNetworkStructure:
         return tuple((j, i) for i, parents in enumerate(self.parents) for j in parents)
 
 
-class _Found(NamedTuple):
-    """Sets chosen for the variables of one part, how, and the bound on their score."""
-
-    chosen: Indices
-    search: Search
-    bound: float
-    optimal: bool
-
-
 def learn_bayes_network(
     codes: ArrayLike,
     n_values: ArrayLike,
@@ -363,11 +354,11 @@ def best_network(
     # The small parts first: they leave the time to the large ones.
     for members in sorted(_parts(candidates), key=len):
         local, origin = _restricted(candidates, members)
-        found = _search_part(local, search, rng, deadline)
-        chosen[members] = origin[found.chosen]
-        bound += found.bound
-        optimal &= found.optimal
-        used = max(used, SEARCHES.index(found.search))
+        own, how, most, best = _search_part(local, search, rng, deadline)
+        chosen[members] = origin[own]
+        bound += most
+        optimal &= best
+        used = max(used, SEARCHES.index(how))
     parents = tuple(tuple(int(j) for j in candidates.parents[place] if j >= 0) for place in chosen)
     score = float(candidates.scores[chosen].sum())
     order = topological_order(parents)
@@ -379,7 +370,8 @@ def _search_part(
     search: Search | Literal["auto"],
     rng: np.random.Generator,
     deadline: float,
-) -> _Found:
+) -> tuple[Indices, Search, float, bool]:
+    """Sets chosen for the variables of one part, how, the bound on their score, if optimal."""
     d = len(candidates.first) - 1
     if search == "auto" and d <= QUICK_VARIABLES:
         search = "dynamic programming"
@@ -390,12 +382,12 @@ def _search_part(
                 "variables. Use search='auto'."
             )
         chosen = best_by_subsets(candidates)
-        return _Found(chosen, search, float(candidates.scores[chosen].sum()), True)
+        return chosen, search, float(candidates.scores[chosen].sum()), True
     chosen = best_by_orders(candidates, rng, deadline)
     score = float(candidates.scores[chosen].sum())
     # each variable with its best set, cycles or not
     bound = float(candidates.scores[candidates.first[:-1]].sum())
-    return _Found(chosen, "order search", bound, bound <= score)
+    return chosen, "order search", bound, bound <= score
 
 
 def _parts(candidates: Candidates) -> list[Indices]:
