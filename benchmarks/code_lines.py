@@ -35,17 +35,17 @@ CEILINGS = {
     ("tables", "datasets"): 4500,  # 2400
     ("models",): 8250,  # 7000
     ("preprocess",): 1050,  # 900
-    ("learn",): 9100,  # 6300
+    ("learn",): 8760,  # 6300
     ("decide",): 1000,
     ("rules",): 900,
     ("joint",): 7600,  # 6300
     ("metrics", "model_selection.py", "labels"): 1250,  # 1000
 }
 # in all
-MOST_LINES = 40_900  # 30_500
-MOST_FILES = 300
-MOST_CLASSES = 545  # 420
-MOST_IMPORTS = 0.106  # 0.09
+MOST_LINES = 40_650  # 30_500
+MOST_FILES = 260
+MOST_CLASSES = 530  # 420
+MOST_IMPORTS = 0.102  # 0.09
 
 _SILENT = {
     tokenize.COMMENT,

@@ -5,9 +5,8 @@ rows, a tree learns each variable from the rows with each value of its parent, a
 a conditional is learned, by the library's own regressions or by any scikit-learn classifier,
 is a learner's business.
 
-Counts of labels, which add up over parts of the rows.
-
-What candidates add to given log-probabilities on rows held out.
+`LabelSummary` counts labels, and its counts add up over parts of the rows. `GainOver` measures what
+candidates add to given log-probabilities on rows held out.
 """
 
 from __future__ import annotations

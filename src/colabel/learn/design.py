@@ -8,7 +8,7 @@ constant.
 
 Everything is computed when a design is made: designs are values that threads may share.
 
-Products with sparse rows, compiled. Arrays are C-contiguous; no checks here.
+Products with sparse rows are compiled. They take C-contiguous arrays and check nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Conditionals by any scikit-learn probabilistic classifier, over joblib.
 
-What classifiers of x alone say of every label, as the features of a joint model.
-
+`EstimatorScores` makes features of a joint model of what classifiers of x alone say of every label.
 A few columns of labels among hundreds of features are lost on trees, and a probability that a
 forest counts from its leaves is no measurement of how sure it is. Stacked (Wolpert, 1992), the
 classifiers learn each label from x alone, d of them and as many again for every fold; the built-in

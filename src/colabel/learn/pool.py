@@ -1,12 +1,9 @@
 """Pool: several joints as one, a mixture whose probable vectors are weighed anew.
 
-Weights of a mixture that maximise the likelihood of rows that its parts have not seen.
-
-Log-linear pools: several opinions about a few listed vectors, joined by learned exponents.
-
-What several joints say about the vectors that some of them find probable.
-
-How often label vectors occur, whatever the features: what is left when nothing is known.
+The weights of the mixture maximise the likelihood of rows that its parts have not seen. A
+log-linear pool joins several opinions about a few listed vectors by learned exponents. `Opinions`
+are what several joints say about the vectors that some of them find probable. `LabelPrior` says
+how often label vectors occur, whatever the features.
 """
 
 from __future__ import annotations

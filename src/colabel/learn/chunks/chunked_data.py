@@ -1,6 +1,6 @@
 """Rows in chunks, as Dask has them: what is asked of them are sums.
 
-One pass over the chunks: a function of each, reduced in a tree.
+A pass over the chunks computes a function of each and reduces the results in a tree.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Scores are linear: instead of turning every row to the principal axes in every pass, coefficients
 and gradients are turned, which are small.
 
-What one pass says of groups of rows, before regressions on them begin.
+A `Survey` is what one pass says of groups of rows before regressions on them begin.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Some of the rows, and what a pass over them may ask of each.
 
-What models that have not seen a row say of it, computed where the row is.
+`FoldModels` are models that have not seen a row; what they say of it is computed where the row is.
 """
 
 from __future__ import annotations

@@ -11,9 +11,8 @@ The cells of an edge's table, and its ends' own parameters, all move the same co
 without A, whose entries off the diagonal say so, a solver needs many times the iterations.
 With very many columns only the entries of A within one edge, and within one variable, are used.
 
-Likelihood of a field whose normaliser sums over a list of label vectors.
-
-Parameters of a field on a fixed graph: L-BFGS without the group term.
+`StateLikelihood` is the likelihood of a field whose normaliser sums over a list of label vectors.
+`Tuner` finds the parameters on a fixed graph by L-BFGS, without the group term.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """From rows and independent regressions to a fitted pairwise field.
 
-Candidate edges: pairs of labels that independent regressions leave dependent.
-
-Fields on rows in chunks: what is asked of their rows, each a sum over chunks.
+Candidate edges are pairs of labels that independent regressions leave dependent. For rows in
+chunks, all that a field asks of its rows is a sum over chunks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Structure learning: accelerated proximal gradient with backtracking (Algorithm 1).
 
-Penalties on the parameters of a field, and the proximal maps they need.
+`Penalty` holds the penalties on the parameters of a field, with the proximal maps they need.
 """
 
 from __future__ import annotations

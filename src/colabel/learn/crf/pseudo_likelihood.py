@@ -1,8 +1,7 @@
 """The pseudo-likelihood of a pairwise conditional random field, and its gradient.
 
-Where the parameters of a pairwise field stand: columns of a node and of an edge matrix.
-
-Compiled inner loops of the pseudo-likelihood.
+`FieldLayout` says where the parameters stand: in columns of a node and of an edge matrix. The inner
+loops are compiled.
 """
 
 from __future__ import annotations

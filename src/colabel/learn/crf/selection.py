@@ -8,7 +8,7 @@ learns a graph, tunes the parameters on it without the group term, as the final 
 scores them on the rows held out. Of the graphs that score as well as the best one, up to one
 standard error of the difference, the sparsest is taken.
 
-How well a field explains rows: exactly where label vectors can be enumerated.
+How well a field explains rows is computed exactly where label vectors can be enumerated.
 """
 
 from __future__ import annotations

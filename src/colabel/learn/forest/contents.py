@@ -1,8 +1,7 @@
 """What the leaves of a forest hold: counts of label values, and averages of them over trees.
 
-Log-odds of every label's values, averaged over the trees of one forest.
-
-A fitted forest classifier of scikit-learn as plain arrays that answer as it does.
+`LabelForest` averages log-odds of every label's values over the trees of one forest. `PlainForest`
+is a fitted forest classifier of scikit-learn as plain arrays that answer as it does.
 """
 
 from __future__ import annotations

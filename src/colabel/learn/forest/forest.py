@@ -1,9 +1,4 @@
-"""The trees of a forest as plain arrays.
-
-Compiled loops over trees and their leaves.
-
-Growing forests, by scikit-learn.
-"""
+"""The trees of a forest as plain arrays, walked by compiled loops and grown by scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Losses of batched regressions: value, residual and curvature for all tasks at once.
 
-Compiled inner loops of the batched regressions. Arrays are C-contiguous; no checks here.
-
+The inner loops are compiled. They take C-contiguous arrays and check nothing.
 Tasks come first, rows last, so that loops over rows vectorise for few tasks too.
 """
 

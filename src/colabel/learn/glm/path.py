@@ -5,7 +5,7 @@ has seen them: not from the fit on all rows, nor from its curvature, but from th
 a stronger penalty (with the curvature learned there), or from the same fold's fit of a like task.
 So however early a fit stops, it cannot know what it will be scored on.
 
-Tasks on the rows of one design: their losses, their penalties, and their models at a penalty.
+A `Block` holds tasks on the rows of one design: their losses, penalties, and models at a penalty.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Regressions before they are fitted, and after.
 
-Tasks that lack classes: constant targets, and classes no row of a task carries.
-
+Tasks may lack classes: their target is constant, or no row of theirs carries some class.
 An unpenalised intercept runs off to infinity where a class never occurs. Such a class gets a
 smoothed frequency instead: (n_c + m pi_c) / (n + m), with n the task's weight, pi a prior over
 classes and m the number of classes. With a uniform prior this is Laplace's rule.
 
-Choosing a penalty for every task by its held-out curve.
+`best_points` chooses a penalty for every task by its held-out curve.
 """
 
 from __future__ import annotations

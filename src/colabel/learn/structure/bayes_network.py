@@ -1,16 +1,15 @@
 """The best Bayesian network over a few dozen discrete variables, such as labels.
 
-Exact search by dynamic programming over sets of variables (Silander and Myllymäki, 2006).
-
-A network without cycles has a sink. So the best network over a set W has the score
+Up to some twenty variables are searched exactly, by dynamic programming over sets of variables
+(Silander and Myllymäki, 2006). A network without cycles has a sink. So the best network over a
+set W has the score
 
     R(W) = max over i in W of  R(W without i) + (best set of i within W without i)
 
 and 2^d sets suffice. The best set within another is the first that fits, since sets lie best
 first; after leaving out dominated sets there are few to try.
 
-Search over orders of the variables: each takes its best set among those before it.
-
+More variables are searched by their orders: each takes its best set among those before it.
 An order is improved by moving one variable at a time to its best place (Lee and van Beek, 2017)
 until no move helps. Then a few random pairs change places and the climb starts again from there;
 the better of the two is kept (iterated local search). Several random orders are started from.

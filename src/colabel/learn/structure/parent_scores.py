@@ -1,7 +1,6 @@
 """Scores of all small parent sets of every variable, and which of them can matter at all.
 
-Compiled counts: one number per set of variables, from which every family's score follows.
-
+Every family's score follows from one number per set of variables, which compiled loops count.
 BDeu and BIC are both differences of a function of sets (Buntine, 1991; Koski and Noble, 2012):
 
     score(i | S) = G(S with i) - G(S)

@@ -3,7 +3,7 @@
 Tasks lie in P blocks of c each: the tasks of a block share rows, and all blocks are one batched
 product. P is 1 where all tasks share rows and each has a mask.
 
-Sparse rows on a device, where they would not fit it as a dense matrix.
+`SparseRows` are kept sparse where they would not fit the device as a dense matrix.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Regressions of rows in memory, solved on a device.
 
-L-BFGS for many regressions at once, on a device; see `colabel.learn.glm.lbfgs`.
+`TorchLBFGS` solves many regressions at once on a device; see `colabel.learn.glm.lbfgs`.
 """
 
 from __future__ import annotations
