@@ -393,7 +393,8 @@ class ChunksObjective:
     def hessian_cost(self) -> float:
         if self._problem.by_slope or self._where.data.sparse or self._problem.design.bare:
             return np.inf
-        return hessian_cost(*self.shape, _MOST_IN_HESSIANS)
+        n_rows = int(self._where.survey.n_rows.sum())
+        return hessian_cost(*self.shape, n_rows, _MOST_IN_HESSIANS)
 
     def hessian(self, tasks: Indices) -> Array:
         design, coef = self._problem.design, self._of_rows(self._coef[tasks])

@@ -54,7 +54,7 @@ def mean_curvature(sums: Sums, n_rows: Any, weight: Any) -> Array:
     return np.maximum(mean, floor)
 
 
-def hessian_cost(n_tasks: int, n_scores: int, q: int, most: int) -> float:
+def hessian_cost(n_tasks: int, n_scores: int, q: int, n_rows: int, most: int) -> float:
     """Iterations that take as long as Hessians of dense rows; infinite beyond `most` numbers.
 
     It is the same wherever the rows live, so that solvers take the same steps.
@@ -64,7 +64,7 @@ def hessian_cost(n_tasks: int, n_scores: int, q: int, most: int) -> float:
         return np.inf
     # nanoseconds a row, measured: products in single precision and a factor against two products
     # and two passes
-    hessian = (size**2 + size * q) / 80 + size**3 / 10_000
+    hessian = (size**2 + size * q) / 80 + size**3 / (10 * n_rows)
     return hessian / (n_scores * (4 * q / 40 + 10))
 
 
@@ -271,9 +271,10 @@ class RowsObjective:
     def hessian_cost(self) -> float:
         """Iterations that take about as long as the Hessians; infinite where there are none."""
         rows = getattr(self._design, "rows", None)
-        if not isinstance(rows, np.ndarray) or len(rows) < 2:
+        soft = getattr(self._loss, "soft", False)
+        if soft or not isinstance(rows, np.ndarray) or len(rows) < 2:
             return np.inf
-        return hessian_cost(*self.shape, _MOST_IN_HESSIANS)
+        return hessian_cost(*self.shape, len(rows), _MOST_IN_HESSIANS)
 
     @cached_property
     def _scaled_rows(self) -> tuple[Any, Array, Array]:
