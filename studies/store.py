@@ -74,6 +74,11 @@ class Store:
                 raise StoreError(f"{path} is a database of something else: name another file.")
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute(f"CREATE TABLE IF NOT EXISTS cells ({_COLUMNS})")
+            columns = self._connection.execute("SELECT name FROM pragma_table_info('cells')")
+            if ", ".join(name for (name,) in columns) != _COLUMNS:
+                raise StoreError(
+                    f"{path} was written by another version of the studies: name another file."
+                )
             self._connection.execute("CREATE UNIQUE INDEX IF NOT EXISTS keys ON cells (key)")
 
     def __enter__(self) -> Self:

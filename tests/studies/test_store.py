@@ -44,3 +44,13 @@ def test_a_database_of_something_else_is_left_alone(tmp_path):
     with pytest.raises(StoreError, match="a database of something else"):
         Store(path)
     assert path.read_bytes() == before
+
+
+def test_columns_of_another_version_show_before_work_begins(tmp_path):
+    path = tmp_path / "results.sqlite"
+    Store(path).__exit__()
+    with sqlite3.connect(path) as other:
+        other.execute("ALTER TABLE cells ADD COLUMN memory_mb")
+    other.close()
+    with pytest.raises(StoreError, match="another version of the studies: name another file"):
+        Store(path)
