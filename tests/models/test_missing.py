@@ -22,7 +22,7 @@ MODELS = [
     if inspect.isclass(cls)
     and issubclass(cls, JointClassifier)
     and not inspect.isabstract(cls)
-    and cls.__name__ not in ("ConformalSets", "JointStack")
+    and cls.__name__ not in ("ConformalSets", "RuledClassifier", "JointStack")
 ]
 SMALL = {"C": 0.1, "random_state": 0, "n_jobs": 1, "n_chains": 3, "n_estimators": 20, "n_trees": 2}
 SMALL |= {"burn_in": 20, "n_sweeps": 50, "gate_C": 0.1, "ridge": 1.0, "group": 0.1}

@@ -394,7 +394,7 @@ class ChunksObjective:
         if self._problem.by_slope or self._where.data.sparse or self._problem.design.bare:
             return np.inf
         n_rows = int(self._where.survey.n_rows.sum())
-        return 0.5 + hessian_cost(*self.shape, n_rows, _MOST_IN_HESSIANS)  # a pass of two
+        return hessian_cost(*self.shape, n_rows, _MOST_IN_HESSIANS)
 
     def hessian(self, tasks: Indices) -> Array:
         design, coef = self._problem.design, self._of_rows(self._coef[tasks])

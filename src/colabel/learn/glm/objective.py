@@ -55,7 +55,10 @@ def mean_curvature(sums: Sums, n_rows: Any, weight: Any) -> Array:
 
 
 def hessian_cost(n_tasks: int, n_scores: int, q: int, n_rows: int, most: int) -> float:
-    """Iterations that take as long as Hessians of dense rows; infinite beyond `most` numbers."""
+    """Iterations that take as long as Hessians of dense rows; infinite beyond `most` numbers.
+
+    It is the same wherever the rows live, so that solvers take the same steps.
+    """
     size = n_scores * q
     if n_tasks * size**2 > most:
         return np.inf
@@ -268,7 +271,8 @@ class RowsObjective:
     def hessian_cost(self) -> float:
         """Iterations that take about as long as the Hessians; infinite where there are none."""
         rows = getattr(self._design, "rows", None)
-        if not isinstance(rows, np.ndarray) or len(rows) < 2:
+        soft = getattr(self._loss, "soft", False)
+        if soft or not isinstance(rows, np.ndarray) or len(rows) < 2:
             return np.inf
         return hessian_cost(*self.shape, len(rows), _MOST_IN_HESSIANS)
 

@@ -263,6 +263,8 @@ class SoftTargets:
         Distributions r, rows summing to one.
     """
 
+    soft = True  # residuals tell no probabilities, so there are no Hessians
+
     def __init__(self, target: Array) -> None:
         self._target = np.ascontiguousarray(target.T)
         self.n_scores = target.shape[1]
