@@ -28,7 +28,7 @@ ROWS = [
     ("1.5", "red", "a long note, with a comma", "0"),
     ("-2", "blue", "another one", "1"),
     ("", "red", "", "1"),
-    ("3e2", "", "the third", "0"),
+    ("3e2", "", "the third, 5 €", "0"),
 ]
 
 
@@ -82,18 +82,21 @@ def make(folder, how):
         "semicolons": ("t.csv", as_csv(";")),
         "tsv": ("t.tsv", as_csv("\t")),
         "bom": ("t.csv", "\ufeff" + as_csv()),
+        "utf-16-le": ("t.csv", "\ufeff" + as_csv()),
+        "utf-16-be": ("t.csv", "\ufeff" + as_csv()),
         "windows": ("t.csv", as_csv().replace("\n", "\r\n")),
         "arff": ("t.arff", as_arff()),
         "sparse arff": ("t.arff", as_arff(sparse=True)),
         "gz": ("t.csv.gz", as_csv()),
     }[how]
     file = folder / name
-    content = text.encode()
+    content = text.encode(how if how.startswith("utf-16") else "utf-8")
     file.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     return file
 
 
-FORMATS = ["csv", "semicolons", "tsv", "bom", "windows", "arff", "sparse arff", "gz", "parquet"]
+FORMATS = ["csv", "semicolons", "tsv", "bom", "utf-16-le", "utf-16-be", "windows", "gz"]
+FORMATS += ["arff", "sparse arff", "parquet"]
 
 
 @pytest.mark.parametrize("how", FORMATS)
@@ -130,6 +133,17 @@ def test_words_for_missing(tmp_path):
     frame = read_frame(file, ReadingOptions(missing=("-999", "None")))
     np.testing.assert_array_equal(frame.column("a"), [np.nan, np.nan, 5, np.nan])
     assert frame.column("b").tolist() == ["x", None, None, "y"]
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_long_cell(tmp_path, quote):
+    notes = ["short", "long " * 50_000 + "end", "short again"]
+    cells = [f"{quote}{note}{quote}" for note in notes]
+    file = tmp_path / "t.csv"
+    file.write_text("size,note\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(cells)))
+    frame = read_frame(file)
+    assert frame.column("note").tolist() == notes
+    np.testing.assert_array_equal(frame.column("size"), [0, 1, 2])
 
 
 def test_text_that_begins_with_numbers(tmp_path):

@@ -366,6 +366,8 @@ class CsvSource:
         width = len(self.names)
         if '"' in block or len(self.delimiter.encode()) > 1:
             texts, ends = list[str](), list[int]()
+            # blocks are bounded, cells within them need not be
+            csv.field_size_limit(max(csv.field_size_limit(), len(block)))
             reader = csv.reader(StringIO(block), delimiter=self.delimiter)
             try:
                 for row in reader:
