@@ -64,16 +64,20 @@ def test_audit_names_rows_as_the_table_has_them(spoiled, tmp_path):
     assert f"Row {rows[0]['row']}" in html
 
 
-def test_tags_are_corrected_in_their_own_form(tmp_path):
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_tags_are_corrected_in_their_own_form(tmp_path, encoding):
     data = load_digit_traits()
     tags = [[n for n, on in zip(data.label_names, row, strict=True) if on] for row in data.Y[:200]]
     tags[5] = [tag for tag in tags[5] if tag != tags[5][0]]
-    lines = [f"{','.join(map(str, x))},{';'.join(t)}" for x, t in zip(data.X, tags, strict=False)]
-    table = tmp_path / "tags.csv"
-    table.write_text("\n".join([",".join(f"p{i}" for i in range(64)) + ",tags", *lines]))
-    fixed = tmp_path / "fixed.csv"
-    run("audit", table, "-l", "tags", "--cv", 2, "-o", tmp_path / "a.csv", "--fix", fixed)
-    after = list(csv.DictReader(fixed.open()))
+    lines = [f"{';'.join(t)},{','.join(map(str, x))},é" for x, t in zip(data.X, tags, strict=False)]
+    lines[3] += "é" * 200_000
+    table, fixed = tmp_path / "tags.csv", tmp_path / "fixed.csv"
+    header = ",".join(["tags", *(f"p{i}" for i in range(64)), "note"])
+    table.write_text("\n".join([header, *lines]), encoding)
+    options = ["--drop", "note", "--cv", 2, "-o", tmp_path / "a.csv", "--fix", fixed]
+    run("audit", table, "-l", "tags", *options)
+    after = list(csv.DictReader(fixed.open(encoding="utf-8")))
+    assert [len(row["note"]) for row in after] == [1, 1, 1, 200_001, *[1] * 196]
     for number, row in enumerate(after):
         if not row["corrected"]:
             assert row["tags"] == ";".join(tags[number])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -183,6 +182,7 @@ def _write_fixed(
     import numpy as np
 
     from colabel.datasets.csv_table import CsvSource
+    from colabel.datasets.text import LONGEST_LINE, open_text
     from colabel.tables import TableError
 
     path, options, source = request.path, request.options, data.labels.source
@@ -212,11 +212,11 @@ def _write_fixed(
                     line[at[i]] = str(found.space.classes[i][after[i]])
             yield [*line, "; ".join(found.space.names[i] for i in cells)]
 
-    reading = gzip.open if path.suffix == ".gz" else open
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # as the table was read
     with (
         written_whole(target) as part,
         part.open("w", encoding="utf-8", newline="") as writing,
-        reading(path, "rt", encoding=options.encoding, newline="") as text,
+        open_text(path, options.encoding) as text,
     ):
         lines = csv.reader(text, delimiter=opened.delimiter)
         csv.writer(writing, delimiter=opened.delimiter).writerows(corrected(lines))

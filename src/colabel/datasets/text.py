@@ -15,7 +15,7 @@ from colabel.datasets.dataset import DatasetError
 
 FilePath: TypeAlias = str | PathLike[str]
 
-_LONGEST_LINE = 1 << 24  # characters; a small compressed file can unpack to one endless line
+LONGEST_LINE = 1 << 24  # characters; a small compressed file can unpack to one endless line
 
 
 def no_file(path: FilePath) -> DatasetError:
@@ -78,13 +78,13 @@ def lines_of(text: TextIO, path: FilePath, before: int = 0) -> Iterator[str]:
     `before` is how many were read already.
     """
     number = before
-    while line := text.readline(_LONGEST_LINE):
+    while line := text.readline(LONGEST_LINE):
         number += 1
-        if len(line) == _LONGEST_LINE:
+        if len(line) == LONGEST_LINE:
             raise at(
                 path,
                 number,
-                f"the line is longer than {_LONGEST_LINE} characters: is this a table, with its "
+                f"the line is longer than {LONGEST_LINE} characters: is this a table, with its "
                 "rows on lines of their own?",
             )
         yield line
@@ -103,7 +103,7 @@ def blocks_of(text: TextIO, path: FilePath, n_lines: int, before: int) -> Iterat
         if not block.endswith("\n"):
             block += next(lines_of(text, path, before + block.count("\n")), "")
         is_open, more = '"' in block and block.count('"') % 2, list[str]()
-        while is_open and sum(map(len, more)) < _LONGEST_LINE:
+        while is_open and sum(map(len, more)) < LONGEST_LINE:
             line = next(lines_of(text, path, before + n_newlines(block) + len(more)), "")
             if not line:
                 break
