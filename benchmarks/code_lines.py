@@ -28,23 +28,23 @@ from benchmarks._common import ROOT
 SOURCE = ROOT / "src" / "colabel"
 # Code lines of rooms that are counted together; a comment gives the aim where it is not reached.
 CEILINGS = {
-    ("cli",): 1900,  # 1400
+    ("cli",): 1910,  # 1400
     ("report",): 1500,
-    ("comparing",): 1800,  # 1200
+    ("comparing",): 1810,  # 1200
     ("saving", "core"): 2300,  # 1300
-    ("tables", "datasets"): 4500,  # 2400
+    ("tables", "datasets"): 4540,  # 2400
     ("models",): 8250,  # 7000
     ("preprocess",): 1050,  # 900
     ("learn",): 8760,  # 6300
     ("decide",): 1000,
     ("rules",): 900,
-    ("joint",): 7600,  # 6300
+    ("joint",): 7610,  # 6300
     ("metrics", "model_selection.py", "labels"): 1250,  # 1000
 }
 # in all
-MOST_LINES = 40_650  # 30_500
+MOST_LINES = 40_700  # 30_500
 MOST_FILES = 260
-MOST_CLASSES = 530  # 420
+MOST_CLASSES = 535  # 420
 MOST_IMPORTS = 0.102  # 0.09
 
 _SILENT = {
