@@ -120,8 +120,9 @@ class ComparisonRequest:
         """Take the measures of a model's answers, decided as asked."""
         return ModelResult.of(title, folds, self.decision, thresholds=self.thresholds)
 
-    def folds(self, codes: Codes, rows: Indices) -> list[tuple[Indices, Indices]]:
-        """Return the folds of some rows of the table, with labels in codes (n, d)."""
+    def folds(self, codes: Codes, rows: Indices | None = None) -> list[tuple[Indices, Indices]]:
+        """Return the folds of rows (all by default) of the table, with labels in codes (n, d)."""
+        rows = np.arange(len(codes)) if rows is None else rows
         if self.groups is not None or self.times is not None:
             n_splits = int(self.cv) if isinstance(self.cv, Integral) else 5
             try:
