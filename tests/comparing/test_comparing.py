@@ -153,6 +153,10 @@ def test_among_equals_in_everything_the_cheapest_wins_and_independence_is_named(
     assert "less time (0.5 s per fold instead of 9)" in reason
     assert "the labels are independent given the features" in reason
     assert "the difference is 0.002 ± 0.006" in reason
+    noisy = result("stack", [0.787, 0.785, 0.789], 0.9 + 10 * noise, seconds=9.0)
+    chosen, reason = recommend({**results, "stack": noisy}, "exact_match")
+    assert chosen == "br"  # as good within the error, but nothing is said of independence
+    assert "independent given the features" not in reason
     results["stack"] = result("stack", [0.986, 0.990, 0.980], 0.5, seconds=9.0)
     assert recommend(results, "exact_match")[0] == "stack"
 

@@ -228,7 +228,9 @@ def recommend(results: Mapping[str, ModelResult], measure: str) -> tuple[str, st
         if cost(chosen)[0] < cost(best)[0]:
             gains.append(f"less time ({own:.2g} s per fold instead of {other:.2g})")
         reason += f", with {_listed(gains)}" if gains else ""
-    if chosen.split("+")[-1] == "br" and any(name.split("+")[-1] != "br" for name in models):
+    joint = [one.mean("joint_log_loss") for n, one in models.items() if n.split("+")[-1] != "br"]
+    nothing_gained = models[chosen].mean("joint_log_loss") <= 1.01 * np.nanmin([np.inf, *joint])
+    if chosen.split("+")[-1] == "br" and joint and nothing_gained:
         reason += (
             ". As far as these rows show, the labels are independent given the features: models of "
             "their dependence gain nothing"
