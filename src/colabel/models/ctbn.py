@@ -24,7 +24,7 @@ from colabel.core.schema import (
 )
 from colabel.decide import Decision
 from colabel.joint import Joint, Tree
-from colabel.joint.tree.passes import ROOT
+from colabel.joint.elimination import ROOT
 from colabel.labels import LabelSpace
 from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
