@@ -56,6 +56,8 @@ _CALIBRATE = "Also try the recommended model with its joint calibrated."
 _COVERAGE = "Also measure how many label sets it must list to hold the true one this often."
 _MAX_ROWS = "Compare on a sample of so many rows; 0 for all of them."
 _CHECKPOINT = "Finished results are kept here while the rest runs."
+_WEIGHTS = "How many rows each row stands for."
+_TIME_LIMIT = "Models that would not be done within it are left out, the slowest first."
 
 _MODEL = (
     "auto (a forest of label vectors and a chain on forest features), or one of {models}."
@@ -87,7 +89,9 @@ def compare(
     no_report: Annotated[bool, opt("", "Write no report.", "--no-report")] = False,
     groups: Annotated[str, opt("COLUMN", _GROUPS, default=False)] = "",
     time: Annotated[str, opt("COLUMN", _TIME, default=False)] = "",
-    checkpoint: Annotated[Path, opt("FILE", _CHECKPOINT)] = Path("compare.part"),
+    weights: Annotated[str, opt("COLUMN", _WEIGHTS, default=False)] = "",
+    time_limit: Annotated[float | None, opt("SECONDS", _TIME_LIMIT, default=False)] = None,
+    checkpoint: Annotated[Path, opt("FOLDER", _CHECKPOINT)] = Path("compare.part"),
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -131,10 +135,12 @@ def compare(
         graph=not no_report,
         groups=column_of(table, options, groups) if groups else None,
         times=column_of(table, options, time, in_order=True) if time else None,
+        weights=column_of(table, options, weights) if weights else None,
+        time_limit=time_limit,
     )
     report = None if no_report else report_file
     refuse_input(report, table)
-    request = replace(request, drop=[*request.drop, *filter(None, (groups, time))])
+    request = replace(request, drop=[*request.drop, *filter(None, (groups, time, weights))])
     data = tables.load_table(request)
     summary = tables.summarise(data)
     console = output()
@@ -145,14 +151,14 @@ def compare(
                 f"  [yellow]![/yellow] Compared on {wanted.max_rows:,} of these rows, drawn at"
                 " random: --max-rows takes more, or all with 0. The model is fitted to all of them."
             )
-    with _watched(bar=stderr_is_terminal() and not quiet, lines=not quiet) as watch:
+    with watched(bar=stderr_is_terminal() and not quiet, lines=not quiet) as watch:
         try:
             comparison = comparing.run_comparison(data, wanted, watch, checkpoint)
         except KeyboardInterrupt:
             watch.stop()
             _show_stopped(console, watch.last, checkpoint)
 
-    command = _fit_command(request, comparison)
+    command = _fit_command(request, comparison, weights)
     if report is not None:
         write_comparison_html(report, summary, comparison, command)
     if as_json:
@@ -201,14 +207,14 @@ class _Watch:
         if self.bar is None:
             return
         at_work, seconds, left = "what was learned", progress.seconds_left, ""
-        if progress.at_work is not None:
-            name, fold = progress.at_work
+        if progress.left:
+            name, fold = progress.left[0]
             at_work = f"{name}, fold {fold + 1} of {progress.n_folds}"
         if seconds >= 90:
             left = f"about {round(seconds / 60)} min left"
         elif seconds > 0:
             left = f"about {max(1, round(seconds / 10)) * 10} s left"
-        done = {"completed": progress.n_done, "total": progress.n_parts}
+        done = {"completed": progress.n_parts - len(progress.left), "total": progress.n_parts}
         self.bar.update(self.task, **done, at_work=at_work, left=left)
 
     def stop(self) -> None:
@@ -218,7 +224,7 @@ class _Watch:
 
 
 @contextmanager
-def _watched(*, bar: bool, lines: bool) -> Iterator[_Watch]:
+def watched(*, bar: bool, lines: bool) -> Iterator[_Watch]:
     """Give what is to be called with every `Progress`: for a terminal a bar, and lines."""
     if not bar:
         yield _Watch(None, lines=lines)
@@ -241,11 +247,12 @@ def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
     """Print what is done, and stop."""
     from colabel.report import text
 
-    if last is not None and last.answers:
-        results = {name: last.result(name) for name in last.answers}
-        text.show_scores(console, results, last.n_folds, last.measure)
-        few = [f"{name} {len(a)}" for name, a in last.answers.items() if len(a) < last.n_folds]
-        rest = "; of the others all" if len(few) < len(last.answers) else ""
+    done = {} if last is None else {n: own for n, own in last.answers.items() if own}
+    if last is not None and done:
+        results = {name: last.result(name) for name in done}
+        text.show_scores(console, results, last.n_folds, last.request.measure)
+        few = [f"{name} {len(own)}" for name, own in done.items() if len(own) < last.n_folds]
+        rest = "; of the others all" if len(few) < len(done) else ""
         if few:
             console.print(f"Folds done of {last.n_folds}: {', '.join(few)}{rest}.")
     fail(
@@ -254,12 +261,12 @@ def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
     )
 
 
-def _fit_command(request: TableRequest, comparison: TableComparison) -> str:
+def _fit_command(request: TableRequest, comparison: TableComparison, weights: str) -> str:
     """Write the command that fits a model to the same table, read in the same way."""
     options, asked = request.options, comparison.request
     several = {
         "--labels": request.labels,
-        "--drop": request.drop,
+        "--drop": [name for name in request.drop if name != weights],
         "--category": request.category,
         "--text": request.text,
         "--missing": options.missing,
@@ -269,6 +276,7 @@ def _fit_command(request: TableRequest, comparison: TableComparison) -> str:
         "--delimiter": options.delimiter or None,
         "--decimal": options.decimal or None,
         "--encoding": options.encoding if options.encoding != "utf-8" else None,
+        "--weights": weights or None,
         "--model": comparison.recommended,
     }
     words = ["colabel", "fit", str(request.path)]

@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -73,6 +73,9 @@ def fit(
     calibrate: Annotated[bool, opt("", _CALIBRATE, "--calibrate")] = False,
     thresholds: Thresholds = False,
     rules: RulesFile = None,
+    weights: Annotated[
+        str, opt("COLUMN", "How many rows each row stands for.", default=False)
+    ] = "",
     workers: Annotated[int, opt("N", _WORKERS, default=False, min=0)] = 0,
     cluster: Annotated[str, opt("ADDRESS", _CLUSTER, default=False)] = "",
     scratch: Annotated[
@@ -112,6 +115,7 @@ def fit(
     from colabel.report.text import show_summary
     from colabel.rules import Rules
     from colabel.saving import save
+    from colabel.tables.loading import column_of
     from colabel.tables.model_names import parse_setting
     from colabel.tables.reading import is_large
 
@@ -153,6 +157,8 @@ def fit(
     started = time.perf_counter()
     in_parts = bool(workers or cluster or checkpoint or len(parts) > 1)
     if in_parts or (is_large([part for part in parts if part.exists()]) and fits_parts(estimator)):
+        if weights:
+            raise tables.TableError("--weights is for tables that are read as a whole.")
         folder = scratch or output_file.absolute().parent
         place = Workplace(cluster, workers, folder, is_watched, checkpoint)
         if not quiet:
@@ -160,10 +166,13 @@ def fit(
             note(f"{n_parts} read in passes and never in memory as a whole.")
         fitted = place.fit(estimator, request, parts, show)
     else:
-        data = tables.load_table(request)
+        weight = column_of(request.path, request.options, weights) if weights else None
+        drop = [*request.drop, *filter(None, [weights])]
+        data = tables.load_table(replace(request, drop=drop))
         show(tables.summarise(data))
         _show_progress(estimator, shown=is_watched)
-        fitted = tables.TableModel.fit(estimator, data.features, data.choice, data.labels)
+        own = None if weight is None else weight[data.row_numbers]
+        fitted = tables.TableModel.fit(estimator, data.features, data.choice, data.labels, own)
         _show_progress(fitted.model, shown=False)  # only while it learns
     seconds = time.perf_counter() - started
     save(fitted, output_file)
