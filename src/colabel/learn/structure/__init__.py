@@ -1,12 +1,12 @@
 """Structures over the labels: which label depends on which."""
 
 from colabel.learn.structure.bayes_network import (
-    BayesNetworkStructure,
-    best_network,
+    Parents,
+    label_state,
     learn_bayes_network,
+    parent_set_scores,
 )
 from colabel.learn.structure.branching import maximum_branching
-from colabel.learn.structure.parent_scores import ParentScores, network_score, score_parent_sets
 from colabel.learn.structure.screening import (
     Residuals,
     best_candidates,
@@ -17,16 +17,14 @@ from colabel.learn.structure.screening import (
 )
 
 __all__ = [
-    "BayesNetworkStructure",
-    "ParentScores",
+    "Parents",
     "Residuals",
     "best_candidates",
-    "best_network",
     "label_residuals",
+    "label_state",
     "learn_bayes_network",
     "maximum_branching",
-    "network_score",
-    "score_parent_sets",
+    "parent_set_scores",
     "score_statistics",
     "score_sums",
     "score_tests",
