@@ -19,8 +19,7 @@ from colabel.joint.lds.network import LDSNetwork
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
-from colabel.learn.structure import learn_bayes_network
-from colabel.learn.structure.bayes_network import Search
+from colabel.learn.structure.bayes_network import Parents, learn_bayes_network
 from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
 from colabel.models.chain import completed_by_chain
@@ -36,7 +35,6 @@ from colabel.models.lds.learning import (
     CRITERIA,
     Criterion,
     EMOptions,
-    Parents,
     StructureLearner,
     TrainingRows,
     learn_network,
@@ -193,8 +191,6 @@ def _information(prob: Array, table: Array) -> float:
 
 
 MStep = Literal["em", "printed"]
-# Up to this many labels the best network is found by dynamic programming, beyond by a search.
-_MOST_PROVEN = 20
 # Two gigabytes.
 _MOST_WEIGHTS = 2**28
 
@@ -424,12 +420,21 @@ class LDSMixture(JointClassifier):
         for name, least in (("n_folds", 2), ("max_parents", 0), ("max_rounds", 0), ("max_iter", 1)):
             check_integer(name, getattr(self, name), least)
         check_choice("criterion", self.criterion, CRITERIA)
+        check_choice("network_score", self.network_score, ("bdeu", "bic"))
         check_choice("m_step", self.m_step, get_args(MStep))
 
     def _learn(self, data: TrainingData) -> None:
         chosen_inference(self.inference, data.cardinalities)
         data = completed_by_chain(data, self._seed(), self.n_jobs)
-        _refuse_too_many_weights(data)
+        complete = data.codes[(data.codes != MISSING).all(axis=1)]
+        n_vectors, n_features = len(np.unique(complete, axis=0)), data.X.shape[1]
+        if n_vectors * n_features * data.n_labels > _MOST_WEIGHTS:
+            raise ValueError(
+                f"There are mixture weights for each of {n_vectors} label vectors, {n_features} "
+                f"features and {data.n_labels} dependency sets, more than {_MOST_WEIGHTS} in all. "
+                "Choose fewer features, for example by scikit-learn's SelectKBest, or "
+                "fewer labels; or use CTBN or ProbabilisticClassifierChain, which take them all."
+            )
         self.features_ = fit_features(data.X, self.bins, data.weight)
         structure = self._structure_learner(data)
         options = EMOptions(
@@ -440,19 +445,18 @@ class LDSMixture(JointClassifier):
             verbose=bool(self.verbose),
         )
         self.smoothing_ = self._choose_smoothing(data, structure, options)
-        learned = learn_network(
+        network, traces, self.rounds_ = learn_network(
             self._rows(data),
             structure,
             options._replace(smoothing=self.smoothing_),
             criterion=self.criterion,
             max_rounds=int(self.max_rounds),
         )
-        self.parameters_ = learned.network
-        self.network_ = learned.network.sets.parents
-        self.mixture_weights_ = learned.network.theta.transpose(0, 2, 1)
-        self.label_vectors_ = learned.network.vectors
-        self.rounds_ = learned.scores
-        self.n_iter_ = int(learned.trace.n_iter.max(initial=0))
+        self.parameters_ = network
+        self.network_ = network.sets.parents
+        self.mixture_weights_ = network.theta.transpose(0, 2, 1)
+        self.label_vectors_ = network.vectors
+        self.n_iter_ = max((len(trace) - 1 for trace in traces), default=0)
 
     def _rows(self, data: TrainingData) -> TrainingRows:
         """Labels and features in codes."""
@@ -477,22 +481,17 @@ class LDSMixture(JointClassifier):
 
     def _structure_learner(self, data: TrainingData) -> StructureLearner:
         seed = self._seed()
-        # many labels are searched in one way, whatever parts their graph falls into
-        search: Search | Literal["auto"] = (
-            "auto" if data.n_labels <= _MOST_PROVEN else "order search"
-        )
 
         def learn(codes: Codes, weight: Array) -> Parents:
             return learn_bayes_network(
                 codes,
                 data.cardinalities,
+                weight,
                 score=self.network_score,
                 max_parents=int(self.max_parents),
                 equivalent_sample_size=float(self.equivalent_sample_size),
-                sample_weight=weight,
                 random_state=seed,
-                search=search,
-            ).parents
+            )
 
         return learn
 
@@ -511,16 +510,3 @@ class LDSMixture(JointClassifier):
         ends = np.array(arcs, dtype=np.intp).reshape(-1, 2)
         meaning = "An arrow points to a label from a label that it depends on."
         return LabelGraph(self.label_names_, ends, meaning, directed=True)
-
-
-def _refuse_too_many_weights(data: TrainingData) -> None:
-    """Raise ValueError where the mixture weights would not fit into the memory."""
-    complete = data.codes[(data.codes != MISSING).all(axis=1)]
-    n_vectors, n_features = len(np.unique(complete, axis=0)), data.X.shape[1]
-    if n_vectors * n_features * data.n_labels > _MOST_WEIGHTS:
-        raise ValueError(
-            f"There are mixture weights for each of {n_vectors} label vectors, {n_features} "
-            f"features and {data.n_labels} dependency sets, more than {_MOST_WEIGHTS} in all. "
-            "Choose fewer features, for example by scikit-learn's SelectKBest, or "
-            "fewer labels; or use CTBN or ProbabilisticClassifierChain, which take them all."
-        )
