@@ -449,7 +449,7 @@ class CTBN(StacksEstimator):
         The fitted conditionals.
     n_iter_ : int
         Most iterations any regression of the final fit took; absent without any.
-    estimator_scores_ : EstimatorScores
+    estimator_scores_ : EstimatorModels
         Classifiers of each label from x alone; only with a stacked `estimator`.
 
     References
