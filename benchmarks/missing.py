@@ -39,7 +39,7 @@ from colabel import (
     ProbabilisticClassifierChain,
     StackedBinaryRelevance,
 )
-from colabel.datasets import load
+from studies.datasets import load
 
 Array = NDArray[np.float64]
 MODELS: dict[str, Callable[[], Any]] = {

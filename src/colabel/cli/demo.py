@@ -36,19 +36,25 @@ def demo(
     triangular, Fibonacci.
     """
     import numpy as np
+    from sklearn.model_selection import KFold
     from sklearn.preprocessing import StandardScaler
 
     from colabel.comparing import ModelResult
     from colabel.comparing.cross_validation import cross_validate
     from colabel.comparing.held_out import Ask, Method, Task, learn
-    from colabel.datasets import kfold, load_digit_traits
+    from colabel.datasets import load_digit_traits
     from colabel.models import CTBN, BinaryRelevance
     from colabel.report.text import show_scores
 
     data = load_digit_traits()
     if quick:
         data = replace(data, X=data.X[:600], Y=data.Y[:600])
-    splits = kfold(data.n_rows, cv, seed)
+    if not 2 <= cv <= data.n_rows:
+        fail(
+            f"Cannot cut {data.n_rows} rows into {cv} folds: choose between 2 and {data.n_rows}.",
+            WRONG_USE,
+        )
+    splits = list(KFold(cv, shuffle=True, random_state=seed).split(data.X))
     try:
         output_dir.mkdir(parents=True, exist_ok=True)  # before any work is done for it
     except (FileExistsError, NotADirectoryError):

@@ -12,9 +12,9 @@ from sklearn.pipeline import make_pipeline
 
 from colabel.comparing.held_out import rows_of
 from colabel.core.arrays import Array, Codes, Indices
-from colabel.datasets import iterative_stratification
 from colabel.decide import Audit, corrections, log_conditionals
 from colabel.labels import EncodedLabels, LabelSpace
+from colabel.model_selection import LabelKFold
 from colabel.models import JointForest, ProbabilisticClassifierChain
 from colabel.models.wrapped import joint_of
 from colabel.preprocess import ForestFeatures
@@ -143,7 +143,7 @@ def _models(model: Any, random_state: int) -> list[Any]:
 def _folds(cv: Any, X: Any, codes: Codes, random_state: int) -> list[tuple[Indices, Indices]]:
     n = len(codes)
     if isinstance(cv, int | np.integer):
-        return iterative_stratification(codes, min(int(cv), n), random_state)
+        return list(LabelKFold(min(int(cv), n), random_state=random_state).split(X, codes))
     splits: Iterable[Any] = cv.split(X, codes) if hasattr(cv, "split") else cv
     folds = [(np.asarray(train), np.asarray(test)) for train, test in splits]
     asked = np.bincount(np.concatenate([test for _, test in folds]), minlength=n)

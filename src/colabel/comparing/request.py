@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import KFold
 
 from colabel.comparing.held_out import HeldOut
 from colabel.comparing.measures import COMPARED
 from colabel.comparing.result import BASELINE, THRESHOLDS, ModelResult
 from colabel.core.arrays import Codes, Indices
 from colabel.core.wrapping import model_inside
-from colabel.datasets import iterative_stratification, kfold
 from colabel.decide import resolve_decision
 from colabel.model_selection import LabelKFold, TimeFolds
 from colabel.models import JointStack
@@ -123,20 +123,19 @@ class ComparisonRequest:
     def folds(self, codes: Codes, rows: Indices | None = None) -> list[tuple[Indices, Indices]]:
         """Return the folds of rows (all by default) of the table, with labels in codes (n, d)."""
         rows = np.arange(len(codes)) if rows is None else rows
-        if self.groups is not None or self.times is not None:
-            n_splits = int(self.cv) if isinstance(self.cv, Integral) else 5
+        is_count = isinstance(self.cv, Integral)
+        if is_count or self.groups is not None or self.times is not None:
+            n_splits = int(self.cv) if is_count else 5
+            groups = None if self.groups is None else np.asarray(self.groups)[rows]
             try:
                 if self.times is not None:
                     return list(TimeFolds(np.asarray(self.times)[rows], n_splits).split())
-                groups = np.asarray(self.groups)[rows]
+                if groups is None and len(codes) > _MOST_STRATIFIED:
+                    return list(KFold(n_splits, shuffle=True, random_state=self.seed).split(codes))
                 splitter = LabelKFold(n_splits, random_state=self.seed)
                 return list(splitter.split(None, codes, groups))
             except ValueError as error:
                 raise TableError(str(error)) from error
-        if isinstance(self.cv, Integral):
-            if len(codes) <= _MOST_STRATIFIED:
-                return iterative_stratification(codes, int(self.cv), self.seed)
-            return kfold(len(codes), int(self.cv), self.seed)
         split = getattr(self.cv, "split", None)
         folds = list(self.cv if split is None else split(codes, codes))
         if not folds:
