@@ -130,7 +130,7 @@ def _row_of_interest(held_out: Any) -> tuple[int, Joint]:
 
 def _show_row(console: Console, pixels: Any, row: int, joint: Joint) -> None:
     """Show an image of 8x8 pixels, two characters a pixel, and what the joint says of it."""
-    from colabel.models.evidence import explain_row
+    from colabel.models.evidence.rows import explain_row
     from colabel.report.text import in_words, label_sets, show_counterfactuals
 
     why = explain_row(joint)

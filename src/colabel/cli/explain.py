@@ -58,7 +58,7 @@ def explain(
 
       [cyan]colabel explain model.colabel new.csv --row 17 --label happy --html why.html[/cyan]
     """
-    from colabel.models.evidence import explain_row
+    from colabel.models.evidence.rows import explain_row
     from colabel.report import text
     from colabel.tables import PredictionRequest, Predictor, TableError, open_table
 

@@ -27,7 +27,7 @@ from colabel.learn.structure import Parents, label_state, parent_set_scores
 from colabel.learn.structure.bayes_network import NetworkScore
 from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
-from colabel.models.chain import completed_by_chain
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.discrete_features import (
     DiscreteFeatures,
     check_bins,

@@ -23,7 +23,7 @@ from colabel.learn.smoothing import choose_smoothing
 from colabel.learn.structure import Parents, learn_bayes_network
 from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
-from colabel.models.chain import completed_by_chain
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.discrete_features import (
     DiscreteFeatures,
     check_bins,
