@@ -90,7 +90,10 @@ def _explored(
 ) -> tuple[Exploration, bool]:
     """Ask the joint about rows from `start` (from 1) on; also say whether there are more."""
     from colabel.comparing.graphs import averaged_graph
+    from colabel.core.wrapping import model_inside
+    from colabel.models import ConformalSets
     from colabel.report import Exploration, explored_rows
+    from colabel.rules import Rules
     from colabel.tables import Frame, TableError
 
     model = predictor.model
@@ -123,7 +126,11 @@ def _explored(
         )
     graph = averaged_graph(model.model, model.preprocessor.transform(Frame.stacked(frames)))
     exact = "log_prob" in joint.exact
-    return Exploration(joint.space, tuple(found), joint.how, exact, graph), more
+    inside = model_inside(model.model)
+    inside = inside.members_[0] if isinstance(inside, ConformalSets) else inside
+    text = getattr(inside, "rules_", "")
+    rules = Rules.parse(text).compiled(joint.space) if text else None
+    return Exploration(joint.space, tuple(found), joint.how, exact, graph, rules), more
 
 
 def _names(frame: Frame, keep: Sequence[str], number: int) -> list[str]:

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from colabel.comparing.held_out import rows_of
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.datasets import iterative_stratification
-from colabel.decide import Audit, corrections, log_conditionals
+from colabel.decide import Audit, corrections, log_conditionals, pooled
 from colabel.labels import EncodedLabels, LabelSpace
 from colabel.models import JointForest, ProbabilisticClassifierChain
 from colabel.models.wrapped import joint_of
@@ -26,7 +26,7 @@ def auditors(random_state: int | None = 0) -> list[Any]:
     """Return the models that ``audit("auto", ...)`` asks.
 
     A forest of label vectors and a chain on forest features: they are nonlinear, cheap, and err
-    differently, so that the mean of their log-odds is better than either.
+    differently, so that both together are better than either.
     """
     chain = ProbabilisticClassifierChain(random_state=random_state)
     return [
@@ -55,7 +55,9 @@ def audit(
     Parameters
     ----------
     model : "auto", estimator, or list of estimators
-        Models with a joint, or pipelines that end with one. The log-odds of several are averaged.
+        Models with a joint, or pipelines that end with one. Several are weighed by how well they
+        predict the given labels of rows that they have not seen; so is what each says of a label
+        from the features alone, where its joint can say so exactly.
         ``"auto"`` takes a `JointForest` and a chain on `ForestFeatures`.
     X : (n, p)
         Anything the model takes.
@@ -98,18 +100,21 @@ def audit(
         joblib.delayed(_asked)(one, X, EncodedLabels(space, codes), train, test)
         for one, train, test in jobs
     )
-    n, sizes = len(codes), space.cardinalities
-    conditionals = [[np.zeros((n, size)) for size in sizes] for _ in models]
-    surprise = np.zeros(n)
-    for k, (tables, log_prob) in enumerate(answers):
-        test = jobs[k][2]
-        for whole, part in zip(conditionals[k // len(folds)], tables, strict=True):
-            whole[test] = part
-        surprise[test] -= log_prob / len(models)
+    n, experts, surprise = len(codes), [], np.zeros(len(codes))
+    for k in range(len(models)):
+        own = answers[k * len(folds) : (k + 1) * len(folds)]
+        for said in range(min(len(opinions) for opinions, _ in own)):
+            expert = [np.zeros((n, size)) for size in space.cardinalities]
+            for (_, test), (opinions, _) in zip(folds, own, strict=True):
+                for whole, part in zip(expert, opinions[said], strict=True):
+                    whole[test] = part
+            experts.append(expert)
+        for (_, test), (_, log_prob) in zip(folds, own, strict=True):
+            surprise[test] -= log_prob / len(models)
     broken = np.zeros(n, dtype=bool)
     if rules is not None:
         broken[rules.violations(EncodedLabels(space, codes)).rows] = True
-    return corrections(conditionals, space, codes, surprise, broken)
+    return corrections(pooled(experts, codes), space, codes, surprise, broken)
 
 
 def audit_table(
@@ -157,9 +162,16 @@ def _folds(cv: Any, X: Any, codes: Codes, random_state: int) -> list[tuple[Indic
 
 def _asked(
     model: Any, X: Any, labels: EncodedLabels, train: Indices, test: Indices
-) -> tuple[list[Array], Array]:
-    """Fit a model without the test rows; return their log-conditionals and log-probabilities."""
+) -> tuple[list[list[Array]], Array]:
+    """Fit a model without the test rows; return its opinions of them, and log-probabilities.
+
+    The second opinion is about each label from the features alone, of a joint that sums exactly.
+    """
     fitted = clone(model).fit(rows_of(X, train), labels[train])
     joint = joint_of(fitted, rows_of(X, test))
     codes = labels.codes[test]
-    return log_conditionals(joint, codes), joint.log_prob_codes(codes)
+    opinions = [log_conditionals(joint, codes)]
+    if "sums" in joint.exact:
+        with np.errstate(divide="ignore"):
+            opinions.append([np.log(table) for table in joint.marginal_tables()])
+    return opinions, joint.log_prob_codes(codes)
