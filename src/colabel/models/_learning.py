@@ -47,6 +47,7 @@ def refuse_missing(data: Any, reason: str) -> None:
         )
 
 
+Grid = float | Sequence[float] | Array
 DEFAULT_GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
 DEFAULT_TOLERANCE = 1e-2
 
@@ -81,7 +82,7 @@ class CompletedData(TrainingData):
 
 def make_learner(
     estimator: BaseEstimator | None,
-    C: float | Sequence[float],
+    C: Grid,
     tol: float,
     max_iter: int,
     n_jobs: int | None,
@@ -107,7 +108,7 @@ def seeded(estimator: BaseEstimator | None, seed: int) -> BaseEstimator | None:
 
 
 def linear_learner(
-    C: float | Sequence[float],
+    C: Grid,
     tol: float,
     max_iter: int,
     n_jobs: int | None,

@@ -54,6 +54,7 @@ from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
     CompletedData,
+    Grid,
     can_hold_out,
     choose,
     dependence,
@@ -102,8 +103,8 @@ DEFAULT_SCALES = (1.0, 10.0, 100.0)
 
 
 def resolve_scales(
-    label_scale: float | Sequence[float] | None,
-    C: float | Sequence[float],
+    label_scale: Grid | None,
+    C: Grid,
     estimator: BaseEstimator | None,
 ) -> tuple[float, ...]:
     """Return the scales to choose from, after checking them."""
