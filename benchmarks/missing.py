@@ -80,7 +80,7 @@ class PerLabel:
             np.full(X.shape[0], model) if isinstance(model, float) else model.predict_proba(X)[:, 1]
             for model in self.models
         ]
-        return np.clip(np.stack(columns, axis=1), 1e-7, 1 - 1e-7)
+        return np.asarray(np.clip(np.stack(columns, axis=1), 1e-7, 1 - 1e-7))
 
 
 def asked(model: Any, X: Any, Y: Array) -> tuple[Array, NDArray[np.bool_]]:

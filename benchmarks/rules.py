@@ -79,11 +79,11 @@ def repaired(marginals: Array, rules: CompiledRules) -> Codes:
     A flip leaves as few rules broken as one can; of these, the label that is least sure.
     """
     log_odds = np.log(np.maximum(marginals, 1e-12)) - np.log(np.maximum(1 - marginals, 1e-12))
-    codes = (log_odds > 0).astype(np.int64)
+    codes = (log_odds > 0).astype(np.int32)
     for at in np.flatnonzero(~rules.may_hold(codes)):
         cost = np.abs(log_odds[at])
         while np.isfinite(cost).any() and not rules.may_hold(codes[at][None])[0]:
-            flipped = codes[at] ^ np.eye(len(cost), dtype=np.int64)  # (d, d), one flip each
+            flipped = codes[at] ^ np.eye(len(cost), dtype=np.int32)  # (d, d), one flip each
             broken = sum((~node.may_hold(flipped)).astype(int) for node in rules.nodes)
             label = np.lexsort((cost, np.where(np.isfinite(cost), broken, len(rules.nodes) + 1)))[0]
             codes[at, label] ^= 1
@@ -101,7 +101,7 @@ def real_cell(set: str, model: str, fold: int) -> dict[str, Any]:
     """Fit a model to two thirds of the rows; return what rules do to its answers on the rest."""
     data = load(set)
     rows = np.random.default_rng(0).permutation(data.X.shape[0])[:MOST_ROWS]
-    X, Y = data.X[rows], np.asarray(data.Y)[rows].astype(np.int64)
+    X, Y = data.X[rows], np.asarray(data.Y)[rows].astype(np.int32)
     train, test = iterative_stratification(Y, N_FOLDS, 0)[fold]
     varying = np.ptp(Y[train], axis=0) > 0
     Y, names = Y[:, varying], [n for n, v in zip(data.label_names, varying, strict=True) if v]
@@ -158,10 +158,10 @@ def table(file: Path) -> None:
         n = sum(size for size, _ in folds)
 
         def mean(key: str, how: Any, folds: Any = folds, n: int = n) -> float:
-            return sum(size * one[key][how] for size, one in folds) / n
+            return float(sum(size * one[key][how] for size, one in folds)) / n
 
         def error(how: str, folds: Any = folds, n: int = n) -> float:
-            return sum(sum(one["changed"][how]) for _, one in folds) ** 0.5 / n
+            return float(np.sqrt(sum(sum(one["changed"][how]) for _, one in folds))) / n
 
         ways = "without", "repaired", "with"
         rows.append(
