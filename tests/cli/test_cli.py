@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from colabel import __version__
 from colabel.cli import app
-from colabel.cli.models import known_features, known_models
+from colabel.cli.listing import known_features, known_models
 from colabel.comparing import DEFAULT_MODELS, MOST_ROWS
 from colabel.datasets import describe, list_datasets
 from colabel.tables import MODEL_NAMES

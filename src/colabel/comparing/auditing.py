@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import joblib
@@ -10,9 +10,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from colabel.comparing.held_out import rows_of
-from colabel.core.arrays import Array, Codes, Indices
-from colabel.datasets import iterative_stratification
+from colabel.comparing.held_out import folds_of, rows_of
+from colabel.core.arrays import Array, Indices
 from colabel.decide import Audit, corrections, log_conditionals, pooled
 from colabel.labels import EncodedLabels, LabelSpace
 from colabel.models import JointForest, ProbabilisticClassifierChain
@@ -54,10 +53,11 @@ def audit(
 
     Parameters
     ----------
-    model : "auto", estimator, or list of estimators
-        Models with a joint, or pipelines that end with one. Several are weighed by how well they
-        predict the given labels of rows that they have not seen; so is what each says of a label
-        from the features alone, where its joint can say so exactly.
+    model : "auto", name, estimator, or list of them
+        Models with a joint, or pipelines that end with one; names as on the command line ("ctbn",
+        "forest+pcc"). Several are weighed by how well they predict the given labels of rows that
+        they have not seen; so is what each says of a label from the features alone, where its
+        joint can say so exactly.
         ``"auto"`` takes a `JointForest` and a chain on `ForestFeatures`.
     X : (n, p)
         Anything the model takes.
@@ -92,26 +92,36 @@ def audit(
     >>> int(checked.order[0]), data.label_names[checked.worst_labels[0, 1]]
     (7, 'square')
     """
-    models = _models(model, random_state)
+    given = model if isinstance(model, list | tuple) else [model]
+    models = [
+        each
+        for one in given
+        for each in (auditors(random_state) if isinstance(one, str) and one == "auto" else [one])
+    ]
+    models = [make_model(one, random_state) if isinstance(one, str) else one for one in models]
+    if not models:
+        raise ValueError("No model was given to audit with.")
     space, codes = LabelSpace.infer(Y, label_names)
-    folds = _folds(cv, X, codes, random_state)
+    folds = folds_of(cv, codes, random_state, X)
+    asked = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(codes))
+    if (asked != 1).any():
+        row = int(np.flatnonzero(asked != 1)[0])
+        raise ValueError(
+            f"cv puts row {row} into {asked[row]} test folds: an audit asks about every row once."
+        )
     jobs = [(one, train, test) for one in models for train, test in folds]
     answers = joblib.Parallel(n_jobs=n_jobs)(
         joblib.delayed(_asked)(one, X, EncodedLabels(space, codes), train, test)
         for one, train, test in jobs
     )
-    n, experts, surprise = len(codes), [], np.zeros(len(codes))
+    in_order = np.argsort(np.concatenate([test for _, test in folds]))
+    experts, surprise = [], np.zeros(len(codes))
     for k in range(len(models)):
         own = answers[k * len(folds) : (k + 1) * len(folds)]
-        for said in range(min(len(opinions) for opinions, _ in own)):
-            expert = [np.zeros((n, size)) for size in space.cardinalities]
-            for (_, test), (opinions, _) in zip(folds, own, strict=True):
-                for whole, part in zip(expert, opinions[said], strict=True):
-                    whole[test] = part
-            experts.append(expert)
-        for (_, test), (_, log_prob) in zip(folds, own, strict=True):
-            surprise[test] -= log_prob / len(models)
-    broken = np.zeros(n, dtype=bool)
+        for opinion in zip(*(opinions for opinions, _ in own), strict=False):  # that all folds have
+            experts.append([np.concatenate(each)[in_order] for each in zip(*opinion, strict=True)])
+        surprise -= np.concatenate([log_prob for _, log_prob in own])[in_order] / len(models)
+    broken = np.zeros(len(codes), dtype=bool)
     if rules is not None:
         broken[rules.violations(EncodedLabels(space, codes)).rows] = True
     return corrections(pooled(experts, codes), space, codes, surprise, broken)
@@ -122,9 +132,8 @@ def audit_table(
 ) -> Audit:
     """Audit the labels of a table; preprocessing is learned anew without each fold."""
     models = auditors(seed) if model == "auto" else [make_model(model, seed)]
-    prepared = [make_pipeline(Preprocessor(data.choice.used), one) for one in models]
     return audit(
-        prepared,
+        [make_pipeline(Preprocessor(data.choice.used), one) for one in models],
         data.features,
         data.labels.Y,
         cv,
@@ -132,32 +141,6 @@ def audit_table(
         rules=rules,
         random_state=seed,
     )
-
-
-def _models(model: Any, random_state: int) -> list[Any]:
-    if isinstance(model, str):
-        if model != "auto":
-            raise ValueError(f'model is {model!r}: give "auto", an estimator or a list of them.')
-        return auditors(random_state)
-    models = list(model) if isinstance(model, list | tuple) else [model]
-    if not models:
-        raise ValueError("No model was given to audit with.")
-    return models
-
-
-def _folds(cv: Any, X: Any, codes: Codes, random_state: int) -> list[tuple[Indices, Indices]]:
-    n = len(codes)
-    if isinstance(cv, int | np.integer):
-        return iterative_stratification(codes, min(int(cv), n), random_state)
-    splits: Iterable[Any] = cv.split(X, codes) if hasattr(cv, "split") else cv
-    folds = [(np.asarray(train), np.asarray(test)) for train, test in splits]
-    asked = np.bincount(np.concatenate([test for _, test in folds]), minlength=n)
-    if (asked != 1).any():
-        row = int(np.flatnonzero(asked != 1)[0])
-        raise ValueError(
-            f"cv puts row {row} into {asked[row]} test folds: an audit asks about every row once."
-        )
-    return folds
 
 
 def _asked(

@@ -22,8 +22,12 @@ from colabel.joint.vectors import WrittenOut
 from colabel.labels import MISSING, all_vectors
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
-from colabel.learn.structure import Parents, label_state, parent_set_scores
-from colabel.learn.structure.bayes_network import NetworkScore
+from colabel.learn.structure.bayes_network import (
+    NetworkScore,
+    Parents,
+    label_state,
+    parent_set_scores,
+)
 from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
 from colabel.models.chain import completed_by_chain

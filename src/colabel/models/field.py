@@ -35,7 +35,13 @@ from colabel.labels import all_vectors
 from colabel.learn.chunks.chunked_data import added
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.curvature import StateLikelihood
-from colabel.learn.crf.learner import FieldLearner, FittedField, LearnedField
+from colabel.learn.crf.learner import (
+    FieldLearner,
+    FittedField,
+    LearnedField,
+    MakeObjective,
+    held_out_score,
+)
 from colabel.learn.crf.pseudo_likelihood import (
     FieldData,
     FieldLayout,
@@ -43,7 +49,6 @@ from colabel.learn.crf.pseudo_likelihood import (
     PseudoLikelihood,
     Score,
 )
-from colabel.learn.crf.selection import MakeObjective, held_out_score
 from colabel.learn.linear import LinearModels
 from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models._learning import (
@@ -254,7 +259,7 @@ class FieldModel(JointClassifier):
     def _keep(self, learned: LearnedField) -> None:
         """Set the fitted attributes."""
         self.field_, self.graph_ = learned.field, learned.field.layout.edges
-        self.ridge_, self.ridge_scores_ = learned.choice.ridge, learned.choice.ridge_scores
+        self.ridge_, self.ridge_scores_ = learned.ridge, learned.ridge_scores
         self.n_iter_ = max(learned.n_iter, self.models_.n_iter)
 
     def _joint(self, X: Any) -> Joint:
@@ -692,7 +697,7 @@ class PairwiseCRF(FieldModel):
         super()._keep(learned)
         self.candidates_ = learned.candidates
         self.alpha_profile_ = learned.profile
-        self.group_, self.group_scores_ = learned.choice.group, learned.choice.group_scores
+        self.group_, self.group_scores_ = learned.group, learned.group_scores
         self.lambda_w_ = self.ridge_ + self.group_
         self.eta_ = 1.0 if np.isinf(self.group_) else self.group_ / max(self.lambda_w_, 1e-300)
 

@@ -49,7 +49,7 @@ from colabel.learn.conditional import (
 from colabel.learn.design import linear_scores
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
-from colabel.learn.structure import best_candidates
+from colabel.learn.structure.screening import best_candidates
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,

@@ -25,8 +25,8 @@ from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks import ChunkedData
 from colabel.learn.conditional import TrainingData, distinct_rows
-from colabel.learn.forest import grow, label_targets
-from colabel.learn.forest.forest import KINDS, ForestKind
+from colabel.learn.forest.contents import label_targets
+from colabel.learn.forest.forest import KINDS, ForestKind, grow
 from colabel.learn.row_chance import row_digests
 from colabel.models.base import JointClassifier
 from colabel.models.forest._evidence import Evidence

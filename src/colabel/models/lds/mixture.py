@@ -19,7 +19,7 @@ from colabel.joint.lds.network import LDSNetwork
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
-from colabel.learn.structure import Parents, learn_bayes_network
+from colabel.learn.structure.bayes_network import Parents, learn_bayes_network
 from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
 from colabel.models.chain import completed_by_chain
