@@ -209,7 +209,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
         Chosen C of every label; of regressions only.
     n_iter_ : int
         Most iterations any regression of the final fit took; of regressions only.
-    estimator_scores_ : EstimatorScores
+    estimator_scores_ : EstimatorModels
         Classifiers of each label from x alone; only with a stacked `estimator`.
     seed_ : int
         Seed of the sampling.

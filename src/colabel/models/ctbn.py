@@ -24,7 +24,7 @@ from colabel.core.schema import (
     stored,
 )
 from colabel.joint import Joint, Tree
-from colabel.joint.tree.passes import ROOT
+from colabel.joint.elimination import ROOT
 from colabel.labels import LabelSpace
 from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
@@ -449,7 +449,7 @@ class CTBN(StacksEstimator):
         The fitted conditionals.
     n_iter_ : int
         Most iterations any regression of the final fit took; absent without any.
-    estimator_scores_ : EstimatorScores
+    estimator_scores_ : EstimatorModels
         Classifiers of each label from x alone; only with a stacked `estimator`.
 
     References

@@ -13,7 +13,7 @@ from colabel.core.arrays import Array, Flags, Indices, Targets
 from colabel.core.label_features import label_columns
 from colabel.core.numeric import log_sum_exp
 from colabel.joint import Chain, Tree
-from colabel.joint.tree.passes import ROOT
+from colabel.joint.elimination import ROOT
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, TrainingData
 from colabel.learn.design import Design, linear_scores

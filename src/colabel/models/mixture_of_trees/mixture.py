@@ -16,7 +16,7 @@ from colabel.core.progress import Advance, progress_bar
 from colabel.core.schema import Between, Is, stored
 from colabel.core.threads import map_threads
 from colabel.joint import Mixture
-from colabel.joint.tree.passes import ROOT
+from colabel.joint.elimination import ROOT
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.design import Design
