@@ -123,6 +123,16 @@ def test_few_edges_are_walked_one_by_one_and_give_the_same_samples(cardinalities
     assert not dense.compiled.net.targets.size  # a row of weights at a time
 
 
+@pytest.mark.parametrize("cardinalities", [(3,), (2, 3, 2)])
+def test_labels_without_any_edge_are_drawn_from_their_own_scores(cardinalities):
+    rng = np.random.default_rng(0)
+    dense = random_network(rng, 5, cardinalities)
+    model = LinearConditionals(dense.base, np.zeros_like(dense.weights), cardinalities)
+    plan, evidence = GibbsOptions(3, 25, 8, 2), unknown(5, cardinalities)
+    found, expected = (run(own, plan, keys_of(5, 2), evidence) for own in (model, Opaque(model)))
+    np.testing.assert_allclose(found.smooth, expected.smooth, atol=1e-12)
+
+
 def test_shared_order_in_both_paths():
     rng = np.random.default_rng(0)
     model = random_network(rng, 5, (2, 3, 2), symmetric=False)

@@ -111,12 +111,12 @@ def logistics(scores: Array, prob: Array, decay: Array) -> None:
 @njit(nogil=True, cache=True)
 def add_column(scores: Array, weights: Array, net: Network, column: int, sign: float) -> None:
     """Add what a column adds to the scores that it reaches."""
-    start = net.start[column]
+    start, end = net.start[column], net.start[column + 1]
     if net.targets.size:
-        for at in range(start, net.start[column + 1]):
+        for at in range(start, end):
             scores[net.targets[at]] += sign * weights[at]
-    else:
-        for c in range(scores.size):
+    else:  # a weight for every score, or none at all
+        for c in range(end - start):
             scores[c] += sign * weights[start + c]
 
 
