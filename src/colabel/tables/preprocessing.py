@@ -30,7 +30,7 @@ from colabel.core.schema import (
     refuse_unless,
     stored,
 )
-from colabel.models.evidence import FeatureTerms
+from colabel.models.evidence.evidence import FeatureTerms
 from colabel.tables.columns import (
     MOST_VALUES,
     Column,
