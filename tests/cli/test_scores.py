@@ -126,6 +126,10 @@ def test_rules_are_suggested_checked_and_obeyed(spoiled, tmp_path):
     done = CliRunner().invoke(app, ["rules", str(table), *labels, "--check", str(rules)])
     assert done.exit_code == 2
     assert "rows break rules" in done.output
+    compared = ["-m", "br", "--cv", 2, "--rules", rules, "--measure", "joint log-loss"]
+    said = run("compare", clean, *labels, *compared, "--report", tmp_path / "compare.html")
+    assert "Take br, ruled." in said  # what it obeys, all rows obey
+    assert f"--model br --rules {rules}" in " ".join(said.split())
     model, answers = tmp_path / "model.colabel", tmp_path / "out.csv"
     run("fit", clean, *labels, "-m", "br", "--set", "C=0.001", "--rules", rules, "-o", model)
     run("predict", model, table, "-o", answers)

@@ -59,6 +59,8 @@ _CHECKPOINT = "Finished results are kept here while the rest runs."
 _WEIGHTS = "How many rows each row stands for."
 _TIME_LIMIT = "Models that would not be done within it are left out, the slowest first."
 
+_COMPARED_RULES = "Rules on label sets: models are compared with and without them."
+
 _MODEL = (
     "auto (a forest of label vectors and a chain on forest features), or one of {models}."
     " {features}"
@@ -91,6 +93,7 @@ def compare(
     time: Annotated[str, opt("COLUMN", _TIME, default=False)] = "",
     weights: Annotated[str, opt("COLUMN", _WEIGHTS, default=False)] = "",
     time_limit: Annotated[float | None, opt("SECONDS", _TIME_LIMIT, default=False)] = None,
+    rules: Annotated[Path | None, opt("FILE", _COMPARED_RULES, default=False)] = None,
     checkpoint: Annotated[Path, opt("FOLDER", _CHECKPOINT)] = Path("compare.part"),
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -118,6 +121,7 @@ def compare(
     """
     from colabel import comparing, tables
     from colabel.report import text, write_comparison_html
+    from colabel.rules import Rules
     from colabel.tables.loading import column_of
 
     table, options = request.path, request.options
@@ -137,6 +141,7 @@ def compare(
         times=column_of(table, options, time, in_order=True) if time else None,
         weights=column_of(table, options, weights) if weights else None,
         time_limit=time_limit,
+        rules="" if rules is None else Rules.load(rules),
     )
     report = None if no_report else report_file
     refuse_input(report, table)
@@ -158,7 +163,7 @@ def compare(
             watch.stop()
             _show_stopped(console, watch.last, checkpoint)
 
-    command = _fit_command(request, comparison, weights)
+    command = _fit_command(request, comparison, weights, rules)
     if report is not None:
         write_comparison_html(report, summary, comparison, command)
     if as_json:
@@ -261,9 +266,12 @@ def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
     )
 
 
-def _fit_command(request: TableRequest, comparison: TableComparison, weights: str) -> str:
+def _fit_command(
+    request: TableRequest, comparison: TableComparison, weights: str, rules: Path | None
+) -> str:
     """Write the command that fits a model to the same table, read in the same way."""
     options, asked = request.options, comparison.request
+    model, ruled, _ = comparison.recommended.partition(", ruled")
     several = {
         "--labels": request.labels,
         "--drop": [name for name in request.drop if name != weights],
@@ -277,7 +285,8 @@ def _fit_command(request: TableRequest, comparison: TableComparison, weights: st
         "--decimal": options.decimal or None,
         "--encoding": options.encoding if options.encoding != "utf-8" else None,
         "--weights": weights or None,
-        "--model": comparison.recommended,
+        "--model": model,
+        "--rules": str(rules) if ruled else None,
     }
     words = ["colabel", "fit", str(request.path)]
     words += [word for name, own in several.items() for value in own for word in (name, value)]
