@@ -315,6 +315,7 @@ def audit(
     ] = 0.95,
     most: Annotated[int, opt("N", "Most labels in the file and on the page.", min=1)] = 1000,
     rules: RulesFile = None,
+    groups: Annotated[str, opt("COLUMN", _GROUPS, default=False)] = "",
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -337,10 +338,12 @@ def audit(
     tables.answers.check_ending(output_file)
     for target in (output_file, page, fix):
         refuse_input(target, request.path)
+    own = tables.loading.column_of(request.path, request.options, groups) if groups else None
+    request = replace(request, drop=[*request.drop, *filter(None, [groups])])
     data = tables.load_table(request)
     with working("fitting models to folds", shown=not quiet):
         known = None if rules is None else Rules.load(rules)
-        found = comparing.audit_table(data, model, cv, seed, known)
+        found = comparing.audit_table(data, model, cv, seed, known, own)
     cells = found.worst_labels[:most]
     rows, at = data.row_numbers[cells[:, 0]] + 1, cells[:, 1]
     names = [found.space.names[i] for i in at]
@@ -351,6 +354,8 @@ def audit(
         "probability": found.probability[cells[:, 0], at],
         "suggestion": [str(value) for value in found.values_at(found.suggestion, cells)],
         "gain": found.log_odds[cells[:, 0], at],
+        "against": found.said_against(cells),
+        "surprise": found.surprise[cells[:, 0]],
     }
     with tables.answers_written(output_file) as write:
         write(tables.Answers.of(list(listed), list(listed.values())))
@@ -366,12 +371,12 @@ def audit(
     if quiet:
         return
     console = output()
-    shown = columns(">row", "label", "given", ">P(given)", "rather", ">gain, nats")
+    shown = columns(">row", "label", "given", ">P(given)", "rather", ">gain, nats", "against it")
     n_suspicious = int((listed["gain"] > 0).sum())
-    for row, name, was, p, rather, gain in list(zip(*listed.values(), strict=True))[
+    for row, name, was, p, rather, gain, against, _ in list(zip(*listed.values(), strict=True))[
         : min(_SHOWN, n_suspicious)
     ]:
-        shown.add_row(str(row), name, was, f"{p:.3f}", rather, f"{gain:+.1f}")
+        shown.add_row(str(row), name, was, f"{p:.3f}", rather, f"{gain:+.1f}", against)
     if n_suspicious:
         console.print(shown)
     else:
@@ -388,10 +393,10 @@ def audit(
     if page is not None:
         console.print(f"The page is {page}.", markup=False, soft_wrap=True)
     if found.broken.any():
-        rows_broken = data.row_numbers[found.broken][:5] + 1
+        rows_broken = data.row_numbers[found.broken.any(axis=1)] + 1
         note(
-            f"{int(found.broken.sum()):,} rows break a rule, such as "
-            f"{', '.join(map(str, rows_broken))}: they come first on the page."
+            f"{len(rows_broken):,} rows break a rule, such as "
+            f"{', '.join(map(str, rows_broken[:5]))}: their labels come first."
         )
     if data.n_unlabelled:
         note(f"{data.n_unlabelled:,} rows without any label were left out.")

@@ -16,7 +16,14 @@ from colabel.decide.conformal import (
     p_value,
     stated_words,
 )
-from colabel.decide.corrections import Audit, NoiseRate, corrections, log_conditionals, pooled
+from colabel.decide.corrections import (
+    Audit,
+    NoiseRate,
+    corrections,
+    log_conditionals,
+    pooled,
+    speaking_against,
+)
 from colabel.decide.decisions import (
     DECISIONS,
     F1,
@@ -64,5 +71,6 @@ __all__ = [
     "p_value",
     "pooled",
     "resolve_decision",
+    "speaking_against",
     "stated_words",
 ]
