@@ -49,7 +49,7 @@ from colabel.models._learning import (
     make_folds,
     pair_tests,
 )
-from colabel.models.chain import completed_by_chain
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.with_estimator import StacksEstimator
 

@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from colabel.models.evidence import Exploration, ExploredRow, FeatureEvidence, RowExplanation
+from colabel.models.evidence.record import FeatureEvidence
+from colabel.models.evidence.rows import (
+    Exploration,
+    ExploredRow,
+    RowExplanation,
+)
 from colabel.report.graphs import page_graph
 from colabel.report.pages import counted, fixed, page, signed, write_page
 from colabel.rules.compiled import Combinations, Every, Node, Tally

@@ -21,7 +21,7 @@ from colabel.learn.glm import LBFGS, FittedTasks, Ridge, RowsObjective, loss_for
 from colabel.learn.glm.losses import Sums
 from colabel.learn.glm.tasks import shut_scores
 from colabel.learn.linear import LinearLearner, LinearLearning, LinearModels
-from colabel.models.chain import (
+from colabel.models.chain.learning import (
     LearnedChain,
     earlier_columns,
     learn_chain,
