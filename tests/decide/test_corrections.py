@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from colabel.decide import corrections, log_conditionals, pooled, speaking_against
+from colabel.decide.corrections import corrections, log_conditionals, pooled, speaking_against
 from colabel.joint import Independent, VectorList
 from colabel.labels import MISSING, LabelSpace
 

@@ -12,7 +12,8 @@ from sklearn.pipeline import make_pipeline
 
 from colabel.comparing.held_out import folds_of, rows_of
 from colabel.core.arrays import Array, Indices
-from colabel.decide import Audit, corrections, log_conditionals, pooled, speaking_against
+from colabel.decide import Audit
+from colabel.decide.corrections import corrections, log_conditionals, pooled, speaking_against
 from colabel.labels import EncodedLabels, LabelSpace
 from colabel.model_selection import LabelKFold
 from colabel.models import JointForest, ProbabilisticClassifierChain

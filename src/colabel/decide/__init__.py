@@ -16,14 +16,7 @@ from colabel.decide.conformal import (
     p_value,
     stated_words,
 )
-from colabel.decide.corrections import (
-    Audit,
-    NoiseRate,
-    corrections,
-    log_conditionals,
-    pooled,
-    speaking_against,
-)
+from colabel.decide.corrections import Audit, NoiseRate
 from colabel.decide.decisions import (
     DECISIONS,
     F1,
@@ -63,14 +56,10 @@ __all__ = [
     "Votes",
     "confident_codes",
     "conformal_sets",
-    "corrections",
     "decide",
-    "log_conditionals",
     "measured_coverage",
     "next_question",
     "p_value",
-    "pooled",
     "resolve_decision",
-    "speaking_against",
     "stated_words",
 ]
