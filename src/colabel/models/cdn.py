@@ -28,7 +28,7 @@ from colabel.models._learning import (
     make_folds,
 )
 from colabel.models.base import LinearLogOdds
-from colabel.models.chain import completed_by_chain
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.with_estimator import (
     HardDecisions,

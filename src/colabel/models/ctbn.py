@@ -24,7 +24,7 @@ from colabel.core.schema import (
     stored,
 )
 from colabel.joint import Joint, Tree
-from colabel.joint.tree.passes import ROOT
+from colabel.joint.elimination import ROOT
 from colabel.labels import LabelSpace
 from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
@@ -49,7 +49,7 @@ from colabel.models._learning import (
     make_folds,
     pair_tests,
 )
-from colabel.models.chain import completed_by_chain
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.with_estimator import StacksEstimator
 

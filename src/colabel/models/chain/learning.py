@@ -32,7 +32,7 @@ from colabel.joint.chain import (
     Links,
     as_order,
 )
-from colabel.joint.tree.passes import draw
+from colabel.joint.elimination import draw
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks import is_chunked
 from colabel.learn.chunks.chunked_data import added
