@@ -346,9 +346,13 @@ class FieldLearner:
             lambda: None,
         )
         tuned, profile = final
+        nodes = rows.nodes.leave(tuned.theta.node.T).T
+        if self.constant == "free":  # labels without edges keep their independent regression
+            alone = ~np.isin(tuned.layout.label_of_column, tuned.layout.edges)
+            nodes[:, alone] = _node_matrix(models.coef, data.cardinalities)[:, alone]
         fitted = FittedField(
             tuned.layout,
-            rows.nodes.leave(tuned.theta.node.T).T,
+            nodes,
             rows.edges.leave(tuned.theta.edge.T).T if len(self.edge_columns) else tuned.theta.edge,
             self.edge_columns,
         )
@@ -413,12 +417,7 @@ class FieldLearner:
         coef: Sequence[Array],
         cardinalities: tuple[int, ...],
     ) -> FieldProblem:
-        columns = []
-        for own, size in zip(coef, cardinalities, strict=True):
-            # Two values have one score, the log-odds of the second; the last value has score zero.
-            full = np.concatenate([np.zeros_like(own), own]) if size == 2 else own
-            columns.append((full[:-1] - full[-1:]).T)
-        node = train.nodes.enter(np.hstack(columns).T).T
+        node = train.nodes.enter(_node_matrix(coef, cardinalities).T).T
         alone = FieldLayout(cardinalities, np.empty((0, 2), dtype=np.intp))
         edges = candidate_edges(train, node, alone, self.most_candidates)
         layout = FieldLayout(cardinalities, edges)
@@ -538,6 +537,16 @@ class FieldLearner:
         # Dask spreads the chunks itself
         threads = self.n_jobs if isinstance(folds[0].train, FieldData) else 1
         return map_threads(point, folds, threads, lambda: None)
+
+
+def _node_matrix(coef: Sequence[Array], cardinalities: tuple[int, ...]) -> Array:
+    """Coefficients of independent regressions as node columns: the last value has score zero."""
+    columns = []
+    for own, size in zip(coef, cardinalities, strict=True):
+        # Two values have one score, the log-odds of the second.
+        full = np.concatenate([np.zeros_like(own), own]) if size == 2 else own
+        columns.append((full[:-1] - full[-1:]).T)
+    return np.hstack(columns)
 
 
 def _held_out_weight(folds: Sequence[FieldProblem]) -> float:
