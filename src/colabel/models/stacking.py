@@ -18,10 +18,10 @@ from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
 from colabel.learn.chunks.chunked_data import added
-from colabel.learn.chunks.row_parts import FoldModels
 from colabel.learn.conditional import (
     ConditionalLearner,
     ConditionalModels,
+    FoldModels,
     Folds,
     Learning,
     RowGroup,
