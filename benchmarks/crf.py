@@ -61,7 +61,7 @@ PUBLISHED = {
         "PCC": (0.519, 1009.0),
     },
 }
-METHODS: dict[str, type[JointClassifier]] = {
+METHODS: dict[str, Any] = {
     "CRF": PairwiseCRF,
     "CML": CollectiveCRF,
     "BR": BinaryRelevance,

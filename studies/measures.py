@@ -21,7 +21,7 @@ def _of_vectors(function: Callable[..., float]) -> Callable[[HeldOut], float]:
     """Take a metric of whole label vectors; NaN without a row whose labels are all known."""
 
     def take(held_out: HeldOut) -> float:
-        true, predicted = held_out.complete
+        true, predicted = held_out.complete.labels
         return float(function(true, predicted)) if len(true) else math.nan
 
     return take

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from colabel import __version__
 from colabel.cli import app
-from colabel.cli.models import known_features, known_models
+from colabel.cli.listing import known_features, known_models
 from colabel.comparing import DEFAULT_MODELS, MOST_ROWS
 from colabel.datasets import describe, list_datasets
 from colabel.tables import MODEL_NAMES
@@ -149,6 +149,11 @@ def test_help_names_every_model_and_every_default():
         assert {*MODEL_NAMES, "kernel+", "forest+"} <= words
     assert ",".join(DEFAULT_MODELS) in text
     assert f"[default: ({MOST_ROWS})]" in text
+
+
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "colabel", "--version"]
+    assert "colabel" in subprocess.run(command, capture_output=True, check=True, text=True).stdout
 
 
 def test_the_public_names_and_rooms_are_there_without_an_import():
