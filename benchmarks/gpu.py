@@ -26,7 +26,6 @@ from benchmarks._common import parser, print_table
 from benchmarks.screening import draw
 from colabel import CTBN, BinaryRelevance, ProbabilisticClassifierChain
 from colabel.core.arrays import Array, Indices, is_sparse
-from colabel.datasets import load
 from colabel.learn import device_rows
 from colabel.learn.conditional import (
     Folds,
@@ -39,6 +38,7 @@ from colabel.learn.conditional import (
 )
 from colabel.learn.linear import LinearLearner
 from colabel.models.ctbn import search_arcs
+from studies.datasets import load
 
 MIN_ROWS, CONVERGED = 10, 1e-4
 
