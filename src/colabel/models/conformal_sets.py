@@ -16,7 +16,7 @@ from colabel.core.estimators import attribute
 from colabel.core.hashing import mix, row_keys
 from colabel.core.parameters import check_choice, check_flag, check_integer
 from colabel.core.progress import progress_bar
-from colabel.core.schema import Between, Dims, Estimator, Fields, refuse_unless, stored
+from colabel.core.schema import Between, Estimator, refuse_unless, stored
 from colabel.decide import (
     NONCONFORMITIES,
     RISKS,
@@ -144,7 +144,7 @@ class ConformalSets(AroundModel):
     chance_seed_: Annotated[int, Between(0, 2**32)] = attribute()
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         refuse_unless(dims["m"], "members_ is empty")
 
     def predict_sets(self, X: Any, coverage: float | None = None) -> LabelSets:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Flags
 from colabel.core.estimators import attribute
-from colabel.core.schema import Between, Dims, Estimator, Fields, refuse_unless, stored
+from colabel.core.schema import Between, Estimator, refuse_unless, stored
 from colabel.decide.decisions import Above, tuned_threshold
 from colabel.joint import Joint
 from colabel.learn.conditional import TrainingData
@@ -80,7 +80,7 @@ class ThresholdedClassifier(AroundModel):
     held_out_f1_: Annotated[Array, "d", Between(0.0, 1.0)] = attribute()
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         refuse_unless(set(dims["sizes"]) == {2}, "a label has not two values")
 
     def _check_parameters(self) -> None:

@@ -18,7 +18,7 @@ from colabel.core.estimators import attribute
 from colabel.core.label_features import n_label_columns
 from colabel.core.parameters import check_flag
 from colabel.core.refitting import fits_afresh
-from colabel.core.schema import Dims, Estimator, Fields, Sometimes, bind, stored
+from colabel.core.schema import Estimator, Sometimes, bind, stored
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
 from colabel.learn.from_estimator import EstimatorLearner, EstimatorModels, carries_scores, stack
 from colabel.models._cross_fitting import fitted_members, require_joint
@@ -224,7 +224,7 @@ class StacksEstimator(Regressions):
     estimator_scores_: Annotated[EstimatorModels, "m=d sizes", Sometimes()] = attribute()
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         """Regressions on s features have those of X, or the scores of all labels."""
         stacked = "estimator_scores_" in fields
         if "s" in dims:
