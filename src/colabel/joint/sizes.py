@@ -80,33 +80,17 @@ def vector_probabilities(joint: Joint) -> Array:
 
 def sizes_by_counting(joint: Joint) -> SizeMarginals:
     """Size marginals of any joint, from all its label vectors or from draws."""
-    if "log_prob" in joint.exact and joint.space.n_labels <= MOST_ENUMERATED:
-        return sizes_of_vectors(binary_vectors(joint.space.n_labels), vector_probabilities(joint))
-    return _sizes_of_draws(draws_of(joint))
+    from colabel.joint.vectors import VectorList
 
-
-def sizes_of_vectors(codes: Codes, prob: Array) -> SizeMarginals:
-    """Sum the probabilities (n, m) of vectors (m, d) that all rows share."""
-    n_labels = codes.shape[1]
-    found = SizeMarginals(
-        np.zeros((len(prob), n_labels + 1)), np.zeros((len(prob), n_labels, n_labels + 1))
-    )
-    size = codes.sum(axis=1)
-    for s in range(n_labels + 1):
-        own = np.flatnonzero(size == s)
-        mass = prob[:, own]
-        found.size[:, s] = mass.sum(axis=1)
-        found.with_label[:, :, s] = mass @ codes[own].astype(np.float64)
-    return found
-
-
-def _sizes_of_draws(codes: Codes) -> SizeMarginals:
-    """Frequencies in draws (N, n, d), each row its own."""
-    n_draws, _, n_labels = codes.shape
-    of_size = (codes.sum(axis=2)[:, :, None] == np.arange(n_labels + 1)).astype(np.float64)
-    ones = codes.transpose(1, 2, 0).astype(np.float64)
-    with_label: Array = np.matmul(ones, of_size.transpose(1, 0, 2)) / n_draws
-    return SizeMarginals(of_size.mean(axis=0), with_label)
+    d, n_rows = joint.space.n_labels, joint.n_rows
+    if "log_prob" in joint.exact and d <= MOST_ENUMERATED:
+        shared, own = binary_vectors(d), np.empty((n_rows, 0, d), dtype=np.int32)
+        with np.errstate(divide="ignore"):
+            weights = np.log(vector_probabilities(joint))
+    else:
+        own = draws_of(joint).transpose(1, 0, 2)
+        shared, weights = own[:0, 0], np.zeros((n_rows, N_DRAWS))
+    return VectorList.of_shared_and_own(joint.space, shared, own, weights)._size_marginals()
 
 
 Polynomials = list[Array]  # one for each value of a label
