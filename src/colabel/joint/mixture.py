@@ -23,8 +23,7 @@ __all__ = ["Mixture"]
 
 
 _SLACK = 1e-9  # nats; so that vectors tied with the best are candidates too
-# Numbers of listed vectors that are compared at once; of how many rows, before that is known.
-_CODES_AT_ONCE, _FIRST_ROWS = 1 << 22, 8
+_FIRST_ROWS = 8  # whose lists are compared at once, before it is known how long they are
 
 
 class SumOfJoints(Joint):
@@ -143,7 +142,7 @@ class Mixture(SumOfJoints):
 
     def _with(self, members: Sequence[Joint], log_weights: Array) -> Mixture:
         """Return a mixture that needs no check."""
-        joint = Mixture.__new__(Mixture)
+        joint = type(self).__new__(type(self))
         joint._set(members, log_weights)
         return joint
 
@@ -203,7 +202,7 @@ class Mixture(SumOfJoints):
             vectors = np.concatenate([known, *(part.codes for part in listed)])
             codes[chunk], log_prob[chunk] = some._best(rows, vectors, k)
             start += len(chunk)
-            fitting = _CODES_AT_ONCE * len(chunk) // max(1, vectors.size)
+            fitting = self.codes_at_once // 2 * len(chunk) // max(1, vectors.size)
             step = min(max(1, fitting), 4 * len(chunk))
         self._take_back(n_cut)
         return codes, log_prob

@@ -182,7 +182,6 @@ def sums_by_state(state: Indices, n_states: int, values: Array) -> Array:
 # Seed of the random words behind the keys of label vectors; keys never show in an answer.
 _KEY_SEED = 20160829
 _ROWS_AT_ONCE = 256
-_ENTRIES_AT_ONCE = 2**22
 _MOST_SWEEPS = 100
 
 
@@ -311,10 +310,10 @@ class LDSNetwork:
         )
         return table
 
-    def log_joint(self, features: Codes, codes: Codes) -> Array:
+    def log_joint(self, features: Codes, codes: Codes, entries_at_once: int = 1 << 22) -> Array:
         """Log Pr(labels, features) of each row's own label vector: (n, p), (n, d) to (n,)."""
         found = self.log_prior(codes)
-        for chunk in row_slices(len(codes), _ENTRIES_AT_ONCE, self.columns.n_columns):
+        for chunk in row_slices(len(codes), entries_at_once, self.columns.n_columns):
             table = self.log_conditional(codes[chunk])
             place = self.columns.positions(features[chunk])
             found[chunk] += np.take_along_axis(table, place, axis=1).sum(axis=1)
