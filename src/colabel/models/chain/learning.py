@@ -53,6 +53,7 @@ from colabel.models._learning import (
     refuse_missing,
     with_label_columns,
 )
+from colabel.models._missing import with_draws
 
 
 def linear_links(
@@ -289,31 +290,11 @@ def learn_chain(
 
 
 def completed(data: TrainingData, chain: LearnedChain, seed: int) -> CompletedData:
-    """Return the rows with draws from a chain in the place of those that lack labels.
-
-    A row counts as much as before: each of its different completions by the share of its draws.
-    Rows without any known label are left out.
-    """
+    """Return the rows with draws from a chain in the place of those that lack labels."""
     missing = data.codes == MISSING
-    incomplete = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
-    drawn = posterior_draws(chain, data.X[incomplete], data.codes[incomplete], DRAWS, seed)
-    n_draws, n_incomplete, n_labels = drawn.shape
-    place = np.tile(np.arange(n_incomplete), n_draws)
-    keyed = np.column_stack([place, drawn.reshape(-1, n_labels)])
-    unique, counts = np.unique(keyed, axis=0, return_counts=True)
-    copies = incomplete[unique[:, 0]]
-    whole = np.flatnonzero(~missing.any(axis=1))
-    source = np.concatenate([whole, copies])
-    share = np.concatenate([np.ones(len(whole)), counts / n_draws])
-    return CompletedData(
-        data.X[source],
-        np.concatenate([data.codes[whole], unique[:, 1:].astype(np.int32)]),
-        data.cardinalities,
-        data.row_weights[source] * share,
-        None if data.extra is None else data.extra[source],
-        data,
-        source,
-    )
+    rows = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
+    drawn = posterior_draws(chain, data.X[rows], data.codes[rows], DRAWS, seed)
+    return with_draws(data, rows, drawn)
 
 
 def posterior_draws(
