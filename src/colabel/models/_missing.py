@@ -67,7 +67,8 @@ def with_draws(data: TrainingData, rows: Indices, drawn: Codes) -> CompletedData
 def positive_only(codes: Codes) -> Flags:
     """Which labels (d,) are 1 or missing, and sometimes missing."""
     known = codes != MISSING
-    return ~known.all(axis=0) & known.any(axis=0) & ((codes == 1) | ~known).all(axis=0)
+    positive: Flags = ~known.all(axis=0) & known.any(axis=0) & (known <= (codes == 1)).all(axis=0)
+    return positive
 
 
 def unlabelled_positives(
@@ -121,7 +122,7 @@ def _prob_of_blanks(score: Array, marked: Flags, weight: Array) -> Array:
         prob = np.clip(expit(share) * expit(slope * score + shift), 1e-12, 1.0 - 1e-12)
         log_prob = np.log(np.where(marked, prob, 1.0 - prob))
         # few rows hardly tell slope from share: weak priors on both
-        return 0.5 * np.log(slope) ** 2 + 0.5 * (share / 2.0) ** 2 - float(weight @ log_prob)
+        return float(0.5 * np.log(slope) ** 2 + share**2 / 8.0 - weight @ log_prob)
 
     bounds = [(0.1, 10.0), (-20.0, 20.0), (-6.0, 6.0)]
     starts = [(1.0, shift, share) for shift in (0.0, 1.0) for share in (-1.0, 1.0, 3.0)]

@@ -473,9 +473,9 @@ class JointClassifier(LabelClassifier):
     def _interpreted(self, data: TrainingData) -> TrainingData:
         """Return the rows with zeros or draws in the place of blanks, where these mean that."""
         space = self.label_space_
-        meaning = dict.fromkeys(space.names, self.blank) if isinstance(self.blank, str) else {}
-        if not meaning:
-            meaning = {space.names[space.index(k)]: value for k, value in self.blank.items()}
+        one = isinstance(self.blank, str)
+        given: Any = dict.fromkeys(space.names, self.blank) if one else self.blank
+        meaning = {space.names[space.index(label)]: value for label, value in given.items()}
         for name, value in meaning.items():
             check_choice(f"blank of {name!r}", value, ("missing", "absent", "unlabelled"))
         blank = positive_only(data.codes) & space.is_indicator

@@ -28,7 +28,6 @@ from colabel.learn.chunks import is_chunked
 from colabel.learn.chunks.chunked_data import added
 from colabel.learn.conditional import (
     ConditionalLearner,
-    ConditionalModels,
     Folds,
     HeldOutScores,
     Learning,
@@ -366,49 +365,6 @@ def completed_by_chain(data: TrainingData, seed: int, n_jobs: int | None) -> Tra
     return completed(data, learn_chain(learner, data, order, folds, DEFAULT_SCALES), seed)
 
 
-def learn_chain_on_predictions(
-    learner: ConditionalLearner,
-    data: TrainingData,
-    order: Indices,
-    folds: Folds,
-    scales: Sequence[float] = (1.0,),
-    max_parents: int | None = None,
-) -> LearnedChain:
-    """Learn link after link, each from held-out predictions of the labels before it.
-
-    So a link is taught with the errors that the earlier ones make in prediction.
-    """
-    if is_chunked(data):
-        raise TypeError(
-            'train_on="predicted" does not learn from Dask arrays: use train_on="true", or a sample'
-            " of the rows as NumPy arrays."
-        )
-    if not can_hold_out(folds) or not folds.covers:
-        raise ValueError(
-            'train_on="predicted" needs a prediction for every row by a link that has not seen it: '
-            "give cv as a number of folds (and rows that differ), or as splits that hold out each "
-            "row once."
-        )
-    owner = column_owner(data.cardinalities)
-    allowed = _screened(learner, data, order, folds, max_parents)
-    extra = np.zeros((data.n_rows, len(owner)))
-    choice, scale = np.zeros(data.n_labels, dtype=np.intp), np.zeros(data.n_labels)
-    models: list[ConditionalModels] = []
-    for label in order:
-        learning = learner.on(replace(data, extra=extra.copy()))
-        link = RowGroup(None, np.array([label]), allowed[label : label + 1])
-        chosen, sizes = choose_with_scale(learning, link, scales, folds)
-        choice[label], scale[label] = chosen[0], sizes[0]
-        link = replace(link, extra_scale=sizes)
-        models.append(learning.fit([link], [chosen]))
-        predicted = np.full(data.codes.shape, MISSING, dtype=np.int32)
-        predicted[:, label] = _held_out_values(learning, link, chosen, folds)
-        mine = owner == label
-        extra[:, mine] = label_columns(predicted, data.cardinalities)[:, mine]
-    every: Any = models[0].joined(*models[1:]).take(np.argsort(order))
-    return LearnedChain(order, every, choice, scale, data.cardinalities)
-
-
 def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> Flags:
     """Which label columns each label may use, (d, e): those of the labels before it."""
     position_of = np.argsort(order)
@@ -434,14 +390,3 @@ def _screened(
     chosen = best_candidates(worth, max_parents)
     of_columns: Flags = chosen[column_owner(data.cardinalities)].T
     return allowed & of_columns
-
-
-def _held_out_values(learning: Learning, link: RowGroup, choice: Indices, folds: Folds) -> Indices:
-    """Most probable value (n,) of the link's target, by models that have not seen the row."""
-    data = learning.data
-    groups = [
-        replace(link, rows=np.flatnonzero(folds.of_row != fold)) for fold in range(folds.n_folds)
-    ]
-    models = learning.fit(groups, [choice] * len(groups))
-    tables = np.stack(models.log_prob(data.X, data.extra))
-    return np.asarray(tables[folds.of_row, np.arange(data.n_rows)].argmax(axis=1))
