@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from colabel import CDN, CTBN, BinaryRelevance, ClassifierChain, StackedBinaryRelevance
 from colabel.learn import device_rows
 from colabel.learn.conditional import GainOver, RowGroup, TrainingData, random_folds
-from colabel.learn.glm import loss_for
+from colabel.learn.glm.losses import loss_for
 from colabel.learn.linear import LinearLearner, RowsInMemory
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[gpu]'")

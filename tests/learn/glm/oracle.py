@@ -12,8 +12,12 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 from colabel.learn.design import Design
-from colabel.learn.glm import LBFGS, Block, LocalRows, Loss, Ridge, RowsObjective, Solution, path
-from colabel.learn.glm import Tasks as SmallTasks
+from colabel.learn.glm import path
+from colabel.learn.glm.lbfgs import LBFGS, Ridge, Solution
+from colabel.learn.glm.losses import Loss
+from colabel.learn.glm.objective import RowsObjective
+from colabel.learn.glm.path import Block, LocalRows
+from colabel.learn.glm.tasks import Tasks as SmallTasks
 from colabel.learn.glm.tasks import informed_tasks, log_probabilities
 
 TIGHT = LBFGS(tol=1e-9, max_iter=3000)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from colabel.learn.design import Design, linear_scores
-from colabel.learn.glm import Logistic, Softmax
+from colabel.learn.glm.losses import Logistic, Softmax
 from tests.learn.glm.oracle import TIGHT, Tasks, block_of, fit_tasks, held_out_path
 
 

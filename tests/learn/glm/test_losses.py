@@ -9,8 +9,7 @@ import pytest
 from scipy.special import log_expit, log_softmax
 
 from colabel.core.exponential import log_one_plus
-from colabel.learn.glm import Logistic, Softmax, loss_for
-from colabel.learn.glm.losses import _move_and_decay
+from colabel.learn.glm.losses import Logistic, Softmax, _move_and_decay, loss_for
 
 LOSSES = {"logistic": Logistic(), "softmax3": Softmax(3), "softmax5": Softmax(5)}
 

@@ -12,7 +12,8 @@ from scipy.special import expit, log_expit
 
 from colabel.learn import design as design_module
 from colabel.learn.design import Design
-from colabel.learn.glm import LBFGS, Logistic, Softmax, loss_for
+from colabel.learn.glm.lbfgs import LBFGS
+from colabel.learn.glm.losses import Logistic, Softmax, loss_for
 from tests.learn.glm.oracle import (
     TIGHT,
     Problem,

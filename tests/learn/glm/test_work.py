@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from colabel.learn import design as design_module
 from colabel.learn.design import Design
-from colabel.learn.glm import LBFGS, Logistic, loss_for
+from colabel.learn.glm.lbfgs import LBFGS
+from colabel.learn.glm.losses import Logistic, loss_for
 from tests.learn.glm.oracle import (
     TIGHT,
     CountingDesign,

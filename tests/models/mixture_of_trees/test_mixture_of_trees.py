@@ -13,7 +13,8 @@ from colabel import CTBN, Mixture, MixtureOfTrees, load, save
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData, random_folds
 from colabel.learn.design import Design
-from colabel.learn.glm import LBFGS, Softmax
+from colabel.learn.glm.lbfgs import LBFGS
+from colabel.learn.glm.losses import Softmax
 from colabel.learn.linear import LinearLearner
 from colabel.models.mixture_of_trees import mixture
 from colabel.models.mixture_of_trees.experts import Gate, SoftTargets, Trees

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices
-from colabel.learn.chunks.chunked_data import ChunkedData
+from colabel.learn.chunks.chunked_data import ChunkedData, joined_rows
 from colabel.learn.chunks.chunked_design import ChunkedDesign, Survey
-from colabel.learn.chunks.row_parts import RowPart, joined_rows
-from colabel.learn.conditional import Folds, RowGroup
+from colabel.learn.conditional import Folds, RowGroup, TrainingData
 from colabel.learn.design import prefers_row_space
 from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.glm.losses import Sums
@@ -183,7 +182,7 @@ class Travelling:
     def blocks(
         self,
         block: Block,
-        part: RowPart,
+        part: TrainingData,
         fold: Indices | None,
         offsets: tuple[Array, ...] | None,
         over: Array | None,
@@ -210,7 +209,7 @@ class Travelling:
             yield own, replace(local, rows=rows, tasks=replace(local.tasks, label=base))
 
 
-def _at_part(part: RowPart, function: Any, block: Block, arguments: Any, *known: Any) -> Any:
+def _at_part(part: TrainingData, function: Any, block: Block, arguments: Any, *known: Any) -> Any:
     return function(block, block.rows.blocks(block, part, *known), *arguments)
 
 
@@ -376,14 +375,14 @@ class ChunksObjective:
 class _Brought(NamedTuple):
     """Rows that were brought here, and what is known of them."""
 
-    part: RowPart
+    part: TrainingData
     fold: Indices
     offsets: tuple[Array, ...] | None
     over: Array | None
 
 
 def _bring(
-    part: RowPart,
+    part: TrainingData,
     fold: Indices | None,
     offsets: tuple[Array, ...] | None,
     over: Array | None,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.arrays import Array, Indices, is_sparse, like, xp_of
 from colabel.learn.design import half_way
 from colabel.learn.glm.losses import Sums
 
@@ -126,34 +126,6 @@ def products_for(tol: float) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def xp_of(array: Any) -> Any:
-    """Return the module of an array: NumPy or torch."""
-    if isinstance(array, np.ndarray):
-        return np
-    import torch
-
-    return torch
-
-
-def positions(flags: Any) -> Any:
-    """Positions of what is true, an array like the flags (n,)."""
-    return np.flatnonzero(flags) if isinstance(flags, np.ndarray) else flags.nonzero()[:, 0]
-
-
-def like(array: Any, other: Any) -> Any:
-    """Return a NumPy array where another array is."""
-    if array is None or isinstance(other, np.ndarray) or not isinstance(array, np.ndarray):
-        return array
-    import torch
-
-    return torch.as_tensor(np.ascontiguousarray(array)).to(other.device)
-
-
-def host(array: Any) -> Any:
-    """Return an array as one of NumPy."""
-    return array if isinstance(array, np.ndarray) else array.cpu().numpy()
 
 
 def sent_rows(design: Any, device: str, tol: float, dense: bool) -> Any:

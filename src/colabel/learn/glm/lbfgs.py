@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.arrays import Array, Flags, Indices, host, like, positions, xp_of
 from colabel.learn.glm import device
-from colabel.learn.glm.device import host, like, positions, xp_of
 from colabel.learn.glm.losses import Loss, quasi_newton_direction
 from colabel.learn.glm.objective import RowsObjective
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices
-from colabel.learn.glm.device import like, positions, xp_of
+from colabel.core.arrays import Array, Flags, Indices, like, positions, xp_of
 from colabel.learn.glm.losses import Loss, Sums, pulled_slopes, sloped
 
 # Where all rows are saturated the curvature says nothing; this share of the residual bounds it.

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices
-from colabel.learn.glm.device import GroupedRows, TorchLoss, host, like, xp_of
+from colabel.core.arrays import Array, Flags, Indices, host, like, xp_of
+from colabel.learn.glm.device import GroupedRows, TorchLoss
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge
 from colabel.learn.glm.losses import add_offsets, loss_for
 from colabel.learn.glm.objective import OwnScores, RowsObjective

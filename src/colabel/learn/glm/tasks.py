@@ -15,9 +15,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.arrays import Array, Flags, Indices, like, xp_of
 from colabel.core.schema import Between, Dims, Fields, bind, refuse_unless, stored
-from colabel.learn.glm.device import like, xp_of
 from colabel.learn.glm.losses import Loss
 
 _ABSENT_SCORE = -1e6  # far below any score, and harmless in sums
