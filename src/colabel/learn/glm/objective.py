@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices, like, positions, xp_of
-from colabel.learn.glm.losses import Loss, Sums, pulled_slopes, sloped
+from colabel.learn.glm.losses import Sums, pulled_slopes, sloped
 
 # Where all rows are saturated the curvature says nothing; this share of the residual bounds it.
 _CURVATURE_PER_RESIDUAL = 0.1
@@ -144,7 +144,7 @@ class RowsObjective:
         Scores to begin with, a fixed part of them included; they are overwritten.
     """
 
-    def __init__(self, design: Any, loss: Loss, targets: Any, scores: Any) -> None:
+    def __init__(self, design: Any, loss: Any, targets: Any, scores: Any) -> None:
         self._design = design
         self._loss = loss
         self._xp = xp_of(scores)

@@ -166,7 +166,7 @@ class FittedTasks:
 
 def log_probabilities(loss: Loss, scores: Array, floor: Array) -> Array:
     """Log-probabilities (T, n_classes, n) from scores (T, K, n), with floors (T, n_classes)."""
-    log_prob = loss.log_prob(scores)
+    log_prob: Array = loss.log_prob(scores)
     lacking = np.flatnonzero(floor.any(axis=1))
     if len(lacking):
         # Binary tasks need no floor: a task with one class is constant and has a closed form.
