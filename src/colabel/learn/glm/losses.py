@@ -26,40 +26,6 @@ _MAXIMA = {"nnan", "nsz", "contract"}
 _FACTORS = 512
 
 
-@njit(nogil=True, cache=True)
-def add_offsets(scores: Array, slope: Array, offset: Array, base: Indices) -> None:
-    """Set scores[t, k] += slope[t, k] * offset[base[t], k]; rows are last."""
-    for task in range(scores.shape[0]):
-        for k in range(scores.shape[1]):
-            own = offset[base[task], k]
-            for row in range(scores.shape[2]):
-                scores[task, k, row] += slope[task, k] * own[row]
-
-
-@njit(nogil=True, cache=True)
-def sloped(feature: Array, coef: Array) -> Array:
-    """Return a f + b (c, n) of features f (c, n), slopes and intercepts (a, b) = coef (c, 2)."""
-    found = np.empty_like(feature)
-    for score in range(feature.shape[0]):
-        slope, level = coef[score, 0], coef[score, 1]
-        for row in range(feature.shape[1]):
-            found[score, row] = slope * feature[score, row] + level
-    return found
-
-
-@njit(nogil=True, cache=True, fastmath=_SUMS)
-def pulled_slopes(feature: Array, residual: Array) -> Array:
-    """Return sum_i r_i f_i and sum_i r_i (c, 2): the transposed product of `sloped`."""
-    found = np.empty((feature.shape[0], 2))
-    for score in range(feature.shape[0]):
-        slope, level = 0.0, 0.0
-        for row in range(feature.shape[1]):
-            slope += residual[score, row] * feature[score, row]
-            level += residual[score, row]
-        found[score, 0], found[score, 1] = slope, level
-    return found
-
-
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED)
 def _move_and_decay(scores: Array, change: Array, step: float, decay: Array) -> None:
     """Set scores += step * change and decay = exp(-|scores|)."""

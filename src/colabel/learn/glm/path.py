@@ -21,7 +21,7 @@ import numpy as np
 from colabel.core.arrays import Array, Flags, Indices, host, like, xp_of
 from colabel.learn.glm.device import GroupedRows
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge
-from colabel.learn.glm.losses import add_offsets, loss_for
+from colabel.learn.glm.losses import loss_for
 from colabel.learn.glm.objective import OwnScores, RowsObjective
 from colabel.learn.glm.tasks import (
     ClassSupport,
@@ -185,11 +185,8 @@ class LocalRows:
         """Add the offsets of rows to their scores (T, K, n), in place."""
         if self.offset is None:
             return scores
-        label, offset = block.tasks.label, self.offset[:, :, rows]
-        if xp_of(scores) is np:
-            add_offsets(scores, block.slope, np.ascontiguousarray(offset), label)
-        else:
-            scores += like(block.slope, scores)[:, :, None].to(scores.dtype) * offset[label]
+        slope, offset = like(block.slope, scores)[:, :, None], self.offset[:, :, rows]
+        scores += slope * offset[block.tasks.label]
         return scores
 
     @cached_property
