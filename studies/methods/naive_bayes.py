@@ -220,4 +220,4 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
 
 
 def _dense(X: Any) -> Array:
-    return np.ascontiguousarray(X.toarray() if sp.issparse(X) else X)
+    return np.ascontiguousarray(sp.csr_array(X).toarray() if sp.issparse(X) else X)

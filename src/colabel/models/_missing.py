@@ -37,7 +37,8 @@ def layered(data: TrainingData, weights: Array) -> TrainingData:
     known = weights[source] >= levels[source, place][:, None]
     codes = np.where(known, data.codes[source], MISSING).astype(data.codes.dtype)
     weight = steps[source, place]
-    return CompletedData(data.X[source], codes, data.cardinalities, weight, None, data, source)
+    rows = data.X[source], codes, data.cardinalities, weight
+    return CompletedData(*rows, origin=data, source=source)
 
 
 def with_draws(data: TrainingData, rows: Indices, drawn: Codes) -> CompletedData:
@@ -59,8 +60,8 @@ def with_draws(data: TrainingData, rows: Indices, drawn: Codes) -> CompletedData
         data.cardinalities,
         data.row_weights[source] * share,
         None if data.extra is None else data.extra[source],
-        data,
-        source,
+        origin=data,
+        source=source,
     )
 
 

@@ -24,7 +24,6 @@ from colabel.joint.chain import (
 )
 from colabel.joint.elimination import draw
 from colabel.labels import MISSING, LabelSpace
-from colabel.learn.chunks import is_chunked
 from colabel.learn.chunks.chunked_data import added
 from colabel.learn.conditional import (
     ConditionalLearner,
@@ -33,6 +32,7 @@ from colabel.learn.conditional import (
     Learning,
     RowGroup,
     TrainingData,
+    is_chunked,
     random_folds,
 )
 from colabel.learn.design import linear_scores
