@@ -332,6 +332,8 @@ def audit(
 
       [cyan]colabel audit data.csv --labels 'tag_*' --fix corrected.csv --at-least 0.99[/cyan]
     """
+    import pyarrow as pa
+
     from colabel import comparing, report, tables
     from colabel.rules import Rules
 
@@ -358,7 +360,7 @@ def audit(
         "surprise": found.surprise[cells[:, 0]],
     }
     with tables.answers_written(output_file) as write:
-        write(tables.Answers.of(list(listed), list(listed.values())))
+        write(pa.table(listed))
     if page is not None:
         report.write_audit_html(page, found, data.row_numbers, _row_cells(data), most)
     n_changed = None if fix is None else _write_fixed(fix, request, data, found, at_least)
