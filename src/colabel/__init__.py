@@ -8,6 +8,7 @@ from colabel.core.lazy import export_lazily
 if TYPE_CHECKING:
     from colabel.comparing import audit as audit
     from colabel.comparing import compare as compare
+    from colabel.comparing import describe as describe
     from colabel.comparing import evaluate as evaluate
     from colabel.decide import decide as decide
     from colabel.decide import next_question as next_question
@@ -59,7 +60,7 @@ __all__ = [
         __name__,
         {
             "colabel.decide": ["decide", "next_question"],
-            "colabel.comparing": ["audit", "compare", "evaluate"],
+            "colabel.comparing": ["audit", "compare", "describe", "evaluate"],
             "colabel.joint": [
                 "Chain",
                 "Independent",

@@ -22,7 +22,7 @@ from colabel import (
     metrics,
 )
 from colabel.comparing import held_out
-from colabel.comparing.graphs import averaged_graph
+from colabel.comparing.describing import averaged_graph
 from colabel.comparing.held_out import Ask, Method, Task, answer, cross_validate, learn
 from colabel.comparing.result import COMPARED, MEASURES
 from colabel.datasets import kfold, load_digit_traits

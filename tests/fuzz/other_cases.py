@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import colabel
-from colabel.comparing.graphs import averaged_graph
+from colabel.comparing.describing import averaged_graph
 from colabel.core.journal import Journal, JournalError
 from colabel.datasets import DatasetError
 from colabel.joint import Independent

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from colabel import CTBN, feature_evidence
-from colabel.comparing.graphs import averaged_graph
+from colabel.comparing.describing import averaged_graph
 from colabel.report import Exploration, exploration_html, explored_rows, write_exploration_html
 from tests.report.browser import Browser, find_browser
 from tests.report.html_page import Page

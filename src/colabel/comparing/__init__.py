@@ -11,8 +11,13 @@ from colabel.comparing.comparison import (
     TableComparison,
     ordered,
 )
+from colabel.comparing.describing import (
+    Description,
+    averaged_graph,
+    dependence_graph,
+    describe,
+)
 from colabel.comparing.evaluating import Evaluation, evaluate, evaluate_table
-from colabel.comparing.graphs import averaged_graph, dependence_graph
 from colabel.comparing.held_out import (
     Ask,
     Fitted,
@@ -45,6 +50,7 @@ __all__ = [
     "THRESHOLDS",
     "Ask",
     "ComparisonRequest",
+    "Description",
     "Evaluation",
     "Fitted",
     "HeldOut",
@@ -61,6 +67,7 @@ __all__ = [
     "compare",
     "cross_validate",
     "dependence_graph",
+    "describe",
     "evaluate",
     "evaluate_table",
     "learn",

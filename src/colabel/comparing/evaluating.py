@@ -184,12 +184,19 @@ def evaluate(model: Any, X: Any, Y: Any, *, label_names: Sequence[str] | None = 
 
 def evaluate_table(model: TableModel, source: Source) -> Evaluation:
     """Measure a fitted table model on a table that has its label columns, too."""
+    frame, Y = labelled_rows(model, source)
+    X = model.preprocessor.transform(frame)
+    return evaluate(model.model, X, Y, label_names=model.space.names)
+
+
+def labelled_rows(model: TableModel, source: Source) -> tuple[Frame, Any]:
+    """Read the columns that a table model takes, and the labels beside them."""
     columns, separator = model.label_source.columns, model.label_source.separator
     lacking = [name for name in columns if name not in source.names]
     if lacking:
         raise TableError(
-            f"{source.path} lacks the label columns {', '.join(lacking)}: to evaluate a model, "
-            "give rows whose labels are known."
+            f"{source.path} lacks the label columns {', '.join(lacking)}: give rows whose labels "
+            "are known."
         )
     read = source.storage()
     storage = {**{name: read[name] for name in columns}, **model.storage}
@@ -201,8 +208,7 @@ def evaluate_table(model: TableModel, source: Source) -> Evaluation:
         at = {name: i for i, name in enumerate(labels.names)}
         absent = np.zeros(len(Y), dtype=int)
         Y = np.stack([Y[:, at[n]] if n in at else absent for n in model.space.names], axis=1)
-    X = model.preprocessor.transform(frame)
-    return evaluate(model.model, X, Y, label_names=model.space.names)
+    return frame, Y
 
 
 def _every_value(
