@@ -1,4 +1,4 @@
-"""`python -m colabel` is the command `colabel`."""
+"""``python -m colabel`` is the command ``colabel``."""
 
 from colabel.cli import main
 

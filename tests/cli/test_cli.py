@@ -151,6 +151,11 @@ def test_help_names_every_model_and_every_default():
     assert f"[default: ({MOST_ROWS})]" in text
 
 
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "colabel", "--version"]
+    assert "colabel" in subprocess.run(command, capture_output=True, check=True, text=True).stdout
+
+
 def test_the_public_names_and_rooms_are_there_without_an_import():
     code = (
         "import colabel\n"

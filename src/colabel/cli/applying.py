@@ -303,7 +303,7 @@ def explain(
       [cyan]colabel explain model.colabel new.csv --row 17 --label happy --html why.html[/cyan]
     """
     from colabel import report, tables
-    from colabel.models.evidence import explain_row
+    from colabel.models.evidence.rows import explain_row
     from colabel.report import text
 
     refuse_input(page, table, model, against)
@@ -462,6 +462,9 @@ def explore(
       [cyan]colabel explore model.colabel new.csv --keep title --start 1001 --rows 100[/cyan]
     """
     from colabel import comparing, report, tables
+    from colabel.core.wrapping import model_inside
+    from colabel.models import ConformalSets
+    from colabel.rules import Rules
 
     refuse_input(page, table, model)
     fitted = load_table_model(model, trust=trust)
@@ -494,7 +497,10 @@ def explore(
     X = fitted.preprocessor.transform(tables.Frame.stacked(frames))
     graph = comparing.averaged_graph(fitted.model, X)
     exact = "log_prob" in joint.exact
-    explored = report.Exploration(joint.space, tuple(found), joint.how, exact, graph)
+    inside = model_inside(fitted.model)
+    inside = inside.members_[0] if isinstance(inside, ConformalSets) else inside
+    rules = Rules.parse(getattr(inside, "rules_", "")).compiled(joint.space)
+    explored = report.Exploration(joint.space, tuple(found), joint.how, exact, graph, rules)
     report.write_exploration_html(page, explored, f"{table.name}: ask the joint")
     say(
         f"{len(found):,} rows with {explored.n_vectors:,} label sets, {explored.listed_text} of "

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 from colabel.comparing.held_out import folds_of, rows_of
 from colabel.core.arrays import Array, Indices
-from colabel.decide import Audit, corrections, log_conditionals
+from colabel.decide import Audit, corrections, log_conditionals, pooled
 from colabel.labels import EncodedLabels, LabelSpace
 from colabel.models import JointForest, ProbabilisticClassifierChain
 from colabel.models.wrapped import joint_of
@@ -25,7 +25,7 @@ def auditors(random_state: int | None = 0) -> list[Any]:
     """Return the models that ``audit("auto", ...)`` asks.
 
     A forest of label vectors and a chain on forest features: they are nonlinear, cheap, and err
-    differently, so that the mean of their log-odds is better than either.
+    differently, so that both together are better than either.
     """
     chain = ProbabilisticClassifierChain(random_state=random_state)
     return [
@@ -55,7 +55,9 @@ def audit(
     ----------
     model : "auto", name, estimator, or list of them
         Models with a joint, or pipelines that end with one; names as on the command line ("ctbn",
-        "forest+pcc"). The log-odds of several are averaged.
+        "forest+pcc"). Several are weighed by how well they predict the given labels of rows that
+        they have not seen; so is what each says of a label from the features alone, where its
+        joint can say so exactly.
         ``"auto"`` takes a `JointForest` and a chain on `ForestFeatures`.
     X : (n, p)
         Anything the model takes.
@@ -112,18 +114,17 @@ def audit(
         joblib.delayed(_asked)(one, X, EncodedLabels(space, codes), train, test)
         for one, train, test in jobs
     )
-    n, sizes = len(codes), space.cardinalities
-    conditionals = [[np.zeros((n, size)) for size in sizes] for _ in models]
-    surprise = np.zeros(n)
-    for k, (tables, log_prob) in enumerate(answers):
-        test = jobs[k][2]
-        for whole, part in zip(conditionals[k // len(folds)], tables, strict=True):
-            whole[test] = part
-        surprise[test] -= log_prob / len(models)
-    broken = np.zeros(n, dtype=bool)
+    in_order = np.argsort(np.concatenate([test for _, test in folds]))
+    experts, surprise = [], np.zeros(len(codes))
+    for k in range(len(models)):
+        own = answers[k * len(folds) : (k + 1) * len(folds)]
+        for opinion in zip(*(opinions for opinions, _ in own), strict=False):  # that all folds have
+            experts.append([np.concatenate(each)[in_order] for each in zip(*opinion, strict=True)])
+        surprise -= np.concatenate([log_prob for _, log_prob in own])[in_order] / len(models)
+    broken = np.zeros(len(codes), dtype=bool)
     if rules is not None:
         broken[rules.violations(EncodedLabels(space, codes)).rows] = True
-    return corrections(conditionals, space, codes, surprise, broken)
+    return corrections(pooled(experts, codes), space, codes, surprise, broken)
 
 
 def audit_table(
@@ -144,9 +145,16 @@ def audit_table(
 
 def _asked(
     model: Any, X: Any, labels: EncodedLabels, train: Indices, test: Indices
-) -> tuple[list[Array], Array]:
-    """Fit a model without the test rows; return their log-conditionals and log-probabilities."""
+) -> tuple[list[list[Array]], Array]:
+    """Fit a model without the test rows; return its opinions of them, and log-probabilities.
+
+    The second opinion is about each label from the features alone, of a joint that sums exactly.
+    """
     fitted = clone(model).fit(rows_of(X, train), labels[train])
     joint = joint_of(fitted, rows_of(X, test))
     codes = labels.codes[test]
-    return log_conditionals(joint, codes), joint.log_prob_codes(codes)
+    opinions = [log_conditionals(joint, codes)]
+    if "sums" in joint.exact:
+        with np.errstate(divide="ignore"):
+            opinions.append([np.log(table) for table in joint.marginal_tables()])
+    return opinions, joint.log_prob_codes(codes)

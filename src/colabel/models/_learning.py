@@ -30,7 +30,7 @@ from colabel.learn.conditional import (
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.glm.device import checked_device
 from colabel.learn.linear import LinearLearner
-from colabel.learn.structure import label_residuals, score_statistics, score_sums
+from colabel.learn.structure.screening import label_residuals, score_statistics, score_sums
 
 # Laplace's one, and less for rare labels and values.
 DEFAULT_SMOOTHING = (0.01, 0.1, 1.0)

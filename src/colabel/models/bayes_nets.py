@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Annotated, Any, NamedTuple
+from dataclasses import field, replace
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.estimators import attribute
 from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
 from colabel.core.schema import Below, Between, Dims, Distribution, Fields, refuse_unless, stored
 from colabel.decide import Decision, resolve_decision
@@ -22,11 +23,15 @@ from colabel.joint.vectors import WrittenOut
 from colabel.labels import MISSING, all_vectors
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
-from colabel.learn.structure import Parents, label_state, parent_set_scores
-from colabel.learn.structure.bayes_network import NetworkScore
+from colabel.learn.structure.bayes_network import (
+    NetworkScore,
+    Parents,
+    label_state,
+    parent_set_scores,
+)
 from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
-from colabel.models.chain import completed_by_chain
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.discrete_features import (
     DiscreteFeatures,
     check_bins,
@@ -227,12 +232,6 @@ class BayesNetEnsemble(JointClassifier):
     engine : {"auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"}
         How the pooled field is answered, see `PairwiseField`. Where a feature has more than two
         parents there is no such field, and all label vectors answer.
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`; or "pooled": the most probable value of each
-        label by `pooled_marginals`.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
     n_jobs : int or None
         Threads (None: all cores); they do not change the answers.
     random_state : int, RandomState or None
@@ -272,14 +271,23 @@ class BayesNetEnsemble(JointClassifier):
     (64, (0, 5))
     """
 
-    engine: Engine
-    features_: Annotated[DiscreteFeatures, "p values"]
-    _field_seed: int
-    smoothing_: Annotated[float, Between(0.0)]
-    feature_parents_: Annotated[tuple[tuple[int, ...], ...], "p _", Below("d")]
-    label_log_prob_: Annotated[list[Array], "d [sizes]", Distribution(log=True)]
-    arc_log_prob_: Annotated[list[list[Array | None]], "d d _ _", Distribution(log=True)]
-    factors_: tuple[FeatureFactor, ...]
+    bins: int | None = field(default=4, kw_only=False)
+    max_parents: int = 2
+    smoothing: float | Sequence[float] = DEFAULT_SMOOTHING
+    n_folds: int = 3
+    arc_score: NetworkScore = "bic"
+    equivalent_sample_size: float = 1.0
+    engine: Engine = "auto"
+    verbose: ClassVar[int] = 0  # type: ignore[misc]
+    features_: Annotated[DiscreteFeatures, "p values"] = attribute()
+    _field_seed: int = attribute()
+    smoothing_: Annotated[float, Between(0.0)] = attribute()
+    feature_parents_: Annotated[tuple[tuple[int, ...], ...], "p _", Below("d")] = attribute()
+    label_log_prob_: Annotated[list[Array], "d [sizes]", Distribution(log=True)] = attribute()
+    arc_log_prob_: Annotated[list[list[Array | None]], "d d _ _", Distribution(log=True)] = (
+        attribute()
+    )
+    factors_: tuple[FeatureFactor, ...] = attribute()
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
@@ -304,33 +312,6 @@ class BayesNetEnsemble(JointClassifier):
             features_of_factors += features
         once = sorted(features_of_factors) == list(range(dims["p"]))
         refuse_unless(once, "a feature is in no factor, or in two")
-
-    def __init__(
-        self,
-        bins: int | None = 4,
-        *,
-        max_parents: int = 2,
-        smoothing: float | Sequence[float] = DEFAULT_SMOOTHING,
-        n_folds: int = 3,
-        arc_score: NetworkScore = "bic",
-        equivalent_sample_size: float = 1.0,
-        engine: Engine = "auto",
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.bins = bins
-        self.max_parents = max_parents
-        self.smoothing = smoothing
-        self.n_folds = n_folds
-        self.arc_score = arc_score
-        self.equivalent_sample_size = equivalent_sample_size
-        self.engine = engine
-        self.decision = decision
-        self.calibrate = calibrate
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     # Asking
 

@@ -20,7 +20,7 @@ from colabel.joint.gibbs.sampler import GibbsOptions
 from colabel.learn.conditional import ConditionalLearner, Folds, RowGroup, TrainingData
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
-from colabel.learn.structure import best_candidates
+from colabel.learn.structure.screening import best_candidates
 from colabel.models._learning import (
     can_hold_out,
     choose,
@@ -28,7 +28,7 @@ from colabel.models._learning import (
     make_folds,
 )
 from colabel.models.base import LinearLogOdds
-from colabel.models.chain import completed_by_chain
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.with_estimator import (
     HardDecisions,
@@ -209,7 +209,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
         Chosen C of every label; of regressions only.
     n_iter_ : int
         Most iterations any regression of the final fit took; of regressions only.
-    estimator_scores_ : EstimatorScores
+    estimator_scores_ : EstimatorModels
         Classifiers of each label from x alone; only with a stacked `estimator`.
     seed_ : int
         Seed of the sampling.

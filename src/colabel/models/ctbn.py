@@ -24,7 +24,7 @@ from colabel.core.schema import (
     stored,
 )
 from colabel.joint import Joint, Tree
-from colabel.joint.tree.passes import ROOT
+from colabel.joint.elimination import ROOT
 from colabel.labels import LabelSpace
 from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
@@ -40,7 +40,8 @@ from colabel.learn.conditional import (
 )
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearning, LinearModels
-from colabel.learn.structure import best_candidates, maximum_branching
+from colabel.learn.structure.branching import maximum_branching
+from colabel.learn.structure.screening import best_candidates
 from colabel.models._learning import (
     can_hold_out,
     choose,
@@ -48,7 +49,7 @@ from colabel.models._learning import (
     make_folds,
     pair_tests,
 )
-from colabel.models.chain import completed_by_chain
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.with_estimator import StacksEstimator
 
@@ -448,7 +449,7 @@ class CTBN(StacksEstimator):
         The fitted conditionals.
     n_iter_ : int
         Most iterations any regression of the final fit took; absent without any.
-    estimator_scores_ : EstimatorScores
+    estimator_scores_ : EstimatorModels
         Classifiers of each label from x alone; only with a stacked `estimator`.
 
     References

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from colabel.core.arrays import Array, Codes, Indices, dense
+from colabel.core.estimators import attribute
 from colabel.core.parameters import check_choice, check_flag, check_positive
 from colabel.core.schema import (
     Below,
@@ -28,7 +29,6 @@ from colabel.core.schema import (
     refuse_unless,
     stored,
 )
-from colabel.decide import Decision
 from colabel.joint import Joint, PairwiseField, VectorList
 from colabel.joint.field import Engine
 from colabel.labels import all_vectors
@@ -52,17 +52,16 @@ from colabel.learn.crf.pseudo_likelihood import (
 from colabel.learn.linear import LinearModels
 from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models._learning import (
-    DEFAULT_GRID,
-    DEFAULT_TOLERANCE,
     can_hold_out,
     choose,
     everything,
     linear_learner,
     make_folds,
 )
-from colabel.models.base import JointClassifier, LinearLogOdds
-from colabel.models.chain import completed_by_chain
+from colabel.models.base import LinearLogOdds
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
+from colabel.models.with_estimator import Penalised
 
 Strengths = float | Sequence[float] | Literal["auto"]
 EdgeFeatures = Literal["auto", "all", "none"] | Sequence[int]
@@ -204,25 +203,21 @@ def _interaction_sums(data: TrainingData, field: FittedField) -> tuple[Array, Ar
     return squares, corners
 
 
-class FieldModel(JointClassifier):
+class FieldModel(Penalised):
     """A model of one field; a subclass says what is maximised, and which edges there may be."""
 
-    models_: Annotated[LinearModels, "sizes q=p+1"]
-    field_: Annotated[FittedField, "d e=edges p sizes"]
-    graph_: Annotated[Indices, "edges 2", Below("d")]
-    ridge_: Annotated[float, Between(0.0, np.inf)]
-    ridge_scores_: dict[Any, Any]
-    edge_strengths_: Annotated[Array, "edges", Between(0.0)]
-    edge_signs_: Annotated[Indices, "edges", Between(-1, 1)]
+    models_: Annotated[LinearModels, "sizes q=p+1"] = attribute()
+    field_: Annotated[FittedField, "d e=edges p sizes"] = attribute()
+    graph_: Annotated[Indices, "edges 2", Below("d")] = attribute()
+    ridge_: Annotated[float, Between(0.0, np.inf)] = attribute()
+    ridge_scores_: dict[Any, Any] = attribute()
+    edge_strengths_: Annotated[Array, "edges", Between(0.0)] = attribute()
+    edge_signs_: Annotated[Indices, "edges", Between(-1, 1)] = attribute()
 
     fits_chunks = True
-    C: float | Sequence[float]
-    cv: Any
-    engine: Engine
-    tol: float
-    max_iter: int
-    n_jobs: int | None
-    verbose: int
+    ridge: Strengths = "auto"
+    max_candidates: int | None = None
+    engine: Engine = "auto"
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
@@ -324,27 +319,15 @@ class CollectiveCRF(FieldModel):
         all others then have probability zero, so that `log_prob` of an unseen vector is -inf.
         "pseudo": the pseudo-likelihood. "auto" enumerates up to 4096 label vectors and takes the
         pseudo-likelihood beyond, which keeps every vector possible.
-    cv : int, float, splitter or iterable
-        How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
-        of index arrays (train, test).
     engine : str
         How the joint distribution is answered, see `PairwiseField`; without effect for
         "supported".
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
     tol : float
         How far, in its own standard errors, an estimate may be from the optimum.
-    max_iter : int
-        Bound on the iterations of each solver.
     n_jobs : int or None
         Threads; None for all cores.
     random_state : int, RandomState or None
         Seed of the folds.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -387,8 +370,9 @@ class CollectiveCRF(FieldModel):
     ('enumeration', [-1, -1, -1])
     """
 
-    training_: Training
-    vectors_: Annotated[Codes, "_ d", CodesOf(), NotEmpty(), Sometimes()]
+    training: str = "auto"
+    training_: Training = attribute()
+    vectors_: Annotated[Codes, "_ d", CodesOf(), NotEmpty(), Sometimes()] = attribute()
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
@@ -396,37 +380,6 @@ class CollectiveCRF(FieldModel):
         supported = fields["training_"] == "supported"
         has_vectors = fields.get("vectors_") is not None
         refuse_unless(supported == has_vectors, "vectors_ does not fit training_")
-
-    def __init__(
-        self,
-        C: float | Sequence[float] = DEFAULT_GRID,
-        *,
-        ridge: Strengths = "auto",
-        training: str = "auto",
-        max_candidates: int | None = None,
-        cv: Any = 5,
-        engine: Engine = "auto",
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        tol: float = DEFAULT_TOLERANCE,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.ridge = ridge
-        self.training = training
-        self.max_candidates = max_candidates
-        self.cv = cv
-        self.engine = engine
-        self.decision = decision
-        self.calibrate = calibrate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -554,26 +507,14 @@ class PairwiseCRF(FieldModel):
         which the group term has shrunk: what the paper says costs up to 10 % of the exact matches.
         Penalties are chosen for tuned parameters in both cases, and where all edges are kept, or
         none, there is nothing to leave out.
-    cv : int, float, splitter or iterable
-        How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
-        of index arrays (train, test).
     engine : str
         How the joint distribution is answered, see `PairwiseField`.
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
     tol : float
         Bound on the gradient of the mean objective, for nodes and for the final tuning.
-    max_iter : int
-        Bound on the iterations of each solver.
     n_jobs : int or None
         Threads; None for all cores.
     random_state : int, RandomState or None
         Seed of the folds.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -625,51 +566,17 @@ class PairwiseCRF(FieldModel):
     np.int64(0)
     """
 
-    candidates_: Annotated[Indices, "_ 2", Below("d")]
-    alpha_profile_: Annotated[Array, "_ _"]
-    group_: Annotated[float, Between(0.0, np.inf)]
-    group_scores_: dict[Any, Any]
-    lambda_w_: Annotated[float, Between(0.0, np.inf)]
-    eta_: Annotated[float, Between(0.0, 1.0)]
-
-    def __init__(
-        self,
-        C: float | Sequence[float] = DEFAULT_GRID,
-        *,
-        ridge: Strengths = "auto",
-        group: Strengths = "auto",
-        edge_features: EdgeFeatures = "auto",
-        max_candidates: int | None = None,
-        standard_errors: float = 1.0,
-        form: str = "proximal",
-        tune: bool = True,
-        cv: Any = 5,
-        engine: Engine = "auto",
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        tol: float = DEFAULT_TOLERANCE,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.ridge = ridge
-        self.group = group
-        self.edge_features = edge_features
-        self.max_candidates = max_candidates
-        self.standard_errors = standard_errors
-        self.form = form
-        self.tune = tune
-        self.cv = cv
-        self.engine = engine
-        self.decision = decision
-        self.calibrate = calibrate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    group: Strengths = "auto"
+    edge_features: EdgeFeatures = "auto"
+    standard_errors: float = 1.0
+    form: str = "proximal"
+    tune: bool = True
+    candidates_: Annotated[Indices, "_ 2", Below("d")] = attribute()
+    alpha_profile_: Annotated[Array, "_ _"] = attribute()
+    group_: Annotated[float, Between(0.0, np.inf)] = attribute()
+    group_scores_: dict[Any, Any] = attribute()
+    lambda_w_: Annotated[float, Between(0.0, np.inf)] = attribute()
+    eta_: Annotated[float, Between(0.0, 1.0)] = attribute()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

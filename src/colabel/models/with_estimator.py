@@ -20,7 +20,7 @@ from colabel.core.parameters import check_flag
 from colabel.core.refitting import fits_afresh
 from colabel.core.schema import Dims, Estimator, Fields, Sometimes, bind, stored
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
-from colabel.learn.from_estimator import EstimatorLearner, EstimatorScores, carries_scores, stack
+from colabel.learn.from_estimator import EstimatorLearner, EstimatorModels, carries_scores, stack
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE, Grid, make_learner, seeded
 from colabel.models.base import JointClassifier
 
@@ -212,13 +212,13 @@ class StacksEstimator(Regressions):
 
     Attributes
     ----------
-    estimator_scores_ : EstimatorScores
+    estimator_scores_ : EstimatorModels
         The classifiers of each label from x alone, whose scores the regressions see in place of
         x; only there with `estimator` and `stack`.
     """
 
     stack: bool = True
-    estimator_scores_: Annotated[EstimatorScores, "d sizes", Sometimes()] = attribute()
+    estimator_scores_: Annotated[EstimatorModels, "m=d sizes", Sometimes()] = attribute()
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:

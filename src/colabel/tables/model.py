@@ -22,7 +22,7 @@ from colabel.tables.table_labels import Labels, LabelSource
 if TYPE_CHECKING:
     from colabel.joint import Joint
     from colabel.labels import LabelSpace
-    from colabel.models.evidence import FeatureEvidence
+    from colabel.models.evidence.record import FeatureEvidence
     from colabel.models.label_graph import LabelGraph
     from colabel.tables.streaming import PreparedTable
 

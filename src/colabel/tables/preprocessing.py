@@ -31,7 +31,7 @@ from colabel.core.schema import (
     stored,
 )
 from colabel.datasets.frame import Frame, TableError
-from colabel.models.evidence import FeatureTerms
+from colabel.models.evidence.evidence import FeatureTerms
 from colabel.tables.columns import (
     MOST_VALUES,
     Column,

@@ -10,7 +10,7 @@ import pytest
 
 from colabel import BayesNetEnsemble
 from colabel.joint.lds import FeatureColumns
-from colabel.learn.structure import label_state, parent_set_scores
+from colabel.learn.structure.bayes_network import label_state, parent_set_scores
 from colabel.models.lds.learning import TrainingRows
 
 SIZES, N_VALUES = (2, 3, 2, 2), (3, 2, 4)

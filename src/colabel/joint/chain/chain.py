@@ -25,9 +25,9 @@ from colabel.joint.chain._search import (
     as_search,
 )
 from colabel.joint.chain.prefixes import Prefixes
+from colabel.joint.elimination import draw
 from colabel.joint.exactness import Exactness
 from colabel.joint.sizes import SizeMarginals
-from colabel.joint.tree.passes import draw
 from colabel.joint.user_terms import fill_impossible, impossible_evidence
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules

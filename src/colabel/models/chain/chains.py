@@ -227,7 +227,7 @@ class ClassifierChain(ChainModel):
         `models_` belong to columns of 0 and 1 all the same.
     n_iter_ : int
         Most iterations any regression of the final fit took; of regressions only.
-    estimator_scores_ : EstimatorScores
+    estimator_scores_ : EstimatorModels
         Classifiers of each label from x alone; only with a stacked `estimator`.
 
     Notes
@@ -387,7 +387,7 @@ class EnsembleOfChains(Chained):
         The chains; `chains_[m].models` are the links in the order of the labels.
     n_iter_ : int
         Most iterations any regression of the final fits took; of regressions only.
-    estimator_scores_ : EstimatorScores
+    estimator_scores_ : EstimatorModels
         Classifiers of each label from x alone; only with a stacked `estimator`.
 
     References

@@ -32,7 +32,7 @@ from colabel.joint.chain import (
     Links,
     as_order,
 )
-from colabel.joint.tree.passes import draw
+from colabel.joint.elimination import draw
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks import is_chunked
 from colabel.learn.chunks.chunked_data import added
@@ -49,7 +49,7 @@ from colabel.learn.conditional import (
 from colabel.learn.design import linear_scores
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
-from colabel.learn.structure import best_candidates
+from colabel.learn.structure.screening import best_candidates
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -10,19 +11,19 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.estimators import attribute
 from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
 from colabel.core.schema import Below, Between, CodesOf, Distribution, stored
-from colabel.decide import Decision
 from colabel.joint import Joint, LDSPosterior
 from colabel.joint.lds import Inference, chosen_inference
 from colabel.joint.lds.network import LDSNetwork
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
-from colabel.learn.structure import Parents, learn_bayes_network
+from colabel.learn.structure.bayes_network import Parents, learn_bayes_network
 from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
-from colabel.models.chain import completed_by_chain
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.discrete_features import (
     DiscreteFeatures,
     check_bins,
@@ -241,12 +242,6 @@ class LDSMixture(JointClassifier):
     inference : {"auto", "exact", "search", "coordinate ascent"}
         How questions are answered, see `LDSPosterior`: exactly by writing out all label vectors
         ("auto": up to 16,384 of them), by a search, or by coordinate ascent as published.
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
-        vector, "hamming" the most probable value of each label.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
     tol : float
         EM stops when no mixture weight of a feature changes by as much. The paper stops at .05:
         fewer label vectors come out right then, but their probabilities are less extreme.
@@ -260,8 +255,6 @@ class LDSMixture(JointClassifier):
     random_state : int, RandomState or None
         Seed of the search for networks of more than 20 labels; smaller ones are the best there
         are.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -311,53 +304,25 @@ class LDSMixture(JointClassifier):
     ('square', 'loop', 'prime')
     """
 
-    inference: Inference
-    features_: Annotated[DiscreteFeatures, "p values"]
-    parameters_: Annotated[LDSNetwork, "d p sizes values u"]
-    network_: Annotated[tuple[tuple[int, ...], ...], "d _", Below("d")]
-    mixture_weights_: Annotated[Array, "u p d", Distribution()]
-    label_vectors_: Annotated[Codes, "u d", CodesOf()]
-    smoothing_: Annotated[float, Between(0.0)]
-    rounds_: tuple[float, ...]
-
-    def __init__(
-        self,
-        bins: int | None = 4,
-        *,
-        max_parents: int = 2,
-        smoothing: float | Sequence[float] = DEFAULT_SMOOTHING,
-        n_folds: int = 3,
-        network_score: Literal["bdeu", "bic"] = "bdeu",
-        equivalent_sample_size: float = 1.0,
-        criterion: Criterion = "hamming",
-        max_rounds: int = 10,
-        inference: Inference = "auto",
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        tol: float = 0.005,
-        max_iter: int = 1000,
-        m_step: MStep = "em",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.bins = bins
-        self.max_parents = max_parents
-        self.smoothing = smoothing
-        self.n_folds = n_folds
-        self.network_score = network_score
-        self.equivalent_sample_size = equivalent_sample_size
-        self.criterion = criterion
-        self.max_rounds = max_rounds
-        self.inference = inference
-        self.decision = decision
-        self.calibrate = calibrate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.m_step = m_step
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    bins: int | None = field(default=4, kw_only=False)
+    max_parents: int = 2
+    smoothing: float | Sequence[float] = DEFAULT_SMOOTHING
+    n_folds: int = 3
+    network_score: Literal["bdeu", "bic"] = "bdeu"
+    equivalent_sample_size: float = 1.0
+    criterion: Criterion = "hamming"
+    max_rounds: int = 10
+    inference: Inference = "auto"
+    tol: float = 0.005
+    max_iter: int = 1000
+    m_step: MStep = "em"
+    features_: Annotated[DiscreteFeatures, "p values"] = attribute()
+    parameters_: Annotated[LDSNetwork, "d p sizes values u"] = attribute()
+    network_: Annotated[tuple[tuple[int, ...], ...], "d _", Below("d")] = attribute()
+    mixture_weights_: Annotated[Array, "u p d", Distribution()] = attribute()
+    label_vectors_: Annotated[Codes, "u d", CodesOf()] = attribute()
+    smoothing_: Annotated[float, Between(0.0)] = attribute()
+    rounds_: tuple[float, ...] = attribute()
 
     # Asking
 

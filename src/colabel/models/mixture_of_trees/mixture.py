@@ -16,14 +16,13 @@ from colabel.core.progress import Advance, progress_bar
 from colabel.core.schema import Between, Is, stored
 from colabel.core.threads import map_threads
 from colabel.joint import Mixture
-from colabel.joint.tree.passes import ROOT
+from colabel.joint.elimination import ROOT
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.design import Design
 from colabel.learn.glm import LBFGS
 from colabel.models._learning import DEFAULT_GRID, Grid, can_hold_out, linear_learner, make_folds
-from colabel.models.chain import completed_by_chain, resolve_scales
-from colabel.models.chain.learning import LearnedChain
+from colabel.models.chain.learning import LearnedChain, completed_by_chain, resolve_scales
 from colabel.models.ctbn import LearnedTree
 from colabel.models.label_graph import LabelGraph
 from colabel.models.mixture_of_trees.experts import (
