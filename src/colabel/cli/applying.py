@@ -494,8 +494,10 @@ def explore(
             first = last
     if joint is None:
         raise tables.TableError(f"{source.path} has {first - 1} rows, so none from row {start} on.")
-    X = fitted.preprocessor.transform(tables.Frame.stacked(frames))
-    graph = comparing.averaged_graph(fitted.model, X)
+    graph = None
+    if set(joint.space.cardinalities) == {2}:
+        X = fitted.preprocessor.transform(tables.Frame.stacked(frames))
+        graph = comparing.dependence_graph(fitted.model, X)
     exact = "log_prob" in joint.exact
     inside = model_inside(fitted.model)
     inside = inside.members_[0] if isinstance(inside, ConformalSets) else inside

@@ -2,74 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from colabel.comparing.result import plain
 from colabel.core.arrays import Array, Indices, dense, is_sparse
 from colabel.joint import Joint, label_dependence
-from colabel.models.label_graph import LabelGraph
 from colabel.models.wrapped import joint_of, title_of, unwrapped
 from colabel.tables import Frame, TableModel
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Rows over which the probabilities of pairs are averaged, and draws of each where they are counted.
-_ROWS, _DRAWS = 500, 100
 # Of graphs that are measured: rows, labels, and what an edge must be worth.
 _MEASURED_ROWS, _MOST_LABELS, _LEAST_NATS = 300, 40, 0.005
-
-
-def averaged_graph(model: Any, X: Any) -> dict[str, Any] | None:
-    """Describe the labels and edges of a fitted model; None where it learns no graph.
-
-    Parameters
-    ----------
-    model : fitted estimator of colabel, or a pipeline or search around one
-    X : (n, p)
-        Rows, as the outermost estimator takes them.
-
-    Returns
-    -------
-    dict
-        "labels": names; "probability": P(y = 1) of each label averaged over rows; "directed":
-        whether edges point from parent to child; "edges": list of dicts with "from", "to"
-        (positions), "given_on" and "given_off": P(to = 1 | from = 1) and P(to = 1 | from = 0),
-        averaged over the joint distributions of up to 500 rows (counted in 100 draws of each
-        where their sums are not exact), and "back_on", "back_off", the same the other way round.
-    """
-    model, X = unwrapped(model, X)
-    if not hasattr(model, "label_graph"):
-        return None
-    graph: LabelGraph = model.label_graph()
-    learns_none = not len(graph.ends) and graph.strengths is None
-    if learns_none or set(model.label_space_.cardinalities) != {2}:
-        return None
-    rows = np.linspace(0, X.shape[0] - 1, min(_ROWS, X.shape[0])).astype(int)
-    ends, labels = graph.ends.tolist(), range(len(graph.names))
-    tables = _pair_tables(model.joint(X[rows]), [*ends, *((i, i) for i in labels)])
-    edges = []
-    for (i, j), table in zip(ends, tables[: len(ends)], strict=True):
-        edges.append(
-            {
-                "from": i,
-                "to": j,
-                "given_on": _share(table[1, 1], table[1, 0]),
-                "given_off": _share(table[0, 1], table[0, 0]),
-                "back_on": _share(table[1, 1], table[0, 1]),
-                "back_off": _share(table[1, 0], table[0, 0]),
-            }
-        )
-    return {
-        "labels": list(graph.names),
-        "probability": [float(table[1, 1]) for table in tables[len(ends) :]],
-        "directed": graph.directed,
-        "edges": edges,
-    }
 
 
 def dependence_graph(model: Any, X: Any) -> dict[str, Any] | None:
@@ -84,11 +33,13 @@ def dependence_graph(model: Any, X: Any) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        As from `averaged_graph`, undirected, where every edge also has "nats", the conditional
-        mutual information given x averaged over up to 300 rows, and its probabilities are given x
-        too, see `label_dependence`; NaN for class variables. Edges below 0.005 nats, or a
-        fiftieth of the strongest, are left out. "n_labels" counts all labels; of more than 40,
-        the 40 least certain ones are looked at. None for models without probabilities.
+        "labels": names; "probability": P(y = 1) of each averaged over rows; "edges": list of dicts
+        with "from" and "to" (positions), "nats", the conditional mutual information given x
+        averaged over up to 300 rows, and "given_on", "given_off", "back_on", "back_off": the
+        probability that the one is 1 given that the other is 1 or 0, see `label_dependence`; NaN
+        for class variables. Edges below 0.005 nats, or a fiftieth of the strongest, are left out.
+        "n_labels" counts all labels; of more than 40, the 40 least certain ones are looked at.
+        None for models without probabilities.
     """
     model, X = unwrapped(model, X)
     if not hasattr(model, "joint"):
@@ -118,26 +69,10 @@ def dependence_graph(model: Any, X: Any) -> dict[str, Any] | None:
     return {
         "labels": [joint.space.names[i] for i in labels],
         "probability": [float(tables[i][:, -1].mean()) for i in labels],
-        "directed": False,
         "edges": sorted(edges, key=lambda edge: -float(edge["nats"])),
         "n_labels": joint.space.n_labels,
         "title": title_of(model),
     }
-
-
-def _pair_tables(joint: Joint, pairs: Sequence[tuple[int, int]]) -> list[Array]:
-    """Return P(y_i, y_j), (2, 2), of pairs of labels (i, j), averaged over the rows."""
-    if "sums" in joint.exact:
-        return [table.mean(axis=0) for table in joint.pair_tables(pairs)]
-    # Estimates would be made anew for every pair: one sample serves all.
-    drawn = joint.sample_codes(_DRAWS, np.random.default_rng(0)).reshape(-1, joint.space.n_labels)
-    cells = (2 * drawn[:, i] + drawn[:, j] for i, j in pairs)
-    return [np.bincount(cell, minlength=4).reshape(2, 2) / len(drawn) for cell in cells]
-
-
-def _share(part: float, rest: float) -> float:
-    total = part + rest
-    return float(part / total) if total > 0.0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,13 +116,8 @@ class Description:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON; what is not defined is None."""
-        plain = {
-            name: np.where(
-                np.isnan(getattr(self, name)), np.array(None), getattr(self, name)
-            ).tolist()
-            for name in ("importance", "errors", "by_label", "effects")
-        }
-        return {"columns": self.columns, "labels": self.labels, **plain, "graph": self.graph}
+        found: dict[str, Any] = plain(vars(self))
+        return found
 
     def matters_for(self, column: int, most: int = 3) -> list[str]:
         """Name the labels that a column matters for, with the sign of its effect."""

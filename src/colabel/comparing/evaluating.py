@@ -17,7 +17,7 @@ from sklearn.metrics import (
 )
 
 from colabel.comparing.held_out import Ask, Fitted, HeldOut, Task, answer
-from colabel.comparing.result import MEASURES
+from colabel.comparing.result import MEASURES, plain
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.labels import MISSING, LabelSpace
 from colabel.models.wrapped import model_inside, unwrapped
@@ -99,18 +99,8 @@ class Evaluation:
 
     def to_json(self) -> str:
         """Return everything as JSON; what is not defined is null."""
-
-        def plain(value: Any) -> Any:
-            if isinstance(value, tuple) and hasattr(value, "_asdict"):
-                return {key: plain(part) for key, part in value._asdict().items()}
-            if isinstance(value, dict):
-                return {key: plain(part) for key, part in value.items()}
-            if isinstance(value, list):
-                return [plain(part) for part in value]
-            return None if isinstance(value, float) and not math.isfinite(value) else value
-
         names = ("n_rows", "n_unseen", "coverage", "measures", "labels", "confusions")
-        return json.dumps({name: plain(getattr(self, name)) for name in names}, indent=1)
+        return json.dumps(plain({name: getattr(self, name) for name in names}), indent=1)
 
     def __str__(self) -> str:
         lines = [f"{self.n_rows:,} rows"]

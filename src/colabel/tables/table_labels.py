@@ -375,8 +375,7 @@ def _values_of(
 def _refuse_stray(name: str, text: str, first: Mapping[str, str], others: str) -> None:
     raise TableError(
         f"{first[text]}The label column {name!r} holds {text!r}, while {others}: correct it or "
-        "leave it empty. If it is a value like the others, a model is fitted with the column as a "
-        "category (--category)."
+        "leave it empty; where it is a value, fit with the column as a category (--category)."
     )
 
 
