@@ -24,7 +24,7 @@ from sklearn.metrics import average_precision_score
 import colabel
 from benchmarks._common import finished, parser, print_table, resumed
 from colabel import JointForest
-from colabel.datasets import iterative_stratification, load
+from studies.datasets import iterative_stratification, load
 
 SETS = "emotions", "scene", "yeast", "medical", "enron", "tmc2007_500"
 KINDS = "flipped", "forgotten"

@@ -25,8 +25,8 @@ from colabel import (
     PairwiseCRF,
     ProbabilisticClassifierChain,
 )
-from colabel.datasets import SYNTHETIC_GRAPHS, kfold, load, make_synthetic
 from colabel.models import JointClassifier
+from studies.datasets import SYNTHETIC_GRAPHS, kfold, load, make_synthetic
 
 # Tables 2 and 3 of the paper: exact match and log-loss a fold.
 PUBLISHED = {

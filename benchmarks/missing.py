@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 
 import colabel
 from benchmarks._common import finished, parser, print_table, resumed
-from colabel.datasets import iterative_stratification, load
+from studies.datasets import iterative_stratification, load
 
 Array = NDArray[np.float64]
 SETS = "emotions", "yeast", "scene", "enron", "water_quality"

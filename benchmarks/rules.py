@@ -28,10 +28,10 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from benchmarks._common import finished, parser, print_table, resumed
 from colabel import CTBN, BinaryRelevance, JointStack
 from colabel.core.arrays import Array, Codes
-from colabel.datasets import iterative_stratification, load
 from colabel.joint import Tree
 from colabel.labels import LabelSpace
 from colabel.rules import CompiledRules, Rules
+from studies.datasets import iterative_stratification, load
 
 N_LABELS, DEPTH, MOST_CHILDREN, N_ROOTS = 500, 5, 6, 4
 SETS = "emotions", "yeast", "medical", "genbase", "enron", "eukaryote_go", "water_quality"

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from colabel.comparing import Ask, Method, Task, answer, learn
-from colabel.datasets import (
+from studies.build import build, build_steps
+from studies.cells import Cell
+from studies.datasets import (
     SYNTHETIC_GRAPHS,
     Dataset,
     first_label_folds,
@@ -22,8 +24,6 @@ from colabel.datasets import (
     make_synthetic,
     random_splits,
 )
-from studies.build import build, build_steps
-from studies.cells import Cell
 from studies.measures import MEASURES, PATH, TRUE_GRAPH, true_graph
 from studies.plan import Protocol
 
@@ -123,7 +123,7 @@ def load_data(name: str, data_home: str | None) -> Dataset:
         return load_digit_traits()
     if name in SYNTHETIC_GRAPHS:
         return make_synthetic(name, _SYNTHETIC_ROWS, 0)
-    return load(name, data_home=data_home, progress=False)
+    return load(name, data_home=data_home)
 
 
 @lru_cache(maxsize=2)

@@ -11,10 +11,10 @@ import numpy as np
 from colabel import metrics
 from colabel.comparing import MEASURES as COMMON
 from colabel.comparing import HeldOut, Measure
-from colabel.datasets import SYNTHETIC_GRAPHS
 from colabel.joint import Chain
 from colabel.joint.chain import BeamSearch
 from colabel.labels import MISSING
+from studies.datasets import SYNTHETIC_GRAPHS
 
 
 def _of_vectors(function: Callable[..., float]) -> Callable[[HeldOut], float]:

@@ -23,7 +23,7 @@ from colabel import (
 from colabel.comparing import held_out
 from colabel.comparing.held_out import Ask, Method, Task, answer, cross_validate, learn
 from colabel.comparing.result import COMPARED, MEASURES
-from colabel.datasets import kfold, load_digit_traits
+from studies.datasets import kfold, load_digit_traits
 
 
 @pytest.fixture

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 import colabel
-from colabel.datasets import DatasetError
 from colabel.saving import ModelFileError
-from colabel.tables import TableModel, read_frame
+from colabel.tables import TableError, TableModel, read_frame
 from studies.cells import expand
 from studies.plan import PlanError, load_plan
 from tests.fuzz.mutations import change_archive, change_text, change_tree
@@ -57,7 +56,7 @@ def asked(model: Any) -> str:
             if hasattr(getattr(model, "model", model), "predict_proba"):
                 require_probabilities(model.predict_proba(rows))
             require_agreement(model, rows)
-    except DatasetError:  # such as a column that the table does not have
+    except TableError:  # such as a column that the table does not have
         return "refused"
     except ValueError as error:  # a scale of 1e-300 makes numbers that are refused by their column
         if "cannot be summed" not in str(error):
@@ -139,7 +138,7 @@ def table_case(rng: np.random.Generator, folder: Path) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             read_frame(file)
-    except DatasetError:
+    except TableError:
         return "refused"
     return "answered"
 

@@ -17,11 +17,11 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
 from colabel import CTBN, BinaryRelevance
-from colabel.datasets import load_digit_traits, random_splits
 from colabel.metrics import exact_match, f1_score
 from studies import runner
 from studies.build import build, build_steps
 from studies.cells import expand
+from studies.datasets import load_digit_traits, random_splits
 from studies.evaluate import Outcome, evaluate
 from studies.plan import PlanError, load_plan
 from studies.record import measured

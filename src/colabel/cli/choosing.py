@@ -419,9 +419,9 @@ def _write_fixed(
     """Write a copy of a CSV table with corrected labels; return how many were corrected."""
     import numpy as np
 
-    from colabel.datasets.csv_table import CsvSource
-    from colabel.datasets.text import LONGEST_LINE, open_text
     from colabel.tables import TableError
+    from colabel.tables.csv_file import CsvSource
+    from colabel.tables.text import LONGEST_LINE, open_text
 
     path, options, source = request.path, request.options, data.labels.source
     endings = path.name.lower().removesuffix(".gz")
@@ -429,7 +429,7 @@ def _write_fixed(
         raise TableError(f"--fix corrects CSV tables, and {path} is none.")
     _, changed = found.corrected(at_least)
     by_row = {int(data.row_numbers[row]): row for row in np.flatnonzero(changed.any(axis=1))}
-    opened = CsvSource.open(path, options.delimiter, options.encoding)
+    opened = CsvSource.open(path, options)
 
     def corrected(lines: Iterator[list[str]]) -> Iterator[list[str]]:
         header = next(lines)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -33,7 +31,6 @@ from colabel.core.progress import columns
 
 if TYPE_CHECKING:
     from colabel.datasets import Dataset
-    from colabel.datasets.catalogue import CatalogueEntry
     from colabel.joint import Joint
 
 _CLASS = re.compile(r'(?m)^class (\w+)\(([^)]*)\):\n    r?"""(.*)\n((?:[ \n].*\n?|\n)*)')
@@ -124,17 +121,14 @@ def export(
 
       [cyan]colabel datasets export digit-traits -o digits.csv[/cyan]
     """
-    from colabel.datasets import DatasetError, list_datasets, load, load_digit_traits
+    from colabel.datasets import load, load_digit_traits
+    from colabel.tables import TableError
 
     name = BUNDLED if name.replace("_", "-") == BUNDLED else name
-    if name not in (BUNDLED, *(known := list_datasets())):
-        close = get_close_matches(name.lower(), [BUNDLED, *known], n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else "colabel datasets lists them."
-        raise DatasetError(f"There is no data set {name!r}: {hint}")
     data = load_digit_traits() if name == BUNDLED else load(name)
     file = output_file or Path(f"{name}.csv")
     if data.n_rows * (data.n_features + data.n_labels) > _MOST_CELLS:
-        raise DatasetError(f"{name!r} is too large for a CSV file: load it in Python.")
+        raise TableError(f"{name!r} is too large for a CSV file: load it in Python.")
     _write(data, file)
     output().print(
         f"{data.n_rows:,} rows, {data.n_features:,} features and {data.n_labels:,} labels "
@@ -159,49 +153,16 @@ def _write(data: Dataset, file: Path) -> None:
 
 @datasets.callback()
 def listed(context: typer.Context) -> None:
-    """List the data sets the library knows by name, or write one as a CSV file.
-
-    [b]bundled[/b]: part of the library; [b]local[/b]: in the folder that COLABEL_DATA names;
-    [b]cache[/b]: fetched before; [b]not here[/b]: none of these.
-    """
+    """List the data sets the library knows by name, or write one as a CSV file."""
     if context.invoked_subcommand is not None:
         return
-    from colabel.datasets import load_digit_traits
-    from colabel.datasets.catalogue import CATALOGUE
-    from colabel.datasets.loading import default_cache
+    from colabel.datasets import OPENML
 
-    home = os.environ.get("COLABEL_DATA")
-    cache = Path(os.environ.get("COLABEL_CACHE") or default_cache())
-    table = columns("name", ">rows", ">features", ">labels", "found")
-    own = load_digit_traits()
-    sizes = (own.n_rows, own.n_features, own.n_labels)
-    table.add_row(BUNDLED, *(f"{size:,}" for size in sizes), "bundled")
-    # cut or mended from another that is listed
-    derived = [entry for entry in CATALOGUE.values() if entry.derived_from]
-    for entry in CATALOGUE.values():
-        if entry in derived:
-            continue
-        found = _where(entry, Path(home) if home else None, cache)
-        style = "dim" if found == "not here" else None
-        table.add_row(entry.name, *(f"{size:,}" for size in entry.shape), found, style=style)
-    console = output()
-    console.print(table)
-    names = f"{derived[0].name}, {derived[1].name}, …" if len(derived) > 1 else ""
-    console.print(
-        f"\n{len(derived)} more are cut or mended from these ({names}): list_datasets() has all."
-        " Load one with colabel.datasets.load(name): from the folder that COLABEL_DATA names, "
-        "from the cache, or from OpenML; digit-traits with load_digit_traits()."
-    )
-
-
-def _where(entry: CatalogueEntry, home: Path | None, cache: Path) -> str:
-    """Say where the files of an entry are, without reading them."""
-    files = [file for file, _ in entry.files]
-    if home is not None and files and all((home / entry.name / file).is_file() for file in files):
-        return "local"
-    if (cache / "openml" / entry.name / "description.json").is_file():
-        return "cache"
-    return "not here"
+    table = columns("name", "from")
+    table.add_row(BUNDLED, "scikit-learn's digits, part of the library")
+    for name, number in OPENML.items():
+        table.add_row(name, f"OpenML {number}, fetched when it is asked for")
+    output().print(table)
 
 
 @command
@@ -219,6 +180,8 @@ def demo(
     traits of the digit: even, prime, square, above four, drawn with a loop,
     triangular, Fibonacci.
     """
+    from sklearn.model_selection import KFold
+
     from colabel import comparing, datasets, report, tables
     from colabel.cli.choosing import watched
     from colabel.report.text import show_scores
@@ -230,7 +193,12 @@ def demo(
     data = datasets.load_digit_traits()
     if quick:
         data = replace(data, X=data.X[:600], Y=data.Y[:600])
-    folds = datasets.kfold(data.n_rows, cv, seed)
+    if not 2 <= cv <= data.n_rows:
+        fail(
+            f"Cannot cut {data.n_rows} rows into {cv} folds: choose between 2 and {data.n_rows}.",
+            WRONG_USE,
+        )
+    folds = list(KFold(cv, shuffle=True, random_state=seed).split(data.X))
     console = output()
     console.print(
         f"{data.n_rows} images of handwritten digits, {data.n_features} pixels each, "

@@ -22,7 +22,7 @@ from colabel.core.arrays import Array, Codes, Indices
 from colabel.labels import MISSING, LabelSpace
 from colabel.models.wrapped import model_inside, unwrapped
 from colabel.tables import Frame, TableError, TableModel, read_chunks
-from colabel.tables.reading import Source
+from colabel.tables.source import Source
 from colabel.tables.table_labels import LabelStatistics
 
 if TYPE_CHECKING:

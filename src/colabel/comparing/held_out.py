@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils import _safe_indexing
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.chunks import row_slices
-from colabel.datasets import iterative_stratification, kfold
 from colabel.decide import Subset, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
+from colabel.model_selection import LabelKFold
 from colabel.models import JointClassifier
 from colabel.models.label_graph import LabelGraph
 from colabel.models.wrapped import fit_arguments, model_inside, unwrapped
@@ -381,8 +381,9 @@ def folds_of(cv: Any, codes: Codes, seed: int, X: Any = None) -> Folds:
     """
     if isinstance(cv, Integral):
         if len(codes) <= _MOST_STRATIFIED:
-            return iterative_stratification(codes, min(int(cv), len(codes)), seed)
-        return kfold(len(codes), int(cv), seed)
+            splitter = LabelKFold(min(int(cv), len(codes)), random_state=seed)
+            return list(splitter.split(codes, codes))
+        return list(KFold(int(cv), shuffle=True, random_state=seed).split(codes))
     pairs = cv.split(codes if X is None else X, codes) if hasattr(cv, "split") else cv
     folds = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
     if not folds:

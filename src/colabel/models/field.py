@@ -363,9 +363,10 @@ class CollectiveCRF(FieldModel):
     Examples
     --------
     >>> from colabel import CollectiveCRF
-    >>> from colabel.datasets import make_synthetic
-    >>> data = make_synthetic("SD4", n_rows=300, random_state=0)
-    >>> model = CollectiveCRF(C=1.0, ridge=0.1, random_state=0).fit(data.X, data.Y)
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(300, 6))
+    >>> Y = np.eye(4, 3, dtype=int)[rng.integers(4, size=300)]  # at most one of three labels
+    >>> model = CollectiveCRF(C=1.0, ridge=0.1, random_state=0).fit(X, Y)
     >>> model.training_, model.edge_signs_.tolist()
     ('enumeration', [-1, -1, -1])
     """
@@ -557,12 +558,13 @@ class PairwiseCRF(FieldModel):
     Examples
     --------
     >>> from colabel import PairwiseCRF
-    >>> from colabel.datasets import make_synthetic
-    >>> data = make_synthetic("SD2", n_rows=300, random_state=0)
-    >>> model = PairwiseCRF(C=1.0, cv=3, random_state=0).fit(data.X, data.Y)
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(300, 6))
+    >>> Y = np.column_stack([np.eye(3, 2, dtype=int)[rng.integers(3, size=300)], X[:, 0] > 0])
+    >>> model = PairwiseCRF(C=1.0, cv=3, random_state=0).fit(X, Y)
     >>> model.graph_.tolist(), model.edge_signs_.tolist()
     ([[0, 1]], [-1])
-    >>> model.joint(data.X[:1]).given({0: 1}).mode()[0, 1]
+    >>> model.joint(X[:1]).given({0: 1}).mode()[0, 1]
     np.int64(0)
     """
 

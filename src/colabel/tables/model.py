@@ -12,12 +12,13 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.schema import Dims, Estimator, Fields, refuse_unless, stored
-from colabel.datasets.frame import Frame, TableError
 from colabel.models.evidence.evidence import evidence_of_row
 from colabel.models.wrapped import fit_arguments, joint_of, model_inside, title_of
 from colabel.tables.columns import Column, ColumnChoice
+from colabel.tables.frame import Frame
 from colabel.tables.preprocessing import Preprocessor, terms_of_row
 from colabel.tables.table_labels import Labels, LabelSource
+from colabel.tables.text import TableError
 
 if TYPE_CHECKING:
     from colabel.joint import Joint

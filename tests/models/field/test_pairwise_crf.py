@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
 from colabel import BinaryRelevance, PairwiseCRF
-from colabel.datasets import SYNTHETIC_GRAPHS, make_synthetic
+from studies.datasets import SYNTHETIC_GRAPHS, make_synthetic
 from tests.learn.crf.oracle import PaperField
 
 FIXED = {"C": 1.0, "ridge": 1.0, "group": 0.0}

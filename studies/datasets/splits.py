@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from colabel.core.arrays import Indices
-from colabel.datasets.dataset import DatasetError
-from colabel.model_selection import LabelKFold
+from colabel import model_selection
+from colabel.tables import TableError
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
-    Split: TypeAlias = tuple[Indices, Indices]
+    Split: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def kfold(n_rows: int, n_splits: int = 10, seed: int | None = None) -> list[Split]:
@@ -38,7 +37,7 @@ def kfold(n_rows: int, n_splits: int = 10, seed: int | None = None) -> list[Spli
 
     Examples
     --------
-    >>> from colabel.datasets import kfold
+    >>> from studies.datasets import kfold
     >>> [len(test) for _, test in kfold(10, n_splits=3, seed=0)]
     [4, 3, 3]
     """
@@ -67,7 +66,7 @@ def first_label_folds(Y: ArrayLike, n_splits: int = 10, seed: int | None = None)
     Examples
     --------
     >>> import numpy as np
-    >>> from colabel.datasets import first_label_folds
+    >>> from studies.datasets import first_label_folds
     >>> Y = np.eye(8, 3, dtype=int)[[0, 0, 0, 0, 1, 1, 2, 2]]
     >>> [int(Y[test, 0].sum()) for _, test in first_label_folds(Y, n_splits=4, seed=0)]
     [1, 1, 1, 1]
@@ -111,7 +110,7 @@ def random_splits(
 
     Examples
     --------
-    >>> from colabel.datasets import random_splits
+    >>> from studies.datasets import random_splits
     >>> train, test = random_splits(100, train=60, test=0.2, n_splits=1, seed=0)[0]
     >>> len(train), len(test)
     (60, 20)
@@ -122,7 +121,7 @@ def random_splits(
         )
         return list(splitter.split(np.empty((n_rows, 0))))
     except ValueError as error:
-        raise DatasetError(
+        raise TableError(
             f"Cannot draw {train} training and {test} test rows from {n_rows} rows: {error}"
         ) from error
 
@@ -153,7 +152,7 @@ def iterative_stratification(
     Examples
     --------
     >>> import numpy as np
-    >>> from colabel.datasets import iterative_stratification
+    >>> from studies.datasets import iterative_stratification
     >>> Y = np.zeros((20, 2), dtype=int)
     >>> Y[:4, 0] = 1  # a label with four rows
     >>> folds = iterative_stratification(Y, n_splits=4, seed=0)
@@ -162,15 +161,13 @@ def iterative_stratification(
     """
     labels = np.asarray(Y)
     if labels.ndim != 2:
-        raise DatasetError(
-            f"Y has shape {labels.shape}: give one row a case and one column a label."
-        )
+        raise TableError(f"Y has shape {labels.shape}: give one row a case and one column a label.")
     _check_folds(len(labels), n_splits)
-    return list(LabelKFold(n_splits, random_state=seed).split(labels, labels))
+    return list(model_selection.LabelKFold(n_splits, random_state=seed).split(labels, labels))
 
 
 def _check_folds(n_rows: int, n_splits: int) -> None:
     if not 2 <= n_splits <= n_rows:
-        raise DatasetError(
+        raise TableError(
             f"Cannot cut {n_rows} rows into {n_splits} folds: choose between 2 and {n_rows}."
         )

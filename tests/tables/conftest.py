@@ -1,4 +1,4 @@
-"""Shared pieces of the data set tests."""
+"""Shared pieces of the tests of tables."""
 
 from __future__ import annotations
 

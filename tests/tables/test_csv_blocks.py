@@ -11,9 +11,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from colabel.datasets import DatasetError
-from colabel.datasets.csv_table import CsvSource
-from colabel.tables import Frame, read_frame
+from colabel.tables import Frame, ReadingOptions, TableError, open_table, read_chunks, read_frame
 
 N = 40
 FILES = {
@@ -84,13 +82,13 @@ def test_as_row_by_row(tmp_path, name, n_rows):
     path.write_text(text, encoding="utf-8")
     missing = ("-999", "None") if name == "own words" else ()
     expected = obvious(text, missing)
-    source = CsvSource.open(path, missing=missing)
+    source = open_table(path, ReadingOptions(missing=missing))
     if isinstance(expected, str):
-        with pytest.raises(DatasetError) as caught:
+        with pytest.raises(TableError) as caught:
             source.storage()
         assert expected in str(caught.value)
         return
-    frame = Frame.stacked(list(source.chunks(source.storage(), n_rows)))
+    frame = Frame.stacked(list(read_chunks(source, source.storage(), n_rows)))
     for column, values in expected.items():
         assert (column in frame.texts) == any(isinstance(v, str) for v in values)
         np.testing.assert_array_equal(frame.column(column), np.array(values))
@@ -102,9 +100,8 @@ def test_a_value_over_many_lines(tmp_path):
     with path.open("w", newline="", encoding="utf-8") as text:
         csv.writer(text).writerows([["a", "b"], *([i, f"one\n{i}\n\nthree"] for i in range(200))])
     for n_rows in (1, 3, 50):
-        frame = Frame.stacked(
-            list(CsvSource.open(path).chunks({"a": "number", "b": "text"}, n_rows))
-        )
+        chunks = read_chunks(open_table(path), {"a": "number", "b": "text"}, n_rows)
+        frame = Frame.stacked(list(chunks))
         assert frame.column("a").tolist() == list(range(200))
         assert frame.column("b")[-1] == "one\n199\n\nthree"
 
@@ -133,7 +130,7 @@ def test_a_wide_table_is_read_by_its_cells(tmp_path, rng):
     np.testing.assert_array_equal(frame.numbers, expected)
     assert frame.column("colour").tolist() == colours
     path.write_text("\n".join([header, *lines, lines[0].replace("red", "red,1")]))
-    with pytest.raises(DatasetError, match=f"line 14: the row has {width + 2} values"):
+    with pytest.raises(TableError, match=f"line 14: the row has {width + 2} values"):
         read_frame(path)
 
 
@@ -141,9 +138,11 @@ def test_a_small_file_may_unpack_to_a_long_one(tmp_path):
     """A chunk is in memory, not the file: 20 MB of text from 20 kB."""
     path = tmp_path / "t.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n" + b"0,1\n" * 5_000_000))
-    source = CsvSource.open(path)
+    source = open_table(path)
     tracemalloc.start()
-    n_rows = sum(len(chunk) for chunk in source.chunks({"a": "number", "b": "number"}, 1 << 14))
+    n_rows = sum(
+        len(chunk) for chunk in read_chunks(source, {"a": "number", "b": "number"}, 1 << 14)
+    )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert n_rows == 5_000_000

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
-from colabel.core.arrays import Array
-from colabel.datasets.dataset import Dataset, DatasetError
+from colabel.datasets import Dataset
+from colabel.tables import TableError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
 
     Draw = Callable[[np.random.Generator, Array], NDArray[np.int64]]
 
@@ -109,7 +111,7 @@ def make_synthetic(
 
     Examples
     --------
-    >>> from colabel.datasets import make_synthetic
+    >>> from studies.datasets import make_synthetic
     >>> data = make_synthetic("SD2", n_rows=200, random_state=0)
     >>> data
     Dataset('SD2': 200 rows, 6 features, 3 labels)
@@ -117,9 +119,9 @@ def make_synthetic(
     False
     """
     if kind not in _RULES:
-        raise DatasetError(f"There is no synthetic problem {kind!r}: choose one of {list(_RULES)}.")
+        raise TableError(f"There is no synthetic problem {kind!r}: choose one of {list(_RULES)}.")
     if n_rows < 1:
-        raise DatasetError(f"n_rows is {n_rows}: ask for at least one row.")
+        raise TableError(f"n_rows is {n_rows}: ask for at least one row.")
     rng = np.random.default_rng(random_state)
     X = rng.uniform(-1.0, 1.0, size=(n_rows, 6))
     edges = ", ".join(f"{a} - {b}" for a, b in SYNTHETIC_GRAPHS[kind]) or "none"

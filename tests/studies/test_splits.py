@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from colabel.datasets import (
-    DatasetError,
+from colabel.tables import TableError
+from studies.datasets import (
     first_label_folds,
     iterative_stratification,
     kfold,
@@ -31,11 +31,11 @@ def test_kfold_is_a_seeded_partition():
 
 @pytest.mark.parametrize("n_splits", [1, 11])
 def test_too_few_or_many_folds(n_splits):
-    with pytest.raises(DatasetError, match=f"into {n_splits} folds"):
+    with pytest.raises(TableError, match=f"into {n_splits} folds"):
         kfold(10, n_splits)
-    with pytest.raises(DatasetError, match=f"into {n_splits} folds"):
+    with pytest.raises(TableError, match=f"into {n_splits} folds"):
         iterative_stratification(np.zeros((10, 1)), n_splits)
-    with pytest.raises(DatasetError, match=f"into {n_splits} folds"):
+    with pytest.raises(TableError, match=f"into {n_splits} folds"):
         first_label_folds(np.zeros((10, 1)), n_splits)
 
 
@@ -59,7 +59,7 @@ def test_random_splits():
     splits = random_splits(50, train=20, test=0.2, n_splits=3, seed=0)
     assert [(len(a), len(b)) for a, b in splits] == [(20, 10)] * 3
     assert all(not set(a) & set(b) for a, b in splits)
-    with pytest.raises(DatasetError, match="Cannot draw 60"):
+    with pytest.raises(TableError, match="Cannot draw 60"):
         random_splits(50, train=60, test=5)
 
 
@@ -93,5 +93,5 @@ class TestIterativeStratification:
         assert [len(test) for _, test in folds] == [2] * 5
 
     def test_needs_two_dimensions(self):
-        with pytest.raises(DatasetError, match="one column a label"):
+        with pytest.raises(TableError, match="one column a label"):
             iterative_stratification([0, 1, 1])

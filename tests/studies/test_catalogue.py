@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from colabel.datasets import DatasetError, describe, list_datasets, load
+from colabel.tables import TableError
+from studies.datasets import CATALOGUE, describe, load
 
-SHAPES = list_datasets()
 REPAIRED = {  # label cardinality and distinct label sets after the repair
     "rcv1subset1": (2.895, 811),
     "rcv1subset2": (2.890, 817),
@@ -21,17 +21,16 @@ REPAIRED = {  # label cardinality and distinct label sets after the repair
 
 
 @pytest.fixture(autouse=True)
-def _no_environment(monkeypatch, tmp_path):
+def _no_environment(monkeypatch):
     monkeypatch.delenv("COLABEL_DATA", raising=False)
-    monkeypatch.setenv("COLABEL_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", CATALOGUE)
 def test_every_set_is_as_the_catalogue_says(name, data_home):
-    data, entry = load(name, data_home=data_home, source="local"), describe(name)
+    data, entry = load(name, data_home=data_home), describe(name)
     assert data.name == name
     assert data.description
-    assert (data.n_rows, data.n_features, data.n_labels) == SHAPES[name]
+    assert (data.n_rows, data.n_features, data.n_labels) == entry.shape
     assert data.distinct_label_sets == entry.distinct_label_sets
     assert data.is_binary == (entry.label_cardinality is not None)
     if entry.label_cardinality is not None:
@@ -99,24 +98,18 @@ def test_changed_file_is_refused(data_home, tmp_path):
     file = tmp_path / "emotions" / "emotions.arff"
     (tmp_path / "emotions").chmod(0o755)
     file.write_text(file.read_text() + "\n")
-    with pytest.raises(DatasetError, match=r"not the file the catalogue knows.*SHA-256"):
+    with pytest.raises(TableError, match=r"not the file the catalogue knows.*SHA-256"):
         load("emotions", data_home=tmp_path)
 
 
 def test_refusals(tmp_path):
-    with pytest.raises(DatasetError, match=r"no data set 'iris'.*emotions, yeast"):
+    with pytest.raises(TableError, match=r"no data set 'iris'.*emotions, yeast"):
         load("iris")
-    with pytest.raises(DatasetError, match=r"no data set 'emotion'.*: did you mean 'emotions'\?"):
+    with pytest.raises(TableError, match=r"no data set 'emotion'.*: did you mean 'emotions'\?"):
         load("emotion")
-    with pytest.raises(DatasetError, match="source is 'web'"):
-        load("yeast", source="web")
-    with pytest.raises(DatasetError, match="nothing to repair"):
+    with pytest.raises(TableError, match="nothing to repair"):
         load("yeast", repaired=True)
-    with pytest.raises(DatasetError, match=r"not found in the folder .*Put the files yeast.arff"):
-        load("yeast", data_home=tmp_path, source="local")
-    with pytest.raises(DatasetError, match="COLABEL_DATA are not set"):
-        load("yeast", source="local")
-    with pytest.raises(DatasetError, match="not found in the cache"):
-        load("yeast", source="cache")
-    with pytest.raises(DatasetError, match="OpenML is not known to have it"):
-        load("rcv1_top10")
+    with pytest.raises(TableError, match=r"not found in .*Put the files yeast.arff"):
+        load("yeast", data_home=tmp_path)
+    with pytest.raises(TableError, match="COLABEL_DATA is not set"):
+        load("yeast")

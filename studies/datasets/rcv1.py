@@ -10,14 +10,11 @@ from zipfile import BadZipFile
 import numpy as np
 from scipy import sparse
 
-from colabel.datasets.csv_table import CsvSource
-from colabel.datasets.dataset import Dataset, DatasetError
-from colabel.datasets.frame import Frame
+from colabel.datasets import Dataset
+from colabel.tables import TableError, read_frame
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from colabel.datasets.dataset import SparseFeatures
 
 # Where the labels slipped into the last k feature columns: first row, row after the last, k.
 _SLIPPED = {
@@ -33,13 +30,12 @@ def read_rcv1(folder: Path) -> Dataset:
     """Read X.npz (a SciPy CSR matrix) and Y.csv.gz of one subset."""
     try:
         stored: Any = sparse.load_npz(folder / "X.npz")
-        X: SparseFeatures = sparse.csr_array(stored, dtype=np.float64)
+        X: Any = sparse.csr_array(stored, dtype=np.float64)
     except (OSError, ValueError, BadZipFile, KeyError) as error:
-        raise DatasetError(
+        raise TableError(
             f"{folder / 'X.npz'} is not a sparse matrix that SciPy saved ({error}): fetch it again."
         ) from error
-    source = CsvSource.open(folder / "Y.csv.gz")
-    table = Frame.stacked(list(source.chunks(dict.fromkeys(source.names, "number"), 1 << 13)))
+    table = read_frame(folder / "Y.csv.gz")
     Y = np.asarray(table.numbers).astype(np.int64)
     return Dataset(folder.name, X, Y, (), table.number_names)
 

@@ -1,20 +1,21 @@
-"""The data sets the literature uses: their files, checksums, shapes and where OpenML has them.
+"""The data sets the literature uses: their files, checksums and shapes.
 
-No file is part of this package: `load` reads them from a folder or fetches them.
+No file is part of the repository: `load` reads them from a folder, as published by Mulan and MEKA.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import tomllib
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from colabel.datasets.arff import ArffSource
-from colabel.datasets.dataset import Dataset, DatasetError
-from colabel.datasets.rcv1 import read_rcv1
-from colabel.datasets.readers import read_arff_source, read_csv, read_mulan
+from colabel.datasets import Dataset, read_dataset
+from colabel.tables import TableError
+from studies.datasets.rcv1 import most_common_labels, read_rcv1, repair_rcv1
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,6 @@ class CatalogueEntry:
         Number of different label vectors.
     files : tuple of (str, str)
         File names in its folder, and their SHA-256 checksums.
-    n_attributes : int or None
-        Feature columns of the file, where identifiers and encoding make it differ from the shape.
-    openml_id : int or None
-        Number of the set on OpenML, where it could be confirmed in public material.
-    openml_names : tuple of str
-        Names to search on OpenML when there is no number; only a set of the right size is taken.
     drop : tuple of str
         Columns that are identifiers.
     derived_from : str
@@ -56,9 +51,6 @@ class CatalogueEntry:
     distinct_label_sets: int
     label_cardinality: float | None = None
     files: tuple[tuple[str, str], ...] = ()
-    n_attributes: int | None = None
-    openml_id: int | None = None
-    openml_names: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     derived_from: str = ""
     repaired: bool = False
@@ -70,17 +62,16 @@ class CatalogueEntry:
 
     def read(self, folder: Path) -> Dataset:
         """Read its files: as those of Mulan, MEKA or another ARFF, as CSV, or as stored arrays."""
-        endings = [Path(file).suffix for file, _ in self.files]
-        first = folder / self.files[0][0]
-        if ".npz" in endings:
+        files = [folder / file for file, _ in self.files]
+        if any(file.suffix == ".npz" for file in files):
             return read_rcv1(folder)
-        if ".xml" in endings:
-            return read_mulan(first, drop=self.drop)
-        if ".csv" in endings:
-            return read_csv(first, labels=self.n_labels)
-        source = ArffSource.open(first)
-        labels = source.labels or source.names[-self.n_labels :]
-        return read_arff_source(source, labels, self.drop, None)
+        is_said = any(file.suffix == ".xml" for file in files) or "-C " in _first_line(files[0])
+        return read_dataset(files[0], () if is_said else -self.n_labels, drop=self.drop)
+
+
+def _first_line(file: Path) -> str:
+    with file.open(encoding="utf-8", errors="replace") as text:
+        return text.readline()
 
 
 def _entries() -> dict[str, CatalogueEntry]:
@@ -126,36 +117,58 @@ def _cut(full: CatalogueEntry, key: str, figures: tuple[Any, ...]) -> CatalogueE
 CATALOGUE: dict[str, CatalogueEntry] = _entries()
 
 
-def list_datasets() -> dict[str, tuple[int, int, int]]:
-    """Names of the data sets `load` knows, each with its rows, features and labels.
-
-    Examples
-    --------
-    >>> from colabel.datasets import list_datasets
-    >>> list_datasets()["yeast"]
-    (2417, 103, 14)
-    """
-    return {name: entry.shape for name, entry in CATALOGUE.items()}
-
-
 def describe(name: str) -> CatalogueEntry:
-    """Say what the catalogue knows of a data set, without reading it.
-
-    Examples
-    --------
-    >>> from colabel.datasets import describe
-    >>> describe("emotions").label_cardinality
-    1.868
-    """
+    """Say what the catalogue knows of a data set, without reading it."""
     if name not in CATALOGUE:
         close = get_close_matches(name.lower(), CATALOGUE, n=3)
         hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "choose one of "
         if not close:
             originals = [known for known, entry in CATALOGUE.items() if not entry.derived_from]
-            hint += f"{', '.join(originals)}, or of list_datasets()."
-        raise DatasetError(
-            f"There is no data set {name!r} in the catalogue: {hint} A file of your own is read "
-            "with read_mulan, read_meka, read_arff, read_csv or read_parquet; the bundled one with "
-            "load_digit_traits()."
-        )
+            hint += f"{', '.join(originals)}."
+        raise TableError(f"There is no data set {name!r} in the catalogue: {hint}")
     return CATALOGUE[name]
+
+
+def load(name: str, *, data_home: str | Path | None = None, repaired: bool = False) -> Dataset:
+    """Load a data set of the catalogue from a folder.
+
+    Parameters
+    ----------
+    name : str
+        Name in the catalogue.
+    data_home : str or path, optional
+        Folder with one folder a data set; by default the environment variable ``COLABEL_DATA``.
+        The files are verified by their SHA-256 checksums.
+    repaired : bool, default=False
+        For the rcv1 sets: put the labels that slipped in one half of the rows back in place; the
+        names that end in "_repaired" do so too. The published figures were measured without.
+    """
+    entry = describe(name)
+    stored = describe(entry.derived_from) if entry.derived_from else entry
+    if repaired and not stored.name.startswith("rcv1"):
+        raise TableError(
+            f"repaired=True is for the rcv1 sets; {name!r} has nothing to repair: leave it out."
+        )
+    home = data_home or os.environ.get("COLABEL_DATA")
+    folder = Path(home or ".") / stored.name
+    if not home or not all((folder / file).is_file() for file, _ in stored.files):
+        files = ", ".join(file for file, _ in stored.files)
+        raise TableError(
+            f"{name!r} was not found in {folder if home else 'a folder: COLABEL_DATA is not set'}. "
+            f"Put the files {files} into a folder named {stored.name}, and pass the folder above "
+            "it as data_home or set COLABEL_DATA to it."
+        )
+    for file, expected in stored.files:
+        with (folder / file).open("rb") as stream:
+            actual = hashlib.file_digest(stream, "sha256").hexdigest()
+        if actual != expected:
+            raise TableError(
+                f"{folder / file} is not the file the catalogue knows (its SHA-256 is {actual}, "
+                f"expected {expected}): fetch it again, or read your own version with read_dataset."
+            )
+    data = replace(stored.read(folder), name=stored.name)
+    if repaired or entry.repaired:
+        data = repair_rcv1(data)
+    if entry.n_labels < stored.n_labels:
+        data = most_common_labels(data, entry.n_labels)
+    return replace(data, name=entry.name, description=entry.description)

@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from colabel.core.arrays import Array, Indices, is_sparse
-from colabel.datasets.dataset import DatasetError
+from colabel.tables.text import TableError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from colabel.datasets.dataset import Features
+    SparseFeatures: TypeAlias = sparse.csr_array[np.float64, tuple[int, int]]
+    Features: TypeAlias = Array | SparseFeatures
 
 Storage: TypeAlias = Literal["number", "text"]
 """How a column is held."""
@@ -27,9 +28,8 @@ Storage: TypeAlias = Literal["number", "text"]
 Texts: TypeAlias = "pa.DictionaryArray"
 """Strings by their places in a list of the different ones; null where missing."""
 
-
-class TableError(DatasetError):
-    """A table cannot be used as asked; the message says what to do."""
+LARGEST = 1e100
+"""Beyond this, squares overflow while columns are scaled."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,7 +81,9 @@ class Frame:
         if isinstance(data, Mapping):
             columns = data.items()
         else:
-            frame = nw.from_native(data, eager_only=True, pass_through=True)
+            frame: Any = nw.from_native(data, pass_through=True)
+            if isinstance(frame, nw.LazyFrame):
+                frame = frame.collect()
             if not isinstance(frame, nw.DataFrame):
                 raise TableError(
                     "A table is a Frame, a data frame, a mapping of names to columns or an array of"
@@ -91,8 +93,13 @@ class Frame:
         return cls.of_arrow({str(name): _as_arrow(column) for name, column in columns}, as_text)
 
     @classmethod
-    def of_arrow(cls, columns: Mapping[str, Any], as_text: Iterable[str] = ()) -> Frame:
-        """Make a frame of Arrow arrays, by their types."""
+    def of_arrow(
+        cls,
+        columns: Mapping[str, Any],
+        as_text: Iterable[str] = (),
+        missing: Iterable[str] | None = None,
+    ) -> Frame:
+        """Make a frame of Arrow arrays, by their types; see `text_array`."""
         lengths = {len(column) for column in columns.values()}
         if len(lengths) > 1:
             raise TableError(f"The columns have {sorted(lengths)} rows: give them all as many.")
@@ -101,8 +108,11 @@ class Frame:
         numbers = [name for name, text in is_text.items() if not text]
         block = np.empty((len(numbers), max(lengths, default=0)))
         for k, name in enumerate(numbers):
-            block[k] = number_array(columns[name])
-        texts = {name: text_array(columns[name]) for name, text in is_text.items() if text}
+            column, end = columns[name], 0
+            for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
+                start, end = end, end + len(chunk)
+                block[k, start:end] = number_array(chunk)
+        texts = {name: text_array(columns[name], missing) for name, text in is_text.items() if text}
         return cls(block.T, tuple(numbers), texts)
 
     @property
@@ -119,6 +129,13 @@ class Frame:
     def is_sparse(self) -> bool:
         """Whether the numbers are stored sparsely."""
         return sparse.issparse(self.numbers)
+
+    def exceeds(self, limit: float) -> bool:
+        """Whether a number is larger than a limit, or infinite."""
+        values: Any = self.numbers.data if self.is_sparse else self.numbers
+        flat = values.ravel(order="K")
+        # the sum of squares is the fastest bound; NaN makes it NaN
+        return not np.vdot(flat, flat) < limit**2 and bool((np.abs(flat) > limit).any())
 
     def __len__(self) -> int:
         return self.n_rows
@@ -215,12 +232,15 @@ def number_array(column: Any) -> Array:
     return numbers
 
 
-def text_array(column: Any, missing: Iterable[str] = ("",), *, stripped: bool = False) -> Texts:
-    """Return any Arrow array as texts; those in `missing`, in small letters, are null.
+def text_array(column: Any, missing: Iterable[str] | None = None) -> Texts:
+    """Return any Arrow array as texts; empty ones are null.
 
+    With `missing`, blanks around a text do not count, and those in it, in small letters, are null.
     Whole numbers have no fraction, booleans are True and False, lists are those of JSON.
     """
     if isinstance(column, pa.ChunkedArray):
+        if pa.types.is_dictionary(column.type):
+            column = column.unify_dictionaries()
         column = column.combine_chunks()
     kind = column.type
     if kind == pa.bool_():
@@ -234,9 +254,9 @@ def text_array(column: Any, missing: Iterable[str] = ("",), *, stripped: bool = 
         texts = [v if v is None else f"{v:.15g}" for v in values.cast("float64").to_pylist()]
         values = pa.array(texts, "string")
     values = values.cast("string")
-    if stripped:
+    if missing is not None:
         values = pc.utf8_trim_whitespace(values)
-    gone = pc.is_in(pc.utf8_lower(values), pa.array(sorted(missing), "string"))
+    gone = pc.is_in(pc.utf8_lower(values), pa.array(sorted(missing or {""}), "string"))
     if values.equals(coded.dictionary) and not pc.any(gone).as_py():
         return coded.cast(pa.dictionary("int32", "string"))
     return pc.if_else(gone, None, values).take(coded.indices).dictionary_encode()

@@ -7,16 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from colabel.core.optional import require
-from colabel.datasets.frame import Frame, Storage, TableError, storage_of_type
-from colabel.datasets.text import first_repeat, no_file
-
-Batches: TypeAlias = Callable[[list[str], int], Iterable[Any]]
+from colabel.tables.frame import Frame, Storage, storage_of_type
+from colabel.tables.source import Count, Seen, Source, ignore
+from colabel.tables.text import PLAIN, ReadingOptions, TableError, first_repeat
 
 FORMATS = {
     ".parquet": "Parquet",
@@ -32,77 +30,53 @@ FORMATS = {
 
 
 @dataclass(frozen=True)
-class ArrowSource:
-    """A file that says the types of its columns; those neither numbers nor text are not offered.
-
-    Attributes
-    ----------
-    path : Path
-    columns : {name: "number" or "text"}
-    declared : {name: type}
-        Of every column, those not offered included.
-    """
+class ArrowSource(Source):
+    """A file that says the types of its columns; those neither numbers nor text are not offered."""
 
     path: Path
-    columns: Mapping[str, Storage]
-    declared: Mapping[str, str]
+    names: tuple[str, ...]
+    as_text: frozenset[str]
+    columns: Mapping[str, Seen]
 
     @classmethod
-    def open(cls, path: Path) -> ArrowSource:
+    def open(cls, path: Path, options: ReadingOptions = PLAIN) -> ArrowSource:
         """Read the schema."""
         with _reading(path) as (schema, _):
-            pass
-        twice = first_repeat(schema.names)
+            twice = first_repeat(schema.names)
         if twice is not None:
             raise TableError(f"{path} has two columns named {twice!r}: rename one.")
         kinds = {field.name: storage_of_type(field.type) for field in schema}
-        offered = {name: kind for name, kind in kinds.items() if kind is not None}
-        return cls(path, offered, {field.name: str(field.type) for field in schema})
+        nulls = {field.name for field in schema if field.type == pa.null()}
+        columns = {n: Seen(n not in nulls, kind == "text") for n, kind in kinds.items() if kind}
+        return cls(path, tuple(columns), frozenset(options.as_text), columns)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns."""
-        return tuple(self.columns)
-
-    def storage(self) -> dict[str, Storage]:
+    def seen(self, count: Count = ignore) -> dict[str, Seen]:
         """Return what the schema declares."""
         return dict(self.columns)
 
     def chunks(self, storage: Mapping[str, Storage], n_rows: int) -> Iterator[Frame]:
         """Read the columns in `storage`, n_rows at a time."""
         for name, how in storage.items():
-            if how == "number" and self.columns[name] != "number":
+            if how == "number" and self.columns[name].n_odd:
                 raise TableError(
                     f"{self.path}: the column {name!r} holds text, but numbers are wanted there."
                 )
-        wanted = [name for name in self.columns if name in storage]
+        wanted = [name for name in self.names if name in storage]
         as_text = [name for name in wanted if storage[name] == "text"]
-        before = 0
         with _reading(self.path) as (_, batches):
             for batch in batches(wanted, n_rows):
-                if not batch.num_rows:
-                    continue
-                frame = Frame.of_arrow(dict(zip(wanted, batch.columns, strict=True)), as_text)
-                numbers: Any = frame.numbers
-                if not np.isfinite(np.sum(numbers)) and np.isinf(numbers).any():
-                    i, k = np.argwhere(np.isinf(numbers))[0]
-                    raise TableError(
-                        f"{self.path}, row {before + i + 1}: the column {frame.number_names[k]!r} "
-                        "holds an infinite number: correct it, or make it null."
-                    )
-                yield frame
-                before += batch.num_rows
+                if batch.num_rows:
+                    columns = dict(zip(wanted, batch.columns, strict=True))
+                    yield Frame.of_arrow(columns, as_text)
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[tuple[Any, Batches]]:
+def _reading(path: Path) -> Iterator[tuple[Any, Callable[[list[str], int], Iterable[Any]]]]:
     """Give the schema of a file and what reads batches of some columns, of n rows at most.
 
     What goes wrong while it is read becomes a sentence.
     """
-    format_name = FORMATS.get(path.suffix.lower(), "Parquet")
-    if not path.exists():
-        raise no_file(path)
+    format_name = FORMATS[path.suffix.lower()]
     try:
         if format_name == "Parquet":
             import pyarrow.parquet as parquet
