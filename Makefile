@@ -15,7 +15,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(READY)
 
-demo: $(READY)   ## train two models on bundled data, print a table, draw the label tree
+demo: $(READY)   ## train four models on bundled data, print a table, draw the label tree
 	$(BIN)/colabel demo
 
 test: lint types pytest ## everything that guards the project

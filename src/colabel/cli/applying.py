@@ -462,7 +462,7 @@ def explore(
       [cyan]colabel explore model.colabel new.csv --keep title --start 1001 --rows 100[/cyan]
     """
     from colabel import comparing, report, tables
-    from colabel.core.wrapping import model_inside
+    from colabel.core.estimators import model_inside
     from colabel.models import ConformalSets
     from colabel.rules import Rules
 

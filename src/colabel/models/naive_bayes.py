@@ -15,8 +15,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from colabel.core.arrays import Array, Flags, Indices, dense
 from colabel.core.compiling import njit
+from colabel.core.estimators import fits_afresh
 from colabel.core.numeric import bin_sums
-from colabel.core.refitting import fits_afresh
 from colabel.core.schema import (
     Ascending,
     Between,

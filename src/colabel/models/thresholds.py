@@ -20,8 +20,8 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, is_sparse
+from colabel.core.estimators import fits_afresh
 from colabel.core.parameters import check_jobs
-from colabel.core.refitting import fits_afresh
 from colabel.core.schema import Between, Dims, Estimator, Fields, Is, refuse_unless, stored
 from colabel.decide.decisions import Above, tuned_threshold
 from colabel.joint import Joint

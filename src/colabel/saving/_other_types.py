@@ -15,14 +15,11 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import BSpline
 from sklearn import preprocessing as pre
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
-from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
@@ -30,9 +27,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
-from colabel.core.arrays import Array, Indices
+from colabel.core.arrays import Indices
 from colabel.core.schema import (
-    Ascending,
     Below,
     Between,
     Dims,
@@ -56,15 +52,12 @@ Spec = type
 _POSITIVE = Between(1e-300)
 
 
-def _describes(
-    *classes: type, accepts: Callable[[Any], bool] | None = None
-) -> Callable[[Spec], Spec]:
+def _describes(*classes: type, **options: Any) -> Callable[[Spec], Spec]:
     """Declare estimators whose fields are the annotations of a class."""
 
     def register(spec: Spec) -> Spec:
         for cls in classes:
-            tag = f"sklearn.{cls.__name__}"
-            declare(cls, tag, spec=spec, others=Setting, accepts=accepts)
+            declare(cls, f"sklearn.{cls.__name__}", spec=spec, others=Setting, **options)
         return spec
 
     return register
@@ -118,15 +111,6 @@ class _Counted(_Classes):
     feature_all_: Annotated[Floats, "p", Between(0.0), Sometimes()]
 
 
-@_describes(DummyClassifier)
-class _Dummy(_Classes):
-    n_classes_: Annotated[int, Is("k")]
-    n_outputs_: Literal[1]
-    class_prior_: Annotated[Floats, "k", Distribution()]
-    sparse_output_: Literal[False]
-    _strategy: str
-
-
 # ------------------------------------------------------------------------ transformers
 
 
@@ -161,25 +145,6 @@ class _Scaler(_Columns):
 @_describes(pre.Normalizer)
 class _Normalizer(_Columns):
     norm: Literal["l1", "l2", "max"]
-
-
-@_describes(pre.FunctionTransformer)
-class _Function(_Columns):
-    func: None
-    inverse_func: None
-    kw_args: None
-    inv_kw_args: None
-    feature_names_out: Literal["one-to-one"] | None
-
-
-@_describes(VarianceThreshold)
-class _Varying(_Features):
-    variances_: Annotated[Floats, "p"]
-    threshold: Annotated[float, Between(0.0)]
-
-    @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
-        dims["made"] = int((fields["variances_"] > fields["threshold"]).sum())
 
 
 @_describes(PCA, TruncatedSVD)
@@ -245,32 +210,6 @@ class _Imputer(_Features):
         dims["made"] = len(known) if fields["keep_empty_features"] else sum(known)
         if fields["indicator_"] is not None:
             dims["made"] += fields["indicator_"].dims["made"]
-
-
-_BSPLINE: dict[str, Any] = {
-    "t": Annotated[Array, "knots", Ascending(strictly=False)],
-    "c": Annotated[Array, "rows splines"],
-    "k": Annotated[int, Between(0, 20), Is("degree")],
-    "extrapolate": bool | Literal["periodic"],
-    "axis": Literal[0],
-}
-
-
-def _check_bspline(fields: Fields, dims: Dims) -> None:
-    bind(dims, "knots", dims["rows"] + dims["degree"] + 1, "t")
-
-
-@_describes(pre.SplineTransformer)
-class _Spline(_Features):
-    bsplines_: Annotated[list[BSpline], "p splines"]
-    n_features_out_: Annotated[int, Is("made")]
-    degree: Annotated[int, Between(0, 20)]
-    knots: Any
-
-    @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
-        each = dims["splines"] - (not fields["include_bias"])
-        bind(dims, "made", dims["p"] * each, "n_features_out_")
 
 
 # ------------------------------------------------------------------------ words
@@ -441,22 +380,12 @@ def _make_forest(cls: Any) -> Callable[[Fields], Any]:
 _SELECTOR = {"pattern": str | None, "dtype_include": Any, "dtype_exclude": Any}
 
 declare(Pipeline, "sklearn.Pipeline", spec=_Pipeline, has_state=False)
-declare(make_column_selector, "sklearn.make_column_selector", _SELECTOR)
-declare(
-    BSpline,
-    "scipy.BSpline",
-    _BSPLINE,
-    _check_bspline,
-    take=lambda spline: {name: getattr(spline, name) for name in _BSPLINE},
-    make=lambda fields: BSpline(**fields),
-)
-_TREES = (DecisionTreeClassifier, ExtraTreeClassifier)
-for _cls in (RandomForestClassifier, ExtraTreesClassifier, *_TREES):
-    declare(
-        _cls,
-        f"sklearn.{_cls.__name__}",
-        spec=_Forest,
-        take=_take_forest,
-        make=_make_forest(_cls),
-        others=Setting,
-    )
+declare(make_column_selector, "sklearn.make_column_selector", annotations=_SELECTOR)
+for _cls in (
+    RandomForestClassifier,
+    ExtraTreesClassifier,
+    DecisionTreeClassifier,
+    ExtraTreeClassifier,
+):
+    options: Any = {"taken": _take_forest, "made": _make_forest(_cls), "others": Setting}
+    declare(_cls, f"sklearn.{_cls.__name__}", spec=_Forest, **options)
