@@ -58,8 +58,8 @@ def true_graph(held_out: HeldOut, dataset: str) -> float:
     return float(truth <= edges <= truth | allowed)
 
 
-PATH, TRUE_GRAPH = "path_log_loss_sum_per_fold", "true_graph"
-"""The measure that needs the joint itself, and that which needs the name of the data set."""
+PATH, TRUE_GRAPH, CPU = "path_log_loss_sum_per_fold", "true_graph", "cpu_seconds"
+"""The measure that needs the joint itself, and those that `evaluate` fills in."""
 
 MEASURES: dict[str, Measure] = {
     **COMMON,
@@ -79,5 +79,6 @@ MEASURES: dict[str, Measure] = {
         needs_log_prob=True,
     ),
     TRUE_GRAPH: Measure("true graph found", lambda held_out: math.nan),
+    CPU: Measure("CPU seconds of learning and answering", lambda held_out: math.nan, False),
 }
 """Measures by the names that plans use."""

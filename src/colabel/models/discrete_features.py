@@ -10,7 +10,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Codes, dense
 from colabel.core.parameters import check_integer
-from colabel.core.schema import Ascending, Between, Dims, Fields, refuse_unless, stored
+from colabel.core.schema import Ascending, Between, refuse_unless, stored
 from colabel.joint.lds import FeatureColumns
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData, distinct_rows
@@ -34,7 +34,7 @@ class DiscreteFeatures(NamedTuple):
     binned: bool
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         full = fields["binned"] or min(dims["values"]) > 1
         refuse_unless(full, "a feature has no value")
 

@@ -17,18 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from colabel.core.arrays import Array, Codes, Indices, dense
 from colabel.core.estimators import attribute
-from colabel.core.parameters import check_choice, check_flag, check_positive
-from colabel.core.schema import (
-    Below,
-    Between,
-    CodesOf,
-    Dims,
-    Fields,
-    NotEmpty,
-    Sometimes,
-    refuse_unless,
-    stored,
-)
+from colabel.core.parameters import check_choice, check_flag, check_integer, check_positive
+from colabel.core.schema import Below, Between, CodesOf, NotEmpty, Sometimes, refuse_unless, stored
 from colabel.joint import Joint, PairwiseField, VectorList
 from colabel.joint.field import Engine
 from colabel.labels import all_vectors
@@ -137,20 +127,7 @@ def _n_parameters(data: TrainingData, limit: int) -> float:
     return float(cells * share * (data.n_features + 1))
 
 
-def node_scores(field: FittedField, models: LinearModels, X: Any) -> list[Array]:
-    """Node scores, d arrays (n, K_i); labels without edges keep their independent regression."""
-    tables = field.node_tables(X)
-    alone = np.setdiff1d(np.arange(len(tables)), field.layout.edges)
-    if len(alone):
-        log_prob = models.log_prob(X)
-        for label in alone:
-            tables[label] = log_prob[label]
-    return tables
-
-
-def linear_log_odds(
-    field: FittedField, models: LinearModels, x: Any, others: Array
-) -> LinearLogOdds:
+def linear_log_odds(field: FittedField, x: Any, others: Array) -> LinearLogOdds:
     r"""Log-odds of labels of two values, given the others, from nodes and edges.
 
     A node has a score for 0 alone, and an edge (i, j) for the cells 00, 01 and 10: its share in
@@ -159,7 +136,8 @@ def linear_log_odds(
     layout, n_features = field.layout, field.node.shape[0] - 1
     forms = -field.node.T.astype(np.float64)  # (d, p + 1), the constant last
     at = np.append(field.edge_columns, n_features)
-    edge_x = np.append(_row(x)[field.edge_columns], 1.0)
+    row: Array = np.asarray(dense(x), dtype=np.float64)[0]
+    edge_x = np.append(row[field.edge_columns], 1.0)
     weights = np.zeros((len(forms), len(forms)))
     for e, (i, j) in enumerate(layout.edges.tolist()):
         neither, second, first = field.edge[:, layout.edge_start[e] :][:, :3].T
@@ -167,14 +145,7 @@ def linear_log_odds(
         forms[i, at] += first - neither + others[j] * both
         forms[j, at] += second - neither + others[i] * both
         weights[i, j] = weights[j, i] = edge_x @ both
-    for label in np.setdiff1d(np.arange(len(forms)), layout.edges):
-        forms[label] = models.coef[label][0]
     return LinearLogOdds(forms[:, :-1], forms[:, -1], weights)
-
-
-def _row(x: Any) -> Array:
-    row: Array = np.asarray(dense(x), dtype=np.float64)[0]
-    return row
 
 
 def interactions(data: TrainingData, field: FittedField) -> tuple[Array, Indices]:
@@ -220,7 +191,7 @@ class FieldModel(Penalised):
     engine: Engine = "auto"
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         edges = fields["field_"].fields["layout"].fields["edges"]
         same = np.array_equal(fields["graph_"], edges)
         refuse_unless(same, "graph_ is not the graph of the field")
@@ -261,7 +232,7 @@ class FieldModel(Penalised):
         alone = [table.argmax(axis=1) for table in self.models_.log_prob(X)]
         return PairwiseField(
             self.label_space_,
-            node_scores(self.field_, self.models_, X),
+            self.field_.node_tables(X),
             self.graph_,
             self.field_.edge_tables(X),
             start=np.stack(alone, axis=1),
@@ -271,7 +242,7 @@ class FieldModel(Penalised):
 
     def linear_log_odds(self, x: Any, others: Array) -> LinearLogOdds | None:
         """Return what nodes and edges say of each label."""
-        return linear_log_odds(self.field_, self.models_, x, others)
+        return linear_log_odds(self.field_, x, others)
 
     def label_graph(self) -> LabelGraph:
         """Return the edges of the field and how strong they are."""
@@ -378,7 +349,7 @@ class CollectiveCRF(FieldModel):
     vectors_: Annotated[Codes, "_ d", CodesOf(), NotEmpty(), Sometimes()] = attribute()
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         FieldModel._check_stored(fields, dims)
         supported = fields["training_"] == "supported"
         has_vectors = fields.get("vectors_") is not None
@@ -429,7 +400,7 @@ class CollectiveCRF(FieldModel):
         if self.training_ != "supported":
             return super()._joint(X)
         # the supported vectors, each weighed by its score
-        unary, tables = node_scores(self.field_, self.models_, X), self.field_.edge_tables(X)
+        unary, tables = self.field_.node_tables(X), self.field_.edge_tables(X)
         scores = np.zeros((len(unary[0]), len(self.vectors_)))
         for i, table in enumerate(unary):
             scores += table[:, self.vectors_[:, i]]
@@ -494,10 +465,15 @@ class PairwiseCRF(FieldModel):
         is given.
     edge_features : {"auto", "all", "none"} or sequence of int
         Features that edges depend on: all of x, none (one table per edge), or these columns.
-        "auto" takes all where that makes at most 2^21 parameters, none otherwise. Besides them
-        every edge has a constant, scaled to the typical length of a row: without that the
-        penalty would shrink it like one feature among many. Dense features are centred first, so
-        that the penalty does not depend on where their zero is.
+        "auto" takes all where that makes at most 2^21 parameters, none otherwise.
+    constant : {"free", "penalised", "none"}
+        What there is besides features. "free": constants of nodes are not penalised, and those of
+        edges are scaled to the typical length of a row, since the penalty would shrink them like
+        one feature among many. "penalised": each is a feature that is 1. "none": f(x) is x alone;
+        an edge without features keeps its constant.
+    centre : bool
+        Whether dense features are centred first, so that the penalty does not depend on where
+        their zero is. Sparse features never are.
     max_candidates : int or None
         Most edges to consider; the pairs of labels whose residuals after independent regressions
         are most correlated. None: all up to 500, or 5 per label where that is more.
@@ -507,6 +483,8 @@ class PairwiseCRF(FieldModel):
     form : {"proximal", "constrained"}
         Form in which the final structure is solved: group soft-threshold, or the paper's slack
         variables (equation 2.10). Both have the same solution.
+    max_structure_iter : int or None
+        Bound on the iterations of structure learning, 50 in the paper; None for `max_iter`.
     tune : bool
         Whether parameters are tuned on the final graph. False keeps those of structure learning,
         which the group term has shrunk: what the paper says costs up to 10 % of the exact matches.
@@ -554,6 +532,12 @@ class PairwiseCRF(FieldModel):
     n_iter_ : int
         Iterations of the final tuning.
 
+    Notes
+    -----
+    To the letter of the paper: ``edge_features="all", constant="none", centre=False,
+    form="constrained", max_structure_iter=50``; where its x is meant to hold a constant,
+    ``constant="penalised"``. The independent regressions, which choose `C`, keep a free constant.
+
     References
     ----------
     M. P. Naeini, I. Batal, Z. Liu, C. Hong, M. Hauskrecht: An optimization-based framework to learn
@@ -574,8 +558,11 @@ class PairwiseCRF(FieldModel):
 
     group: Strengths = "auto"
     edge_features: EdgeFeatures = "auto"
+    constant: str = "free"
+    centre: bool = True
     standard_errors: float = 1.0
     form: str = "proximal"
+    max_structure_iter: int | None = None
     tune: bool = True
     candidates_: Annotated[Indices, "_ 2", Below("d")] = attribute()
     alpha_profile_: Annotated[Array, "_ _"] = attribute()
@@ -587,7 +574,11 @@ class PairwiseCRF(FieldModel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("form", self.form, ("proximal", "constrained"))
+        check_choice("constant", self.constant, ("free", "penalised", "none"))
         check_flag("tune", self.tune)
+        check_flag("centre", self.centre)
+        if self.max_structure_iter is not None:
+            check_integer("max_structure_iter", self.max_structure_iter, 1, "None")
         check_positive("standard_errors", self.standard_errors, or_zero=True)
 
     def _field_learner(self, data: TrainingData) -> FieldLearner:
@@ -604,6 +595,9 @@ class PairwiseCRF(FieldModel):
             n_jobs=self.n_jobs,
             verbose=bool(self.verbose),
             tuned=self.tune,
+            centred=self.centre,
+            constant=self.constant,
+            max_structure_iter=self.max_structure_iter,
         )
 
     def _keep(self, learned: LearnedField) -> None:

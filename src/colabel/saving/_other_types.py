@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import BSpline
 from sklearn import preprocessing as pre
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA, TruncatedSVD
@@ -29,6 +30,7 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from colabel.core.arrays import Indices
 from colabel.core.schema import (
+    Ascending,
     Below,
     Between,
     Dims,
@@ -212,6 +214,31 @@ class _Imputer(_Features):
             dims["made"] += fields["indicator_"].dims["made"]
 
 
+class _BSpline:
+    t: Annotated[Array, "knots", Ascending(strictly=False)]
+    c: Annotated[Array, "rows splines"]
+    k: Annotated[int, Between(0, 20), Is("degree")]
+    extrapolate: bool | Literal["periodic"]
+    axis: Literal[0]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        bind(dims, "knots", dims["rows"] + dims["degree"] + 1, "t")
+
+
+@_describes(pre.SplineTransformer)
+class _Spline(_Features):
+    bsplines_: Annotated[list[BSpline], "p splines"]
+    n_features_out_: Annotated[int, Is("made")]
+    degree: Annotated[int, Between(0, 20)]
+    knots: Any
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        each = dims["splines"] - (not fields["include_bias"])
+        bind(dims, "made", dims["p"] * each, "n_features_out_")
+
+
 # ------------------------------------------------------------------------ words
 
 _WORDS = CountVectorizer().token_pattern
@@ -335,7 +362,8 @@ class _Pipeline:
         dims["last"], dims["fitted"] = last.last, last.dims.get("fitted", True)
         if isinstance(fields["steps"][0][1], Node) and "p" in steps[0].dims:
             dims["p"] = steps[0].dims["p"]
-        alike = all(step.dims.get("fitted", True) == dims["fitted"] for step in steps)
+        known = [step.dims["fitted"] for step in steps if "fitted" in step.dims]
+        alike = all(fitted == dims["fitted"] for fitted in known)
         refuse_unless(alike, "some steps of the pipeline are fitted and some are not")
 
 
@@ -380,6 +408,15 @@ def _make_forest(cls: Any) -> Callable[[Fields], Any]:
 _SELECTOR = {"pattern": str | None, "dtype_include": Any, "dtype_exclude": Any}
 
 declare(Pipeline, "sklearn.Pipeline", spec=_Pipeline, has_state=False)
+declare(
+    BSpline,
+    "scipy.BSpline",
+    spec=_BSpline,
+    taken=lambda spline: {
+        name: getattr(spline, name) for name in ("t", "c", "k", "extrapolate", "axis")
+    },
+    made=lambda fields: BSpline(**fields),
+)
 declare(make_column_selector, "sklearn.make_column_selector", annotations=_SELECTOR)
 for _cls in (
     RandomForestClassifier,

@@ -254,7 +254,7 @@ def round_coordinates(
     parameters to coordinates and `leave` back; `gradient` takes the gradient by parameters to that
     by coordinates.
     """
-    few = layout.is_binary and data.edges.shared and layout.n_edges
+    few = layout.is_binary and data.edges.shared and layout.n_edges and penalty.free
     return (Interactions if few else RoundCoordinates)(data, layout, penalty, theta)
 
 
@@ -347,7 +347,7 @@ class RoundCoordinates:
         self._together = (data.edges.coordinates is data.nodes.coordinates) and theta.node.shape[
             0
         ] == theta.edge.shape[0] > 1
-        self._level = data.edges.level if self._together else 1.0
+        self._level = (data.edges.level or 1.0) if self._together else 1.0
         # All columns together, or the nodes' and the edges' apart; with very many columns, each
         # variable and each edge by itself.
         cut, end = self._cut, self._cut + layout.n_edge_columns

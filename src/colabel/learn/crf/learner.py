@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Below, stored
 from colabel.core.threads import map_threads
@@ -39,7 +39,7 @@ from colabel.learn.crf.pseudo_likelihood import (
     Score,
     all_pairs,
 )
-from colabel.learn.design import Design
+from colabel.learn.design import Columns, Design
 from colabel.learn.linear import LinearLearning, LinearModels
 
 MakeObjective = Callable[[FieldData, FieldLayout], FieldObjective]
@@ -274,6 +274,12 @@ class FieldLearner:
         See `FieldProblem`.
     tuned : bool
         Whether the parameters of the final graph are tuned without the group term.
+    centred : bool
+        Whether dense features are centred.
+    constant : {"free", "penalised", "none"}
+        Constants of nodes and edges; see `colabel.PairwiseCRF`.
+    max_structure_iter : int or None
+        Bound on the iterations of structure learning; None for `max_iter`.
     """
 
     ridges: Sequence[float] | None
@@ -289,6 +295,9 @@ class FieldLearner:
     objective: MakeObjective = PseudoLikelihood
     score: Score = held_out_score
     tuned: bool = True
+    centred: bool = True
+    constant: str = "free"
+    max_structure_iter: int | None = None
 
     def learn(
         self,
@@ -337,9 +346,13 @@ class FieldLearner:
             lambda: None,
         )
         tuned, profile = final
+        nodes = rows.nodes.leave(tuned.theta.node.T).T
+        if self.constant == "free":  # labels without edges keep their independent regression
+            alone = ~np.isin(tuned.layout.label_of_column, tuned.layout.edges)
+            nodes[:, alone] = _node_matrix(models.coef, data.cardinalities)[:, alone]
         fitted = FittedField(
             tuned.layout,
-            rows.nodes.leave(tuned.theta.node.T).T,
+            nodes,
             rows.edges.leave(tuned.theta.edge.T).T if len(self.edge_columns) else tuned.theta.edge,
             self.edge_columns,
         )
@@ -351,16 +364,16 @@ class FieldLearner:
         self, whole: FieldProblem, node: Array, ridge: float, group: float
     ) -> tuple[Tuned, Array]:
         """Parameters on the final graph, and the slacks while it was learned."""
-        n_edges, without_group = whole.layout.n_edges, Penalty(node, ridge, 0.0)
+        n_edges, without_group = whole.layout.n_edges, self._penalty(node, ridge)
         if group == 0.0 or not np.isfinite(group):
             kept = np.full(n_edges, group == 0.0)
             return whole.tune(without_group, kept, self.tol, self.max_iter), np.zeros((1, n_edges))
         # The paper draws the first slacks from (0, 1); spread evenly they can be told apart.
         spread = (np.arange(n_edges) + 1.0) / (n_edges + 1.0)
         found = whole.find_structure(
-            Penalty(node, ridge + group, group / (ridge + group)),
+            self._penalty(node, ridge, group),
             form=self.form,
-            max_iter=self.max_iter,
+            max_iter=self.max_structure_iter or self.max_iter,
             tol=1e-6,
             alpha=spread if self.form == "constrained" else None,
         )
@@ -376,14 +389,25 @@ class FieldLearner:
         """The rows of a field: features of the nodes, features of the edges, codes."""
         data, nodes, columns = linear.data, linear.design, self.edge_columns
         if is_chunked(data):
+            if not self.centred or self.constant != "free":
+                raise TypeError("centre and constant do not change for Dask arrays: leave them.")
             return ChunkedFieldData.of(data, nodes, columns)
         weight = data.row_weights
-        if not len(columns):
-            edges = Design.constant(data.n_features, weight)
-        elif len(columns) == data.n_features:
-            edges = nodes.balanced()
-        else:
-            edges = Design.of(data.X[:, columns], weight).balanced()
+
+        def design(X: Any) -> Design:
+            if self.centred or is_sparse(X):
+                return Design.of(X, weight)
+            rows = np.column_stack([X, np.ones(len(X))])
+            return Design(rows, None, weight, Columns(None))
+
+        nodes = nodes if self.centred else design(data.X)
+        edges = Design.constant(data.n_features, weight)
+        if len(columns):
+            edges = nodes if len(columns) == data.n_features else design(data.X[:, columns])
+            edges = edges.balanced() if self.constant == "free" else edges
+        if self.constant == "none":
+            nodes = nodes.with_level(0.0)
+            edges = edges.with_level(0.0) if len(columns) else edges
         return FieldData(nodes, edges, np.ascontiguousarray(data.codes, dtype=np.int32), weight)
 
     def _problem(
@@ -393,12 +417,7 @@ class FieldLearner:
         coef: Sequence[Array],
         cardinalities: tuple[int, ...],
     ) -> FieldProblem:
-        columns = []
-        for own, size in zip(coef, cardinalities, strict=True):
-            # Two values have one score, the log-odds of the second; the last value has score zero.
-            full = np.concatenate([np.zeros_like(own), own]) if size == 2 else own
-            columns.append((full[:-1] - full[-1:]).T)
-        node = train.nodes.enter(np.hstack(columns).T).T
+        node = train.nodes.enter(_node_matrix(coef, cardinalities).T).T
         alone = FieldLayout(cardinalities, np.empty((0, 2), dtype=np.intp))
         edges = candidate_edges(train, node, alone, self.most_candidates)
         layout = FieldLayout(cardinalities, edges)
@@ -441,7 +460,7 @@ class FieldLearner:
 
         def point(problem: FieldProblem) -> tuple[Any, Array]:
             every = np.ones(problem.layout.n_edges, dtype=bool)
-            tuned = problem.tune(Penalty(node, strength, 0.0), every, *self._path)
+            tuned = problem.tune(self._penalty(node, strength), every, *self._path)
             # a likelihood needs no look at modes; the pseudo-likelihood does
             few = math.prod(problem.layout.cardinalities) <= MOST_VECTORS
             if problem.held_out is None or problem.score is not held_out_score or few:
@@ -476,9 +495,10 @@ class FieldLearner:
         def point(problem: FieldProblem) -> Any:
             kept = np.zeros(problem.layout.n_edges, dtype=bool)
             if np.isfinite(strength):
-                penalty = Penalty(node, ridge + strength, strength / (ridge + strength))
-                kept = problem.find_structure(penalty, max_iter=self.max_iter, tol=1e-5).alpha > 0.0
-            return problem.tune(Penalty(node, ridge, 0.0), kept, *self._path).scores
+                penalty, most = self._penalty(node, ridge, strength), self.max_structure_iter
+                options = {"max_iter": most or self.max_iter, "tol": 1e-5}
+                kept = problem.find_structure(penalty, **options).alpha > 0.0
+            return problem.tune(self._penalty(node, ridge), kept, *self._path).scores
 
         scores: dict[float, list[RowScores]] = {}
         every = _means({0.0: full}, folds)[0.0]
@@ -505,6 +525,10 @@ class FieldLearner:
                 return strength, means
         raise AssertionError("The best point is within any number of errors of itself.")
 
+    def _penalty(self, node: Array, ridge: float, group: float = 0.0) -> Penalty:
+        share = group / (ridge + group) if group else 0.0
+        return Penalty(node, ridge + group, share, self.constant == "free")
+
     @property
     def _path(self) -> tuple[float, int]:
         return max(self.tol, _PATH_TOLERANCE), self.max_iter
@@ -513,6 +537,16 @@ class FieldLearner:
         # Dask spreads the chunks itself
         threads = self.n_jobs if isinstance(folds[0].train, FieldData) else 1
         return map_threads(point, folds, threads, lambda: None)
+
+
+def _node_matrix(coef: Sequence[Array], cardinalities: tuple[int, ...]) -> Array:
+    """Coefficients of independent regressions as node columns: the last value has score zero."""
+    columns = []
+    for own, size in zip(coef, cardinalities, strict=True):
+        # Two values have one score, the log-odds of the second.
+        full = np.concatenate([np.zeros_like(own), own]) if size == 2 else own
+        columns.append((full[:-1] - full[-1:]).T)
+    return np.hstack(columns)
 
 
 def _held_out_weight(folds: Sequence[FieldProblem]) -> float:

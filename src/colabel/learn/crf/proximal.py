@@ -21,8 +21,8 @@ class Penalty:
     .. math:: R(\theta) = \sum_i \lambda_{v_i} \|v_i\|^2 + \lambda_w \Bigl((1 - \eta)
               \sum_e \|w_e\|^2 + \eta \sum_e \|w_e\|\Bigr)
 
-    A node's constant is not penalised, as in the regression of a label alone; an edge's constant
-    belongs to its group, so that an edge is present or absent as a whole.
+    A node's constant is not penalised, as in the regression of a label alone, if it is `free`; an
+    edge's constant belongs to its group, so that an edge is present or absent as a whole.
 
     Attributes
     ----------
@@ -32,6 +32,8 @@ class Penalty:
         :math:`\lambda_w`.
     eta : float
         Share :math:`\eta` of the group term, between 0 (ridge alone) and 1.
+    free : bool
+        Whether the constants of the nodes go free.
 
     Examples
     --------
@@ -44,6 +46,7 @@ class Penalty:
     node: Array
     edge: float
     eta: float
+    free: bool = True
 
     @property
     def ridge(self) -> float:
@@ -58,7 +61,8 @@ class Penalty:
     def smooth(self, theta: Parameters, layout: FieldLayout) -> tuple[float, Parameters]:
         """Return both ridge terms and their gradient."""
         node, edge = self.node[layout.label_of_column] * theta.node, self.ridge * theta.edge
-        node[-1] = 0.0  # constants are not penalised
+        if self.free:
+            node[-1] = 0.0
         value = float(np.vdot(node, theta.node) + np.vdot(edge, theta.edge))
         return value, Parameters(2.0 * node, 2.0 * edge)
 
@@ -206,7 +210,8 @@ def learn_structure(
         return theta, slack
 
     ridge = 2.0 * np.tile(penalty.node[layout.label_of_column], (len(start.node), 1))
-    ridge[-1] = 0.0
+    if penalty.free:
+        ridge[-1] = 0.0
     edge_metric = 0.25 * data.edges.scale() + 2.0 * penalty.ridge
     node_metric = 0.25 * data.nodes.scale()[:, None] + ridge
     largest = max(float(node_metric.max(initial=1e-300)), float(edge_metric.max(initial=1e-300)))
