@@ -28,7 +28,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
-from colabel.core.arrays import Indices
+from colabel.core.arrays import Array, Indices
 from colabel.core.schema import (
     Ascending,
     Below,
@@ -359,12 +359,13 @@ class _Pipeline:
         # the whole takes what its first step takes, and is of its last what that is
         of_the_last = ("d", "sizes", "k", "made")
         dims.update({name: last.dims[name] for name in of_the_last if name in last.dims})
-        dims["last"], dims["fitted"] = last.last, last.dims.get("fitted", True)
+        known = [step.dims["fitted"] for step in steps if "fitted" in step.dims]
+        dims["last"], dims["fitted"] = last.last, all(known)
         if isinstance(fields["steps"][0][1], Node) and "p" in steps[0].dims:
             dims["p"] = steps[0].dims["p"]
-        known = [step.dims["fitted"] for step in steps if "fitted" in step.dims]
-        alike = all(fitted == dims["fitted"] for fitted in known)
-        refuse_unless(alike, "some steps of the pipeline are fitted and some are not")
+        refuse_unless(
+            len(set(known)) <= 1, "some steps of the pipeline are fitted and some are not"
+        )
 
 
 # ------------------------------------------------------------------------ forests
