@@ -55,7 +55,7 @@ def known_models() -> dict[str, Known]:
     found = {}
     for name, bases, description, body in _classes("models"):
         learns = " def _joint(" in body or " short_name" in body
-        if name in models.__all__ and learns and "Mixin" not in bases:
+        if name in models.__all__ and learns and "AroundModel" not in bases:
             short = _SHORT_NAME.search(body)
             advice = _ADVICE.search(body)
             own = Known(name, description, *(advice.groups() if advice else ()))
