@@ -240,7 +240,7 @@ def _fit_parts(
 ) -> TableModel:
     """Fit a model to a table in parts; `seen` is called with what was seen before it is learned."""
     from colabel.core.optional import require
-    from colabel.learn.chunks import counting_passes
+    from colabel.learn.chunks.chunked_data import counting_passes
     from colabel.models.wrapped import title_of
     from colabel.tables import TableError, TableModel, prepare_parts
     from colabel.tables.streaming import one_by_one
@@ -321,7 +321,7 @@ def _going_on(
         return
     from colabel._version import __version__
     from colabel.core.journal import Journal
-    from colabel.learn.chunks import journaled
+    from colabel.learn.chunks.chunked_data import journaled
 
     states = [(part.name, part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
     key = repr((__version__, estimator.get_params(), type(estimator), request, states))
