@@ -51,7 +51,7 @@ def check(joint, exact, text, test, rng, **options):
 
 
 @pytest.mark.parametrize("name", EXACT)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_every_answer(name, seed):
     joint, exact, text, test, rng = case(EXACT[name], seed)
@@ -82,7 +82,7 @@ def rows_of(exact, index):
 
 
 @pytest.mark.parametrize("name", EXACT)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_rules_one_after_the_other(name, seed):
     joint, exact, text, test, rng = case(EXACT[name], seed)
