@@ -16,26 +16,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from colabel.cli._console import (
-    INTERRUPTED,
-    AsJson,
-    Folds,
-    LabelledTable,
-    LearnedTable,
-    Quiet,
-    RulesFile,
-    Seed,
-    Thresholds,
-    command,
-    fail,
-    messages,
-    note,
-    opt,
-    output,
-    page_option,
-    stderr_is_terminal,
-    working,
-)
+from colabel.cli import _console as ui
 from colabel.core.files import refuse_input, written_whole
 from colabel.core.progress import columns
 
@@ -73,31 +54,33 @@ _SHOWN = 15  # labels on the screen
 _LONGEST = 300  # characters of a cell on the page
 
 
-@command
+@ui.command
 def compare(
-    request: LearnedTable,
-    models: Annotated[str, opt("NAMES", _MODELS, "--models", "-m", default=_DEFAULTS)] = "default",
-    cv: Folds = 5,
-    measure: Annotated[str, opt("NAME", _MEASURE, default=_DECISIVE)] = "",
-    decision: Annotated[str, opt("LOSS", "subset, hamming, f1 or jaccard.")] = "subset",
-    thresholds: Thresholds = False,
-    calibrate: Annotated[bool, opt("", _CALIBRATE, "--calibrate")] = False,
-    coverage: Annotated[float | None, opt("P", _COVERAGE, default=False)] = None,
-    max_rows: Annotated[int | None, opt("N", _MAX_ROWS, default="5000", min=0)] = None,
-    jobs: Annotated[int, opt("N", "Processes; -1 for all cores.", "--jobs", "-j")] = 1,
-    report_file: Annotated[Path, opt("FILE", "The HTML report.", "--report")] = Path(
+    request: ui.LearnedTable,
+    models: Annotated[
+        str, ui.opt("NAMES", _MODELS, "--models", "-m", default=_DEFAULTS)
+    ] = "default",
+    cv: ui.Folds = 5,
+    measure: Annotated[str, ui.opt("NAME", _MEASURE, default=_DECISIVE)] = "",
+    decision: Annotated[str, ui.opt("LOSS", "subset, hamming, f1 or jaccard.")] = "subset",
+    thresholds: ui.Thresholds = False,
+    calibrate: Annotated[bool, ui.opt("", _CALIBRATE, "--calibrate")] = False,
+    coverage: Annotated[float | None, ui.opt("P", _COVERAGE, default=False)] = None,
+    max_rows: Annotated[int | None, ui.opt("N", _MAX_ROWS, default="5000", min=0)] = None,
+    jobs: Annotated[int, ui.opt("N", "Processes; -1 for all cores.", "--jobs", "-j")] = 1,
+    report_file: Annotated[Path, ui.opt("FILE", "The HTML report.", "--report")] = Path(
         "compare.html"
     ),
-    no_report: Annotated[bool, opt("", "Write no report.", "--no-report")] = False,
-    groups: Annotated[str, opt("COLUMN", _GROUPS, default=False)] = "",
-    time: Annotated[str, opt("COLUMN", _TIME, default=False)] = "",
-    weights: Annotated[str, opt("COLUMN", _WEIGHTS, default=False)] = "",
-    time_limit: Annotated[float | None, opt("SECONDS", _TIME_LIMIT, default=False)] = None,
-    rules: Annotated[Path | None, opt("FILE", _COMPARED_RULES, default=False)] = None,
-    checkpoint: Annotated[Path, opt("FOLDER", _CHECKPOINT)] = Path("compare.part"),
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    no_report: Annotated[bool, ui.opt("", "Write no report.", "--no-report")] = False,
+    groups: Annotated[str, ui.opt("COLUMN", _GROUPS, default=False)] = "",
+    time: Annotated[str, ui.opt("COLUMN", _TIME, default=False)] = "",
+    weights: Annotated[str, ui.opt("COLUMN", _WEIGHTS, default=False)] = "",
+    time_limit: Annotated[float | None, ui.opt("SECONDS", _TIME_LIMIT, default=False)] = None,
+    rules: Annotated[Path | None, ui.opt("FILE", _COMPARED_RULES, default=False)] = None,
+    checkpoint: Annotated[Path, ui.opt("FOLDER", _CHECKPOINT)] = Path("compare.part"),
+    seed: ui.Seed = 0,
+    as_json: ui.AsJson = False,
+    quiet: ui.Quiet = False,
 ) -> None:
     """Check a table, cross-validate models on it, recommend one, write a report.
 
@@ -148,7 +131,7 @@ def compare(
     request = replace(request, drop=[*request.drop, *filter(None, (groups, time, weights))])
     data = tables.load_table(request)
     summary = tables.summarise(data)
-    console = output()
+    console = ui.output()
     if not (quiet or as_json):
         text.show_summary(console, summary)
         if wanted.max_rows is not None and data.features.n_rows > wanted.max_rows:
@@ -156,7 +139,7 @@ def compare(
                 f"  [yellow]![/yellow] Compared on {wanted.max_rows:,} of these rows, drawn at"
                 " random: --max-rows takes more, or all with 0. The model is fitted to all of them."
             )
-    with watched(bar=stderr_is_terminal() and not quiet, lines=not quiet) as watch:
+    with watched(bar=ui.stderr_is_terminal() and not quiet, lines=not quiet) as watch:
         try:
             comparison = comparing.run_comparison(data, wanted, watch, checkpoint)
         except KeyboardInterrupt:
@@ -244,7 +227,7 @@ def watched(*, bar: bool, lines: bool) -> Iterator[_Watch]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[left]}"),
     )
-    with Bar(*parts, console=messages(), transient=True) as shown:
+    with Bar(*parts, console=ui.messages(), transient=True) as shown:
         yield _Watch(shown, lines=lines)
 
 
@@ -260,9 +243,9 @@ def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
         rest = "; of the others all" if len(few) < len(done) else ""
         if few:
             console.print(f"Folds done of {last.n_folds}: {', '.join(few)}{rest}.")
-    fail(
+    ui.fail(
         f"Stopped. What is finished is kept in {kept}: the same command goes on from there.",
-        INTERRUPTED,
+        ui.INTERRUPTED,
     )
 
 
@@ -300,25 +283,25 @@ def _fit_command(
     return shlex.join([*words, "-o", "model.colabel"])
 
 
-@command
+@ui.command
 def audit(
-    request: LearnedTable,
-    model: Annotated[str, opt("NAME", _MODEL, "--model", "-m")] = "auto",
-    cv: Folds = 5,
+    request: ui.LearnedTable,
+    model: Annotated[str, ui.opt("NAME", _MODEL, "--model", "-m")] = "auto",
+    cv: ui.Folds = 5,
     output_file: Annotated[
-        Path, opt("FILE", "A .csv, .csv.gz or .parquet file.", "--output", "-o")
+        Path, ui.opt("FILE", "A .csv, .csv.gz or .parquet file.", "--output", "-o")
     ] = Path("audit.csv"),
-    page: Annotated[Path | None, page_option("Also a page to read, with the rows.")] = None,
-    fix: Annotated[Path | None, opt("FILE", _FIX, default=False)] = None,
+    page: Annotated[Path | None, ui.page_option("Also a page to read, with the rows.")] = None,
+    fix: Annotated[Path | None, ui.opt("FILE", _FIX, default=False)] = None,
     at_least: Annotated[
-        float, opt("P", "How probable a correction must be.", min=0.5, max=1.0)
+        float, ui.opt("P", "How probable a correction must be.", min=0.5, max=1.0)
     ] = 0.95,
-    most: Annotated[int, opt("N", "Most labels in the file and on the page.", min=1)] = 1000,
-    rules: RulesFile = None,
-    groups: Annotated[str, opt("COLUMN", _GROUPS, default=False)] = "",
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    most: Annotated[int, ui.opt("N", "Most labels in the file and on the page.", min=1)] = 1000,
+    rules: ui.RulesFile = None,
+    groups: Annotated[str, ui.opt("COLUMN", _GROUPS, default=False)] = "",
+    seed: ui.Seed = 0,
+    as_json: ui.AsJson = False,
+    quiet: ui.Quiet = False,
 ) -> None:
     """Rank the labels of a table by how wrong they look, the worst first.
 
@@ -343,7 +326,7 @@ def audit(
     own = tables.loading.column_of(request.path, request.options, groups) if groups else None
     request = replace(request, drop=[*request.drop, *filter(None, [groups])])
     data = tables.load_table(request)
-    with working("fitting models to folds", shown=not quiet):
+    with ui.working("fitting models to folds", shown=not quiet):
         known = None if rules is None else Rules.load(rules)
         found = comparing.audit_table(data, model, cv, seed, known, own)
     cells = found.worst_labels[:most]
@@ -368,11 +351,11 @@ def audit(
     if as_json:
         noise = {kind: asdict(rate) for kind, rate in found.noise().items()}
         summary = {"n_wrong": asdict(n_wrong), "noise": noise, "n_changed": n_changed}
-        output().print_json(json.dumps({**summary, "output": str(output_file)}))
+        ui.output().print_json(json.dumps({**summary, "output": str(output_file)}))
         return
     if quiet:
         return
-    console = output()
+    console = ui.output()
     shown = columns(">row", "label", "given", ">P(given)", "rather", ">gain, nats", "against it")
     n_suspicious = int((listed["gain"] > 0).sum())
     for row, name, was, p, rather, gain, against, _ in list(zip(*listed.values(), strict=True))[
@@ -396,12 +379,12 @@ def audit(
         console.print(f"The page is {page}.", markup=False, soft_wrap=True)
     if found.broken.any():
         rows_broken = data.row_numbers[found.broken.any(axis=1)] + 1
-        note(
+        ui.note(
             f"{len(rows_broken):,} rows break a rule, such as "
             f"{', '.join(map(str, rows_broken[:5]))}: their labels come first."
         )
     if data.n_unlabelled:
-        note(f"{data.n_unlabelled:,} rows without any label were left out.")
+        ui.note(f"{data.n_unlabelled:,} rows without any label were left out.")
 
 
 def _rates(found: Audit) -> str:
@@ -477,17 +460,19 @@ def _write_fixed(
     return int(changed.sum())
 
 
-@command
+@ui.command
 def rules(
-    request: LabelledTable,
+    request: ui.LabelledTable,
     output_file: Annotated[
-        Path | None, opt("FILE", "Where the rules go; else the screen.", "--output", "-o")
+        Path | None, ui.opt("FILE", "Where the rules go; else the screen.", "--output", "-o")
     ] = None,
     check: Annotated[
         Path | None,
-        opt("FILE", "Say which rows break the rules of this file instead.", default=False),
+        ui.opt("FILE", "Say which rows break the rules of this file instead.", default=False),
     ] = None,
-    support: Annotated[int, opt("N", "Rows that could have broken a rule, at least.", min=1)] = 10,
+    support: Annotated[
+        int, ui.opt("N", "Rows that could have broken a rule, at least.", min=1)
+    ] = 10,
 ) -> None:
     """Suggest rules on label sets: implications, exclusions and counts that all rows obey.
 
@@ -507,7 +492,7 @@ def rules(
 
     refuse_input(output_file, request.path)
     data = load_table(request)
-    console = output()
+    console = ui.output()
     if check is not None:
         found = Rules.load(check).violations(data.labels.Y, data.labels.names)
         numbered = found._replace(rows=data.row_numbers[found.rows] + 1)
