@@ -35,8 +35,6 @@ _OVERALL = "Of a table with labels: which columns matter for which labels, over 
 _AGAINST = "Rows to compare the row's columns with, such as the training table."
 
 _EVIDENCE = "Also what speaks for and against each label, as in explain: slower."
-_CELLS = 30  # columns that are shown of a row
-_LONGEST = 200  # characters of a value
 _AT_ONCE = 100  # rows
 _MOST_SETS = 200_000  # on a page
 
@@ -469,7 +467,9 @@ def explore(
                 number = max(start, first)
                 joint = predictor.joint(wanted, number)
                 names = _names(wanted, keep, number)
-                for i, row in enumerate(report.explored_rows(joint, names, _cells(wanted), most)):
+                for i, row in enumerate(
+                    report.explored_rows(joint, names, ui.row_cells(wanted), most)
+                ):
                     if evidence and frame.n_rows > 1:
                         own = fitted.feature_evidence(wanted, i, background=frame)
                         row = replace(row, evidence=own)
@@ -510,25 +510,6 @@ def _names(frame: Frame, keep: Sequence[str], number: int) -> list[str]:
     kept = [name for name in frame.names if name in keep]
     names = []
     for i in range(frame.n_rows):
-        said = [_shown(frame.column(name)[i]) for name in kept]
+        said = [ui.shown(frame.column(name)[i]) for name in kept]
         names.append(" · ".join([f"row {number + i}", *(text for text in said if text)]))
     return names
-
-
-def _cells(frame: Frame) -> list[tuple[tuple[str, str], ...]]:
-    """Write what each row holds; of sparse rows, what is not 0."""
-    columns = [(name, frame.column(name)) for name in frame.names[: 10 * _CELLS]]
-    rows = []
-    for i in range(frame.n_rows):
-        held = [(name, column[i]) for name, column in columns]
-        if frame.is_sparse:
-            held = [(name, value) for name, value in held if isinstance(value, str) or value]
-        rows.append(tuple((name, _shown(value)) for name, value in held[:_CELLS]))
-    return rows
-
-
-def _shown(value: Any) -> str:
-    if value is None or value != value:
-        return ""
-    text = value if isinstance(value, str) else f"{value:.6g}"
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import shlex
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,7 +52,6 @@ _FIX = (
     " what changed."
 )
 _SHOWN = 15  # labels on the screen
-_LONGEST = 300  # characters of a cell on the page
 
 
 @ui.command
@@ -139,12 +139,12 @@ def compare(
                 f"  [yellow]![/yellow] Compared on {wanted.max_rows:,} of these rows, drawn at"
                 " random: --max-rows takes more, or all with 0. The model is fitted to all of them."
             )
-    with watched(bar=ui.stderr_is_terminal() and not quiet, lines=not quiet) as watch:
-        try:
+    reached: list[Progress] = []
+    try:
+        with watched(reached, quiet=quiet) as watch:
             comparison = comparing.run_comparison(data, wanted, watch, checkpoint)
-        except KeyboardInterrupt:
-            watch.stop()
-            _show_stopped(console, watch.last, checkpoint)
+    except KeyboardInterrupt:
+        _show_stopped(console, reached[-1] if reached else None, checkpoint)
 
     command = _fit_command(request, comparison, weights, rules)
     if report is not None:
@@ -173,62 +173,32 @@ def compare(
         console.print(f"The report is in {report}.", markup=False, soft_wrap=True)
 
 
-class _Watch:
-    """Prints a line for each model that is done, and moves a bar where there is one."""
-
-    def __init__(self, bar: Any, *, lines: bool) -> None:
-        self.bar, self.lines = bar, lines
-        self.last: Progress | None = None
-        self.printed: set[str] = set()
-        self.task = None if bar is None else bar.add_task("", total=None, at_work="", left="")
-
-    def __call__(self, progress: Progress) -> None:
-        self.last = progress
-        for name in progress.finished if self.lines else ():
-            if name not in self.printed:
-                self.printed.add(name)
-                line = progress.line(name)
-                if self.bar is None:
-                    sys.stderr.write(f"{line}\n")
-                else:
-                    self.bar.console.print(line, markup=False, highlight=False)
-        if self.bar is None:
-            return
-        at_work, seconds, left = "what was learned", progress.seconds_left, ""
-        if progress.left:
-            name, fold = progress.left[0]
-            at_work = f"{name}, fold {fold + 1} of {progress.n_folds}"
-        if seconds >= 90:
-            left = f"about {round(seconds / 60)} min left"
-        elif seconds > 0:
-            left = f"about {max(1, round(seconds / 10)) * 10} s left"
-        done = {"completed": progress.n_parts - len(progress.left), "total": progress.n_parts}
-        self.bar.update(self.task, **done, at_work=at_work, left=left)
-
-    def stop(self) -> None:
-        """Take the bar away."""
-        if self.bar is not None:
-            self.bar.stop()
-
-
 @contextmanager
-def watched(*, bar: bool, lines: bool) -> Iterator[_Watch]:
-    """Give what is to be called with every `Progress`: for a terminal a bar, and lines."""
-    if not bar:
-        yield _Watch(None, lines=lines)
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
+def watched(
+    reached: list[Progress] | None = None, *, quiet: bool
+) -> Iterator[Callable[[Progress], None]]:
+    """Give what is to be called with every `Progress`: it prints a line for each model done.
 
-    parts = (
-        TextColumn("{task.fields[at_work]}", style="bold"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-    )
-    with Bar(*parts, console=ui.messages(), transient=True) as shown:
-        yield _Watch(shown, lines=lines)
+    The last one is left in `reached`. On a terminal it also says what is at work, and how long the rest will take.
+    """
+    console, printed = ui.messages(), set[str]()
+    moving = console.status("") if console.is_terminal and not quiet else nullcontext()
+    with moving as status:
+
+        def watch(progress: Progress) -> None:
+            if reached is not None:
+                reached[:] = [progress]
+            for name in progress.finished:
+                if name not in printed and not quiet:
+                    console.print(progress.line(name), markup=False, soft_wrap=True)
+                printed.add(name)
+            if status is not None and progress.left:
+                (name, fold), seconds = progress.left[0], progress.seconds_left
+                done = f"{progress.n_parts - len(progress.left)} of {progress.n_parts} folds done"
+                left = f", about {timedelta(seconds=round(seconds))} left" if seconds > 0 else ""
+                status.update(f"{name}, fold {fold + 1}: {done}{left}")
+
+        yield watch
 
 
 def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
@@ -239,10 +209,8 @@ def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
     if last is not None and done:
         results = {name: last.result(name) for name in done}
         text.show_scores(console, results, last.n_folds, last.request.measure)
-        few = [f"{name} {len(own)}" for name, own in done.items() if len(own) < last.n_folds]
-        rest = "; of the others all" if len(few) < len(done) else ""
-        if few:
-            console.print(f"Folds done of {last.n_folds}: {', '.join(few)}{rest}.")
+        folds = ", ".join(f"{name} {len(own)}" for name, own in done.items())
+        console.print(f"Folds done of {last.n_folds}: {folds}.")
     ui.fail(
         f"Stopped. What is finished is kept in {kept}: the same command goes on from there.",
         ui.INTERRUPTED,
@@ -345,7 +313,7 @@ def audit(
     with tables.answers_written(output_file) as write:
         write(pa.table(listed))
     if page is not None:
-        report.write_audit_html(page, found, data.row_numbers, _row_cells(data), most)
+        report.write_audit_html(page, found, data.row_numbers, partial(_row_cells, data), most)
     n_changed = None if fix is None else _write_fixed(fix, request, data, found, at_least)
     n_wrong = found.n_wrong()
     if as_json:
@@ -401,15 +369,10 @@ def _rates(found: Audit) -> str:
     return said
 
 
-def _row_cells(data: TableData) -> Any:
-    """Return a function that gives what the columns of a row hold, for people."""
-
-    def cells(row: int) -> list[tuple[str, str]]:
-        frame = data.features.rows(slice(row, row + 1))
-        values = ((name, str(frame.column(name)[0])) for name in frame.names[:30])
-        return [(name, text[:_LONGEST]) for name, text in values if text not in ("", "nan", "None")]
-
-    return cells
+def _row_cells(data: TableData, row: int) -> list[tuple[str, str]]:
+    """What the columns of a row hold, for people."""
+    (cells,) = ui.row_cells(data.features.rows(slice(row, row + 1)))
+    return [(name, text) for name, text in cells if text]
 
 
 def _write_fixed(

@@ -207,7 +207,7 @@ def demo(
     )
     table = tables.table_of(data.X, data.Y, data.label_names)
     request = comparing.ComparisonRequest(_SHOWN, folds, seed, max_rows=None, graph=False)
-    with watched(bar=ui.stderr_is_terminal(), lines=False) as watch:
+    with watched(quiet=not ui.stderr_is_terminal()) as watch:
         found = comparing.run_comparison(table, request, watch)
     show_scores(console, found.results, found.n_folds, "exact_match")
     right = {n: f"{100 * own.mean('exact_match'):.0f}" for n, own in found.results.items()}
