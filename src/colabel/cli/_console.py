@@ -23,7 +23,7 @@ from colabel.core.progress import columns, row_counter
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from colabel.tables import ReadingOptions, TableModel, TableRequest
+    from colabel.tables import Frame, ReadingOptions, TableModel, TableRequest
 
 # Exit codes; `colabel --help` lists them.
 INTERNAL = 1  # a fault of colabel

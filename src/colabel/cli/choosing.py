@@ -179,7 +179,8 @@ def watched(
 ) -> Iterator[Callable[[Progress], None]]:
     """Give what is to be called with every `Progress`: it prints a line for each model done.
 
-    The last one is left in `reached`. On a terminal it also says what is at work, and how long the rest will take.
+    The last one is left in `reached`. On a terminal it also says what is at work, and how long the
+    rest will take.
     """
     console, printed = ui.messages(), set[str]()
     moving = console.status("") if console.is_terminal and not quiet else nullcontext()
