@@ -190,10 +190,10 @@ class LinearLearner:
             raise ValueError(
                 f"device={self.device!r} is for rows in memory: leave it out for Dask arrays."
             )
-        from colabel.learn.chunks.chunked_design import ChunkedDesign
+        from colabel.learn.chunks.chunked_block import coordinates_of
 
         rows: Any = data
-        return LinearLearning(self, rows, ChunkedDesign.of(data), frequencies)
+        return LinearLearning(self, rows, coordinates_of(data), frequencies)
 
 
 class Batch(NamedTuple):
@@ -271,7 +271,7 @@ class LinearLearning:
     ----------
     learner : LinearLearner
     data : TrainingData or ChunkedData
-    design : Design or ChunkedDesign
+    design : Design, or coordinates of rows in chunks
     frequencies : d arrays (K_i,)
         Smoothed frequencies of the labels' values.
     known : dict
