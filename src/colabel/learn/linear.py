@@ -32,8 +32,16 @@ from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm.device import torch_device
 from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.glm.losses import loss_for
-from colabel.learn.glm.path import Block, LocalRows, fit_block, held_out_path
-from colabel.learn.glm.tasks import FittedTasks, Tasks, best_points, informed_tasks
+from colabel.learn.glm.path import (
+    Block,
+    FittedTasks,
+    LocalRows,
+    Tasks,
+    best_points,
+    fit_block,
+    held_out_path,
+    informed_tasks,
+)
 
 Result = TypeVar("Result")
 

@@ -29,8 +29,7 @@ from colabel.learn.design import (
 from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.glm.losses import Sums
 from colabel.learn.glm.objective import Objective, hessian_cost
-from colabel.learn.glm.path import Block, LocalRows
-from colabel.learn.glm.tasks import Tasks
+from colabel.learn.glm.path import Block, LocalRows, Tasks
 from colabel.learn.linear import Batch, LinearLearning, RowsInMemory
 
 # Rows whose folds are scored together: each fold's own are few of them.
