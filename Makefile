@@ -78,7 +78,7 @@ peers: $(PEERS)/.ready $(BOOMER)/.ready ## all methods of the field and ours on 
 	$(PEERS)/bin/python -m benchmarks.peers run --jobs $(PEERS_JOBS)
 	$(PEERS)/bin/python -m benchmarks.peers table
 
-studies: $(READY) ## the papers' tables, RESULTS.md and docs/results (needs COLABEL_DATA; two hours)
+studies: $(READY) ## the papers' tables, RESULTS.md and docs/results (needs COLABEL_DATA; hours)
 	$(BIN)/python -m studies run all
 	$(BIN)/python -m studies report
 
