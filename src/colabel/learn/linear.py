@@ -190,7 +190,8 @@ class LinearLearner:
     def on(self, data: TrainingData) -> LinearLearning:
         frequencies = tuple(data.class_frequencies(label) for label in range(data.n_labels))
         if not is_chunked(data):
-            torch_device(self.device)  # complains at once, if it must
+            if self.device is not None:
+                torch_device(self.device)  # complains at once, if it must
             return LinearLearning(
                 self, data, Design.of(data.X, data.weight, data.extra), frequencies
             )
@@ -311,7 +312,7 @@ class LinearLearning:
 
             return ChunkedRows.of(*known)
         here = RowsInMemory(*known)
-        if torch_device(self.learner.device) is None:
+        if self.learner.device is None:
             return here
         from colabel.learn.device_rows import RowsOnDevice
 
