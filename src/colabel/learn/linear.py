@@ -46,25 +46,10 @@ from colabel.learn.glm.path import (
 Result = TypeVar("Result")
 
 
-class BatchSizes(NamedTuple):
-    """How many tasks are solved together.
-
-    Attributes
-    ----------
-    scores : int
-        Scores of a batch that stay in the processor's cache.
-    narrowest : int
-        Fewer tasks would leave the products too narrow to be fast, as long as rows are few.
-    most : int
-        Most scores of a batch.
-    """
-
-    scores: int
-    narrowest: int
-    most: int
-
-
-_BATCH = BatchSizes(scores=1 << 18, narrowest=64, most=1 << 21)
+# How many tasks are solved together: scores of a batch that stay in the processor's cache; fewer
+# tasks would leave the products too narrow to be fast, as long as rows are few; most scores.
+BatchSizes = tuple[int, int, int]
+_BATCH: BatchSizes = (1 << 18, 64, 1 << 21)
 # Points of a path without improvement after which a penalty is not weakened further: the weakest
 # are the dearest, and held-out curves that have turned twice do not come back.
 PATIENCE = 2
@@ -238,12 +223,13 @@ class RowsInMemory:
 
     def batches(self, n_fits: int, sizes: BatchSizes | None = None) -> list[Batch]:
         """Targets of a group that have as many values, some at a time; large groups first."""
-        found, sizes = [], sizes or _BATCH
+        found = []
+        cached, narrowest, most = sizes or _BATCH
         for group in sorted(range(len(self.groups)), key=lambda g: -self.n_rows(g)):
             for n_classes, positions, label in self.learning.by_size(self.groups[group]):
                 scores = max(1, self.n_rows(group)) * (1 if n_classes == 2 else n_classes)
-                width = max(sizes.narrowest, sizes.scores // scores)
-                step = max(1, max(1, min(width, sizes.most // scores)) // n_fits)
+                width = min(max(narrowest, cached // scores), most // scores)
+                step = max(1, max(1, width) // n_fits)
                 for start in range(0, len(positions), step):
                     own = slice(start, start + step)
                     of_group = np.full(len(positions[own]), group)

@@ -108,19 +108,12 @@ class Survey(NamedTuple):
         """See `Design.scale`, (G, q)."""
         if not sparse:
             return self.energy
-        n_used = self._used().sum(axis=1)
-        return np.stack(
-            [
-                half_way(own, own.sum() / max(1, n))
-                for own, n in zip(self.energy, n_used, strict=True)
-            ]
-        )
+        mean = self.energy.sum(axis=1) / np.maximum(1, self.used().sum(axis=1))
+        scales: Array = half_way(self.energy, mean[:, None])
+        return scales
 
-    def used(self, sparse: bool) -> Array | None:
-        """Which coordinates of a group are not empty, (G, q), where that matters."""
-        return self._used().astype(np.float64) if sparse else None
-
-    def _used(self) -> Flags:
+    def used(self) -> Flags:
+        """Which coordinates of a group are not empty, or all where few are, (G, q)."""
         filled = self.filled > 0
         nearly_all = filled.sum(axis=1) > _MOST_USED * filled.shape[1]
         return np.asarray(filled | nearly_all[:, None])
@@ -221,10 +214,9 @@ class ChunkedRows:
         return found
 
     @property
-    def data(self) -> ChunkedData:
-        """The rows."""
-        rows: Any = self.learning.data
-        return rows  # type: ignore[no-any-return]
+    def sparse(self) -> bool:
+        """Whether the rows are CSR."""
+        return isinstance(self.learning.design, Columns)
 
     @property
     def deviates(self) -> bool:
@@ -267,18 +259,20 @@ class ChunkedRows:
 
     def used(self, tasks: Tasks) -> Array | None:
         """Which coordinates (T, 1, q) of a task are not empty, where that matters."""
-        used = self.survey.used(isinstance(self.design, Columns))
-        return None if used is None else used[tasks.group][:, None]
+        if not isinstance(self.design, Columns):
+            return None
+        return self.survey.used()[tasks.group][:, None].astype(np.float64)
 
     def total(self, function: Any, block: Block, *arguments: Any, **options: Any) -> Any:
         """Sum ``function(local blocks, *arguments)`` over the chunks: one pass."""
-        travelling = replace(block, rows=Travelling(self.design))
+        travelling = replace(block, rows=self.design)
         fold = None if self.folds is None else self.folds.at_rows
         known = (fold, self.offsets, self.over, *(group.rows for group in self.groups))
-        return self.data.total(_at_part, function, travelling, arguments, *known, **options)
+        data: Any = self.learning.data
+        return data.total(_at_part, function, travelling, arguments, *known, **options)
 
     def objective(self, block: Block, solver: LBFGS, coef: Array) -> ChunksObjective:
-        scale = self.survey.scale(self.data.sparse)[block.tasks.group][:, None]
+        scale = self.survey.scale(self.sparse)[block.tasks.group][:, None]
         return ChunksObjective(self, block, scale, coef)
 
     def slope_objective(self, block: Block, coef: Array) -> tuple[ChunksObjective, Any]:
@@ -294,26 +288,21 @@ class ChunkedRows:
         return found
 
 
-@dataclass(frozen=True)
-class Travelling:
-    """Of the rows of a block what travels to the chunks."""
+def _at_part(
+    part: TrainingData,
+    function: Any,
+    block: Block,
+    arguments: tuple[Any, ...],
+    fold: Indices | None,
+    offsets: tuple[Array, ...] | None,
+    over: Array | None,
+    *selected: Flags | None,
+) -> Any:
+    """Call a function of a block without rows and, for each group, its tasks and their block."""
 
-    design: Axes | Columns
-    coordinates = None
-    deviates = False
-
-    def blocks(
-        self,
-        block: Block,
-        part: TrainingData,
-        fold: Indices | None,
-        offsets: tuple[Array, ...] | None,
-        over: Array | None,
-        *selected: Flags | None,
-    ) -> Iterator[tuple[Indices, Block]]:
-        """Tasks of each group, and the block of both in memory."""
+    def blocks() -> Iterator[tuple[Indices, Block]]:
         tasks = block.tasks
-        whole = Design.at(self.design, part.X, part.weight, part.extra, turned=False)
+        whole = Design.at(block.rows, part.X, part.weight, part.extra, turned=False)
         codes = np.ascontiguousarray(part.codes.T, dtype=np.int16)
         for number in np.unique(tasks.group):
             marks = selected[number]
@@ -332,9 +321,7 @@ class Travelling:
             local = block.take(own)
             yield own, replace(local, rows=rows, tasks=replace(local.tasks, label=base))
 
-
-def _at_part(part: TrainingData, function: Any, block: Block, arguments: Any, *known: Any) -> Any:
-    return function(block, block.rows.blocks(block, part, *known), *arguments)
+    return function(block, blocks(), *arguments)
 
 
 Blocks = Iterator[tuple[Indices, Block]]
@@ -459,7 +446,7 @@ class ChunksObjective(Objective):
 
     @property
     def hessian_cost(self) -> float:
-        if self._by_slope or self._rows.data.sparse or self.shape[2] == 1:
+        if self._by_slope or self._rows.sparse or self.shape[2] == 1:
             return np.inf
         n_rows = int(self._rows.survey.n_rows.sum())
         return hessian_cost(*self.shape, n_rows, _MOST_IN_HESSIANS)
@@ -491,25 +478,17 @@ class ChunksObjective(Objective):
         self._sums = Sums(*(part[tasks] for part in self._sums))
 
 
-class _Brought(NamedTuple):
-    """Rows that were brought here, and what is known of them."""
-
-    part: TrainingData
-    fold: Indices
-    offsets: tuple[Array, ...] | None
-    over: Array | None
-
-
 def _bring(
     part: TrainingData,
     fold: Indices | None,
     offsets: tuple[Array, ...] | None,
     over: Array | None,
     *selected: Flags,
-) -> list[_Brought]:
+) -> list[Any]:
+    """Rows to be brought here, and what is known of them."""
     every = np.full(part.n_rows, -1) if fold is None else fold
     return [
-        _Brought(
+        (
             replace(part.take(marks), folds=()),
             every[marks].astype(np.intp),
             None if offsets is None else tuple(own[:, marks] for own in offsets),
@@ -519,13 +498,13 @@ def _bring(
     ]
 
 
-def _brought_together(one: list[_Brought], other: list[_Brought]) -> list[_Brought]:
+def _brought_together(one: list[Any], other: list[Any]) -> list[Any]:
     def beside(a: Any, b: Any) -> Any:
         if isinstance(a, tuple):
             return tuple(map(beside, a, b))
         return None if a is None else np.concatenate([a, b], axis=-1)
 
     return [
-        _Brought(joined_rows(a.part, b.part), *map(beside, a[1:], b[1:]))
+        (joined_rows(a[0], b[0]), *map(beside, a[1:], b[1:]))
         for a, b in zip(one, other, strict=True)
     ]
