@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from colabel.core.arrays import is_dask, is_sparse, one_entry_each
-from colabel.core.extremes import LARGEST_FEATURE, refuse_extreme_weights
 from colabel.core.optional import require
+from colabel.core.parameters import LARGEST_FEATURE, refuse_extreme_weights
 from colabel.labels.space import LabelSpace, SeenLabels
 from colabel.learn.chunks.chunked_data import (
     ChunkedData,
