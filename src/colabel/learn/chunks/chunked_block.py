@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices, is_sparse
-from colabel.core.used_columns import UsedColumns
+from colabel.core.arrays import Array, Flags, Indices, UsedColumns, is_sparse
 from colabel.learn.chunks.chunked_data import ChunkedData, ChunkedFolds, joined_rows
 from colabel.learn.conditional import Folds, RowGroup, TrainingData
 from colabel.learn.design import (
