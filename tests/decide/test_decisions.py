@@ -214,9 +214,7 @@ def test_with_many_labels_jaccard_beats_every_candidate(rng):
 def test_rows_in_chunks_are_decided_alike(rng, monkeypatch, name):
     joint = random_tree(rng, 6, n_rows=30)
     whole = decide(joint, name)
-    # the package's attribute `decide` is the function, so the module is found by its name
-    chunks = importlib.import_module("colabel.decide.decisions")
-    monkeypatch.setattr(chunks, "_ENTRIES_AT_ONCE", 6 * 1000 * 7)
+    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
     np.testing.assert_array_equal(decide(joint, name), whole)
 
 

@@ -215,7 +215,7 @@ def test_large_runs_are_diagnosed_in_blocks(monkeypatch):
     network = random_network(np.random.default_rng(0), 7, (2, 2, 3))
     whole = build(network, n_sweeps=40)
     expected, top = whole.diagnostics(), whole.top_k(3)
-    monkeypatch.setattr("colabel.joint.gibbs.dependency_network._NUMBERS_AT_ONCE", 3 * 40 * 2)
+    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
     blocks = build(network, n_sweeps=40)
     np.testing.assert_array_equal(blocks.diagnostics().ess, expected.ess)
     np.testing.assert_array_equal(blocks.top_k(3).labels, top.labels)

@@ -39,7 +39,7 @@ def test_scores(case):
 def test_chunks_do_not_change_the_scores(case, monkeypatch):
     network, _, features, labels = case
     expected = network.log_joint(features, labels)
-    monkeypatch.setattr("colabel.joint.lds.network._ENTRIES_AT_ONCE", 1)
+    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
     np.testing.assert_array_equal(network.log_joint(features, labels), expected)
 
 

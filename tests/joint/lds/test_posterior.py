@@ -11,7 +11,6 @@ import pytest
 from colabel.joint import LDSPosterior
 from colabel.joint.exactness import APPROXIMATE
 from colabel.joint.lds import chosen_inference
-from colabel.joint.lds import posterior as module
 from colabel.labels import MISSING
 from tests.joint.lds.oracle import draw_rows, random_network, slow_copy
 from tests.joint.oracle import Oracle, make_space, random_evidence
@@ -85,7 +84,7 @@ def test_chunks_do_not_change_the_answers(case, monkeypatch):
         whole = make(network, features, inference)
         expected = whole.top_k_codes(3), whole.marginal_tables(), whole.sample_codes(4, fixed())
         with monkeypatch.context() as patch:
-            patch.setattr(module, "_SCORES_AT_ONCE", 1)
+            patch.setattr("colabel.core.chunks.MOST_ROWS", 1)
             parts = make(network, features, inference)
             found = parts.top_k_codes(3), parts.marginal_tables(), parts.sample_codes(4, fixed())
         np.testing.assert_array_equal(found[0][0], expected[0][0])

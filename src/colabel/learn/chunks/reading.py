@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from colabel.core.arrays import is_dask, is_sparse, one_entry_each
-from colabel.core.extremes import LARGEST_FEATURE, refuse_extreme_weights
+from colabel.core.parameters import LARGEST_FEATURE, refuse_extreme_weights
 from colabel.labels.space import LabelSpace, SeenLabels
 from colabel.learn.chunks.chunked_data import (
     ChunkedData,

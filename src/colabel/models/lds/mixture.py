@@ -129,6 +129,8 @@ _MOST_WEIGHTS = 2**28
 class LDSMixture(JointClassifier):
     r"""Generative: features given small sets of labels that depend on each other, by EM.
 
+    Take it where features are counts or categories and rows are few. Cost: medium.
+
     .. math:: P(y, x) = \prod_i P(y_i \mid y_{Pa(i)}) \prod_j \sum_k \theta^y_{jk}
               \phi_{jk}(x_j \mid y_{LS_k}), \qquad LS_k = \{k\} \cup Pa(k)
 
