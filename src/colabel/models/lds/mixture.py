@@ -21,8 +21,8 @@ from colabel.core.parameters import (
 )
 from colabel.core.schema import Below, Between, CodesOf, Distribution, stored
 from colabel.joint import Joint, LDSPosterior
-from colabel.joint.lds import Inference, chosen_inference
 from colabel.joint.lds.network import LDSNetwork
+from colabel.joint.lds.posterior import Inference, chosen_inference
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
