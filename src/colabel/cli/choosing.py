@@ -263,8 +263,8 @@ def audit(
     page: Annotated[Path | None, ui.page_option("Also a page to read, with the rows.")] = None,
     fix: Annotated[Path | None, ui.opt("FILE", _FIX, default=False)] = None,
     at_least: Annotated[
-        float, ui.opt("P", "How probable a correction must be.", min=0.5, max=1.0)
-    ] = 0.95,
+        float, ui.opt("P", "How probably wrong a label must be.", min=0.5, max=1.0)
+    ] = 0.9,
     most: Annotated[int, ui.opt("N", "Most labels in the file and on the page.", min=1)] = 1000,
     rules: ui.RulesFile = None,
     groups: Annotated[str, ui.opt("COLUMN", _GROUPS, default=False)] = "",
@@ -307,6 +307,7 @@ def audit(
         "given": [str(value) for value in found.values_at(found.codes, cells)],
         "probability": found.probability[cells[:, 0], at],
         "suggestion": [str(value) for value in found.values_at(found.suggestion, cells)],
+        "wrong": found.wrong[cells[:, 0], at],
         "gain": found.log_odds[cells[:, 0], at],
         "against": found.said_against(cells),
         "surprise": found.surprise[cells[:, 0]],
@@ -325,16 +326,16 @@ def audit(
     if quiet:
         return
     console = ui.output()
-    shown = columns(">row", "label", "given", ">P(given)", "rather", ">gain, nats", "against it")
-    n_suspicious = int((listed["gain"] > 0).sum())
-    for row, name, was, p, rather, gain, against, _ in list(zip(*listed.values(), strict=True))[
+    shown = columns(">row", "label", "given", ">P(given)", "rather", ">P(wrong)", "against it")
+    n_suspicious = int((listed["wrong"] > 0.1).sum())
+    for row, name, was, p, rather, wrong, _, against, _ in list(zip(*listed.values(), strict=True))[
         : min(_SHOWN, n_suspicious)
     ]:
-        shown.add_row(str(row), name, was, f"{p:.3f}", rather, f"{gain:+.1f}", against)
+        shown.add_row(str(row), name, was, f"{p:.3f}", rather, f"{wrong:.3f}", against)
     if n_suspicious:
         console.print(shown)
     else:
-        console.print("No given label is less probable than another value would be.")
+        console.print("No given label is wrong with a probability above 0.1.")
     console.print(
         f"About {n_wrong.rate:,.0f} of {int(found.known.sum()):,} labels look wrong (between "
         f"{n_wrong.low:,.0f} and {n_wrong.high:,.0f}); {_rates(found)}. {output_file} "

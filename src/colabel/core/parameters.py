@@ -142,7 +142,12 @@ def refuse_extreme_weights(weight: Array) -> None:
 
 
 def refuse_twins(X: Any) -> None:
-    """Raise ValueError for the first name that two columns of a data frame share."""
+    """Raise ValueError for the first name that two columns of a data frame share.
+
+    A lazy frame of polars is refused too: its rows are not there yet.
+    """
+    if hasattr(X, "collect_schema") and hasattr(X, "sink_parquet"):
+        raise ValueError("X is a LazyFrame, whose rows are not there yet: give X.collect().")
     names = list(getattr(X, "column_names", getattr(X, "columns", ())))  # of pyarrow, or others
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])

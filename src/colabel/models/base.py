@@ -536,7 +536,7 @@ class JointClassifier(LabelClassifier):
             self._check_columns(X, reset=False)
             lazy: Any = LazyJoint(self.label_space_, X, self.joint)
             return lazy  # type: ignore[no-any-return]
-        return self._calibrated(self._checked(X, reset=False))
+        return self._calibrated(self._checked(X, reset=False)).with_index(_index(X))
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of each label alone.
