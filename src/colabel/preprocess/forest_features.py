@@ -381,9 +381,9 @@ class BoostedFeatures(_LabelFeatures):
 
     Parameters
     ----------
-    n_rounds : int, default=300
+    n_rounds : int, default=400
         Most rounds of boosting, one tree each.
-    learning_rate : float, default=0.1
+    learning_rate : float, default=0.07
         Share of a Newton step that is taken.
     max_leaf_nodes : int, default=16
         Leaves of a tree.
@@ -444,9 +444,9 @@ class BoostedFeatures(_LabelFeatures):
 
     def __init__(
         self,
-        n_rounds: int = 300,
+        n_rounds: int = 400,
         *,
-        learning_rate: float = 0.1,
+        learning_rate: float = 0.07,
         max_leaf_nodes: int = 16,
         min_samples_leaf: int = 5,
         max_features: Any = "auto",
