@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import joblib
 
@@ -41,3 +43,22 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None
     for row in rows:
         print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
     print()
+
+
+def finished(file: Path) -> list[dict[str, Any]]:
+    """Return the cells of a file, a line of JSON each."""
+    if not file.is_file():
+        return []
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def resumed(
+    file: Path, cells: Iterable[dict[str, Any]], measure: Callable[..., dict[str, Any]]
+) -> None:
+    """Measure the cells that a file does not have, and add a line for each as soon as it ends."""
+    done = finished(file)
+    for cell in cells:
+        if not any(cell.items() <= line.items() for line in done):
+            line = json.dumps({**cell, **measure(**cell)})
+            with file.open("a", encoding="utf-8") as stream:
+                stream.write(line + "\n")

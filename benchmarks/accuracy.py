@@ -16,8 +16,8 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks._common import machine, parser, print_table
 from colabel import CTBN, BinaryRelevance
-from colabel.datasets import kfold, load
 from colabel.metrics import exact_match, f1_score, hamming_accuracy, joint_log_loss
+from studies.datasets import kfold, load
 
 # (exact match, log-loss a fold) as printed: CTBN's own slides for exact match, and for log-loss
 # of BR the MLCRF paper, which used the same protocol.

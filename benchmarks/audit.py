@@ -2,15 +2,17 @@
 
 `python -m benchmarks.audit run FILE [--sets emotions ...] [--rates .01 .03 .1] [--draws 10]` adds
 lines to a file and goes on where it stopped; `python -m benchmarks.audit table FILE` prints the
-table. cleanlab gets the held-out marginals of `RandomForestClassifier(100)`, and of its scores and
-aggregations the one that finds most of the planted errors.
+table. A third of the rows is held out: a `JointForest` fitted to the labels with errors, to the
+corrected and to the true ones says what corrections do to exact match. cleanlab gets the held-out
+marginals of `RandomForestClassifier(100)`, and of its scores and aggregations the one that finds
+most of the planted errors.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections import defaultdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,12 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import average_precision_score
 
 import colabel
-from benchmarks._common import parser, print_table
-from colabel.datasets import iterative_stratification, load
+from benchmarks._common import finished, parser, print_table, resumed
+from colabel import JointForest
+from studies.datasets import iterative_stratification, load
 
 SETS = "emotions", "scene", "yeast", "medical", "enron", "tmc2007_500"
 KINDS = "flipped", "forgotten"
-MOST_ROWS = 3000
 _METHODS = "self_confidence", "normalized_margin", "confidence_weighted_entropy"
 _AGGREGATIONS = (
     {"method": "exponential_moving_average", "alpha": 0.8},
@@ -77,52 +79,37 @@ def by_cleanlab(given: NDArray[Any], marginals: NDArray[Any], wrong: NDArray[Any
     return max(found_labels), max(found_rows)
 
 
-def cell(name: str, kind: str, rate: float, draw: int) -> dict[str, Any]:
-    """Plant errors, look for them with both, and return the figures."""
-    data = load(name)
+def cell(set: str, kind: str, rate: float, draw: int, most: int) -> dict[str, Any]:
+    """Plant errors in training rows, look for them with both, and return the figures."""
+    data = load(set)
     rng = np.random.default_rng(draw)
-    rows = rng.permutation(data.X.shape[0])[:MOST_ROWS]
-    X, Y = data.X[rows], np.asarray(data.Y)[rows].astype(int)
-    Y = Y[:, Y.sum(axis=0) >= 5]
-    given, wrong = spoiled(Y, kind, rate, rng)
+    rows = rng.permutation(data.X.shape[0])
+    Y = np.asarray(data.Y).astype(int)
+    train, test = np.split(rows[: 3 * most // 2], [min(most, 2 * len(rows) // 3)])
+    Y = Y[:, Y[train].sum(axis=0) >= 5]
+    X, given, wrong = data.X[train], *spoiled(Y[train], kind, rate, rng)
     folds = iterative_stratification(given, 5, seed=0)
-    result: dict[str, Any] = {"set": name, "kind": kind, "rate": rate, "draw": draw}
     started = time.process_time()
     marginals = forest_marginals(X, given, folds)
-    result["forest_s"] = time.process_time() - started
+    result: dict[str, Any] = {"forest_s": time.process_time() - started}
     result["cleanlab"] = by_cleanlab(given, marginals, wrong)
     started = time.process_time()
     found = colabel.audit("auto", X, given, cv=folds)
     result["audit_s"] = time.process_time() - started
     result["audit"] = precision(wrong, found.log_odds), precision(wrong.any(axis=1), found.score)
-    zeros = np.where(given == 0, found.log_odds, -np.inf)
-    result["zeros"] = precision(wrong, zeros) if kind == "forgotten" else None
     count = found.n_wrong()
     result["n_wrong"] = int(wrong.sum()), count.rate, count.low, count.high
+    result["exact"] = []
+    for labels in (given, found.corrected()[0], Y[train]):
+        predicted = JointForest(random_state=0).fit(X, labels).predict(data.X[test])
+        result["exact"].append(float((predicted == Y[test]).all(axis=1).mean()))
     return result
-
-
-def run(file: Path, sets: list[str], rates: list[float], draws: int) -> None:
-    """Work through the cells that the file does not have."""
-    done = set()
-    if file.is_file():
-        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        done = {(one["set"], one["kind"], one["rate"], one["draw"]) for one in lines}
-    for draw in range(draws):
-        for name in sets:
-            for kind in KINDS:
-                for rate in rates:
-                    if (name, kind, rate, draw) not in done:
-                        line = json.dumps(cell(name, kind, rate, draw))
-                        with file.open("a", encoding="utf-8") as stream:
-                            stream.write(line + "\n")
 
 
 def table(file: Path) -> None:
     """Print means over draws, with standard errors of the paired lead."""
     groups = defaultdict(list)
-    for line in file.read_text(encoding="utf-8").splitlines():
-        one = json.loads(line)
+    for one in finished(file):
         groups[one["set"], one["kind"], one["rate"]].append(one)
     rows = []
     for (name, kind, rate), cells in groups.items():
@@ -135,11 +122,14 @@ def table(file: Path) -> None:
             shown += [f"{theirs.mean():.3f}", f"{ours.mean():.3f}", f"{lead.mean():+.3f}{error}"]
         true, estimate = (np.mean([one["n_wrong"][at] for one in cells]) for at in (0, 1))
         within = np.mean([o["n_wrong"][2] <= o["n_wrong"][0] <= o["n_wrong"][3] for o in cells])
+        exact = np.mean([one["exact"] for one in cells], axis=0)
         seconds = [np.mean([one[key] for one in cells]) for key in ("forest_s", "audit_s")]
         shown += [f"{true:.0f}", f"{estimate:.0f}", f"{within:.2f}"]
+        shown += [f"{match:.3f}" for match in exact]
         rows.append([*shown, *(f"{s:.0f}" for s in seconds)])
     labels = ["labels: cleanlab", "audit", "lead", "rows: cleanlab", "audit", "lead"]
-    counts = ["wrong labels", "estimate", "in the interval", "forest, CPU s", "audit, CPU s"]
+    counts = ["wrong labels", "estimate", "in the interval", "exact match", "corrected", "true"]
+    counts += ["forest, CPU s", "audit, CPU s"]
     print_table(["data", "errors", "rate", "draws", *labels, *counts], rows)
 
 
@@ -151,9 +141,15 @@ def main() -> None:
     options.add_argument("--sets", nargs="+", default=list(SETS))
     options.add_argument("--rates", nargs="+", type=float, default=[0.01, 0.03, 0.1])
     options.add_argument("--draws", type=int, default=10)
+    options.add_argument("--most", type=int, default=1000, help="training rows at most")
     given = options.parse_args()
     if given.what == "run":
-        run(given.file, given.sets, given.rates, given.draws)
+        axes = product(range(given.draws), given.sets, KINDS, given.rates)
+        cells = (
+            {"set": name, "kind": kind, "rate": rate, "draw": draw, "most": given.most}
+            for draw, name, kind, rate in axes
+        )
+        resumed(given.file, cells, cell)
     else:
         table(given.file)
 

@@ -18,8 +18,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 from benchmarks._common import machine, parser, print_table
 from colabel import CDN, CTBN, BinaryRelevance, ProbabilisticClassifierChain
-from colabel.datasets import kfold, load
 from colabel.metrics import exact_match, joint_log_loss
+from studies.datasets import kfold, load
 
 MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "BR": (BinaryRelevance, {}),

@@ -26,8 +26,8 @@ from colabel import (
     MLkNN,
     ProbabilisticClassifierChain,
 )
-from colabel.datasets import Dataset, kfold, load
 from colabel.metrics import exact_match
+from studies.datasets import Dataset, kfold, load
 
 MODELS: dict[str, Any] = {
     "BR": BinaryRelevance(random_state=0),

@@ -35,10 +35,10 @@ from sklearn.svm import LinearSVC
 
 from benchmarks._common import machine, parser, print_table
 from colabel import CDN, BinaryRelevance
-from colabel.datasets import load, random_splits
 from colabel.joint import DependencyNetwork, LinearConditionals
 from colabel.metrics import exact_match, f1_score
 from colabel.models.with_estimator import HardDecisions
+from studies.datasets import load, random_splits
 
 Array = NDArray[np.float64]
 

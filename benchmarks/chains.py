@@ -20,8 +20,8 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks._common import machine, parser, print_table
 from colabel import Chain, ProbabilisticClassifierChain
-from colabel.datasets import kfold, load
 from colabel.metrics import exact_match, f1_score, joint_log_loss
+from studies.datasets import kfold, load
 
 # (exact match, log-loss a fold) of the MLCRF paper, tables 2 and 3.
 PUBLISHED = {

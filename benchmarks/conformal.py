@@ -35,9 +35,9 @@ from sklearn.base import clone
 from benchmarks._common import machine, parser, print_table
 from colabel import CTBN, JointForest, ProbabilisticClassifierChain
 from colabel.core.arrays import Array, Flags
-from colabel.datasets import Dataset, load
 from colabel.decide import CalibrationScores, Nonconformity, conformal_sets, p_value
 from colabel.joint import Joint
+from studies.datasets import Dataset, load
 
 _DRAWS = 2000
 _MANY_LABELS = 20

@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 
 from benchmarks._common import machine, print_table
 from colabel import CTBN, BinaryRelevance, JointForest, KernelFeatures
-from colabel.datasets import kfold, load_digit_traits
 from colabel.metrics import exact_match
+from studies.datasets import kfold, load_digit_traits
 
 MODELS: dict[str, Any] = {
     "seven separate classifiers": BinaryRelevance(random_state=0),

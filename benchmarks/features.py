@@ -28,8 +28,8 @@ from colabel import (
     PairwiseCRF,
     ProbabilisticClassifierChain,
 )
-from colabel.datasets import Dataset, kfold, load
 from colabel.metrics import exact_match
+from studies.datasets import Dataset, kfold, load
 
 FEATURES: dict[str, dict[str, Any]] = {
     "kernel": {"kernel": KernelFeatures(random_state=0)},

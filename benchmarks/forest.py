@@ -18,7 +18,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from benchmarks._common import machine, parser, print_table
 from colabel import JointForest
-from colabel.datasets import kfold, load
+from studies.datasets import kfold, load
 
 _FLOOR = 1e-6
 

@@ -25,7 +25,6 @@ import numpy as np
 from benchmarks._common import parser, print_table
 from benchmarks.screening import draw
 from colabel.core.arrays import Array, is_sparse
-from colabel.datasets import load
 from colabel.learn.conditional import (
     Folds,
     GainOver,
@@ -39,6 +38,7 @@ from colabel.learn.glm.device import DeviceRows, solver
 from colabel.learn.glm.device.objective import SparseRows
 from colabel.learn.linear import LinearLearner
 from colabel.models.ctbn import search_arcs
+from studies.datasets import load
 
 MIN_ROWS, CONVERGED = 10, 1e-4
 

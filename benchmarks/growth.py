@@ -27,7 +27,7 @@ import colabel
 from benchmarks._common import machine, parser, print_table
 from benchmarks.screening import draw
 from colabel.core.files import written_whole
-from colabel.datasets import load
+from studies.datasets import load
 
 MODELS = (
     "BinaryRelevance",

@@ -27,8 +27,8 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 import colabel
 from benchmarks._common import parser, print_table
-from colabel.datasets import kfold, load
 from colabel.metrics import exact_match, joint_log_loss
+from studies.datasets import kfold, load
 
 GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
 

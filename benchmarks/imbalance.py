@@ -22,8 +22,8 @@ from sklearn.model_selection import KFold
 
 from benchmarks._common import machine, parser, print_table
 from colabel import BinaryRelevance, ThresholdedClassifier
-from colabel.datasets import Dataset, load
 from colabel.metrics import exact_match, joint_log_loss
+from studies.datasets import Dataset, load
 
 PLAIN = BinaryRelevance(random_state=0)
 WEIGHTED = BinaryRelevance(random_state=0, class_weight="balanced")

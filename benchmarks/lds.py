@@ -24,12 +24,11 @@ from sklearn.pipeline import make_pipeline
 
 from benchmarks._common import machine, parser, print_table
 from colabel import LDSMixture, LDSPosterior
-from colabel.datasets import iterative_stratification, load
 from colabel.decide import decide
 from colabel.joint.lds import DependencySets, FeatureColumns, LDSNetwork
 from colabel.metrics import exact_match, f1_label, joint_log_loss, multilabel_accuracy
-from colabel.models.lds.learning import sample_rows
 from colabel.preprocess import FeatureBins
+from studies.datasets import iterative_stratification, load
 from studies.methods import CorrelationSelector
 
 N_ROWS, N_FEATURES, N_LABELS = 8503, 30, 9
@@ -55,6 +54,24 @@ def known_network(rng: Generator) -> LDSNetwork:
     theta = rng.dirichlet(np.full(N_LABELS, 0.1), size=(len(every), N_FEATURES))
     weights = np.full(len(every), 1.0 / len(every))
     return LDSNetwork(sets, columns, alpha, every, weights, theta.transpose(0, 2, 1).copy(), phi)
+
+
+def sample_rows(network: LDSNetwork, n_rows: int, rng: Generator) -> tuple[Any, Any]:
+    """Draw labels, parents before children, then every feature given the label vector."""
+    sets, columns = network.sets, network.columns
+
+    def draw(table: Any) -> Any:
+        return (rng.random((len(table), 1)) >= table.cumsum(axis=1)[:, :-1]).sum(axis=1)
+
+    labels = np.zeros((n_rows, sets.n_labels), dtype=np.int32)
+    for i in range(sets.n_labels):  # parents have lower numbers here
+        # label i is still 0, so the state is that of its first value, and the others follow
+        first = sets.states(labels)[:, i]
+        labels[:, i] = draw(network.alpha[i][first[:, None] + np.arange(sets.cardinalities[i])])
+    vectors, position = np.unique(labels, axis=0, return_inverse=True)
+    conditional = np.exp(network.log_conditional(vectors))[position.reshape(-1)]
+    features = [draw(conditional[:, columns.of(j)]) for j in range(columns.n_features)]
+    return labels, np.stack(features, axis=1).astype(np.int32)
 
 
 def skeleton(parents: Any) -> set[tuple[int, int]]:

@@ -10,7 +10,7 @@ import time
 
 from benchmarks._common import machine, parser
 from colabel import CTBN
-from colabel.datasets import load
+from studies.datasets import load
 
 
 def main() -> None:

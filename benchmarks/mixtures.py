@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks._common import machine, parser, print_table
 from benchmarks.chains import folds_of
 from colabel import CTBN, EnsembleOfChains, MixtureOfTrees, PairwiseCRF
-from colabel.datasets import load
+from studies.datasets import load
 
 Model = Callable[[], Any]
 

@@ -34,9 +34,9 @@ from colabel import (
     ProbabilisticClassifierChain,
     StackedBinaryRelevance,
 )
-from colabel.datasets import Dataset, kfold, load
 from colabel.decide import DECISIONS, decide
 from colabel.metrics import exact_match, f1_score, joint_log_loss, multilabel_accuracy
+from studies.datasets import Dataset, kfold, load
 
 METHODS = {
     "MLkNN": MLkNN(random_state=0),

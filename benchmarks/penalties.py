@@ -21,12 +21,12 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks._common import machine, parser, print_table
 from colabel import CTBN, BinaryRelevance
-from colabel.datasets import kfold, load
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
 from colabel.learn.glm import LBFGS, Tasks, held_out_path
 from colabel.learn.glm.tasks import best_points
 from colabel.learn.linear import PATIENCE, LinearLearner
 from colabel.metrics import exact_match, joint_log_loss
+from studies.datasets import kfold, load
 
 GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
 GRIDS = {".01 … 1": (0.01, 0.1, 1.0), ".001 … 1000": tuple(10.0**k for k in range(-3, 4))}

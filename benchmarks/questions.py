@@ -30,10 +30,10 @@ import numpy as np
 from benchmarks._common import machine, parser, print_table
 from benchmarks.conformal import MODELS
 from colabel.core.arrays import Array, Codes, Flags
-from colabel.datasets import kfold, load
 from colabel.decide import next_question
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
+from studies.datasets import kfold, load
 
 Policy = Callable[[Joint, np.random.Generator], Array]
 

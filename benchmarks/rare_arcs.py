@@ -25,8 +25,8 @@ import numpy as np
 from benchmarks._common import data_folder, machine, print_table
 from benchmarks.planted import N_FEATURES, N_LABELS, RAISED, arcs
 from colabel import CTBN
-from colabel.datasets import kfold, load
 from colabel.models.ctbn import Search
+from studies.datasets import kfold, load
 
 Parts = tuple[Any, Any, Any, Any]
 

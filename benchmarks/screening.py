@@ -26,7 +26,7 @@ import scipy.sparse as sp
 
 from benchmarks._common import machine, parser, print_table
 from colabel import CTBN
-from colabel.datasets import load
+from studies.datasets import load
 
 N_FEATURES, DENSITY, RATE, RAISED = 500, 0.05, 0.02, 3.0
 

@@ -25,7 +25,7 @@ from sklearn.ensemble import RandomForestClassifier
 import colabel
 from benchmarks._common import machine, parser, print_table
 from colabel.core.arrays import is_sparse
-from colabel.datasets import kfold, load
+from studies.datasets import kfold, load
 
 REAL = (
     "emotions",

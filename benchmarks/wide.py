@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks._common import machine, parser, print_table
 from colabel import BinaryRelevance
 from colabel.core.used_columns import UsedColumns
-from colabel.datasets import load
+from studies.datasets import load
 
 
 def timed(X: Any, Y: Any, C: float, *, keep_all: bool) -> tuple[float, np.ndarray]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from colabel.datasets import SYNTHETIC_GRAPHS, Dataset, DatasetError, load
+from colabel.tables import TableError
+from studies.datasets import Dataset
 from studies.evaluate import load_data
 from studies.plan import Plan
 
@@ -61,10 +62,7 @@ class Characteristics(NamedTuple):
 
 
 def sizes(plan: Plan, data_home: str | None = None) -> dict[str, Characteristics]:
-    """Return those of the data sets that are here and of which a paper prints some.
-
-    Nothing is fetched: a report must not wait for the network.
-    """
+    """Return those of the data sets that are here and of which a paper prints some."""
     found = {}
     for data in plan.datasets:
         known = _here(data.name, data_home) if data.printed else None
@@ -74,11 +72,7 @@ def sizes(plan: Plan, data_home: str | None = None) -> dict[str, Characteristics
 
 
 def _here(name: str, data_home: str | None) -> Dataset | None:
-    """Return a data set that comes with the library, lies in a folder or was fetched before."""
-    if name == "digit_traits" or name in SYNTHETIC_GRAPHS:
+    """Return a data set that comes with the library or lies in a folder."""
+    with contextlib.suppress(TableError):
         return load_data(name, data_home)
-    sources: tuple[Literal["local", "cache"], ...] = ("local", "cache")
-    for source in sources:
-        with contextlib.suppress(DatasetError):
-            return load(name, data_home=data_home, source=source, progress=False)
     return None

@@ -11,17 +11,17 @@ import numpy as np
 from colabel import metrics
 from colabel.comparing import MEASURES as COMMON
 from colabel.comparing import HeldOut, Measure
-from colabel.datasets import SYNTHETIC_GRAPHS
 from colabel.joint import Chain
 from colabel.joint.chain import BeamSearch
 from colabel.labels import MISSING
+from studies.datasets import SYNTHETIC_GRAPHS
 
 
 def _of_vectors(function: Callable[..., float]) -> Callable[[HeldOut], float]:
     """Take a metric of whole label vectors; NaN without a row whose labels are all known."""
 
     def take(held_out: HeldOut) -> float:
-        true, predicted = held_out.complete
+        true, predicted = held_out.complete.labels
         return float(function(true, predicted)) if len(true) else math.nan
 
     return take
@@ -58,8 +58,8 @@ def true_graph(held_out: HeldOut, dataset: str) -> float:
     return float(truth <= edges <= truth | allowed)
 
 
-PATH, TRUE_GRAPH = "path_log_loss_sum_per_fold", "true_graph"
-"""The measure that needs the joint itself, and that which needs the name of the data set."""
+PATH, TRUE_GRAPH, CPU = "path_log_loss_sum_per_fold", "true_graph", "cpu_seconds"
+"""The measure that needs the joint itself, and those that `evaluate` fills in."""
 
 MEASURES: dict[str, Measure] = {
     **COMMON,
@@ -79,5 +79,6 @@ MEASURES: dict[str, Measure] = {
         needs_log_prob=True,
     ),
     TRUE_GRAPH: Measure("true graph found", lambda held_out: math.nan),
+    CPU: Measure("CPU seconds of learning and answering", lambda held_out: math.nan, False),
 }
 """Measures by the names that plans use."""

@@ -124,8 +124,9 @@ class Claim(Table, frozen=True):
 
     With `faster`, that it learns so many times as fast; `measures` is then empty. With `above`,
     that its measures lie above that value; `over` is then empty. With `equal`, that it differs by
-    no more than this margin; with `at_least`, that it is worse by no more than this. `beside` is a
-    measure by which the verdict is given too.
+    no more than this margin; with `at_least`, that it is worse by no more than this. With `growth`,
+    that its measures grow with at most this power of the number that ends the names of `datasets`
+    ("yeast:7"); `over` is then empty. `beside` is a measure by which the verdict is given too.
     """
 
     text: str
@@ -137,6 +138,7 @@ class Claim(Table, frozen=True):
     above: float | None = None
     equal: Annotated[float, Meta(gt=0)] | None = None
     at_least: Annotated[float, Meta(ge=0)] | None = None
+    growth: Annotated[float, Meta(gt=0)] | None = None
     beside: str = ""
 
 
@@ -228,6 +230,8 @@ class Plan(Struct, frozen=True):
         Printed counts of the reference against the method.
     left_out : mapping {data set: reason}
         Data sets of the paper that are not to be had: their figures count as other data.
+    normalised : tuple of str
+        Measures that are shown once more, divided by the largest of each data set.
     """
 
     name: str
@@ -244,6 +248,7 @@ class Plan(Struct, frozen=True):
     as_run: bool = False
     win_tie_loss: dict[str, dict[str, tuple[int, int, int]]] = {}
     left_out: dict[str, str] = {}
+    normalised: tuple[str, ...] = ()
 
     @property
     def is_quick(self) -> bool:
@@ -332,6 +337,7 @@ class _File(Table, frozen=True):
     printed_as: dict[str, str] = {}
     left_out: dict[str, str] = {}
     win_tie_loss: dict[str, dict[str, tuple[int, int, int]]] = {}
+    normalised: tuple[str, ...] = ()
 
 
 def load_plan(path: str | Path, *, quick: bool = False) -> Plan:
@@ -393,6 +399,7 @@ def _plan(name: str, file: _File, figures: Sequence[Figure]) -> Plan:
                     f" splits on {data.name}: give a whole number from 1 to that."
                 )
     _known("measure", file.measures, MEASURES)
+    _known("measure (in normalised)", file.normalised, file.measures)
     _known("method (as reference)", [file.reference or names[0]], names)
     _known("measure (in printed_as)", file.printed_as.values(), file.measures)
     for measure, counts in file.win_tie_loss.items():
@@ -422,6 +429,7 @@ def _plan(name: str, file: _File, figures: Sequence[Figure]) -> Plan:
         file.as_run,
         file.win_tie_loss,
         file.left_out,
+        file.normalised,
     )
 
 
@@ -457,8 +465,9 @@ def _claim(claim: Claim, methods: Sequence[str], datasets: Sequence[str]) -> Cla
     _known(f"data set {place}", claim.datasets, datasets)
     _known(f"method {place}", [claim.method, *claim.over], methods)
     _known(f"measure {place}", [*claim.measures, *filter(None, [claim.beside])], MEASURES)
-    if (claim.faster is None) != bool(claim.measures) or (claim.above is None) != bool(claim.over):
-        raise PlanError(f"give measures or faster, and over or above {place}.")
+    alone = claim.above is not None or claim.growth is not None
+    if (claim.faster is None) != bool(claim.measures) or alone == bool(claim.over):
+        raise PlanError(f"give measures or faster, and over, above or growth {place}.")
     return replace(claim, datasets=claim.datasets or tuple(datasets))
 
 

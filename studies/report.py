@@ -71,6 +71,7 @@ def verdicts_page(studies: Studies) -> str:
         "",
         "Written by `python -m studies report` from `studies/record.csv`; not edited by hand.",
         _runs(studies),
+        _hours(studies),
         "",
         *_table(_HEADS, [_row(paper) for paper in found]),
         "",
@@ -111,6 +112,22 @@ def _runs(studies: Studies) -> str:
     return (
         f"Figures were measured: {said}; of {kept} the single splits are kept, of the others mean"
         " and error."
+    )
+
+
+def _hours(studies: Studies) -> str:
+    """Say how long all cells take, from the seconds of those that were run."""
+    seconds, unknown = 0.0, 0
+    for study in studies.values():
+        for data in study.plan.datasets:
+            for method in study.plan.methods:
+                n_run, own = study.plan.n_run(data, method), (data.name, method.name)
+                seconds += n_run * study.seconds.get(own, 0.0)
+                unknown += n_run if own not in study.seconds else 0
+    rest = f" ({unknown} cells were never run and are not counted)" if unknown else ""
+    return (
+        f"`make studies` from an empty store: about {seconds / 60:.0f} minutes of learning by the"
+        f" stored seconds{rest}."
     )
 
 
@@ -264,6 +281,8 @@ def study_section(results: Results, studies: Studies) -> list[str]:
     ]
     for measure in plan.measures:
         lines += _measure(results, measure)
+        if measure in plan.normalised:
+            lines += _normalised(results, measure)
     lines += _differences(results, studies)
     lines += _claims(results, studies)
     return [*lines, *_seconds(results)]
@@ -335,6 +354,25 @@ def _measure(results: Results, measure: str) -> list[str]:
             )
     return [f"### {_title(results, measure)}", "", *_table(["data set", *methods], rows), "",
             *_ranks(results, measure)]  # fmt: skip
+
+
+def _normalised(results: Results, measure: str) -> list[str]:
+    """Return means divided by the largest of the data set, and their means over data sets."""
+    entries = results.table(measure)
+    datasets, methods = table_order(results, measure)
+    shares: dict[str, list[float]] = {method: [] for method in methods}
+    rows = []
+    for dataset in datasets:
+        own = {
+            m: e.measured.mean for m in methods if (e := entries.get((dataset, m))) and e.measured
+        }
+        shown = {m: value / max(own.values()) for m, value in own.items()}
+        for method, value in shown.items():
+            shares[method].append(value)
+        rows.append([dataset, *(_number(shown[m]) if m in shown else "" for m in methods)])
+    mean = [_number(sum(own) / len(own)) if own else "" for own in shares.values()]
+    title = f"### {_title(results, measure)}, divided by the largest of the data set"
+    return [title, "", *_table(["data set", *methods], [*rows, ["mean", *mean]]), ""]
 
 
 def _title(results: Results, measure: str) -> str:
@@ -429,6 +467,8 @@ def claim_sentence(claim: Claim, verdicts: Sequence[Verdict]) -> str:
         known = [v for v in verdicts if v.holds != "not measured"]
         times = ", ".join(f"{v.difference:.2g} ({v.dataset}, {v.over})" for v in known)
         return f"{start}; other programs on other machines were timed. Times as fast here: {times}."
+    if claim.growth is not None:
+        return f"{start}; by the power {', '.join(f'{v.difference:.2f}' for v in verdicts)} here."
     margin = claim.equal if claim.equal is not None else claim.at_least
     within = "" if margin is None else f" (margin {margin:g})"
     told = [v for v in verdicts if math.isfinite(v.corrected) and margin is None]
@@ -439,7 +479,7 @@ def claim_sentence(claim: Claim, verdicts: Sequence[Verdict]) -> str:
 
 def _claim_words(lost: Broken) -> str:
     claim, verdict = lost.claim, lost.verdict
-    over = f"over {verdict.over}" if verdict.over else f"above {claim.above:g}"
+    over = f"over {verdict.over}" if verdict.over else f"above {claim.above or claim.growth:g}"
     title = SPEED if verdict.measure == SPEED else MEASURES[verdict.measure].title
     return f"{verdict.dataset}, {claim.method} {over}, {title}"
 

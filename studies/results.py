@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,6 +33,7 @@ NARROW = REDRAWN * WIDE
 SPEED = "seconds of learning"
 """Stands for a measure in verdicts on claims of speed."""
 _ONE_SIDED = 1.645
+_SLACK = 0.25  # of a measured exponent
 # Means nearer than this are the same.
 _SAME = 1e-12
 
@@ -255,6 +257,8 @@ class Results:
             return [self._speed(d, claim.method, o) for d in claim.datasets for o in claim.over]
         measures = claim.measures if measure is None else (measure,)
         places = [(m, d) for m in measures for d in claim.datasets]
+        if claim.growth is not None:
+            return [self._growth(m, claim, claim.growth) for m in measures]
         if claim.above is not None:
             return [self._level(m, d, claim.method, claim.above) for m, d in places]
         found = [self._verdict(claim, m, d, over) for m, d in places for over in claim.over]
@@ -308,6 +312,17 @@ class Results:
         error = found.error if found.splits >= FEWEST_SPLITS else math.inf
         holds = "yes" if ahead > 2.0 * error else "ahead" if ahead > 0 else "no"
         return Verdict(dataset, "", measure, holds, ahead)
+
+    def _growth(self, measure: str, claim: Claim, most: float) -> Verdict:
+        """Fit log(measure) by log(number at the end of a data set's name); compare the slope."""
+        places = [(measure, dataset, claim.method) for dataset in claim.datasets]
+        where = f"{claim.datasets[0]} to {claim.datasets[-1]}"
+        if not all(place in self.figures for place in places):
+            return Verdict(where, "", measure, "not measured")
+        numbers = [float(re.split("[:/]", dataset)[-1]) for dataset in claim.datasets]
+        means = [self.figures[place].mean for place in places]
+        slope = float(np.polyfit(np.log(numbers), np.log(means), 1)[0])
+        return Verdict(where, "", measure, "yes" if slope <= most + _SLACK else "no", slope)
 
     def _speed(self, dataset: str, method: str, over: str) -> Verdict:
         own, other = (self.seconds.get((dataset, name)) for name in (method, over))

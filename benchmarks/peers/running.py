@@ -56,8 +56,8 @@ def write_data(store: Store, dataset: str, data_home: Path) -> None:
     path = store.data_path(dataset)
     if path.exists():
         return
-    from colabel.datasets import kfold, load
     from colabel.labels import LabelSpace
+    from studies.datasets import kfold, load
 
     data = load(dataset, data_home=data_home)
     space, codes = LabelSpace.infer(data.Y, list(data.label_names))

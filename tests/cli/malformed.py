@@ -389,11 +389,11 @@ def arff_endless_line(folder):
 
 
 def mulan(folder: Path, xml: bytes) -> Callable[[], object]:
-    from colabel.datasets import read_mulan
+    from colabel.datasets import read_dataset
 
     (folder / "data.arff").write_text(ARFF + "@data\n1,0,1\n")
     (folder / "data.xml").write_bytes(xml)
-    return lambda: read_mulan(folder / "data.arff")
+    return lambda: read_dataset(folder / "data.arff")
 
 
 @case
@@ -753,16 +753,16 @@ def export_of_nothing(folder):
 
 
 def run(arguments: Any) -> dict[str, Any]:
-    """Run a command, or a call that must raise DatasetError, as one case."""
+    """Run a command, or a call that must raise TableError, as one case."""
     from typer.testing import CliRunner
 
     from colabel.cli import app
-    from colabel.datasets import DatasetError
+    from colabel.tables import TableError
 
     if callable(arguments):
         try:
             arguments()
-        except DatasetError as error:
+        except TableError as error:
             return {"code": 2, "out": "", "err": f"Error: {error}\n"}
         return {"code": 0, "out": "", "err": ""}
     result = CliRunner().invoke(app, arguments)

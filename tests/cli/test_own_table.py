@@ -548,7 +548,7 @@ def test_what_is_mixed_up_is_named(folder, tmp_path):
     found = run("fit", tmp_path / "empty.csv", "--labels", "even", code=2)
     assert "is empty: give a table" in found.output.replace("\n", " ")
     found = run("datasets", "export", "emotion", code=2)
-    assert "no data set 'emotion': did you mean emotions?" in found.output.replace("\n", " ")
+    assert "no data set 'emotion': did you mean 'emotions'?" in found.output.replace("\n", " ")
 
 
 def test_control_characters_and_formulas_do_no_harm(tmp_path):

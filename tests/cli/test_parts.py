@@ -88,12 +88,12 @@ def test_passes_and_the_time_left_are_shown(folder, monkeypatch):
     """A fit on a few rows has told about how many passes there will be."""
     said, of_pass = [], progress._of_pass
     monkeypatch.setattr(progress, "_of_pass", lambda *a: said.append(of_pass(*a)) or said[-1])
-    monkeypatch.setattr(sys.modules["colabel.cli.fit"], "stderr_is_terminal", lambda: True)
+    monkeypatch.setattr(sys.modules["colabel.cli.fitting"], "stderr_is_terminal", lambda: True)
     fit(folder)
     assert re.fullmatch(r"12, [\d,]+ rows a second", said[11])  # so small a table: no rehearsal
     said.clear()
-    monkeypatch.setattr("colabel.cli._parts._PILOT_ROWS", 40)
-    monkeypatch.setattr("colabel.cli._parts._PILOT_TIMES", 2)
+    monkeypatch.setattr("colabel.cli.fitting._PILOT_ROWS", 40)
+    monkeypatch.setattr("colabel.cli.fitting._PILOT_TIMES", 2)
     fit(folder)
     form = r"12 of about (\d+), [\d,]+ rows a second, about 0:\d\d:\d\d left"
     found = re.fullmatch(form, said[11])
@@ -211,7 +211,7 @@ def test_a_stopped_fit_goes_on(folder, monkeypatch):
         yield count
 
     with monkeypatch.context() as patch:
-        patch.setattr("colabel.cli._parts.pass_counter", stopping)
+        patch.setattr("colabel.cli.fitting.pass_counter", stopping)
         fit(folder, "--checkpoint", kept, code=130)
     assert kept.exists()
     with kept.open("ab") as file:
@@ -255,7 +255,7 @@ def test_a_fault_is_not_called_wrong_use(folder, monkeypatch):
 
 def test_no_scheduler_there(folder, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("colabel.cli._parts._WAIT", 0.5)
+    monkeypatch.setattr("colabel.cli.fitting._WAIT", 0.5)
     result = fit(folder, "--cluster", "tcp://127.0.0.1:1", code=2)
     assert "No Dask scheduler answers at tcp://127.0.0.1:1" in " ".join(result.stderr.split())
 
@@ -265,7 +265,7 @@ _LOST = """
 import sys
 from contextlib import contextmanager
 from distributed import LocalCluster
-from colabel.cli import _parts, app
+from colabel.cli import app, fitting
 
 @contextmanager
 def closing(description, **options):
@@ -279,7 +279,7 @@ def closing(description, **options):
     yield count
 
 if __name__ == "__main__":
-    _parts.pass_counter = closing
+    fitting.pass_counter = closing
     cluster = LocalCluster(
         1, processes=False, threads_per_worker=1, dashboard_address=None, protocol="tcp://"
     )

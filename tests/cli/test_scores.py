@@ -131,6 +131,9 @@ def test_rules_are_suggested_checked_and_obeyed(spoiled, tmp_path):
     run("predict", model, table, "-o", answers)
     rows = list(csv.DictReader(answers.open()))
     assert not any(row["prime"] == row["square"] == "1" for row in rows)
+    page = tmp_path / "explore.html"
+    run("explore", model, table, "--rows", 2, "-o", page)
+    assert f"The model obeys {len(written)} rules." in page.read_text()
     lines = clean.read_text().splitlines()
     lines[3] = ",".join([*lines[3].split(",")[:64], "1", "1", "1", "0", "1", "1", "1"])
     (tmp_path / "odd.csv").write_text("\n".join(lines))

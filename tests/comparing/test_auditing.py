@@ -10,6 +10,7 @@ from sklearn.model_selection import KFold
 
 from colabel import BinaryRelevance, ClassifierChain, JointForest, audit
 from colabel.datasets import load_digit_traits
+from colabel.tables import make_model
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def test_frames_sets_and_class_values_come_back_as_given(spoiled):
 @pytest.mark.parametrize(
     ("model", "cv", "said"),
     [
-        ("best", 3, "model is 'best'"),
+        ("best", 3, "no model 'best'"),
         ([], 3, "No model was given"),
         (BinaryRelevance(), [(np.arange(10, 20), np.arange(10))], "puts row 10 into 0 test folds"),
     ],
@@ -110,3 +111,9 @@ def test_what_cannot_be_done_is_said(spoiled, model, cv, said):
     X, Y, _ = spoiled
     with pytest.raises(ValueError, match=said):
         audit(model, X[:20], Y[:20], cv=cv)
+
+
+def test_models_by_name(spoiled):
+    X, Y, _ = spoiled
+    named = audit("br", X, Y, cv=3)
+    np.testing.assert_array_equal(named.order, audit(make_model("br", 0), X, Y, cv=3).order)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-import sqlite3
-from contextlib import closing
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +11,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.model_selection import KFold
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
@@ -25,10 +25,9 @@ from colabel.comparing import (
     ModelResult,
     recommend,
     run_comparison,
-    running,
 )
 from colabel.comparing.held_out import HeldOut
-from colabel.comparing.measures import COMPARED
+from colabel.comparing.result import COMPARED
 from colabel.decide.decisions import tuned_threshold
 from colabel.labels import LabelSpace
 from colabel.report import comparison_html
@@ -64,15 +63,22 @@ def ring(tmp_path, rng):
 
 def test_scores_and_answers(data):
     steps = []
-    found = run_comparison(data(["a", "b"]), ComparisonRequest(["br", "CTBN"], cv=4), steps.append)
+
+    def watch(progress):
+        at_work = progress.left[0].name if progress.left else None
+        done = progress.n_parts - len(progress.left)
+        line = progress.line("br") if len(progress.answers["br"]) > 1 else ""
+        steps.append((done, at_work, len(progress.finished), progress.seconds_left, line))
+
+    found = run_comparison(data(["a", "b"]), ComparisonRequest(["br", "CTBN"], cv=4), watch)
     assert list(found.results) == ["br", "ctbn", BASELINE]
-    assert [step.n_done for step in steps] == [*range(13)]
-    at_work = [step.at_work and step.at_work.name for step in steps]
-    assert at_work == ["br", "ctbn", BASELINE, *3 * ["br"], *3 * ["ctbn"], *3 * [BASELINE], None]
-    assert [len(step.finished) for step in steps][5:] == [0, 1, 1, 1, 2, 2, 2, 3]
-    assert np.isnan(steps[0].seconds_left)
-    assert steps[1].seconds_left > 0 == steps[-1].seconds_left
-    assert steps[6].line("br").startswith("br: exact match 0.")
+    done, at_work, finished, seconds_left, lines = zip(*steps, strict=True)
+    assert done == (*range(13),)
+    assert at_work == ("br", "ctbn", BASELINE, *3 * ["br"], *3 * ["ctbn"], *3 * [BASELINE], None)
+    assert finished[5:] == (0, 1, 1, 1, 2, 2, 2, 3)
+    assert np.isnan(seconds_left[0])
+    assert seconds_left[1] > 0 == seconds_left[-1]
+    assert lines[6].startswith("br: exact match 0.")
     assert not found.failed
     for result in found.results.values():
         assert all(len(result.scores[name]) == 4 for name in COMPARED)
@@ -272,10 +278,10 @@ def rare(rng):
     return X, np.stack([(X[:, 1] > 0), seldom], axis=1).astype(int)
 
 
-def test_labels_that_are_never_announced_are_named(rare):
+def test_labels_that_are_never_predicted_are_named(rare):
     found = compare(*rare, models="br", cv=3, label_names=["side", "seldom"])
     share = 100 * rare[1][:, 1].mean()
-    assert found.warnings[0] == f"Never announced: seldom (in {share:.1f} % of the rows)."
+    assert found.warnings[0] == f"Never predicted: seldom (in {share:.1f} % of the rows)."
     now = found.best.decided_mean("subset", "macro_f1")
     best = max(found.best.decided_mean(loss, "macro_f1") for loss in ("f1", "thresholds"))
     assert f"the macro F1 would be {best:.3f}, not {now:.3f} (exact" in found.warnings[1]
@@ -341,29 +347,20 @@ class StopError(Exception):
     pass
 
 
-def test_a_stopped_comparison_goes_on(rare, tmp_path, monkeypatch):
+def test_a_stopped_comparison_goes_on(rare, tmp_path):
     data, file = table_of(*rare), tmp_path / "compare.part"
     request = ComparisonRequest(["br", "ctbn"], 3)
 
     def stop(progress):
-        if progress.n_done == 4:
+        if progress.n_parts - len(progress.left) == 4:
             raise StopError
 
     with pytest.raises(StopError):
         run_comparison(data, request, stop, file)
-    assert file.is_file()
-    worked = []
-    answered = running.answers_by_part
-
-    def counted(methods, task, folds, parts, *rest):
-        worked.extend(parts)
-        return answered(methods, task, folds, parts, *rest)
-
-    monkeypatch.setattr(running, "answers_by_part", counted)
-    found = run_comparison(data, request, store=file)
-    assert [tuple(part) for part in worked] == [
-        ("br", 2), ("ctbn", 1), ("ctbn", 2), (BASELINE, 1), (BASELINE, 2)
-    ]  # fmt: skip
+    assert len(list(file.iterdir())) == 4
+    left = []
+    found = run_comparison(data, request, lambda progress: left.append(progress.left), file)
+    assert left[0] == [("br", 2), ("ctbn", 1), ("ctbn", 2), (BASELINE, 1), (BASELINE, 2)]
     assert not file.exists()
     whole = run_comparison(data, request)
     for name, result in whole.results.items():
@@ -379,17 +376,16 @@ def test_damaged_answers_are_worked_out_again(rare, tmp_path, harm):
     request = ComparisonRequest(["br"], 2)
 
     def stop(progress):
-        if progress.n_done == 1:
+        if progress.n_parts - len(progress.left) == 1:
             raise StopError
 
     with pytest.raises(StopError):
         run_comparison(data, request, stop, file)
-    with closing(sqlite3.connect(file)) as store, store:
-        for key, content in store.execute("SELECT key, content FROM answers").fetchall():
-            store.execute("UPDATE answers SET content = ? WHERE key = ?", (harm(content), key))
+    for kept in file.iterdir():
+        kept.write_bytes(harm(kept.read_bytes()))
     first = []
-    found = run_comparison(data, request, first.append, file)
-    assert first[0].n_done == 0
+    found = run_comparison(data, request, lambda progress: first.append(len(progress.left)), file)
+    assert first[0] == 4
     expected = run_comparison(data, request).results["br"].scores["exact_match"]
     np.testing.assert_array_equal(found.results["br"].scores["exact_match"], expected)
 
@@ -397,7 +393,8 @@ def test_damaged_answers_are_worked_out_again(rare, tmp_path, harm):
 def _other_rows() -> bytes:
     """An answer about three rows."""
     written = io.BytesIO()
-    np.savez(written, seconds=np.zeros(3), n_train=1, codes=np.zeros((3, 2), dtype=np.int32))
+    codes = np.zeros((3, 2), dtype=np.int32)
+    np.savez(written, seconds=np.zeros(3), felt=0.0, n_train=1, codes=codes)
     return written.getvalue()
 
 
@@ -405,15 +402,19 @@ def test_another_seed_does_not_take_the_answers(rare, tmp_path):
     data, file = table_of(*rare), tmp_path / "compare.part"
 
     def stop(progress):
-        if progress.n_done == 1:
+        if progress.n_parts - len(progress.left) == 1:
             raise StopError
 
     with pytest.raises(StopError):
         run_comparison(data, ComparisonRequest(["br"], 2), stop, file)
     first = []
-    run_comparison(data, ComparisonRequest(["br"], 2, seed=1), first.append, file)
-    assert first[0].n_done == 0
+    other = ComparisonRequest(["br"], 2, seed=1)
+    run_comparison(data, other, lambda progress: first.append(len(progress.left)), file)
+    assert first[0] == 4
     assert file.exists()  # what the other had finished
+    (tmp_path / "taken").write_text("by something else")
+    with pytest.raises(TableError, match="taken is no folder"):
+        run_comparison(data, other, store=tmp_path / "taken")
 
 
 def test_several_processes_give_the_same(rare):
@@ -594,3 +595,44 @@ def test_folds_respect_groups_and_time(tmp_path):
     done = CliRunner().invoke(app, [*asked, "--time", "patient"])
     assert done.exit_code == 2
     assert "give numbers or dates" in " ".join(done.output.split())
+
+
+def test_weights_are_rows_that_are_there_as_often(rare):
+    """Learned and measured with weights, rows count as if they were written so often."""
+    X, Y = rare
+    times = np.arange(400) % 3  # some not at all
+    halves = np.arange(200), np.arange(200, 400)
+    often = np.repeat(np.arange(400), times)
+    place = [np.flatnonzero(np.isin(often, half)) for half in halves]
+    models = {"br": BinaryRelevance(C=1.0)}
+    weighted = compare(X, Y, models=models, cv=[halves, halves[::-1]], weights=times)
+    repeated = compare(X[often], Y[often], models=models, cv=[place, place[::-1]])
+    for measure in ("exact_match", "joint_log_loss", "hamming_accuracy", "macro_f1"):
+        one, other = (found.best.mean(measure) for found in (weighted, repeated))
+        assert one == pytest.approx(other, abs=0.02)  # columns are scaled without weights
+    plain = compare(X, Y, models=models, cv=[halves, halves[::-1]])
+    assert abs(plain.best.mean("joint_log_loss") - weighted.best.mean("joint_log_loss")) > 1e-4
+    assert weighted.fit().model.predict_proba(X[:3]).shape == (3, 2)
+    more = {"neighbours": KNeighborsClassifier(), **models}
+    assert (
+        "takes no weights" in compare(X, Y, models=more, cv=2, weights=times).failed["neighbours"]
+    )
+    with pytest.raises(TableError, match="weights must be a number"):
+        compare(X, Y, models=models, cv=2, weights=-times)
+
+
+class Slow(BinaryRelevance):
+    def fit(self, X, y, sample_weight=None, **options):
+        time.sleep(0.2)
+        return super().fit(X, y, sample_weight, **options)
+
+
+def test_slow_models_are_left_out_of_a_short_time(rare):
+    models = {"slow": Slow(C=1.0), "br": BinaryRelevance(C=1.0)}
+    found = compare(*rare, models=models, cv=20, time_limit=3.0)
+    assert list(found.failed) == ["slow"]
+    assert "would not be done within 3 s" in found.failed["slow"]
+    assert len(found.results["br"].scores["exact_match"]) == 20
+    assert not compare(*rare, models=models, cv=2, time_limit=60.0).failed
+    with pytest.raises(TableError, match="time_limit is -1"):
+        ComparisonRequest(time_limit=-1)

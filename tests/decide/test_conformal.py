@@ -161,15 +161,6 @@ class Approximate(Tree):
 
     exact = Exactness(["sums", "log_prob"])
 
-    def _set(self, *parts):
-        super()._set(*parts)
-        self.exact = Approximate.exact
-
-    def rows(self, index):
-        made = Approximate.__new__(Approximate)
-        made._set(self.space, self._wiring, [table[index] for table in self.log_tables])
-        return made
-
     def top_k_codes(self, k):
         codes, log_prob = super().top_k_codes(2 * k)
         return codes[:, ::2], log_prob[:, ::2]

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from colabel.decide import corrections, log_conditionals
+from colabel.decide import corrections, log_conditionals, pooled
 from colabel.joint import Independent, VectorList
 from colabel.labels import MISSING, LabelSpace
 
@@ -31,7 +31,7 @@ def listed(space, rng):
 def audit_of(joint, codes):
     nobody = np.zeros(len(codes), dtype=bool)
     surprise = -joint.log_prob_codes(codes)
-    return corrections([log_conditionals(joint, codes)], joint.space, codes, surprise, nobody)
+    return corrections(log_conditionals(joint, codes), joint.space, codes, surprise, nobody)
 
 
 def test_conditionals_of_complete_rows_and_of_rows_with_holes(listed, rng):
@@ -76,15 +76,33 @@ def test_missing_labels_are_filled_and_never_called_wrong(listed):
     assert np.asarray(filled).shape == (5, 3)
 
 
-def test_models_are_pooled_by_the_mean_of_their_log_odds(space, listed, rng):
+def _said(log_odds):
+    """Tables (n, 2) of log-probabilities, one for each column of log-odds (n, d) of a one."""
+    return [np.stack([-np.logaddexp(0, z), -np.logaddexp(0, -z)], axis=1) for z in log_odds.T]
+
+
+def test_experts_are_weighed_by_how_well_they_predict(rng):
+    """Data of w = (.5, 0) and b = .7: an expert twice too sure, and one who knows nothing."""
+    log_odds, noise = rng.normal(scale=3, size=(2, 4000, 3))
+    codes = (rng.random((4000, 3)) < 1 / (1 + np.exp(-0.5 * log_odds - 0.7))).astype(np.int32)
+    codes[rng.random(codes.shape) < 0.3] = MISSING
+    found = pooled([_said(log_odds), _said(noise)], codes)
+    for i, table in enumerate(found):
+        np.testing.assert_allclose(np.exp(table).sum(axis=1), 1.0)
+        close = np.abs(log_odds[:, i]) < 5  # beyond, an expert is not heard to be surer
+        expected = 0.5 * log_odds[close, i] + 0.7
+        np.testing.assert_allclose((table[:, 1] - table[:, 0])[close], expected, atol=0.35)
+
+
+def test_of_few_labels_experts_count_alike(space, listed, rng):
     joint, _ = listed
     other = Independent(space, [np.log(rng.dirichlet(np.ones(k), size=5)) for k in SIZES])
-    codes = np.zeros((5, 3), dtype=np.int32)
+    codes = np.full((5, 3), MISSING, dtype=np.int32)
     both = [log_conditionals(one, codes) for one in (joint, other)]
-    pooled = corrections(both, space, codes, np.zeros(5), np.zeros(5, dtype=bool))
-    binary = [0, 2]  # with two values there is only one correction
-    single = [audit_of(one, codes).log_odds[:, binary] for one in (joint, other)]
-    np.testing.assert_allclose(pooled.log_odds[:, binary], np.mean(single, axis=0), atol=1e-6)
+    for table, *parts in zip(pooled(both, codes), *both, strict=True):
+        mean = np.mean(np.maximum(parts, -10.0), axis=0)
+        expected = mean - np.log(np.exp(mean).sum(axis=1, keepdims=True))
+        np.testing.assert_allclose(table, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize(("forgotten", "added"), [(0.0, 0.0), (0.2, 0.0), (0.0, 0.05), (0.1, 0.1)])
@@ -110,7 +128,7 @@ def test_broken_rules_come_first(listed):
     codes = np.zeros((5, 3), dtype=np.int32)
     broken = np.array([False, False, True, False, False])
     table = log_conditionals(joint, codes)
-    audit = corrections([table], joint.space, codes, np.zeros(5), broken)
+    audit = corrections(table, joint.space, codes, np.zeros(5), broken)
     assert audit.order[0] == 2
 
 

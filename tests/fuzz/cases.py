@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 import colabel
-from colabel.datasets import DatasetError
 from colabel.saving import ModelFileError
-from colabel.tables import TableModel, read_frame
+from colabel.tables import TableError, TableModel, read_frame
 from studies.cells import expand
 from studies.plan import PlanError, load_plan
 from tests.fuzz.mutations import change_archive, change_text, change_tree
@@ -55,7 +54,7 @@ def asked(model: Any) -> str:
             model.predict(rows)
             if hasattr(getattr(model, "model", model), "predict_proba"):
                 require_probabilities(model.predict_proba(rows))
-    except DatasetError:  # such as a column that the table does not have
+    except TableError:  # such as a column that the table does not have
         return "refused"
     except ValueError as error:  # a scale of 1e-300 makes numbers that are refused by their column
         if "cannot be summed" not in str(error):
@@ -109,7 +108,7 @@ def table_case(rng: np.random.Generator, folder: Path) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             read_frame(file)
-    except DatasetError:
+    except TableError:
         return "refused"
     return "answered"
 

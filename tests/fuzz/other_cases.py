@@ -16,13 +16,13 @@ import numpy as np
 import colabel
 from colabel.comparing.graphs import averaged_graph
 from colabel.core.journal import Journal, JournalError
-from colabel.datasets import DatasetError
 from colabel.joint import Independent
 from colabel.labels import LabelSpace
 from colabel.report import Exploration, exploration_html, explored_rows
 from colabel.tables import (
     Preprocessor,
     ReadingOptions,
+    TableError,
     TableRequest,
     load_table,
     prepare_parts,
@@ -51,7 +51,7 @@ def own_table_case(rng: np.random.Generator, folder: Path) -> str:
             values = rows.data if hasattr(rows, "tocsr") else rows
             if not np.isfinite(values).all():
                 raise AssertionError("features that are not finite")
-    except DatasetError:
+    except TableError:
         return "refused"
     return "answered"
 
@@ -66,7 +66,7 @@ def parts_case(rng: np.random.Generator, folder: Path) -> str:
         warnings.simplefilter("ignore")
         try:
             prepare_parts(_request(rng, folder / "part-*.csv"), files, Path(scratch))
-        except DatasetError:
+        except TableError:
             return "refused"
     return "answered"
 

@@ -15,9 +15,9 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 from colabel import CTBN, BinaryRelevance
-from colabel.datasets import load, make_synthetic
 from colabel.learn.conditional import TrainingData
 from colabel.models.ctbn import most_parents
+from studies.datasets import load, make_synthetic
 from tests.models.oracle import PaperCTBN, regression
 
 TIGHT = {"tol": 1e-10, "max_iter": 3000}

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from colabel import CTBN, StackedBinaryRelevance, ThresholdedClassifier, joint_of
-from colabel.models.wrapped import model_inside, naming, parts_of, title_of
+from colabel.models.wrapped import fit_arguments, model_inside, parts_of, title_of
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def test_names_and_parts(rows):
     assert title_of(model[-1]) == "StandardScaler + CTBN"
     assert title_of(CTBN()) == "CTBN"
     assert [type(part).__name__ for part in parts_of(model[-1])] == ["StandardScaler", "CTBN"]
-    named = model.fit(X, Y, **naming(model, ("p", "q")))
+    named = model.fit(X, Y, **fit_arguments(model, ("p", "q")))
     assert model_inside(named).label_names_ == ("p", "q")
-    assert naming(LogisticRegression(), ("p",)) == {}
+    assert fit_arguments(LogisticRegression(), ("p",)) == {}
 
 
 def test_a_model_itself_answers_for_itself(rows):

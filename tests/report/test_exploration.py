@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from dataclasses import replace
@@ -11,7 +12,10 @@ import pytest
 
 from colabel import CTBN, feature_evidence
 from colabel.comparing.graphs import averaged_graph
+from colabel.joint import Independent
+from colabel.labels import LabelSpace
 from colabel.report import Exploration, exploration_html, explored_rows, write_exploration_html
+from colabel.rules import Rules
 from tests.report.browser import Browser, find_browser
 from tests.report.html_page import Page
 
@@ -236,6 +240,59 @@ def test_class_variables_are_chosen_from_their_values(browser, colours, tmp_path
     best = joint.given({"colour": "red"}).marginal_tables()[1][0].max()
     assert share(numbers(browser)[1]) == pytest.approx(best, abs=0.006)
     assert "Known: colour = red" in browser.evaluate("document.body.innerText")
+    assert browser.complaints == []
+
+
+def crossed_out(browser) -> set[tuple[int, int]]:
+    """Labels and the codes of them that cannot be chosen."""
+    found = browser.evaluate(
+        "[...document.querySelectorAll('.asking .line')].flatMap(l => "
+        "[...l.querySelectorAll('input:disabled, option:disabled')]"
+        ".map(one => [Number(l.dataset.label), Number(one.value)]))"
+    )
+    return set(map(tuple, found))
+
+
+def forbidden(rules, known) -> set[tuple[int, int]]:
+    """Values of the other labels that no vector has which obeys and agrees: by enumeration."""
+    sizes = rules.space.cardinalities
+    vectors = np.array(list(itertools.product(*map(range, sizes))), dtype=np.int32)
+    kept = vectors[rules.may_hold(vectors)]
+    kept = kept[[all(row[i] == code for i, code in known.items()) for row in kept]]
+    every = {(i, v) for i, k in enumerate(sizes) for v in range(k) if i not in known}
+    return every - {(i, int(row[i])) for row in kept for i in range(len(sizes))}
+
+
+@needs_browser
+def test_what_rules_forbid_is_crossed_out_as_labels_are_set(browser, tmp_path):
+    names = ["whale", "mammal", "animal", "fish", "stage"]
+    space = LabelSpace(
+        tuple(names), (np.arange(2),) * 4 + (np.array(["I", "II", "III"]),), "matrix"
+    )
+    text = """
+        whale -> mammal
+        mammal -> animal
+        not (fish and mammal) and (fish -> animal)
+        1..3 of whale, mammal, animal, fish
+        stage=III -> not animal or whale
+        allowed fish, stage = 0 I; 0 II; 0 III; 1 I
+    """
+    rules = Rules.parse(text).compiled(space)
+    rng = np.random.default_rng(0)
+    joint = Independent(space, [np.log(rng.dirichlet(np.ones(k), 1)) for k in space.cardinalities])
+    joint = joint.subject_to(text)
+    rows = tuple(explored_rows(joint, ["row 1"], [()]))
+    path = tmp_path / "ruled.html"
+    write_exploration_html(path, Exploration(space, rows, joint.how, True, None, rules), "ruled")
+    browser.complaints.clear()
+    for known in ({}, {0: 1}, {3: 1}, {1: 0, 2: 1}, {4: 2}, {3: 0, 4: 1}):
+        browser.open(path)
+        for label, code in known.items():
+            if label == 4:
+                choose(browser, ".asking select", str(code))
+            else:
+                browser.click(radio(label, str(code)))
+        assert crossed_out(browser) == forbidden(rules, known), known
     assert browser.complaints == []
 
 

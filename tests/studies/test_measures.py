@@ -7,7 +7,7 @@ import pytest
 
 from colabel import CTBN, ClassifierChain
 from colabel.comparing import Ask, Method, Task, answer, learn
-from colabel.datasets import load_digit_traits, make_synthetic
+from studies.datasets import load_digit_traits, make_synthetic
 from studies.measures import MEASURES, true_graph
 
 TRAIN, TEST = np.arange(200), np.arange(200, 300)

@@ -12,8 +12,8 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from colabel import BinaryRelevance
-from colabel.datasets import kfold, load
 from colabel.metrics import exact_match
+from studies.datasets import kfold, load
 from studies.methods import MaxMarginOutputCoding
 from studies.methods.output_coding import mean_field
 

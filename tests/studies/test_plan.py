@@ -63,7 +63,7 @@ CLAIM = '[[claims]]\ntext = "t"\nmethod = "CTBN"\nover = ["BR"]\nmeasures = ["ex
         (("[quick]", CLAIM + 'datasets = ["moon"]\n[quick]'), "no data set .*'moon'"),
         (("[quick]", CLAIM.replace("exact_match", "x") + "[quick]"), "no measure .*'x'"),
         (("[quick]", CLAIM + "faster = 4\n[quick]"), "measures or faster"),
-        (("[quick]", CLAIM + "above = 0.5\n[quick]"), "over or above"),
+        (("[quick]", CLAIM + "above = 0.5\n[quick]"), "over, above or growth"),
     ],
 )
 def test_mistakes_are_named(write_plan, change, message):

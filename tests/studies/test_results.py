@@ -151,6 +151,39 @@ def test_claims_that_there_is_no_difference(study, margin, one, two):
     assert [v.holds for v in study().verdicts(claim)] == [one, two]
 
 
+def test_growth_is_the_slope_of_logarithms(write_plan):
+    text = TEXT.replace('"one"', '"one:2"').replace('"two"', '"one:8"')
+    plan = load_plan(write_plan(text.replace("log_loss_sum_per_fold", "cpu_seconds")))
+    means = {"one:2": 3.0, "one:8": 3.0 * 4**1.5}
+    figures = {("cpu_seconds", d, "A"): Measured(own, 0.1, 3) for d, own in means.items()}
+    for power, holds in ((2.0, "yes"), (1.3, "yes"), (1.0, "no")):
+        claim = Claim("slow", "A", (), ("cpu_seconds",), ("one:2", "one:8"), growth=power)
+        (found,) = Results(plan, figures).verdicts(claim)
+        assert (found.holds, found.dataset) == (holds, "one:2 to one:8")
+        assert found.difference == pytest.approx(1.5)
+        assert claim_sentence(claim, [found]).endswith("by the power 1.50 here.")
+    assert Results(plan, {}).verdicts(claim)[0].holds == "not measured"
+
+
+def test_figures_are_shown_as_shares_of_the_largest_too(study):
+    lines = study_section(study(normalised=("exact_match",)), {})
+    start = lines.index("### Exact match, divided by the largest of the data set")
+    assert lines[start + 4 : start + 7] == [
+        "| one | 1.000 | .750 |",
+        "| two | 1.000 | 1.000 |",
+        "| mean | 1.000 | .875 |",
+    ]
+
+
+def test_all_cells_take_so_many_minutes(study):
+    page = verdicts_page({"x": study()})
+    # the median of the splits is 3 s: four methods on data sets, five splits each
+    assert "about 1 minutes of learning by the stored seconds." in page
+    assert "10 cells were never run" in verdicts_page(
+        {"x": study(values={k: v for k, v in MATCH.items() if k[0] == "one"})}
+    )
+
+
 def test_what_does_not_hold_in_print_either_says_so(study):
     results = study(printed(0.5, "two"), printed(0.55, "two", "B"), claims=(CLAIM,))
     (lost,) = broken(results, {}, CLAIM)

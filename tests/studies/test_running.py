@@ -17,12 +17,12 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
 from colabel import CTBN, BinaryRelevance
-from colabel.datasets import load_digit_traits, random_splits
 from colabel.metrics import exact_match, f1_score
 from studies import runner
 from studies.build import build, build_steps
 from studies.cells import expand
-from studies.evaluate import Outcome, evaluate
+from studies.datasets import load_digit_traits, random_splits
+from studies.evaluate import Outcome, evaluate, load_data
 from studies.plan import PlanError, load_plan
 from studies.record import measured
 from studies.runner import Runner
@@ -236,3 +236,12 @@ def test_killed_ten_times_the_store_is_that_of_an_undisturbed_run(
     run(load_plan(path), killed)
     assert timeless(killed) == timeless(calm)
     assert len(timeless(killed)) == 80
+
+
+def test_some_labels_and_some_rows_of_a_data_set():
+    whole = load_digit_traits()
+    labels, rows = load_data("digit_traits:3", None), load_data("digit_traits/50", None)
+    np.testing.assert_array_equal(labels.Y, whole.Y[:, :3])
+    assert labels.label_names == whole.label_names[:3]
+    np.testing.assert_array_equal(rows.X, whole.X[:50])
+    np.testing.assert_array_equal(rows.Y, whole.Y[:50])

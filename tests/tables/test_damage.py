@@ -10,11 +10,11 @@ import zipfile
 import pytest
 
 import colabel
-from colabel.datasets import DatasetError
 from colabel.saving import ModelFileError
 from colabel.tables import (
     MODEL_NAMES,
     Frame,
+    TableError,
     TableModel,
     TableRequest,
     choose_columns,
@@ -62,7 +62,7 @@ def test_damaged_tables(tmp_path, name):
         file.write_bytes(damaged(TABLES[name].encode(), chance))
         try:
             summarise(load_table(TableRequest(file, ["tag_*"])))
-        except DatasetError as error:
+        except TableError as error:
             said.append(str(error).rstrip())
     assert said
     assert all(sentence.endswith((".", "?")) for sentence in said)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from colabel import CTBN
-from colabel.datasets import DatasetError
 from colabel.tables import (
     PredictionRequest,
     Predictor,
@@ -126,7 +125,7 @@ def test_rows_are_read_as_they_are_needed(model, tmp_path):
     long.write_text("u,v,colour\n" + "0.5,1,red\n" * 5000 + "oops,1,red\n")
     chunks = Predictor(model, open_table(long), PredictionRequest()).chunks(n_rows=10)
     assert len(next(chunks)) == 10
-    with pytest.raises(DatasetError, match="line 5002: the column 'u' holds 'oops'"):
+    with pytest.raises(TableError, match="line 5002: the column 'u' holds 'oops'"):
         list(chunks)
 
 

@@ -9,7 +9,6 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from colabel.datasets import DatasetError
 from colabel.tables import (
     Frame,
     Preprocessor,
@@ -333,7 +332,7 @@ def test_a_comma_nobody_can_tell(tmp_path):
     file.write_text("x;y\n1,5;1\n2,5;1\n2.5;2\n")  # both: left to the user, as before
     assert read_frame(file).texts.keys() == {"x"}
     file.write_text("x;y\n1,5;1\n2,5;1\n2.5;2\n")
-    with pytest.raises(DatasetError, match=r"line 4: .* holds '2\.5 \(with a decimal comma\)'"):
+    with pytest.raises(TableError, match=r"line 4: .* holds '2\.5 \(with a decimal comma\)'"):
         read_frame(file, ReadingOptions(decimal=","))
     with pytest.raises(TableError, match="give a point or a comma"):
         read_frame(file, ReadingOptions(decimal=";"))

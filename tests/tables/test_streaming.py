@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from colabel.datasets import DatasetError
 from colabel.tables import (
     PredictionRequest,
     Predictor,
+    TableError,
     TableModel,
     TableRequest,
     load_table,
@@ -162,7 +162,7 @@ def test_the_same_model(tmp_path, rows, name):
 def refusal(tmp_path, parts, **more):
     scratch = tmp_path / "scratch"
     scratch.mkdir(exist_ok=True)
-    with pytest.raises(DatasetError) as caught:
+    with pytest.raises(TableError) as caught:
         prepare_parts(request(parts[0], **more), parts, scratch)
     return str(caught.value)
 
@@ -233,5 +233,5 @@ def test_a_part_that_changes_meanwhile(tmp_path, rows):
             parts[1].write_text(parts[1].read_text() + ",".join(rows[0]) + "\n")
         return streaming.one_by_one(what, function, parts, combine)
 
-    with pytest.raises(DatasetError, match=r"part-1\.csv has changed while it was read"):
+    with pytest.raises(TableError, match=r"part-1\.csv has changed while it was read"):
         prepare_parts(request(parts[0]), parts, scratch, run)

@@ -1,4 +1,4 @@
-"""The command line, `colabel`: one file per command."""
+"""The command line, `colabel`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,11 @@ from typing import Annotated
 import typer
 
 from colabel._version import __version__
-from colabel.cli._options import NamesModels, Plain, PlainGroup
-from colabel.cli.ask import ask
-from colabel.cli.audit import audit
-from colabel.cli.compare import compare
-from colabel.cli.datasets import datasets
-from colabel.cli.demo import demo
-from colabel.cli.evaluate import evaluate
-from colabel.cli.explain import explain
-from colabel.cli.explore import explore
-from colabel.cli.fit import fit
-from colabel.cli.models import models
-from colabel.cli.predict import predict
-from colabel.cli.rules import rules
+from colabel.cli._console import Plain, PlainGroup
+from colabel.cli.applying import ask, evaluate, explain, explore, predict
+from colabel.cli.choosing import audit, compare, rules
+from colabel.cli.fitting import fit
+from colabel.cli.listing import datasets, demo, models
 
 __all__ = ["app", "main"]
 
@@ -65,17 +57,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(cls=Plain)(demo)
-app.command(cls=NamesModels)(compare)
-app.command(cls=NamesModels)(fit)
-app.command(cls=Plain)(predict)
-app.command(cls=Plain)(evaluate)
-app.command(cls=NamesModels)(audit)
-app.command(cls=Plain)(rules)
-app.command(cls=Plain)(ask)
-app.command(cls=Plain)(explain)
-app.command(cls=Plain)(explore)
-app.command(cls=Plain)(models)
+for _command in (
+    demo,
+    compare,
+    fit,
+    predict,
+    evaluate,
+    audit,
+    rules,
+    ask,
+    explain,
+    explore,
+    models,
+):
+    app.command(cls=Plain)(_command)
 app.add_typer(datasets)
 
 

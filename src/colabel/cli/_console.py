@@ -1,32 +1,36 @@
-"""What the commands share: where they print, how they stop, how they open a model."""
+"""What the commands share: where they print, how they stop, their options, answers on their way."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, TextIO
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer.core import TyperCommand, TyperGroup
 
 from colabel.core.compiling import told_when_compiling
+from colabel.core.progress import columns, row_counter
 
 if TYPE_CHECKING:
-    from colabel.tables import TableModel
-
-Command = TypeVar("Command", bound=Callable[..., None])
+    from colabel.tables import Answers, ReadingOptions, TableModel, TableRequest
 
 # Exit codes; `colabel --help` lists them.
 INTERNAL = 1  # a fault of colabel
 WRONG_USE = 2  # a command, file, column or value that cannot work
 MODEL_REFUSED = 3  # a model file that is damaged, too new, not safe, or not there; or results
 INTERRUPTED = 130
+
+SCREEN = "the screen: the first rows, or CSV for another program"
+_SHOWN = 20  # rows on a screen
 
 
 class _Console(Console):
@@ -95,32 +99,181 @@ def fail(sentence: str, code: int = INTERNAL) -> NoReturn:
     raise typer.Exit(code)
 
 
+# ------------------------------------------------------------------------ options
+
+_FILES = "A .csv, .tsv or .arff file, each also as .gz; or .parquet, .feather, .jsonl or .xlsx."
+_PARTS = " Several files, or a quoted glob such as 'part-*.parquet', are the parts of one table."
+_LABELS = (
+    "The label columns. A name, a glob ('tag_*'), a list file (@names.txt, @mulan.xml), or a,b,c."
+    " Repeatable. A MEKA file needs none: its -C counts them."
+)
+_KEEP = "Columns to keep beside the answers, such as one that names the rows."
+_KNOWN = "Columns of labels already known: named like the labels, 'known_*', or of tags."
+_SEPARATOR = "What separates the tags in a single label column; found out if left away."
+_MISSING = "What else means missing, beside empty, ?, NA, NaN and null."
+_DECIMAL = (
+    "What stands before a fraction in a CSV file, a point or a comma; the other may separate"
+    " thousands."
+)
+_TRUST = (
+    "Load a classifier in the model that cannot be checked, such as boosting, whose code runs: only"
+    " of a file from someone you trust."
+)
+_FORMULAS = "Write texts that a spreadsheet would run (=, +, -, @) without an apostrophe before."
+_THRESHOLDS = "Predict each label by a threshold of its own, tuned for macro F1."
+_RULES = "Rules on label sets, one per line, that every answer obeys."
+
+
+def opt(metavar: str, help: str, *names: str, default: str | bool = True, **more: Any) -> Any:
+    """Return an option; `default` is what the help shows of its default, False for nothing."""
+    return typer.Option(*names, metavar=metavar or None, help=help, show_default=default, **more)
+
+
+def _columns(help: str, *names: str) -> Any:
+    return opt("COLUMNS", help, *names, default=False)
+
+
+def _needed_labels(ctx: typer.Context, value: list[str]) -> list[str]:
+    """Refuse a table without named labels before anything is imported, unless it may be MEKA's."""
+    tables = ctx.params.get("table") or ()
+    files = [str(tables)] if isinstance(tables, Path | str) else list(map(str, tables))
+    if not value and not any(".arff" in file.lower() for file in files):
+        raise typer.BadParameter(
+            "name the label columns. Only a MEKA file (.arff) says itself which they are.",
+            param_hint="'--labels' / '-l'",
+        )
+    return value
+
+
+TableFile = Annotated[Path, typer.Argument(metavar="TABLE", help=_FILES)]
+TableParts = Annotated[list[str], typer.Argument(metavar="TABLE...", help=_FILES + _PARTS)]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by colabel fit.")]
+_LabelColumns = Annotated[
+    list[str],
+    opt("COLUMNS", _LABELS, "--labels", "-l", default=False, callback=_needed_labels),
+]
+Keep = Annotated[list[str], _columns(_KEEP)]
+Known = Annotated[list[str], _columns(_KNOWN, "--given")]
+Folds = Annotated[int, opt("N", "Folds of the cross-validation.", "--cv")]
+Seed = Annotated[int, opt("N", "Seed.", min=0, max=2**32 - 1)]
+Trust = Annotated[bool, opt("", _TRUST, "--trust")]
+RulesFile = Annotated[Path | None, opt("FILE", _RULES, default=False)]
+Thresholds = Annotated[bool, opt("", _THRESHOLDS, "--thresholds")]
+Formulas = Annotated[bool, opt("", _FORMULAS, "--formulas")]
+AsJson = Annotated[bool, opt("", "Print one JSON object instead of text.", "--json")]
+Quiet = Annotated[bool, opt("", "Print only results and errors.", "--quiet", "-q")]
+
+
+def page_option(help: str) -> Any:
+    """Return the option of a page that is written, too."""
+    return opt("FILE", help, "--html", default=False)
+
+
+class _Bundle(NamedTuple):
+    """Options that stand for one argument of a command, and how it is made of them."""
+
+    options: Mapping[str, tuple[Any, Any]]  # annotation and default
+    made: Callable[..., Any]
+
+
+def _reading(delimiter: str, decimal: str, encoding: str, missing: Sequence[str]) -> ReadingOptions:
+    """Gather how a file is read; a tab may be written as a backslash and a t."""
+    from colabel.tables import ReadingOptions
+
+    return ReadingOptions(delimiter.replace("\\t", "\t"), encoding, tuple(missing), decimal=decimal)
+
+
+def _table_request(
+    table: Any,
+    labels: list[str],
+    separator: str | None = None,
+    drop: Sequence[str] = (),
+    category: Sequence[str] = (),
+    text: Sequence[str] = (),
+    **reading: Any,
+) -> Any:
+    """Return a request for one table, or for a table in parts and the files of these."""
+    from colabel.tables import TableRequest, find_parts
+
+    options = _reading(**reading)
+    if isinstance(table, Path):
+        return TableRequest(table, labels, separator, drop, category, text, options)
+    parts, more = find_parts(table), f" and {len(table) - 1} more" * (len(table) > 1)
+    path = parts[0] if len(parts) == 1 else Path(f"{table[0]}{more}")
+    return TableRequest(path, labels, separator, drop, category, text, options), parts
+
+
+_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "table": (TableFile, inspect.Parameter.empty),
+    "labels": (_LabelColumns, []),
+    "separator": (Annotated[str | None, opt("CHAR", _SEPARATOR, default=False)], None),
+    "drop": (Annotated[list[str], _columns("Columns to leave out.")], []),
+    "category": (Annotated[list[str], _columns("Columns that are categories.")], []),
+    "text": (Annotated[list[str], _columns("Columns of text.")], []),
+    "missing": (Annotated[list[str], opt("TEXT", _MISSING, default=False)], []),
+    "delimiter": (Annotated[str, opt("CHAR", "Of a CSV file.", default="found out")], ""),
+    "decimal": (Annotated[str, opt("CHAR", _DECIMAL, default="found out")], ""),
+    "encoding": (Annotated[str, opt("NAME", "Encoding of a text file.")], "utf-8"),
+}
+if TYPE_CHECKING:
+    Reading = ReadingOptions
+    LabelledTable = TableRequest
+    LearnedTable = TableRequest
+    LearnedParts = tuple[TableRequest, list[Path]]
+else:
+    _PARTS = {**_OPTIONS, "table": (TableParts, inspect.Parameter.empty)}
+    _ROLES = ("drop", "category", "text")
+    Reading = _Bundle(dict(list(_OPTIONS.items())[6:]), _reading)
+    LabelledTable = _Bundle({k: v for k, v in _OPTIONS.items() if k not in _ROLES}, _table_request)
+    LearnedTable = _Bundle(_OPTIONS, _table_request)
+    LearnedParts = _Bundle(_PARTS, _table_request)
+
+
 # -------------------------------------------------------------------------- how a command ends
 
 
-def guarded(command: Command) -> Command:
-    """Turn what a command raises into a sentence and an exit code, and warnings into notes.
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that its arguments stand for, and let it end in a sentence.
 
-    With COLABEL_DEBUG set, errors keep their traceback.
+    What it raises becomes a sentence and an exit code, and warnings become notes. With
+    COLABEL_DEBUG set, errors keep their traceback.
     """
+    own = inspect.signature(function, eval_str=True).parameters.values()
+    bundles = {p.name: p.annotation for p in own if isinstance(p.annotation, _Bundle)}
+    options = {
+        name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=d, annotation=a)
+        for bundle in bundles.values()
+        for name, (a, d) in bundle.options.items()
+    }
+    first = [options.pop(name) for name in ("table", "labels") if name in options]
+    plain = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own if p.name not in bundles]
+    # arguments before options, and what is typed most before what says how a file is read
+    arguments = [p for p in plain if p.default is inspect.Parameter.empty]
+    last = [p for p in plain if p.name in ("seed", "as_json", "quiet")]
+    middle = [p for p in plain if p not in arguments + last]
 
-    @functools.wraps(command)
-    def run(*arguments: Any, **options: Any) -> None:
+    @functools.wraps(function)
+    def run(**given: Any) -> None:
+        def made() -> None:
+            for name, bundle in bundles.items():
+                given[name] = bundle.made(**{one: given.pop(one) for one in bundle.options})
+            function(**given)
+
         if os.environ.get("COLABEL_DEBUG"):
-            command(*arguments, **options)
+            made()
             return
         seen: set[str] = set()
 
         def warn(message: Warning | str, *_: Any, **__: Any) -> None:
             text = " ".join(str(message).split())
-            if not options.get("quiet") and text not in seen:
+            if not given.get("quiet") and text not in seen:
                 seen.add(text)
                 note(text)
 
         with warnings.catch_warnings(), told_when_compiling(warn):
             warnings.showwarning = warn
             try:
-                command(*arguments, **options)
+                made()
             except (typer.Exit, typer.Abort):
                 raise
             except BrokenPipeError:
@@ -130,7 +283,10 @@ def guarded(command: Command) -> Command:
             except BaseException as error:
                 fail(*_sentence(error))
 
-    return run  # type: ignore[return-value]
+    shown = [*arguments, *first, *middle, *options.values(), *last]
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in shown}
+    return run
 
 
 def _sentence(error: BaseException) -> tuple[str, int]:
@@ -159,7 +315,44 @@ def _sentence(error: BaseException) -> tuple[str, int]:
     )
 
 
-# ------------------------------------------------------------------------ models and tables
+class _PlainFlags:
+    """Says nothing of the type of a flag: it is there or not."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters."""
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
+
+
+class PlainGroup(_PlainFlags, TyperGroup):
+    """Commands in whose help a flag is only a flag."""
+
+
+class Plain(_PlainFlags, TyperCommand):
+    """A command in whose help a flag is only a flag, and which may name models.
+
+    In the help of an option ``{models}`` is all of them, ``{features}`` says what may stand before
+    one: looked up when the help is asked for.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the names in, then the help."""
+        from colabel.cli.listing import known_features, known_models
+
+        for parameter in self.params:
+            said = getattr(parameter, "help", None)
+            if isinstance(said, str) and "{models}" in said:
+                prefixes = " or ".join(f"{name}+" for name in known_features())
+                features = f"Prefix one with {prefixes} to fit it on such features."
+                named = said.format(models=", ".join(known_models()), features=features)
+                parameter.help = named  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
+
+# ------------------------------------------------------------------------ models and answers
 
 
 def load_table_model(path: Path, *, trust: bool = False) -> TableModel:
@@ -179,3 +372,68 @@ def load_table_model(path: Path, *, trust: bool = False) -> TableModel:
             "colabel.load in Python, or make a file with colabel fit."
         )
     return model
+
+
+def write_answers(
+    found: Iterable[Answers],
+    target: Path | None,
+    what: str,
+    *,
+    quiet: bool,
+    labels: Sequence[str] = (),
+    formulas: bool = False,
+) -> int:
+    """Write answers as CSV or Parquet; on a terminal the first of them, for people to read.
+
+    `labels` are columns of zeros and ones, which people read as a set. Returns of how many rows.
+    """
+    from colabel.tables import answers_written
+
+    if target is None and sys.stdout.isatty():
+        return _show(found, labels)
+    n_rows = 0
+    shown = stderr_is_terminal() and not quiet
+    with row_counter(what, shown=shown) as count, answers_written(target, safe=not formulas) as w:
+        for answers in found:
+            w(answers)
+            n_rows += answers.n_rows
+            count(answers.n_rows)
+    return n_rows
+
+
+def _show(found: Iterable[Answers], labels: Sequence[str]) -> int:
+    """Print the first rows as a table; it has as many columns as the screen has room for."""
+    names: list[str] = []
+    rows: list[tuple[str, ...]] = []
+    for answers in found:
+        names = list(answers.columns)
+        rows += answers.rows()[: _SHOWN + 1 - len(rows)]
+        if len(rows) > _SHOWN:
+            break
+    more, rows = len(rows) > _SHOWN, rows[:_SHOWN]
+    if labels and set(labels) <= set(names):
+        at = [names.index(name) for name in labels]
+        rest = [k for k in range(len(names)) if k not in at]
+        sets = [", ".join(names[k] for k in at if row[k] == "1") or "no label" for row in rows]
+        before = sum(k < at[0] for k in rest)
+        kept = [[*(row[k] for k in rest)] for row in rows]
+        rows = [(*row[:before], own, *row[before:]) for row, own in zip(kept, sets, strict=True)]
+        names = [*(names[k] for k in rest[:before]), "labels", *(names[k] for k in rest[before:])]
+    console = output()
+    widths = [max(map(len, own)) + 1 for own in zip(names, *rows, strict=True)]
+    fits = max(1, sum(sum(widths[: k + 1]) <= console.width for k in range(len(widths))))
+    table = columns(*names[:fits])
+    for row in rows:
+        table.add_row(*row[:fits])
+    console.print(table)
+    left_out = [f"{len(names) - fits} more columns"] if fits < len(names) else []
+    left_out += ["more rows"] if more else []
+    if left_out:
+        say(f"There are {' and '.join(left_out)}: -o out.csv writes everything.", None)
+    return len(rows)
+
+
+def say(sentence: str, target: Path | None) -> None:
+    """Say what was done: beside the answers if these go to a file, away from them if not."""
+    console = messages() if target is None else output()
+    console.print(sentence, soft_wrap=True, markup=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import joblib
@@ -10,10 +10,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from colabel.comparing.held_out import rows_of
-from colabel.core.arrays import Array, Codes, Indices
-from colabel.datasets import iterative_stratification
-from colabel.decide import Audit, corrections, log_conditionals
+from colabel.comparing.held_out import folds_of, rows_of
+from colabel.core.arrays import Array, Indices
+from colabel.decide import Audit, corrections, log_conditionals, pooled
 from colabel.labels import EncodedLabels, LabelSpace
 from colabel.models import JointForest, ProbabilisticClassifierChain
 from colabel.models.wrapped import joint_of
@@ -26,7 +25,7 @@ def auditors(random_state: int | None = 0) -> list[Any]:
     """Return the models that ``audit("auto", ...)`` asks.
 
     A forest of label vectors and a chain on forest features: they are nonlinear, cheap, and err
-    differently, so that the mean of their log-odds is better than either.
+    differently, so that both together are better than either.
     """
     chain = ProbabilisticClassifierChain(random_state=random_state)
     return [
@@ -54,8 +53,11 @@ def audit(
 
     Parameters
     ----------
-    model : "auto", estimator, or list of estimators
-        Models with a joint, or pipelines that end with one. The log-odds of several are averaged.
+    model : "auto", name, estimator, or list of them
+        Models with a joint, or pipelines that end with one; names as on the command line ("ctbn",
+        "forest+pcc"). Several are weighed by how well they predict the given labels of rows that
+        they have not seen; so is what each says of a label from the features alone, where its
+        joint can say so exactly.
         ``"auto"`` takes a `JointForest` and a chain on `ForestFeatures`.
     X : (n, p)
         Anything the model takes.
@@ -90,26 +92,39 @@ def audit(
     >>> int(checked.order[0]), data.label_names[checked.worst_labels[0, 1]]
     (7, 'square')
     """
-    models = _models(model, random_state)
+    given = model if isinstance(model, list | tuple) else [model]
+    models = [
+        each
+        for one in given
+        for each in (auditors(random_state) if isinstance(one, str) and one == "auto" else [one])
+    ]
+    models = [make_model(one, random_state) if isinstance(one, str) else one for one in models]
+    if not models:
+        raise ValueError("No model was given to audit with.")
     space, codes = LabelSpace.infer(Y, label_names)
-    folds = _folds(cv, X, codes, random_state)
+    folds = folds_of(cv, codes, random_state, X)
+    asked = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(codes))
+    if (asked != 1).any():
+        row = int(np.flatnonzero(asked != 1)[0])
+        raise ValueError(
+            f"cv puts row {row} into {asked[row]} test folds: an audit asks about every row once."
+        )
     jobs = [(one, train, test) for one in models for train, test in folds]
     answers = joblib.Parallel(n_jobs=n_jobs)(
         joblib.delayed(_asked)(one, X, EncodedLabels(space, codes), train, test)
         for one, train, test in jobs
     )
-    n, sizes = len(codes), space.cardinalities
-    conditionals = [[np.zeros((n, size)) for size in sizes] for _ in models]
-    surprise = np.zeros(n)
-    for k, (tables, log_prob) in enumerate(answers):
-        test = jobs[k][2]
-        for whole, part in zip(conditionals[k // len(folds)], tables, strict=True):
-            whole[test] = part
-        surprise[test] -= log_prob / len(models)
-    broken = np.zeros(n, dtype=bool)
+    in_order = np.argsort(np.concatenate([test for _, test in folds]))
+    experts, surprise = [], np.zeros(len(codes))
+    for k in range(len(models)):
+        own = answers[k * len(folds) : (k + 1) * len(folds)]
+        for opinion in zip(*(opinions for opinions, _ in own), strict=False):  # that all folds have
+            experts.append([np.concatenate(each)[in_order] for each in zip(*opinion, strict=True)])
+        surprise -= np.concatenate([log_prob for _, log_prob in own])[in_order] / len(models)
+    broken = np.zeros(len(codes), dtype=bool)
     if rules is not None:
         broken[rules.violations(EncodedLabels(space, codes)).rows] = True
-    return corrections(conditionals, space, codes, surprise, broken)
+    return corrections(pooled(experts, codes), space, codes, surprise, broken)
 
 
 def audit_table(
@@ -117,9 +132,8 @@ def audit_table(
 ) -> Audit:
     """Audit the labels of a table; preprocessing is learned anew without each fold."""
     models = auditors(seed) if model == "auto" else [make_model(model, seed)]
-    prepared = [make_pipeline(Preprocessor(data.choice.used), one) for one in models]
     return audit(
-        prepared,
+        [make_pipeline(Preprocessor(data.choice.used), one) for one in models],
         data.features,
         data.labels.Y,
         cv,
@@ -129,37 +143,18 @@ def audit_table(
     )
 
 
-def _models(model: Any, random_state: int) -> list[Any]:
-    if isinstance(model, str):
-        if model != "auto":
-            raise ValueError(f'model is {model!r}: give "auto", an estimator or a list of them.')
-        return auditors(random_state)
-    models = list(model) if isinstance(model, list | tuple) else [model]
-    if not models:
-        raise ValueError("No model was given to audit with.")
-    return models
-
-
-def _folds(cv: Any, X: Any, codes: Codes, random_state: int) -> list[tuple[Indices, Indices]]:
-    n = len(codes)
-    if isinstance(cv, int | np.integer):
-        return iterative_stratification(codes, min(int(cv), n), random_state)
-    splits: Iterable[Any] = cv.split(X, codes) if hasattr(cv, "split") else cv
-    folds = [(np.asarray(train), np.asarray(test)) for train, test in splits]
-    asked = np.bincount(np.concatenate([test for _, test in folds]), minlength=n)
-    if (asked != 1).any():
-        row = int(np.flatnonzero(asked != 1)[0])
-        raise ValueError(
-            f"cv puts row {row} into {asked[row]} test folds: an audit asks about every row once."
-        )
-    return folds
-
-
 def _asked(
     model: Any, X: Any, labels: EncodedLabels, train: Indices, test: Indices
-) -> tuple[list[Array], Array]:
-    """Fit a model without the test rows; return their log-conditionals and log-probabilities."""
+) -> tuple[list[list[Array]], Array]:
+    """Fit a model without the test rows; return its opinions of them, and log-probabilities.
+
+    The second opinion is about each label from the features alone, of a joint that sums exactly.
+    """
     fitted = clone(model).fit(rows_of(X, train), labels[train])
     joint = joint_of(fitted, rows_of(X, test))
     codes = labels.codes[test]
-    return log_conditionals(joint, codes), joint.log_prob_codes(codes)
+    opinions = [log_conditionals(joint, codes)]
+    if "sums" in joint.exact:
+        with np.errstate(divide="ignore"):
+            opinions.append([np.log(table) for table in joint.marginal_tables()])
+    return opinions, joint.log_prob_codes(codes)

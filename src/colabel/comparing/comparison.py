@@ -1,31 +1,224 @@
-"""Models on the same folds of a table: the record that commands, notebooks and reports show."""
+"""Models on the same folds of a table: what is asked for, and the record of what was found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Self
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
-from colabel.comparing.held_out import Ask, Method, OwnCodes, Task, answer, learn
-from colabel.comparing.measures import COMPARED, DECIDED_MEASURES
-from colabel.comparing.request import DEFAULT_MODELS, STACK, ComparisonRequest
-from colabel.comparing.result import BASELINE, ModelResult, is_better
-from colabel.core.arrays import Array
+from colabel.comparing.held_out import (
+    Ask,
+    Folds,
+    HeldOut,
+    Method,
+    OwnCodes,
+    Task,
+    answer,
+    folds_of,
+    learn,
+)
+from colabel.comparing.result import (
+    BASELINE,
+    COMPARED,
+    DECIDED_MEASURES,
+    THRESHOLDS,
+    ModelResult,
+    is_better,
+)
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.optional import require
-from colabel.core.wrapping import model_inside
-from colabel.decide import Nonconformity, measured_coverage
+from colabel.decide import Nonconformity, measured_coverage, resolve_decision
 from colabel.labels import MISSING
+from colabel.model_selection import LabelKFold, TimeFolds
+from colabel.models import JointStack
 from colabel.models.thresholds import thresholded
-from colabel.models.wrapped import with_model_inside
-from colabel.tables import TableData, TableError, TableModel, TableSummary, summarise
+from colabel.models.wrapped import model_inside, with_model_inside
+from colabel.tables import (
+    MODEL_NAMES,
+    ModelName,
+    TableData,
+    TableError,
+    TableModel,
+    TableSummary,
+    make_model,
+    summarise,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
+
+STACK = JointStack.short_name
+_BENT = ("forest+pcc", "kernel+pcc")  # a model behind features that bend straight lines
+DEFAULT_MODELS = ("br", "ctbn", "pcc", "cdn", "mlknn", "iblr", "forest", *_BENT)
+"""What is compared unless models are named. A stack takes several times as long as all of these."""
+MOST_ROWS = 5_000
+"""Rows of a table that are compared on unless said otherwise: more are sampled.
+
+With 30 features and 10 labels the default models take about two minutes on two cores then.
+"""
+
+Models: TypeAlias = (
+    str | BaseEstimator | Iterable[str | BaseEstimator] | Mapping[str, str | BaseEstimator]
+)
+
+
+@dataclass(frozen=True)
+class ComparisonRequest:
+    """What to compare and how.
+
+    Attributes
+    ----------
+    models : str, estimator, sequence or mapping of them
+        Short or class names, as `make_model` takes them; "default" stands for `DEFAULT_MODELS`,
+        "all" for these and every other model. Or estimators, of colabel or of scikit-learn, which
+        are cloned; a mapping names them.
+    cv : int, splitter or iterable
+        Number of folds, in which every label is about equally common; or a splitter of
+        scikit-learn, or pairs of training and test rows.
+    seed : int
+    measure : str
+        The one that decides, by its title or its name in `MEASURES`; by default exact match, and
+        macro F1 with `thresholds`, which are tuned for it.
+    decision : str
+        Loss that predictions minimise.
+    thresholds : bool
+        Whether labels are predicted by thresholds of their own instead, tuned for the macro F1.
+    calibrate : bool
+        Whether the recommended model is also cross-validated with ``calibrate=True``.
+    coverage : float or None
+        Probability with which the recommended model's label sets shall hold the true one: how many
+        it takes is measured on rows held out.
+    max_rows : int or None
+        Rows of a sample that larger tables are compared on; None for all rows.
+    n_jobs : int
+        Processes; each model uses all cores by itself where it can.
+    graph : bool
+        Whether to fit the recommended model to all rows compared, and to measure which labels
+        depend on each other.
+    groups : (n,), optional
+        Rows of equal value, such as one patient's, are never in training and test at once.
+    times : (n,), optional
+        When each row was taken: training rows are older than all test rows.
+    weights : (n,), optional
+        How many rows each row stands for, in learning and in measures.
+    time_limit : float, optional
+        Seconds. Models that would not be done within them are left out, the slowest first; a fold
+        that has begun is finished.
+    """
+
+    models: Models = DEFAULT_MODELS
+    cv: Any = 5
+    seed: int = 0
+    measure: str = ""
+    decision: str = "subset"
+    thresholds: bool = False
+    calibrate: bool = False
+    coverage: float | None = None
+    max_rows: int | None = MOST_ROWS
+    n_jobs: int = 1
+    graph: bool = True
+    groups: Any = None
+    times: Any = None
+    weights: Any = None
+    time_limit: float | None = None
+    estimators: Mapping[str, BaseEstimator] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        titles = {m.title: name for name, m in COMPARED.items() if name != "seconds"}
+        wanted = self.measure or ("macro F1" if self.thresholds else "exact match")
+        measure = titles.get(wanted, wanted)
+        if measure not in titles.values():
+            raise TableError(
+                f"There is no measure {self.measure!r}: choose from {', '.join(titles)}."
+            )
+        object.__setattr__(self, "measure", measure)
+        resolve_decision(self.decision)
+        if self.groups is not None and self.times is not None:
+            raise TableError("Folds are made by groups or by time: give one of them.")
+        if self.coverage is not None and not 0 < self.coverage < 1:
+            raise TableError(f"coverage is {self.coverage:g}: give a probability, such as 0.9.")
+        if self.max_rows is not None and self.max_rows < 2:
+            raise TableError(f"max_rows is {self.max_rows}: give at least 2, or None for all rows.")
+        if isinstance(self.cv, Integral) and self.cv < 2:
+            raise TableError(f"cv is {self.cv}: give at least 2 folds.")
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise TableError(f"time_limit is {self.time_limit}: give a number of seconds.")
+        object.__setattr__(self, "estimators", self._made())
+
+    @property
+    def decided_by(self) -> str:
+        """The decision, or "thresholds"."""
+        return THRESHOLDS if self.thresholds else self.decision
+
+    def result(self, title: str, folds: Sequence[HeldOut]) -> ModelResult:
+        """Take the measures of a model's answers, decided as asked."""
+        return ModelResult.of(title, folds, self.decision, thresholds=self.thresholds)
+
+    def folds(self, codes: Codes, rows: Indices | None = None) -> Folds:
+        """Return the folds of rows (all by default) of the table, with labels in codes (n, d)."""
+        rows = np.arange(len(codes)) if rows is None else rows
+        if self.groups is None and self.times is None:
+            return folds_of(self.cv, codes, self.seed)
+        n_splits = int(self.cv) if isinstance(self.cv, Integral) else 5
+        try:
+            if self.times is not None:
+                return list(TimeFolds(np.asarray(self.times)[rows], n_splits).split())
+            splitter = LabelKFold(n_splits, random_state=self.seed)
+            return list(splitter.split(None, codes, np.asarray(self.groups)[rows]))
+        except ValueError as error:
+            raise TableError(str(error)) from error
+
+    def _made(self) -> dict[str, BaseEstimator]:
+        """Make the models, each under its name, deciding as asked."""
+        made: dict[str, BaseEstimator] = {}
+        for name, model in _named(self.models):
+            own = clone(model) if isinstance(model, BaseEstimator) else make_model(model, self.seed)
+            inner = model_inside(own)
+            if "decision" in inner.get_params(deep=False) and isinstance(model, str):
+                inner.set_params(decision=self.decision)
+            made.setdefault(name, own)
+        if not made:
+            raise TableError("No model is named: name at least one.")
+        if BASELINE in made:
+            raise TableError(f"A model cannot be called {BASELINE!r}: give it another name.")
+        return made
+
+
+def _named(models: Models) -> Iterable[tuple[str, str | BaseEstimator]]:
+    """Yield every model wanted with its name, several for a name that stands for several."""
+    groups: Mapping[str, Sequence[str]] = {
+        "default": DEFAULT_MODELS,
+        "all": (*MODEL_NAMES, *_BENT),
+    }
+    if isinstance(models, Mapping):
+        yield from models.items()
+        return
+    taken: set[str] = set()
+    for model in [models] if isinstance(models, str | BaseEstimator) else models:
+        if isinstance(model, str):
+            for part in filter(None, map(str.strip, model.split(","))):
+                for name in groups.get(part.lower(), (part,)):
+                    short = str(ModelName.read(name))
+                    yield short, short
+            continue
+        if not isinstance(model, BaseEstimator):
+            raise TableError(
+                f"A model is a name or an estimator, not {model!r}: choose from "
+                f"{', '.join(MODEL_NAMES)}."
+            )
+        name = plain = type(model_inside(model)).__name__
+        for number in range(2, 2 + len(taken)):
+            if name in taken:
+                name = f"{plain} {number}"
+        taken.add(name)
+        yield name, model
+
 
 _MOST = 1000
 
@@ -95,76 +288,11 @@ class CoveredSets:
         )
 
 
-def frame_or_records(
-    records: list[dict[str, Any]], index: list[str]
-) -> pd.DataFrame | list[dict[str, Any]]:
-    """Return a data frame with an index, or the records themselves where pandas is not there."""
-    if find_spec("pandas") is None:
-        return records
-    import pandas as pd
-
-    return pd.DataFrame(records).set_index(index)
-
-
 def ordered(results: Mapping[str, ModelResult], measure: str) -> list[str]:
     """Names of the models, best first by a measure; those without it last."""
     sign = COMPARED[measure].sign
     means = {name: own.mean(measure) for name, own in results.items()}
     return sorted(means, key=lambda n: -sign * means[n] if np.isfinite(means[n]) else np.inf)
-
-
-def comparison_notebook_html(
-    results: Mapping[str, ModelResult],
-    measure: str,
-    recommended: str,
-    heading: str,
-    sentences: Sequence[str],
-) -> str:
-    """Return a table of all measures, best first, below what is to be said about it."""
-    models = [own for name, own in results.items() if name != BASELINE]
-    best = {key: how.best([own.mean(key) for own in models]) for key, how in COMPARED.items()}
-    rows = []
-    for name in ordered(results, measure):
-        cells = [f'<th style="text-align:left">{escape(name)}</th>']
-        for key, how in COMPARED.items():
-            mean, error = results[name].mean(key), results[name].standard_error(key)
-            text = how.written(mean)
-            if key != "seconds" and np.isfinite(error):
-                text += f" ± {error:.{how.digits}f}"
-            marked = mean == best[key] and name != BASELINE
-            cells.append(f"<td>{f'<b>{text}</b>' if marked else text}</td>")
-        weight = ' style="background:rgba(127,127,127,.15)"' if name == recommended else ""
-        rows.append(f"<tr{weight}>{''.join(cells)}</tr>")
-    head = "".join(f"<th>{escape(how.title)}</th>" for how in COMPARED.values())
-    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences if sentence)
-    return (
-        f"<div><p><b>{escape(heading)}</b></p>{said}"
-        f'<div style="overflow-x:auto"><table><thead><tr><th style="text-align:left">model</th>'
-        f"{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></div>"
-    )
-
-
-def plot(results: Mapping[str, ModelResult], measure: str, recommended: str, ax: Any) -> Any:
-    """Draw means as dots and standard errors as lines, best model on top."""
-    require("matplotlib", "A figure")
-    from matplotlib import pyplot as plt
-
-    how = COMPARED[measure]
-    names = [n for n in ordered(results, measure) if np.isfinite(results[n].mean(measure))]
-    if ax is None:
-        _, ax = plt.subplots(figsize=(6.0, 0.6 + 0.32 * len(names)), layout="constrained")
-    for place, name in enumerate(names):
-        error = float(np.nan_to_num(results[name].standard_error(measure)))
-        colour = "C1" if name == recommended else "0.6" if name == BASELINE else "C0"
-        ax.errorbar(results[name].mean(measure), place, xerr=error, fmt="o", color=colour)
-    ax.set_yticks(range(len(names)), names)
-    ax.invert_yaxis()
-    better = "more" if how.higher_is_better else "less"
-    ax.set_xlabel(f"{how.title} ({better} is better; mean ± standard error over folds)")
-    ax.grid(axis="x", color="0.9")
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -187,7 +315,7 @@ class TableComparison:
     reason : str
         Why, in a sentence or two.
     warnings : tuple of str
-        Sentences about labels that the recommended model hardly ever announces.
+        Sentences about labels that the recommended model hardly ever predicts.
     graph : mapping or None
         Which labels depend on each other, measured in the joint of the recommended model fitted
         to all rows compared on, see `dependence_graph`; None where it was not asked for.
@@ -285,7 +413,7 @@ class TableComparison:
                 if measure != "seconds":
                     record[f"{how.title} ±"] = own.standard_error(measure)
             records.append(record)
-        return frame_or_records(records, ["model"])
+        return _framed(records, "model")
 
     @property
     def decisions(self) -> pd.DataFrame | list[dict[str, Any]]:
@@ -299,7 +427,7 @@ class TableComparison:
             for name, result in self.results.items()
             for loss in result.decisions
         ]
-        return frame_or_records(records, ["model", "decision"])
+        return _framed(records, "model", "decision")
 
     def estimator(self, name: str | None = None) -> Any:
         """Return a model as it would be fitted, not fitted; by default the recommended one.
@@ -328,8 +456,9 @@ class TableComparison:
         TableModel
             Takes rows as the comparison did, and can be saved with `colabel.save`.
         """
-        data = self.data
-        return TableModel.fit(self.estimator(name), data.features, data.choice, data.labels)
+        data, weights = self.data, self.request.weights
+        own = None if weights is None else np.asarray(weights)[data.row_numbers]
+        return TableModel.fit(self.estimator(name), data.features, data.choice, data.labels, own)
 
     def plot(self, measure: str | None = None, ax: Any = None) -> Any:
         """Draw a measure of all models, mean and standard error (needs matplotlib).
@@ -345,10 +474,28 @@ class TableComparison:
         matplotlib axes
         """
         titles = {how.title: name for name, how in COMPARED.items()}
-        name = titles.get(measure or "", measure) or self.measure
-        if name not in COMPARED:
+        key = titles.get(measure or "", measure) or self.measure
+        if key not in COMPARED:
             raise TableError(f"There is no measure {measure!r}: choose from {', '.join(titles)}.")
-        return plot(self.results, name, self.recommended, ax)
+        require("matplotlib", "A figure")
+        from matplotlib import pyplot as plt
+
+        results, how = self.results, COMPARED[key]
+        names = [n for n in ordered(results, key) if np.isfinite(results[n].mean(key))]
+        if ax is None:
+            _, ax = plt.subplots(figsize=(6.0, 0.6 + 0.32 * len(names)), layout="constrained")
+        for place, name in enumerate(names):
+            error = float(np.nan_to_num(results[name].standard_error(key)))
+            colour = "C1" if name == self.recommended else "0.6" if name == BASELINE else "C0"
+            ax.errorbar(results[name].mean(key), place, xerr=error, fmt="o", color=colour)
+        ax.set_yticks(range(len(names)), names)
+        ax.invert_yaxis()
+        better = "more" if how.higher_is_better else "less"
+        ax.set_xlabel(f"{how.title} ({better} is better; mean ± standard error over folds)")
+        ax.grid(axis="x", color="0.9")
+        ax.set_axisbelow(True)
+        ax.spines[["top", "right"]].set_visible(False)
+        return ax
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -376,11 +523,34 @@ class TableComparison:
 
     def _repr_html_(self) -> str:
         sets = "" if self.sets is None else self.sets.sentence
-        sentences = (self.sampled, *self.warnings, sets)
-        heading = f"Take {self.recommended}."
-        return comparison_notebook_html(
-            self.results, self.measure, self.recommended, heading, (self.reason, *sentences)
+        sentences = filter(None, (self.reason, self.sampled, *self.warnings, sets))
+        said = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+        models = [own for name, own in self.results.items() if name != BASELINE]
+        best = {key: how.best([own.mean(key) for own in models]) for key, how in COMPARED.items()}
+        rows = []
+        for name in ordered(self.results, self.measure):
+            cells = [f'<th style="text-align:left">{escape(name)}</th>']
+            for key in COMPARED:
+                mean, text = self.results[name].mean(key), self.results[name].written(key)
+                marked = mean == best[key] and name != BASELINE
+                cells.append(f"<td>{f'<b>{text}</b>' if marked else text}</td>")
+            shade = ' style="background:rgba(127,127,127,.15)"' * (name == self.recommended)
+            rows.append(f"<tr{shade}>{''.join(cells)}</tr>")
+        head = "".join(f"<th>{escape(how.title)}</th>" for how in COMPARED.values())
+        return (
+            f"<div><p><b>Take {escape(self.recommended)}.</b></p>{said}"
+            f'<div style="overflow-x:auto"><table><thead><tr><th style="text-align:left">model</th>'
+            f"{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></div>"
         )
+
+
+def _framed(records: list[dict[str, Any]], *index: str) -> pd.DataFrame | list[dict[str, Any]]:
+    """Return a data frame with an index, or the records themselves where pandas is not there."""
+    if find_spec("pandas") is None:
+        return records
+    import pandas as pd
+
+    return pd.DataFrame(records).set_index(list(index))
 
 
 def _plain(result: ModelResult) -> dict[str, Any]:

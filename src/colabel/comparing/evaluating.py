@@ -9,15 +9,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.metrics import average_precision_score, coverage_error, label_ranking_loss
+from sklearn.metrics import (
+    average_precision_score,
+    coverage_error,
+    label_ranking_loss,
+    precision_recall_fscore_support,
+)
 
 from colabel.comparing.held_out import Ask, Fitted, HeldOut, Task, answer
-from colabel.comparing.measures import MEASURES
+from colabel.comparing.result import MEASURES
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.labels import MISSING, LabelSpace
 from colabel.models.wrapped import model_inside, unwrapped
 from colabel.tables import Frame, TableError, TableModel, read_chunks
-from colabel.tables.reading import Source
+from colabel.tables.source import Source
 from colabel.tables.table_labels import LabelStatistics
 
 if TYPE_CHECKING:
@@ -34,7 +39,10 @@ class Value(NamedTuple):
 
 
 class LabelScores(NamedTuple):
-    """What became of one label, or of one value of a class variable."""
+    """What became of one label, or of one value of a class variable.
+
+    Of a value, `mean_probability` and `calibration_error` are about the rows it is predicted for.
+    """
 
     name: str
     n_true: int
@@ -158,7 +166,7 @@ def evaluate(model: Any, X: Any, Y: Any, *, label_names: Sequence[str] | None = 
     draws = rng.integers(0, len(task.codes), size=(_RESAMPLED, len(task.codes)))
     seen = held_out
     if n_unseen and held_out.log_prob is not None:
-        seen = _rows_of(held_out, np.flatnonzero(np.isfinite(held_out.log_prob)))
+        seen = held_out.some(np.flatnonzero(np.isfinite(held_out.log_prob)))
     measures = {}
     for name, measure in MEASURES.items():
         asked = seen if measure.needs_log_prob else held_out
@@ -213,22 +221,12 @@ def _every_value(
     return space, space.encode(Y)
 
 
-def _rows_of(held_out: HeldOut, rows: Indices) -> HeldOut:
-    """Return the answers about some of the rows."""
-    names = "rows", "true", "codes", "log_prob", "marginals"
-    parts: dict[str, Any] = {
-        name: None if getattr(held_out, name) is None else getattr(held_out, name)[rows]
-        for name in names
-    }
-    return replace(held_out, **parts)
-
-
 def _with_error(take: Any, held_out: HeldOut, draws: Indices) -> Value:
     """A measure, and its spread over rows drawn again."""
     value = float(take(held_out))
     if math.isnan(value):
         return Value(value, math.nan)
-    again = [float(take(_rows_of(held_out, rows))) for rows in draws]
+    again = [float(take(held_out.some(rows))) for rows in draws]
     return Value(value, float(np.std(again)))
 
 
@@ -266,38 +264,27 @@ def _rankings(held_out: HeldOut) -> dict[str, Value]:
 def _label_scores(held_out: HeldOut) -> list[LabelScores]:
     """Scores of each 0/1 label, or of each value of the class variables."""
     found = []
-    space = held_out.space
+    space, marginals = held_out.space, held_out.marginals
     for i, (name, values) in enumerate(zip(space.names, space.classes, strict=True)):
         known = held_out.true[:, i] != MISSING
         for code in [1] if space.is_indicator else range(len(values)):
-            true, said = held_out.true[known, i] == code, held_out.codes[known, i] == code
-            both = int((true & said).sum())
-            title = name if space.is_indicator else f"{name}={values[code]}"
-            mean = error = math.nan
-            if space.is_indicator and held_out.marginals is not None:
-                probability = held_out.marginals[known, i]
-                mean = float(probability.mean()) if len(probability) else math.nan
-                error = _calibration_error(probability, true)
-            found.append(
-                LabelScores(
-                    title,
-                    int(true.sum()),
-                    both / max(int(said.sum()), 1) if said.any() else math.nan,
-                    both / int(true.sum()) if true.any() else math.nan,
-                    2 * both / (int(true.sum()) + int(said.sum()))
-                    if true.any() or said.any()
-                    else math.nan,
-                    mean,
-                    error,
-                )
+            true, said = (own[known, i] == code for own in (held_out.true, held_out.codes))
+            precision, recall, f1, _ = precision_recall_fscore_support(
+                true, said, average="binary", zero_division=np.nan
             )
+            asked = np.full(len(true), True) if space.is_indicator else said
+            mean = error = math.nan
+            if marginals is not None and asked.any():
+                probability = marginals[known, i][asked]
+                mean, error = float(probability.mean()), _gap(probability, true[asked])
+            title = name if space.is_indicator else f"{name}={values[code]}"
+            scores = float(precision), float(recall), float(f1)
+            found.append(LabelScores(title, int(true.sum()), *scores, mean, error))
     return found
 
 
-def _calibration_error(probability: Array, true: Array, n_bins: int = 10) -> float:
+def _gap(probability: Array, true: Array, n_bins: int = 10) -> float:
     """Expected calibration error over bins of equally many rows."""
-    if not len(true):
-        return math.nan
     bins = np.array_split(np.argsort(probability, kind="stable"), min(n_bins, len(true)))
     gaps = [len(b) * abs(probability[b].mean() - true[b].mean()) for b in bins]
     return float(sum(gaps) / len(true))
@@ -316,14 +303,9 @@ def _confusions(held_out: HeldOut, most: int = 10) -> list[Confusion]:
             pairs.append(Confusion(space.names[i], space.names[j], int(counts[i, j])))
     else:
         for i, (name, values) in enumerate(zip(space.names, space.classes, strict=True)):
-            pairs += _value_confusions(name, values, true[:, i], said[:, i])
+            wrong = (true[:, i] != said[:, i]) & (true[:, i] != MISSING)
+            both = np.stack([true[wrong, i], said[wrong, i]])
+            seen, counts = np.unique(both, axis=1, return_counts=True)
+            for (a, b), n in zip(seen.T, counts, strict=True):
+                pairs.append(Confusion(f"{name}={values[a]}", f"{name}={values[b]}", int(n)))
     return sorted(pairs, key=lambda pair: -pair.n_rows)[:most]
-
-
-def _value_confusions(name: str, values: Any, true: Codes, said: Codes) -> list[Confusion]:
-    wrong = (true != said) & (true != MISSING)
-    seen, counts = np.unique(np.stack([true[wrong], said[wrong]]), axis=1, return_counts=True)
-    return [
-        Confusion(f"{name}={values[a]}", f"{name}={values[b]}", int(n))
-        for (a, b), n in zip(seen.T, counts, strict=True)
-    ]

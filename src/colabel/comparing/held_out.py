@@ -1,20 +1,22 @@
-"""The one record of what a model says about rows held out, and how it is worked out."""
+"""The one loop of cross-validation, and the one record of what a model says of rows held out."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, NamedTuple, Self
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils import _safe_indexing
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
@@ -22,15 +24,20 @@ from colabel.core.chunks import row_slices
 from colabel.decide import Subset, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
+from colabel.model_selection import LabelKFold
 from colabel.models import JointClassifier
 from colabel.models.label_graph import LabelGraph
-from colabel.models.wrapped import model_inside, naming, unwrapped
-from colabel.tables import Frame
+from colabel.models.wrapped import fit_arguments, model_inside, unwrapped
+from colabel.tables import Frame, TableError
 
 # What a model is shown before its time is taken.
 _WARM_UP_ROWS, _WARM_UP_LABELS = 60, 12
 # Rows whose joint is held at once: it may be many times larger than they are.
 _ROWS_AT_ONCE = 1 << 14
+_MOST_STRATIFIED = 20_000  # rows; stratifying more takes longer than it is worth
+
+Folds = Sequence[tuple[Indices, Indices]]
+"""Training and test rows of every fold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +54,15 @@ class Task:
         Of all rows.
     codes : (n, d)
         The labels in it, MISSING where not known.
+    weight : (n,) or None
+        How many rows each stands for, in learning and in measures.
     """
 
     X: Any
     Y: Any
     space: LabelSpace
     codes: Codes
+    weight: Array | None = None
 
     @classmethod
     def of(cls, X: Any, Y: Any, names: Sequence[str]) -> Self:
@@ -93,14 +103,10 @@ class Fitted:
         return X
 
     @property
-    def chosen(self) -> Any:
-        """The model itself, inside a pipeline or the best one of a search."""
-        return model_inside(self.model)
-
-    @property
     def label_graph(self) -> LabelGraph | None:
         """Which label depends on which, where the model says so."""
-        return self.chosen.label_graph() if hasattr(self.chosen, "label_graph") else None
+        chosen = model_inside(self.model)
+        return chosen.label_graph() if hasattr(chosen, "label_graph") else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +140,9 @@ class HeldOut:
     seconds : (prepare, learn, predict)
         For the steps, for the model, for joint and decision.
     n_train : int
+    felt : float
+        Seconds for all of it, with everything that was asked.
+    weight : (m,) or None
     """
 
     rows: Indices
@@ -149,6 +158,8 @@ class HeldOut:
     graph: LabelGraph | None = None
     seconds: tuple[float, float, float] = (0.0, 0.0, 0.0)
     n_train: int = 0
+    felt: float = 0.0
+    weight: Array | None = None
 
     @cached_property
     def labels(self) -> tuple[NDArray[Any], Codes]:
@@ -160,29 +171,37 @@ class HeldOut:
         return true if known.all() else np.where(known, true, np.nan), self.codes + shift
 
     @cached_property
-    def complete(self) -> tuple[NDArray[Any], Codes]:
-        """The same of the rows that lack no label."""
-        true, decided = self.labels
-        known = (self.true != MISSING).all(axis=1)
-        return true[known], decided[known]
+    def complete(self) -> HeldOut:
+        """The answers about rows that lack no label."""
+        return self.some(np.flatnonzero((self.true != MISSING).all(axis=1)))
+
+    def some(self, rows: Indices) -> HeldOut:
+        """Return the answers about some of the rows, by their place here."""
+        return self._each(lambda column: column[rows])
 
     def in_order(self, *others: HeldOut) -> HeldOut:
         """Put the answers of several folds together, in the order of the rows."""
         parts = (self, *others)
         order = np.argsort(np.concatenate([part.rows for part in parts]), kind="stable")
+        return self._each(lambda *columns: np.concatenate(columns)[order], *others)
 
-        def gathered(name: str) -> Any:
-            columns = [getattr(part, name) for part in parts]
-            return None if any(c is None for c in columns) else np.concatenate(columns)[order]
+    def _each(self, made: Callable[..., Any], *others: HeldOut) -> HeldOut:
+        """Make every column anew, of those of this record and others; None stays None."""
 
-        names = ("rows", "true", "codes", "log_prob", "marginals", "confidence", "mode_right")
+        def column(name: str) -> Any:
+            own = [getattr(part, name) for part in (self, *others)]
+            return None if any(each is None for each in own) else made(*own)
+
         decided = {
-            loss: np.concatenate([part.decided[loss] for part in parts])[order]
-            for loss in self.decided
+            loss: made(codes, *(part.decided[loss] for part in others))
+            for loss, codes in self.decided.items()
         }
         return HeldOut(
-            space=self.space, decided=decided, **{name: gathered(name) for name in names}
+            space=self.space, decided=decided, **{name: column(name) for name in COLUMNS}
         )
+
+
+COLUMNS = "rows", "true", "codes", "log_prob", "marginals", "confidence", "mode_right", "weight"
 
 
 @dataclass(frozen=True)
@@ -205,7 +224,8 @@ _EVERYTHING = Ask()
 def learn(method: Method, task: Task, train: Indices) -> Fitted:
     """Fit a method to the training rows, after a warm-up that no time is taken of."""
     _warm_up(method, task, train)
-    return _fit(method, task.X[train], task.Y[train], task.space.names)
+    weight = None if task.weight is None else task.weight[train]
+    return _fit(method, task.X[train], task.Y[train], task.space.names, weight)
 
 
 def answer(fitted: Fitted, task: Task, test: Indices, ask: Ask = _EVERYTHING) -> HeldOut:
@@ -217,25 +237,27 @@ def answer(fitted: Fitted, task: Task, test: Indices, ask: Ask = _EVERYTHING) ->
     parts = [_answers(fitted.model, X[chunk], test[chunk], task, ask) for chunk in chunks]
     first, *others = [part for part, _ in parts]
     whole = first.in_order(*others) if others else first
+    before = fitted.prepare_seconds, fitted.learn_seconds
     return replace(
         whole,
         graph=fitted.label_graph,
-        seconds=(
-            fitted.prepare_seconds + prepared,
-            fitted.learn_seconds,
-            sum(own for _, own in parts),
-        ),
+        seconds=(before[0] + prepared, before[1], sum(own for _, own in parts)),
         n_train=fitted.n_train,
+        felt=sum(before) + time.perf_counter() - started,
+        weight=None if task.weight is None else task.weight[test],
     )
 
 
-def _fit(method: Method, X: Any, Y: Any, names: Sequence[str]) -> Fitted:
+def _fit(
+    method: Method, X: Any, Y: Any, names: Sequence[str], weight: Array | None = None
+) -> Fitted:
     started = time.perf_counter()
     steps = tuple(map(clone, method.steps))
     for step in steps:
         X = step.fit_transform(X, Y)
     prepared = time.perf_counter()
-    model = clone(method.model).fit(X, Y, **naming(_searched(method), names))
+    arguments = fit_arguments(_searched(method), names, weight)
+    model = clone(method.model).fit(X, Y, **arguments)
     learned = time.perf_counter()
     return Fitted(model, steps, prepared - started, learned - prepared, len(Y))
 
@@ -347,3 +369,132 @@ class OwnCodes:
             for table, codes in zip(tables, decided.T, strict=True)
         ]
         return np.stack(each, axis=1)
+
+
+# ------------------------------------------------------------------------ the loop
+
+
+def folds_of(cv: Any, codes: Codes, seed: int, X: Any = None) -> Folds:
+    """Return the folds that a number, a splitter of scikit-learn, or pairs of rows stand for.
+
+    In folds of a number every label is about equally common.
+    """
+    if isinstance(cv, Integral):
+        if len(codes) <= _MOST_STRATIFIED:
+            splitter = LabelKFold(min(int(cv), len(codes)), random_state=seed)
+            return list(splitter.split(codes, codes))
+        return list(KFold(int(cv), shuffle=True, random_state=seed).split(codes))
+    pairs = cv.split(codes if X is None else X, codes) if hasattr(cv, "split") else cv
+    folds = [(np.asarray(train), np.asarray(test)) for train, test in pairs]
+    if not folds:
+        raise TableError("cv gives no fold: give at least one pair of training and test rows.")
+    return folds
+
+
+class Part(NamedTuple):
+    """One method on one fold.
+
+    Attributes
+    ----------
+    name : str
+        Of the method.
+    fold : int
+    """
+
+    name: str
+    fold: int
+
+
+def parts_of(names: Iterable[str], n_folds: int) -> list[Part]:
+    """Return the parts of the work in their order.
+
+    Every method is asked about the first fold before any is asked about the others, so that it is
+    soon known how long each takes, and work that is stopped says something of all.
+
+    Examples
+    --------
+    >>> [f"{part.name}{part.fold}" for part in parts_of(["a", "b"], 3)]
+    ['a0', 'b0', 'a1', 'a2', 'b1', 'b2']
+    """
+    names = list(names)
+    later = [Part(name, fold) for name in names for fold in range(1, n_folds)]
+    return [Part(name, 0) for name in names] + later
+
+
+def answers_by_part(
+    methods: Mapping[str, Method],
+    task: Task,
+    folds: Folds,
+    parts: Iterable[Part],
+    ask: Ask = _EVERYTHING,
+    n_jobs: int = 1,
+) -> Iterator[tuple[Part, HeldOut | Exception]]:
+    """Work out parts in their order, each the answers or what stopped the method.
+
+    A method that failed is not asked again. With one process (`n_jobs`; -1 for all cores) the work
+    is done in this one.
+    """
+    failed: set[str] = set()
+    jobs: Any = (
+        joblib.delayed(_answered)(part, methods[part.name], task, folds[part.fold], ask)
+        for part in parts
+        if part.name not in failed
+    )
+    if int(joblib.effective_n_jobs(n_jobs)) == 1:
+        answered = (work(*arguments) for work, arguments, _ in jobs)
+    else:
+        pool: Any = joblib.Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="n_jobs")
+        answered = pool(jobs)
+    for part, found in answered:
+        if part.name not in failed:
+            failed |= {part.name} if isinstance(found, Exception) else set()
+            yield part, found
+
+
+def _answered(
+    part: Part, method: Method, task: Task, fold: tuple[Indices, Indices], ask: Ask
+) -> tuple[Part, HeldOut | Exception]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a solver that stops early shows in the scores
+        try:
+            return part, answer(learn(method, task, fold[0]), task, fold[1], ask)
+        except (ValueError, NotImplementedError, MemoryError) as error:
+            return part, error
+
+
+def cross_validate(
+    methods: Mapping[str, Method],
+    task: Task,
+    folds: Folds,
+    ask: Ask = _EVERYTHING,
+    advance: Callable[[str], None] = lambda name: None,
+    n_jobs: int = 1,
+) -> dict[str, tuple[HeldOut, ...] | Exception]:
+    """Fit every method to every fold's training rows, and ask it about the others.
+
+    Parameters
+    ----------
+    methods : {name: Method}
+    task : Task
+    folds : sequence of (training rows, test rows)
+    ask : Ask
+    advance : callable, optional
+        Called with the name of the method after each fold.
+    n_jobs : int
+        Processes, see `answers_by_part`.
+
+    Returns
+    -------
+    {name: answers}
+        In the order of the methods: n_folds `HeldOut`, or what stopped the method.
+    """
+    answers: dict[str, list[HeldOut]] = {name: [] for name in methods}
+    stopped: dict[str, Exception] = {}
+    parts = parts_of(methods, len(folds))
+    for part, found in answers_by_part(methods, task, folds, parts, ask, n_jobs):
+        if isinstance(found, Exception):
+            stopped[part.name] = found
+        else:
+            answers[part.name].append(found)
+            advance(part.name)
+    return {name: stopped.get(name) or tuple(own) for name, own in answers.items()}

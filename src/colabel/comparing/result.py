@@ -1,40 +1,124 @@
-"""One model, cross-validated: its figures, under its own decision and under others."""
+"""What is measured on rows held out, the figures of one model, and which model to take."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
+from colabel import metrics
 from colabel.comparing.held_out import HeldOut
-from colabel.comparing.measures import COMPARED, DECIDED_MEASURES
 from colabel.core.arrays import Array, Codes
 from colabel.decide.decisions import tuned_threshold
 from colabel.labels import MISSING
 
-THRESHOLDS = "thresholds"
-"""The decision by a threshold of each label's own, beside those of `colabel.decide`."""
-_HARDLY = 0.1  # a label announced in less than this share of the rows that carry it
 
-
-class Seldom(NamedTuple):
-    """A label, or the value of a class variable, that is hardly ever announced.
+@dataclass(frozen=True)
+class Measure:
+    """A measure of held-out answers.
 
     Attributes
     ----------
-    name : str
-    share : float
-        Of the rows held out in which it is known, how many carry it.
-    n_announced, n_true : int
-        Rows in which it was announced, and rows that carry it.
+    title : str
+        Its name for people.
+    take : callable
+        From a `HeldOut` to a number; NaN where the method does not define it.
+    higher_is_better : bool
+    meaning : str
+        What it says, in a few words.
+    digits : int
+        How many are shown after the point.
+    needs_log_prob : bool
     """
 
-    name: str
-    share: float
-    n_announced: int
-    n_true: int
+    title: str
+    take: Callable[[HeldOut], float]
+    higher_is_better: bool = True
+    meaning: str = ""
+    digits: int = 3
+    needs_log_prob: bool = False
+
+    @property
+    def sign(self) -> int:
+        """1 if more is better, -1 if less is."""
+        return 1 if self.higher_is_better else -1
+
+    def best(self, values: Sequence[float]) -> float:
+        """Return the best of some values; NaN where none is defined."""
+        known = [value for value in values if not math.isnan(value)]
+        return (max if self.higher_is_better else min)(known, default=math.nan)
+
+    def written(self, value: float) -> str:
+        """Write a value with its digits."""
+        if math.isnan(value):
+            return "–"
+        return f"{value:.{self.digits}f}" if math.isfinite(value) else "∞"
+
+
+def _take(function: Callable[..., float], *, whole: bool = False, **options: Any) -> Any:
+    """Take a metric of the labels that are known, or of rows that lack none, NaN without any."""
+
+    def take(held_out: HeldOut) -> float:
+        asked = held_out.complete if whole else held_out
+        if whole and not len(asked.rows):
+            return math.nan
+        return float(function(*asked.labels, sample_weight=asked.weight, **options))
+
+    return take
+
+
+def _joint_log_loss(held_out: HeldOut) -> float:
+    log_prob, weight = held_out.log_prob, held_out.weight
+    return math.nan if log_prob is None else metrics.joint_log_loss(log_prob, sample_weight=weight)
+
+
+MEASURES: dict[str, Measure] = {
+    "exact_match": Measure(
+        "exact match", _take(metrics.exact_match, whole=True), meaning="all labels of a row right"
+    ),
+    "joint_log_loss": Measure(
+        "joint log-loss", _joint_log_loss, False, "per row; lower is better", needs_log_prob=True
+    ),
+    "hamming_accuracy": Measure(
+        "Hamming accuracy", _take(metrics.hamming_accuracy), meaning="single labels right"
+    ),
+    "multilabel_accuracy": Measure(
+        "multi-label accuracy", _take(metrics.multilabel_accuracy, whole=True)
+    ),
+    "micro_f1": Measure(
+        "micro F1",
+        _take(metrics.f1_score, average="micro"),
+        meaning="over all labels together",
+    ),
+    "macro_f1": Measure(
+        "macro F1",
+        _take(metrics.f1_score, average="macro"),
+        meaning="label by label, averaged",
+    ),
+    "samples_f1": Measure("F1 of rows", _take(metrics.f1_score, average="samples")),
+}
+"""Measures of held-out answers by name."""
+
+COMPARED: dict[str, Measure] = {
+    **{
+        name: MEASURES[name]
+        for name in ("exact_match", "joint_log_loss", "hamming_accuracy", "micro_f1", "macro_f1")
+    },
+    "seconds": Measure(
+        "seconds", lambda own: own.felt, False, "per fold, fit and answer", digits=2
+    ),
+}
+"""The measures of the demo and of comparisons, in the order of their tables."""
+
+DECIDED_MEASURES = ("exact_match", "hamming_accuracy", "micro_f1", "macro_f1")
+"""Those of them that depend on the decision."""
+
+THRESHOLDS = "thresholds"
+"""The decision by a threshold of each label's own, beside those of `colabel.decide`."""
+_HARDLY = 0.1  # a label announced in less than this share of the rows that carry it
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,23 +195,31 @@ class ModelResult:
             return float("nan")
         return float(scores.std(ddof=1) / np.sqrt(len(scores)))
 
+    def written(self, measure: str) -> str:
+        """Write the mean with its standard error, for people."""
+        how, error = COMPARED[measure], self.standard_error(measure)
+        spread = measure != "seconds" and np.isfinite(error)
+        return how.written(self.mean(measure)) + (f" ± {error:.{how.digits}f}" if spread else "")
+
     def decided_mean(self, loss: str, measure: str) -> float:
         """Return the mean over folds of a measure under a decision that was tried."""
         return _mean(self.decisions[loss][measure])
 
-    def seldom(self) -> list[Seldom]:
-        """Return what is never announced, or in less than a tenth of the rows that carry it."""
+    def under_predicted(self) -> list[tuple[str, float, float]]:
+        """Return what is predicted in less than a tenth of the rows that carry it, if at all.
+
+        Its name, the share of the rows held out that carry it, and of those that got it.
+        """
         found = []
         space, true, codes = self.held_out.space, self.held_out.true, self.held_out.codes
         for i, (name, classes) in enumerate(zip(space.names, space.classes, strict=True)):
             known = true[:, i] != MISSING
             for code in (1,) if space.is_indicator else range(len(classes)):
-                n_true = int((true[known, i] == code).sum())
-                n_announced = int((codes[known, i] == code).sum())
-                if n_announced < _HARDLY * n_true:
+                share, predicted = ((own[known, i] == code).mean() for own in (true, codes))
+                if predicted < _HARDLY * share:
                     of = name if space.is_indicator else f"{name}={classes[code]}"
-                    found.append(Seldom(of, n_true / int(known.sum()), n_announced, n_true))
-        return sorted(found, key=lambda own: -own.share)
+                    found.append((of, float(share), float(predicted)))
+        return sorted(found, key=lambda own: -own[1])
 
 
 def _scores(folds: Sequence[HeldOut], measures: Sequence[str]) -> dict[str, Array]:
@@ -283,15 +375,21 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def warnings_about(result: ModelResult, decision: str) -> list[str]:
-    """Return sentences about labels that a model hardly ever announces, and what would help."""
-    seldom = result.seldom()
-    never = [own for own in seldom if not own.n_announced]
-    hardly = [own for own in seldom if own.n_announced]
+    """Return sentences about labels that a model hardly ever predicts, and what would help."""
+    named = result.under_predicted()
     found = []
-    if never:
-        found.append(f"Never announced: {_shares(never)}.")
-    if hardly:
-        found.append(f"Hardly ever announced: {_shares(hardly)}.")
+    for what, own in (
+        ("Never predicted", [one for one in named if not one[2]]),
+        ("Hardly ever predicted", [one for one in named if one[2]]),
+    ):
+        if own:
+            said = [
+                f"{name} (in {100 * share:.1f} % of the rows"
+                + (f"; predicted in {100 * predicted:.1f} %)" if predicted else ")")
+                for name, share, predicted in own[:_LISTED]
+            ]
+            more = f" and {len(own) - _LISTED:,} more" if len(own) > _LISTED else ""
+            found.append(f"{what}: {', '.join(said)}{more}.")
     if not found or decision not in result.decisions:
         return found
     now = result.decided_mean(decision, "macro_f1")
@@ -311,13 +409,3 @@ def warnings_about(result: ModelResult, decision: str) -> list[str]:
             f"{result.decided_mean(decision, 'exact_match'):.3f})."
         )
     return found
-
-
-def _shares(seldom: Sequence[Seldom]) -> str:
-    named = []
-    for own in seldom[:_LISTED]:
-        said = 100 * own.share * own.n_announced / own.n_true
-        but = f", announced in {said:.1f} %" if own.n_announced else ""
-        named.append(f"{own.name} (in {100 * own.share:.1f} % of the rows{but})")
-    more = f" and {len(seldom) - _LISTED:,} more" if len(seldom) > _LISTED else ""
-    return ", ".join(named) + more

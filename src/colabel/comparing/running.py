@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import platform
-import sqlite3
+import sys
+import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,21 +17,45 @@ import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from colabel.comparing.comparison import CoveredSets, TableComparison
-from colabel.comparing.cross_validation import Part, answers_by_part, cross_validate, parts_of
+from colabel.comparing.comparison import (
+    MOST_ROWS,
+    ComparisonRequest,
+    CoveredSets,
+    Models,
+    TableComparison,
+)
 from colabel.comparing.graphs import dependence_graph
-from colabel.comparing.held_out import Ask, HeldOut, Method, Task, learn
-from colabel.comparing.measures import COMPARED
-from colabel.comparing.request import ComparisonRequest
-from colabel.comparing.result import BASELINE, ModelResult, recommend, warnings_about
-from colabel.core.arrays import Indices
-from colabel.core.wrapping import model_inside
+from colabel.comparing.held_out import (
+    COLUMNS,
+    Ask,
+    Folds,
+    HeldOut,
+    Method,
+    Part,
+    Task,
+    answers_by_part,
+    cross_validate,
+    learn,
+    parts_of,
+)
+from colabel.comparing.result import BASELINE, COMPARED, ModelResult, recommend, warnings_about
+from colabel.core.files import written_whole
 from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.learn.conditional import TrainingData
 from colabel.models import JointClassifier
-from colabel.models.wrapped import title_of, with_model_inside
-from colabel.tables import Preprocessor, TableData, TableError
+from colabel.models.wrapped import model_inside, title_of, with_model_inside
+from colabel.tables import (
+    Preprocessor,
+    TableData,
+    TableError,
+    TableRequest,
+    load_table,
+    table_of,
+)
+
+_DECIDED = "decided "
+_PACKAGES = ("colabel", "numpy", "scipy", "scikit-learn", "numba")
 
 
 class LabelFrequencies(JointClassifier):
@@ -67,158 +90,138 @@ class LabelFrequencies(JointClassifier):
         return Independent(self.label_space_, tables)
 
 
-_ARRAYS = ("codes", "log_prob", "marginals", "confidence", "mode_right")
-_DECIDED = "decided "
-_PACKAGES = ("colabel", "numpy", "scipy", "scikit-learn", "numba")
-
-
-class StoreError(RuntimeError):
-    """The file of answers cannot be used; the message says why and what to do."""
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the file and make it if need be; what was written is there whole or not at all."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.closing(sqlite3.connect(path, timeout=30.0)) as store, store:
-            tables = {n for (n,) in store.execute("SELECT name FROM sqlite_master")}
-            if tables and "answers" not in tables:  # it would be added to, and removed when emptied
-                raise StoreError(f"{path} is a database of something else: name another file.")
-            store.execute("CREATE TABLE IF NOT EXISTS answers (key PRIMARY KEY, content)")
-            yield store
-    except (sqlite3.Error, OSError) as error:
-        raise StoreError(
-            f"Cannot use {path} as a file of answers: {error}. Name another file."
-        ) from error
-
-
-@dataclass(frozen=True)
-class KeptAnswers:
-    """A store, and what the answers in it depend on.
-
-    Attributes
-    ----------
-    path : Path or None
-        The file; None keeps nothing.
-    task : Task
-    folds : list of (training rows, test rows)
-    ask : Ask
-    """
-
-    path: Path | None
-    task: Task
-    folds: Any
-    ask: Ask
-
-    def key(self, part: Part, method: Method) -> str:
-        """Fingerprint of what an answer depends on: rows, labels, fold, method and versions."""
-        said = (self._of_rows, self.folds[part.fold], method.model, method.steps, self.ask)
-        versions = (platform.python_version(), *map(metadata.version, _PACKAGES))
-        return str(joblib.hash((*said, versions)))
-
-    @cached_property
-    def _of_rows(self) -> str:
-        X = self.task.X
-        parts = (X.numbers, X.number_names, dict(X.texts), self.task.codes, self.task.space.names)
-        return str(joblib.hash(parts))
-
-    def load(self, keys: dict[Part, str]) -> dict[Part, HeldOut]:
-        """Return the answers that are there already."""
-        if self.path is None or not self.path.is_file():
-            return {}
-        with _opened(self.path) as store:
-            query = "SELECT content FROM answers WHERE key = ?"
-            found = {k: c for k in keys.values() for (c,) in store.execute(query, (k,))}
-        answers = {}
-        for part, key in keys.items():
-            if key in found:
-                try:
-                    answers[part] = self._read(found[key], self.folds[part.fold][1])
-                except Exception:  # damaged, in any of many ways: it is worked out again
-                    continue
-        return answers
-
-    def save(self, key: str, found: HeldOut) -> None:
-        """Keep an answer."""
-        if self.path is None:
-            return
-        content: dict[str, Any] = {
-            name: getattr(found, name) for name in _ARRAYS if getattr(found, name) is not None
-        }
-        content |= {f"{_DECIDED}{loss}": codes for loss, codes in found.decided.items()}
-        written = io.BytesIO()
-        np.savez(written, seconds=np.array(found.seconds), n_train=found.n_train, **content)
-        # a full disk costs the resumption, not the comparison
-        with contextlib.suppress(StoreError), _opened(self.path) as store:
-            store.execute("REPLACE INTO answers VALUES (?, ?)", (key, written.getvalue()))
-
-    def forget(self, keys: Iterable[str]) -> None:
-        """Remove answers, and the file if it holds no others."""
-        if self.path is None or not self.path.is_file():
-            return
-        with _opened(self.path) as store:
-            store.executemany("DELETE FROM answers WHERE key = ?", [(key,) for key in keys])
-            ((left,),) = store.execute("SELECT EXISTS (SELECT 1 FROM answers)")
-        if not left:
-            self.path.unlink(missing_ok=True)
-
-    def _read(self, content: bytes, rows: Any) -> HeldOut:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            arrays = dict(file)
-        shapes = [arrays[name].shape[: 1 + (name == "codes")] for name in arrays.keys() & _ARRAYS]
-        wanted = self.task.codes[rows].shape
-        if "codes" not in arrays or any(shape != wanted[: len(shape)] for shape in shapes):
-            raise ValueError("an answer about other rows")
-        seconds = tuple(arrays.pop("seconds").tolist())
-        n_train = int(arrays.pop("n_train"))
-        decided = {
-            name.removeprefix(_DECIDED): arrays.pop(name)
-            for name in list(arrays)
-            if name.startswith(_DECIDED)
-        }
-        return HeldOut(
-            rows,
-            self.task.space,
-            self.task.codes[rows],
-            decided=decided,
-            seconds=seconds,
-            n_train=n_train,
-            **arrays,
-        )
-
-
-@dataclass(frozen=True)
 class Progress:
-    """How far a comparison is.
+    """A comparison under way; what is finished is kept in a folder, if one is named.
 
     Attributes
     ----------
-    n_done, n_parts : int
-        Folds of models that are done, and in all.
-    at_work : Part or None
-        What is worked on now.
-    seconds_left : float
-        As far as can be told from what each model has taken; NaN before anything is known.
-    answers : {name: answers of the folds done}
-    n_folds : int
-    titles : {name: title}
+    n_folds, n_parts : int
+        Folds, and folds of all models.
+    answers : {name: {fold: answers}}
+        Of the folds done.
+    failed : {name: why}
+        Of models that cannot be compared.
     request : ComparisonRequest
     """
 
-    n_done: int
-    n_parts: int
-    at_work: Part | None
-    seconds_left: float
-    answers: Mapping[str, Mapping[int, HeldOut]]
-    n_folds: int
-    titles: Mapping[str, str]
-    request: ComparisonRequest
+    def __init__(
+        self,
+        methods: Mapping[str, Method],
+        task: Task,
+        folds: Folds,
+        ask: Ask,
+        request: ComparisonRequest,
+        store: Path | None,
+    ) -> None:
+        self.methods, self.task, self.folds, self.ask = methods, task, folds, ask
+        self.request, self.n_folds = request, len(folds)
+        self.parts = parts_of(methods, len(folds))
+        self.n_parts = len(self.parts)
+        self.answers: dict[str, dict[int, HeldOut]] = {name: {} for name in methods}
+        self.failed: dict[str, str] = {}
+        self.files: dict[Part, Path] = {}
+        if store is not None:
+            if store.exists() and not store.is_dir():
+                raise TableError(f"{store} is no folder, which answers could be kept in.")
+            self.files = {part: store / f"{self._key(part)}.npz" for part in self.parts}
+
+    def _key(self, part: Part) -> str:
+        """Fingerprint of what an answer depends on: rows, labels, fold, method and versions."""
+        X, task, method = self.task.X, self.task, self.methods[part.name]
+        rows = (X.numbers, X.number_names, dict(X.texts), task.codes, task.space.names, task.weight)
+        versions = (platform.python_version(), *map(metadata.version, _PACKAGES))
+        asked = (self.folds[part.fold], method.model, method.steps, self.ask)
+        return str(joblib.hash((joblib.hash(rows), *asked, versions)))
+
+    def run(self, watch: Callable[[Progress], None]) -> None:
+        """Work out what is not kept."""
+        started = time.monotonic()
+        for part, file in self.files.items():
+            with contextlib.suppress(Exception):  # damaged, in any of many ways: once more
+                self.answers[part.name][part.fold] = self._read(file, self.folds[part.fold][1])
+        watch(self)
+
+        def left() -> Iterator[Part]:
+            for part in self.left:
+                self._leave_out(time.monotonic() - started)
+                if part.name not in self.failed:
+                    yield part
+
+        asked = (self.methods, self.task, self.folds, left(), self.ask, self.request.n_jobs)
+        for part, found in answers_by_part(*asked):
+            if isinstance(found, Exception):
+                self.failed[part.name] = " ".join(str(found).split()) or type(found).__name__
+            elif part.name not in self.failed:
+                self.answers[part.name][part.fold] = found
+                if part in self.files:
+                    self._write(self.files[part], found)
+            watch(self)
+
+    def _leave_out(self, seconds: float) -> None:
+        """Leave out models that would not be done within the time limit, the slowest first."""
+        limit = self.request.time_limit
+        if limit is None:
+            return
+        while True:
+            cost: dict[str, float] = {}  # of what is left of each model, as far as is known
+            for part in self.left:
+                own = self.answers[part.name].values()
+                each = min((one.felt for one in own), default=0.0 if seconds < limit else np.inf)
+                cost[part.name] = cost.get(part.name, 0.0) + each
+            cost.pop(BASELINE, None)
+            others = self.methods.keys() - self.failed.keys() - {BASELINE}
+            if len(others) < 2 or not cost or seconds + sum(cost.values()) <= limit:
+                return
+            slowest = max(cost, key=lambda name: cost[name])
+            self.failed[slowest] = f"left out, for it would not be done within {limit:g} s"
+
+    def _write(self, file: Path, found: HeldOut) -> None:
+        columns = {name: getattr(found, name) for name in COLUMNS[2:]}
+        columns |= {f"{_DECIDED}{loss}": codes for loss, codes in found.decided.items()}
+        kept = {name: own for name, own in columns.items() if own is not None}
+        numbers = {"n_train": found.n_train, "seconds": found.seconds, "felt": found.felt}
+        with contextlib.suppress(OSError):  # a full disk costs the resumption, not the comparison
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with written_whole(file) as part:
+                np.savez(part, **kept, **numbers)  # type: ignore[arg-type]
+
+    def _read(self, file: Path, rows: Any) -> HeldOut:
+        with np.load(file, allow_pickle=False) as content:
+            arrays = dict(content)
+        true = self.task.codes[rows]
+        kept = {name: arrays[name] for name in COLUMNS[2:] if name in arrays}
+        decided = {k.removeprefix(_DECIDED): v for k, v in arrays.items() if _DECIDED in k}
+        for name, own in {**kept, **decided}.items():
+            if own.shape != (true.shape if own.ndim > 1 else true.shape[:1]):
+                raise ValueError(f"{name} is about other rows")
+        n_train, seconds, felt = int(arrays["n_train"]), arrays["seconds"], float(arrays["felt"])
+        more: Any = {"decided": decided, "seconds": tuple(seconds.tolist()), "felt": felt}
+        return HeldOut(rows, self.task.space, true, n_train=n_train, **kept, **more)
+
+    def forget(self) -> None:
+        """Remove what is kept, and the folder if it holds nothing else."""
+        for file in self.files.values():
+            file.unlink(missing_ok=True)
+        for folder in {file.parent for file in self.files.values()}:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
     @property
-    def measure(self) -> str:
-        """The measure that decides."""
-        return self.request.measure
+    def left(self) -> list[Part]:
+        """What is still to be done."""
+        return [
+            part
+            for part in self.parts
+            if part.name not in self.failed and part.fold not in self.answers[part.name]
+        ]
+
+    @property
+    def seconds_left(self) -> float:
+        """As far as can be told from what each model has taken; NaN before anything is known."""
+        known = {n: min(one.felt for one in own.values()) for n, own in self.answers.items() if own}
+        usual = float(np.mean(list(known.values()))) if known else float("nan")
+        n_jobs = int(joblib.effective_n_jobs(self.request.n_jobs))
+        return sum(known.get(part.name, usual) for part in self.left) / n_jobs
 
     @property
     def finished(self) -> list[str]:
@@ -228,30 +231,21 @@ class Progress:
     def line(self, name: str) -> str:
         """Return the most important figures of a model in the folds that are done."""
         result = self.result(name)
-        shown = dict.fromkeys((self.measure, "joint_log_loss"))
-        figures = [_written(result, measure) for measure in shown]
+        shown = dict.fromkeys((self.request.measure, "joint_log_loss"))
+        figures = [f"{COMPARED[key].title} {result.written(key)}" for key in shown]
         return f"{name}: {', '.join(figures)}, {result.mean('seconds'):.1f} s a fold"
 
     def result(self, name: str) -> ModelResult:
         """Return the figures of a model in the folds that are done."""
         own = self.answers[name]
-        folds = [own[fold] for fold in sorted(own)]
-        return self.request.result(self.titles[name], folds)
-
-
-def _written(result: ModelResult, measure: str) -> str:
-    how, error = COMPARED[measure], result.standard_error(measure)
-    spread = f" ± {error:.{how.digits}f}" if np.isfinite(error) else ""
-    return f"{how.title} {how.written(result.mean(measure))}{spread}"
-
-
-Watch = Callable[[Progress], None]
+        title = BASELINE if name == BASELINE else title_of(self.methods[name].model)
+        return self.request.result(title, [own[fold] for fold in sorted(own)])
 
 
 def run_comparison(
     data: TableData,
     request: ComparisonRequest,
-    watch: Watch = lambda progress: None,
+    watch: Callable[[Progress], None] = lambda progress: None,
     store: Path | None = None,
 ) -> TableComparison:
     r"""Cross-validate models on a table; preprocessing is learned anew from each training fold.
@@ -263,7 +257,7 @@ def run_comparison(
     watch : callable, optional
         Called with a `Progress` at the beginning and after each fold of a model.
     store : path, optional
-        File in which answers are kept until the comparison is done: one that was stopped goes on
+        Folder in which answers are kept until the comparison is done: one that was stopped goes on
         from there.
 
     Returns
@@ -285,7 +279,18 @@ def run_comparison(
     ('mlknn', 0.83)
     >>> folder.cleanup()
     """
-    task, rows = _task(data, request)
+    features, Y, rows = data.features, data.labels.Y, np.arange(data.features.n_rows)
+    if request.max_rows is not None and features.n_rows > request.max_rows:
+        rng = np.random.default_rng(request.seed)
+        rows = np.sort(rng.choice(features.n_rows, request.max_rows, replace=False))
+        features, Y = features[rows], Y[rows]
+    rows = data.row_numbers[rows]
+    task = Task.of(features, Y, data.labels.names)
+    if request.weights is not None:
+        weights = np.asarray(request.weights, dtype=np.float64)
+        if len(weights) <= rows.max() or not (weights >= 0).all():
+            raise TableError("weights must be a number, zero or more, for every row of the table.")
+        task = replace(task, weight=weights[rows])
     if request.thresholds and not task.space.is_indicator:
         raise TableError("Thresholds are for labels that are 0 or 1: leave them out here.")
     models: dict[str, BaseEstimator] = dict(request.estimators)
@@ -293,124 +298,40 @@ def run_comparison(
     prepare = Preprocessor(data.choice.used)
     methods = {name: Method(model, (prepare,)) for name, model in models.items()}
     folds = request.folds(task.codes, rows)
-    ask = Ask(decisions=_other_decisions(task, request))
-    kept = KeptAnswers(store, task, folds, ask)
-    loop = _Loop(methods, task, folds, ask, request, kept, watch)
-    loop.run()
-    results = {name: loop.result(name) for name in methods if name not in loop.failed}
+    losses = ("subset", "hamming", "f1") if task.space.is_indicator else ("subset", "hamming")
+    ask = Ask(decisions=tuple(loss for loss in losses if loss != request.decision))
+    progress = Progress(methods, task, folds, ask, request, store)
+    progress.run(watch)
+    results = {name: progress.result(name) for name in methods if name not in progress.failed}
     if not results or set(results) == {BASELINE}:
-        raise TableError(f"Every model failed; the first said: {next(iter(loop.failed.values()))}")
+        first = next(iter(progress.failed.values()))
+        raise TableError(f"Every model failed; the first said: {first}")
     recommended, reason = recommend(results, request.measure)
-    comparison = TableComparison(
+    method, calibrated, sets, graph = methods[recommended], None, None, None
+    if request.calibrate:
+        calibrated = _calibrated(method, task, folds, ask, request)
+    if request.coverage is not None:
+        sets = CoveredSets.of(method, task, folds, request.coverage)
+    if request.graph:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = learn(method, task, np.arange(len(task.codes)))
+            graph = dependence_graph(fitted.model, fitted.prepared(task.X))
+    progress.forget()
+    return TableComparison(
         data,
         request,
         task,
         results,
-        loop.failed,
+        progress.failed,
         len(folds),
         recommended,
         reason,
         tuple(warnings_about(results[recommended], request.decided_by)),
+        graph,
+        calibrated,
+        sets,
     )
-    if request.calibrate:
-        calibrated = _calibrated(methods[recommended], task, folds, ask, request)
-        comparison = replace(comparison, calibrated=calibrated)
-    if request.coverage is not None:
-        found = CoveredSets.of(methods[recommended], task, folds, request.coverage)
-        comparison = replace(comparison, sets=found)
-    if request.graph:
-        comparison = replace(comparison, graph=_graph(methods[recommended], task))
-    kept.forget(loop.keys.values())
-    return comparison
-
-
-class _Loop:
-    """The parts of a comparison, those already answered taken from the store."""
-
-    def __init__(
-        self,
-        methods: Mapping[str, Method],
-        task: Task,
-        folds: Any,
-        ask: Ask,
-        request: ComparisonRequest,
-        kept: KeptAnswers,
-        watch: Watch,
-    ) -> None:
-        self.methods, self.task, self.folds, self.ask = methods, task, folds, ask
-        self.request, self.kept, self.watch = request, kept, watch
-        self.titles = {name: title_of(method.model) for name, method in methods.items()}
-        self.titles[BASELINE] = BASELINE
-        self.parts = parts_of(methods, len(folds))
-        self.keys = {}
-        if kept.path is not None:
-            self.keys = {part: kept.key(part, methods[part.name]) for part in self.parts}
-        self.answers: dict[str, dict[int, HeldOut]] = {name: {} for name in methods}
-        self.seconds: dict[str, list[float]] = {name: [] for name in methods}
-        self.failed: dict[str, str] = {}
-
-    def run(self) -> None:
-        """Work out what is missing."""
-        for part, kept in self.kept.load(self.keys).items():
-            self.answers[part.name][part.fold] = kept
-            self.seconds[part.name].append(sum(kept.seconds))
-        self.watch(self.progress())
-        for part, found, seconds in answers_by_part(
-            self.methods, self.task, self.folds, self._left(), self.ask, self.request.n_jobs
-        ):
-            self.seconds[part.name].append(seconds)
-            if isinstance(found, Exception):
-                self.failed[part.name] = " ".join(str(found).split()) or type(found).__name__
-                self.answers.pop(part.name)
-            else:
-                self.answers[part.name][part.fold] = found
-                if self.keys:
-                    self.kept.save(self.keys[part], found)
-            self.watch(self.progress())
-
-    def result(self, name: str) -> ModelResult:
-        """Return the figures of a model."""
-        return self.progress().result(name)
-
-    def progress(self) -> Progress:
-        """Say how far the work is."""
-        left = self._left()
-        known = [min(own) for own in self.seconds.values() if own]
-        usual = float(np.mean(known)) if known else float("nan")
-        each = [min(self.seconds[part.name]) if self.seconds[part.name] else usual for part in left]
-        n_jobs = int(joblib.effective_n_jobs(self.request.n_jobs))
-        return Progress(
-            len(self.parts) - len(left),
-            len(self.parts),
-            left[0] if left else None,
-            sum(each) / n_jobs,
-            {name: dict(own) for name, own in self.answers.items() if own},
-            len(self.folds),
-            self.titles,
-            self.request,
-        )
-
-    def _left(self) -> list[Part]:
-        return [
-            part
-            for part in self.parts
-            if part.name not in self.failed and part.fold not in self.answers[part.name]
-        ]
-
-
-def _task(data: TableData, request: ComparisonRequest) -> tuple[Task, Indices]:
-    """Return the rows to compare on, all or a sample, and which rows of the table they are."""
-    features, Y, rows = data.features, data.labels.Y, np.arange(data.features.n_rows)
-    if request.max_rows is not None and features.n_rows > request.max_rows:
-        rng = np.random.default_rng(request.seed)
-        rows = np.sort(rng.choice(features.n_rows, request.max_rows, replace=False))
-        features, Y = features[rows], Y[rows]
-    return Task.of(features, Y, data.labels.names), data.row_numbers[rows]
-
-
-def _other_decisions(task: Task, request: ComparisonRequest) -> tuple[str, ...]:
-    losses = ("subset", "hamming", "f1") if task.space.is_indicator else ("subset", "hamming")
-    return tuple(loss for loss in losses if loss != request.decision)
 
 
 def _calibrated(
@@ -427,8 +348,126 @@ def _calibrated(
     return request.result(f"{title_of(model)}, calibrated", found)
 
 
-def _graph(method: Method, task: Task) -> Mapping[str, Any] | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted = learn(method, task, np.arange(len(task.codes)))
-        return dependence_graph(fitted.model, fitted.prepared(task.X))
+def compare(
+    data: Any,
+    labels: Any,
+    *,
+    models: Models = "default",
+    cv: Any = 5,
+    measure: str = "",
+    decision: str = "subset",
+    thresholds: bool = False,
+    calibrate: bool = False,
+    coverage: float | None = None,
+    max_rows: int | None = MOST_ROWS,
+    groups: Any = None,
+    times: Any = None,
+    weights: Any = None,
+    time_limit: float | None = None,
+    label_names: Sequence[str] | None = None,
+    random_state: int = 0,
+    n_jobs: int = 1,
+    store: str | Path | None = None,
+    verbose: bool = False,
+) -> TableComparison:
+    """Cross-validate models on the same folds, and recommend one.
+
+    What `colabel compare` does on the command line. Numbers are scaled, categories encoded, texts
+    counted and missing features filled in; all of that is learned from the training folds only.
+
+    Parameters
+    ----------
+    data : data frame, mapping of names to columns, array of shape (n, p), or path of a file
+        The features; in a data frame or a file also the labels.
+    labels : str, sequence of str, or labels of n rows
+        Names, globs ("tag_*") or @lists of the label columns of `data`; or the labels themselves,
+        as models take them. Where some are missing (NaN, None), models that cannot learn from such
+        rows are left out, and Hamming accuracy, F1 and log-loss are of the labels that are known.
+    models : str, estimator, sequence or mapping of them
+        Names as on the command line ("ctbn", "br,kernel+pcc", "default", "all"), or estimators,
+        which get the prepared features; a mapping names them.
+    cv : int, splitter or iterable
+        Number of folds, in which every label is about equally common; or a splitter of
+        scikit-learn, or pairs of training and test rows.
+    measure : str
+        What decides: "exact match", "joint log-loss", "Hamming accuracy", "micro F1" or "macro F1";
+        by default the first, and the last with `thresholds`.
+    decision : str
+        Loss that predictions minimise, see `decide`; of models given as estimators, their own.
+    thresholds : bool
+        Whether labels are predicted by thresholds of their own instead, see
+        `ThresholdedClassifier`.
+    calibrate : bool
+        Whether the recommended model is cross-validated with ``calibrate=True`` too.
+    coverage : float, optional
+        Probability with which lists of label sets shall hold the true one: how many sets the
+        recommended model lists for it is measured too, see `ConformalSets`.
+    max_rows : int or None
+        A larger table is compared on a sample of so many rows; None takes all.
+    groups : (n,), optional
+        Rows of equal value, such as one patient's, are never in training and test at once.
+    times : (n,), optional
+        When each row was taken: training rows are older than all test rows.
+    weights : (n,), optional
+        How many rows each row stands for, in learning and in measures.
+    time_limit : float, optional
+        Seconds. Models that would not be done within them are left out, the slowest first; a fold
+        that has begun is finished.
+    label_names : sequence of str, optional
+        Names of the labels, where they have none.
+    random_state : int
+        Seed of folds, sample and models.
+    n_jobs : int
+        Processes, -1 for all cores. Each model uses all cores by itself where it can.
+    store : path, optional
+        Folder in which answers are kept until all are there: a call that was stopped goes on.
+    verbose : bool
+        Whether to print a line for each model that is done.
+
+    Returns
+    -------
+    TableComparison
+        With `table`, `decisions`, `recommended`, `reason`, `warnings`, `plot()` and `fit()`.
+
+    Examples
+    --------
+    >>> import colabel
+    >>> from colabel.datasets import load_digit_traits
+    >>> data = load_digit_traits()
+    >>> found = colabel.compare(data.X[:300], data.Y[:300], models=["br", "mlknn"], cv=3)
+    >>> found.recommended
+    'mlknn'
+    >>> model = found.fit()
+    >>> model.predict(data.X[300:302]).shape
+    (2, 7)
+    """
+    request = ComparisonRequest(
+        models,
+        cv,
+        random_state,
+        measure,
+        decision,
+        thresholds,
+        calibrate,
+        coverage,
+        max_rows,
+        n_jobs,
+        groups=groups,
+        times=times,
+        weights=weights,
+        time_limit=time_limit,
+    )
+    if isinstance(data, str | Path):
+        patterns = [labels] if isinstance(labels, str) else list(labels)
+        table = load_table(TableRequest(Path(data), patterns))
+    else:
+        table = table_of(data, labels, label_names)
+    told: set[str] = set()
+
+    def watch(progress: Progress) -> None:
+        for name in progress.finished if verbose else ():
+            if name not in told:
+                told.add(name)
+                sys.stdout.write(f"{progress.line(name)}\n")
+
+    return run_comparison(table, request, watch, None if store is None else Path(store))

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 
-def export_lazily(package: str, homes: Mapping[str, Sequence[str]]) -> list[str]:
+def export_lazily(package: str) -> list[str]:
     """Let a package offer names of its modules, and its modules, before they are imported.
+
+    The names are those that the stub of the package, ``__init__.pyi``, imports: type checkers and
+    users see the same.
 
     Parameters
     ----------
     package : str
         Name of the package, which is being imported.
-    homes : {module: names}
-        Where each of its public names is defined.
 
     Returns
     -------
@@ -30,7 +32,9 @@ def export_lazily(package: str, homes: Mapping[str, Sequence[str]]) -> list[str]
     The import system binds every submodule to its package, also over a public name that is
     spelled the same (``colabel.decide`` is a function and a module). The public name wins.
     """
-    home_of = {name: home for home, names in homes.items() for name in names}
+    stub = Path(sys.modules[package].__file__ or "").with_suffix(".pyi")
+    imports = re.findall(r"from (\S+) import \(?\s*(\w+)", stub.read_text(encoding="utf-8"))
+    home_of = {name: home for home, name in imports}
 
     class Lazy(ModuleType):
         def __getattr__(self, name: str) -> Any:

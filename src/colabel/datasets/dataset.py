@@ -1,24 +1,19 @@
-"""Dataset: features, labels and their names, as every reader and generator returns them."""
+"""Dataset: features, labels and their names, as every reader returns them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
+from colabel.tables import TableError
 
+if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    SparseFeatures: TypeAlias = sparse.csr_array[np.float64, tuple[int, int]]
-    Features: TypeAlias = NDArray[np.float64] | SparseFeatures
-
-
-class DatasetError(ValueError):
-    """A data set cannot be read, found or fetched; the message says what to do."""
+    from colabel.tables.frame import Features
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,8 +27,8 @@ class Dataset:
     X : ndarray or scipy.sparse.csr_array of shape (n_rows, n_features)
         Features, float64. Missing values are NaN.
     Y : ndarray of shape (n_rows, n_labels)
-        Labels: integers (0/1 for a multi-label set) or strings. Where entries are missing the
-        array is float64 with NaN (integers) or object with None (strings).
+        Labels: integers (0/1 for a multi-label set) or strings; where entries are missing, an
+        array of objects with None.
     feature_names, label_names : tuple of str
         One name per column of X and of Y.
     description : str
@@ -57,11 +52,11 @@ class Dataset:
     Y: NDArray[Any]
     feature_names: tuple[str, ...] = ()
     label_names: tuple[str, ...] = ()
-    description: str = field(default="")
+    description: str = ""
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.Y.ndim != 2 or self.X.shape[0] != self.Y.shape[0]:
-            raise DatasetError(
+            raise TableError(
                 f"X has shape {self.X.shape} and Y has shape {self.Y.shape}: both need two "
                 "dimensions and the same number of rows."
             )
@@ -71,7 +66,7 @@ class Dataset:
         ):
             names = getattr(self, attribute) or tuple(f"{prefix}{i + 1}" for i in range(n_columns))
             if len(names) != n_columns:
-                raise DatasetError(
+                raise TableError(
                     f"{attribute} has {len(names)} names for {n_columns} columns: give one each."
                 )
             object.__setattr__(self, attribute, tuple(names))
@@ -105,7 +100,7 @@ class Dataset:
     def label_cardinality(self) -> float:
         """Mean number of labels a row (LC); only for 0/1 labels."""
         if not self.is_binary:
-            raise DatasetError(
+            raise TableError(
                 f"The label cardinality counts ones, but the labels of {self.name!r} are not all "
                 "0 or 1: it has no meaning for class variables with other values."
             )
@@ -114,9 +109,7 @@ class Dataset:
     @property
     def distinct_label_sets(self) -> int:
         """Number of different rows of Y (DLS)."""
-        # Codes instead of values: np.unique over rows cannot sort an array of objects.
-        columns = [np.unique(column.astype(str), return_inverse=True)[1] for column in self.Y.T]
-        return int(np.unique(np.stack(columns, axis=1), axis=0).shape[0])
+        return len(set(map(tuple, self.Y.tolist())))
 
     def __repr__(self) -> str:
         return (

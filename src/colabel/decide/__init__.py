@@ -16,7 +16,7 @@ from colabel.decide.conformal import (
     p_value,
     stated_words,
 )
-from colabel.decide.corrections import Audit, NoiseRate, corrections, log_conditionals
+from colabel.decide.corrections import Audit, NoiseRate, corrections, log_conditionals, pooled
 from colabel.decide.decisions import (
     DECISIONS,
     F1,
@@ -62,6 +62,7 @@ __all__ = [
     "measured_coverage",
     "next_question",
     "p_value",
+    "pooled",
     "resolve_decision",
     "stated_words",
 ]

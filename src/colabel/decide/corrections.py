@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 from scipy.stats import beta
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 # that gives what stands there no probability at all says no more than that.
 _MOST_LOG_ODDS = 30.0
 # Where the noise is read off: the cells that the others predict most confidently.
-_CONFIDENT_SHARE = 0.1
+_CONFIDENT_SHARE = 0.3
+_SUREST = 10.0  # nats: no expert in a pool is heard to be surer
+_PRIOR = 5.0  # how many nats it takes to move an expert's weight by one
 
 
 def log_conditionals(joint: Joint, codes: Codes) -> list[Array]:
@@ -203,29 +206,76 @@ class Audit:
 
 
 def _rate_of_confident(confidence: Array, wrong: Flags) -> NoiseRate:
-    """Return how often the most confident predictions are contradicted."""
+    """Return how often predictions would be contradicted whose confidence is greatest.
+
+    A line through the contradictions of the more confident ones, by rank, gives the rate at its
+    end. Its error is that of the mean of a quarter as many.
+    """
     if len(confidence) == 0:
         return NoiseRate(0.0, 0.0, 1.0)
-    most = max(int(np.ceil(_CONFIDENT_SHARE * len(confidence))), min(50, len(confidence)))
-    top = np.argsort(-confidence, kind="stable")[:most]
-    n_wrong = int(wrong[top].sum())
-    low, high = (float(beta.ppf(q, n_wrong + 0.5, most - n_wrong + 0.5)) for q in (0.05, 0.95))
-    return NoiseRate(n_wrong / most, low, high)
+    most = max(int(np.ceil(_CONFIDENT_SHARE * len(confidence))), min(100, len(confidence)))
+    top = wrong[np.argsort(-confidence, kind="stable")[:most]]
+    rank = (np.arange(most) + 0.5) / most - 0.5
+    slope = max(float(rank @ top) / float(rank @ rank), 0.0) if most > 1 else 0.0
+    rate = max(float(top.mean()) - 0.5 * slope, 0.0)
+    for_it, against = rate * most / 4 + 0.5, (1.0 - rate) * most / 4 + 0.5
+    low, high = (float(beta.ppf(q, for_it, against)) for q in (0.05, 0.95))
+    return NoiseRate(rate, min(low, rate), high)
 
 
-def corrections(
-    conditionals: Sequence[Sequence[Array]],
-    space: LabelSpace,
-    codes: Codes,
-    surprise: Array,
-    broken: Flags,
-) -> Audit:
-    """Pool what several models say of every label (their log-odds are averaged) into an audit.
+def pooled(experts: Sequence[Sequence[Array]], codes: Codes) -> list[Array]:
+    r"""Pool what several experts say of every label into one opinion, d arrays (n, K_i).
+
+    .. math:: \log P(y_i = v) = \sum_m w_m \log P_m(y_i = v) + b\,[v = 1] - \log Z
+
+    The weights :math:`w_m \ge 0`, and :math:`b` where all labels have two values, maximise the
+    likelihood of the given labels, which the experts have not seen: one who is too sure, or
+    repeats another, counts less.
 
     Parameters
     ----------
-    conditionals : for each model, d arrays (n, K_i)
-        What `log_conditionals` returns.
+    experts : for each expert, d arrays (n, K_i)
+        Log-probabilities, such as `log_conditionals` returns them.
+    codes : (n, d)
+        The labels as given.
+    """
+    floored = [np.maximum(np.stack(tables), -_SUREST) for tables in zip(*experts, strict=True)]
+    two_valued = all(tables.shape[2] == 2 for tables in floored)
+    known = [np.flatnonzero(column != MISSING) for column in codes.T]
+    equal = np.array([1.0 / len(experts)] * len(experts) + [0.0])
+
+    def opinions(weights: Array, i: int, rows: Any = slice(None)) -> Array:
+        scores = np.tensordot(weights[:-1], floored[i][:, rows], axes=1)
+        if two_valued:
+            scores[:, 1] += weights[-1]
+        return np.asarray(scores - logsumexp(scores, axis=1, keepdims=True))
+
+    def loss(weights: Array) -> tuple[float, Array]:
+        away = weights - equal  # of few labels the experts count alike
+        value, gradient = float(_PRIOR * away @ away), 2.0 * _PRIOR * away
+        for i, rows in enumerate(known):
+            log_prob, given = opinions(weights, i, rows), codes[rows, i]
+            value -= float(log_prob[np.arange(len(rows)), given].sum())
+            excess = np.exp(log_prob)
+            excess[np.arange(len(rows)), given] -= 1.0
+            gradient[:-1] += np.tensordot(floored[i][:, rows], excess, axes=2)
+            gradient[-1] += excess[:, 1].sum() if two_valued else 0.0
+        return value, gradient
+
+    bounds = [(0.0, None)] * len(experts) + [(None, None)]
+    weights = minimize(loss, equal, jac=True, bounds=bounds, method="L-BFGS-B").x
+    return [opinions(weights, i) for i in range(len(floored))]
+
+
+def corrections(
+    opinions: Sequence[Array], space: LabelSpace, codes: Codes, surprise: Array, broken: Flags
+) -> Audit:
+    """Turn the probabilities of all values of every label into an audit.
+
+    Parameters
+    ----------
+    opinions : d arrays (n, K_i)
+        What `log_conditionals` or `pooled` returns.
     space : LabelSpace
     codes : (n, d)
         The labels as given.
@@ -235,17 +285,15 @@ def corrections(
     n, rows = len(codes), np.arange(len(codes))
     probability, log_odds = np.empty(codes.shape), np.empty(codes.shape)
     suggestion = np.empty_like(codes)
-    for i, column in enumerate(codes.T):
-        floored = [np.maximum(model[i], -_MOST_LOG_ODDS) for model in conditionals]
-        pooled = np.mean(floored, axis=0)
-        pooled -= logsumexp(pooled, axis=1, keepdims=True)
+    for i, (column, opinion) in enumerate(zip(codes.T, opinions, strict=True)):
+        values = np.maximum(opinion, -_MOST_LOG_ODDS)
         given = column != MISSING
         at = np.where(given, column, 0)
-        others = pooled.copy()
+        others = values.copy()
         others[rows[given], at[given]] = -np.inf
         suggestion[:, i] = others.argmax(axis=1) if others.shape[1] > 1 else 0
         best = others[rows, suggestion[:, i]]
-        own = np.where(given, pooled[rows, at], pooled[rows, suggestion[:, i]])
+        own = np.where(given, values[rows, at], values[rows, suggestion[:, i]])
         probability[:, i] = np.exp(own)
         log_odds[:, i] = np.where(given, best - own, -np.inf)
     return Audit(space, codes, probability, suggestion, log_odds.reshape(n, -1), surprise, broken)

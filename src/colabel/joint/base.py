@@ -6,7 +6,8 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -91,6 +92,14 @@ class Joint(ABC):
     def __init__(self, space: LabelSpace, n_rows: int) -> None:
         self.space = space
         self.n_rows = n_rows
+
+    def _copy(self, **changes: Any) -> Self:
+        """Return a joint like this one with other attributes; what was computed is forgotten."""
+        joint = object.__new__(type(self))
+        for name, value in (self.__dict__ | changes).items():
+            if not isinstance(getattr(type(self), name, None), cached_property):
+                joint.__dict__[name] = value
+        return joint
 
     # In the user's terms
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -57,8 +58,11 @@ def all_vectors(cardinalities: Sequence[int]) -> Codes:
     >>> all_vectors((2, 2)).tolist()
     [[0, 0], [0, 1], [1, 0], [1, 1]]
     """
-    grid = np.indices(tuple(cardinalities)).reshape(len(cardinalities), -1)
-    return np.ascontiguousarray(grid.T, dtype=np.int32)
+    rest = np.arange(math.prod(cardinalities))
+    vectors = np.empty((len(rest), len(cardinalities)), dtype=np.int32)
+    for i in reversed(range(len(cardinalities))):  # NumPy's own grids have at most 64 axes
+        rest, vectors[:, i] = np.divmod(rest, cardinalities[i])
+    return vectors
 
 
 class Tidy(NamedTuple):

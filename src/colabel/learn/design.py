@@ -336,9 +336,10 @@ class Design:
         """
         weight = self.n_rows if self.weight is None else self.weight.sum()
         length = float(np.sqrt(self.energy()[:-1].sum() / weight))
-        return self if self.shared or length == 0.0 else self._with_level(length)
+        return self if self.shared or length == 0.0 else self.with_level(length)
 
-    def _with_level(self, level: float) -> Design:
+    def with_level(self, level: float) -> Design:
+        """Return the same rows with another value of the constant; zero leaves it out."""
         if is_sparse(self.rows):
             constant = sp.csr_array(np.full((self.n_rows, 1), level))
             rows = sp.csr_array(sp.hstack([self.rows[:, :-1], constant], format="csr"))
@@ -351,7 +352,7 @@ class Design:
         """Coefficients (..., p + 1) of features and a constant of one as coordinates (..., q)."""
         entered = self.coordinates.enter(coef)
         if self.level != 1.0:
-            entered[..., -1] /= self.level
+            entered[..., -1] /= self.level or np.inf
         return entered
 
     def leave(self, coef: Array) -> Array:

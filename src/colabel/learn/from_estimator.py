@@ -1,6 +1,6 @@
 """Conditionals by any scikit-learn probabilistic classifier, over joblib.
 
-`EstimatorScores` makes features of a joint model of what classifiers of x alone say of every label.
+`stack` makes features of a joint model of what classifiers of x alone say of every label.
 A few columns of labels among hundreds of features are lost on trees, and a probability that a
 forest counts from its leaves is no measurement of how sure it is. Stacked (Wolpert, 1992), the
 classifiers learn each label from x alone, d of them and as many again for every fold; the built-in
@@ -11,8 +11,8 @@ say of each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -99,15 +99,11 @@ class EstimatorModel:
             kept = self.frequency[self.seen].sum()
             whole = len(self.seen) == len(self.frequency)
             prob[:, self.seen] = self.estimator.predict_proba(X) * (1.0 if whole else kept)
-        np.maximum(prob, self._floor, out=prob)
+        # at least the frequencies' share of one row in n + 1
+        share = 0.0 if self.n_rows is None else 1.0 / (self.n_rows + 1.0)
+        np.maximum(prob, np.maximum(share * self.frequency, _SMALLEST_PROBABILITY), out=prob)
         prob /= prob.sum(axis=1, keepdims=True)
         return np.log(prob)
-
-    @property
-    def _floor(self) -> Array:
-        """Smallest probabilities (K,): the frequencies' share of one row in n + 1."""
-        share = 0.0 if self.n_rows is None else 1.0 / (self.n_rows + 1.0)
-        return np.maximum(share * self.frequency, _SMALLEST_PROBABILITY)
 
 
 @stored("estimator-models")
@@ -133,6 +129,10 @@ class EstimatorModels:
     def coef(self) -> None:
         """None: nothing is known of how classifiers see x."""
         return None
+
+    def __call__(self, X: Any) -> Array:
+        """Return the scores (n, e) of rows X (n, p): a column for two values, K for K."""
+        return _columns([scores_of(table.T) for table in self.log_prob(X)])
 
     def take(self, order: Indices) -> EstimatorModels:
         """Return some of the models in another order: position i has the model `order[i]`."""
@@ -186,11 +186,6 @@ def carries_scores(estimator: Any) -> bool:
     return bool(getattr(estimator, "carries_scores", False))
 
 
-def _smoothed(estimator: Any) -> bool:
-    """Whether an estimator's probabilities have a floor; see `EstimatorModel`."""
-    return not (carries_scores(estimator) or getattr(estimator, "unsmoothed", False))
-
-
 def _fit_one(
     estimator: BaseEstimator,
     data: TrainingData,
@@ -225,8 +220,9 @@ def _fit_one(
     extra = None if data.extra is None else data.extra[index]
     fitted.fit(_with_extra(data.X[index], extra, allowed), y, **arguments)
     # weights that are shares of one are not so many rows
-    n_rows = max(float(counts.sum()), float(len(index))) if _smoothed(estimator) else None
-    return EstimatorModel(fitted, seen, smoothed, allowed, n_rows)
+    n_rows = max(float(counts.sum()), float(len(index)))
+    certain = carries_scores(estimator) or getattr(estimator, "unsmoothed", False)
+    return EstimatorModel(fitted, seen, smoothed, allowed, None if certain else n_rows)
 
 
 def _score_one(
@@ -266,15 +262,15 @@ class EstimatorLearner:
         Workers of joblib, which also reaches Dask and Ray clusters by its backends.
     verbose : bool
         Whether to show progress.
+    data : TrainingData
+        The rows, after `on`.
     """
 
     estimator: BaseEstimator
     n_jobs: int | None
     verbose: bool
-
-    @property
-    def needs_choice(self) -> bool:
-        return False
+    data: Any = None
+    needs_choice: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not hasattr(self.estimator, "predict_proba"):
@@ -287,25 +283,14 @@ class EstimatorLearner:
         """None: there is nothing to choose."""
         return
 
-    def on(self, data: TrainingData) -> EstimatorLearning:
+    def on(self, data: TrainingData) -> EstimatorLearner:
+        """See `ConditionalLearner.on`."""
         if data.weight is not None and not has_fit_parameter(self.estimator, "sample_weight"):
             raise ValueError(
                 f"estimator={self.estimator!r} does not accept sample_weight. Fit without"
                 " weights or choose an estimator that takes them."
             )
-        return EstimatorLearning(self, data)
-
-
-@dataclass(frozen=True)
-class EstimatorLearning:
-    """Classifiers on their rows."""
-
-    learner: EstimatorLearner
-    data: TrainingData
-
-    @property
-    def needs_choice(self) -> bool:
-        return False
+        return replace(self, data=data)
 
     def cross_validate(
         self,
@@ -318,32 +303,17 @@ class EstimatorLearning:
         keep: bool = False,
     ) -> list[Result]:
         """See `Learning.cross_validate`; there is no path to start from or to hand on."""
-        learner, data = self.learner, self.data
         results: list[Result] = []
-        n_fits = folds.n_folds * sum(len(group.targets) for group in groups)
+        what = f"{description}, {folds.n_folds * sum(len(g.targets) for g in groups):,} fits"
         with (
-            progress_bar(
-                f"{description}, {n_fits:,} fits", len(groups), shown=learner.verbose
-            ) as advance,
-            Parallel(n_jobs=learner.n_jobs) as parallel,
+            progress_bar(what, len(groups), shown=self.verbose) as advance,
+            Parallel(n_jobs=self.n_jobs) as parallel,
         ):
             for group in groups:
-                calls = [
-                    delayed(_score_one)(
-                        learner.estimator,
-                        data,
-                        group.rows,
-                        int(target),
-                        data.class_frequencies(int(target)),
-                        None if group.allowed is None else group.allowed[position],
-                        folds,
-                    )
-                    for position, target in enumerate(group.targets)
-                ]
-                scores = np.stack(_in_parallel(parallel, calls))
-                choice = np.zeros(len(group.targets), dtype=np.intp)
-                weight = data.row_weights
+                scores = np.stack(_in_parallel(parallel, self._calls(_score_one, [(group, folds)])))
+                weight = self.data.row_weights
                 total = scores @ (weight if group.rows is None else weight[group.rows])
+                choice = np.zeros(len(group.targets), dtype=np.intp)
                 results.append(reduce(group, HeldOutScores(scores, choice, total)))
                 advance()
         return results
@@ -355,70 +325,56 @@ class EstimatorLearning:
     def cross_fitted_scores(
         self, folds: Folds, choice: Indices, models: Any = None
     ) -> tuple[Array, ...]:
+        """See `Learning.cross_fitted_scores`."""
         return self.cross_fitted(folds)[0]
 
     def cross_fitted(
         self, folds: Folds, *, refit: bool = False
     ) -> tuple[tuple[Array, ...], EstimatorModels]:
         """Return the scores and, with `refit`, the labels' classifiers on all rows."""
-        data = self.data
-        held = [np.flatnonzero(folds.of_row == fold) for fold in range(folds.n_folds)]
-        every = RowGroup(None, np.arange(data.n_labels))
+        data, d = self.data, self.data.n_labels
+        every = RowGroup(None, np.arange(d))
         parts = [(every, folds.of_row != fold) for fold in range(folds.n_folds)]
         models = self._fitted([*parts, *([(every, None)] if refit else [])])
         tables = [np.zeros((size, data.n_rows)) for size in data.cardinalities]
-        for fold, rows in enumerate(held):
+        for fold in range(folds.n_folds):
+            rows = np.flatnonzero(folds.of_row == fold)
             if len(rows):
-                part = models[fold * data.n_labels : (fold + 1) * data.n_labels]
-                for table, model in zip(tables, part, strict=True):
+                for table, model in zip(tables, models[fold * d : (fold + 1) * d], strict=True):
                     table[:, rows] = model.log_prob(data.X[rows]).T
-        whole = models[folds.n_folds * data.n_labels :]
-        return tuple(scores_of(table) for table in tables), EstimatorModels(tuple(whole))
+        whole = EstimatorModels(tuple(models[folds.n_folds * d :]))
+        return tuple(scores_of(table) for table in tables), whole
 
     def _fitted(self, groups: Sequence[tuple[RowGroup, Flags | None]]) -> list[EstimatorModel]:
         """Fit the targets of groups, on their rows or on those that a mask (n,) leaves."""
-        data, learner = self.data, self.learner
-        calls = [
-            delayed(_fit_one)(
-                learner.estimator,
-                data,
-                group.rows,
-                int(target),
-                data.class_frequencies(int(target)),
-                None if group.allowed is None else group.allowed[position],
-                train,
-            )
-            for group, train in groups
-            for position, target in enumerate(group.targets)
-        ]
+        calls = self._calls(_fit_one, groups)
         # results one by one are for the bar; not every backend of joblib has them
-        parallel = Parallel(learner.n_jobs, return_as="generator" if learner.verbose else "list")
-        name = type(learner.estimator).__name__
-        with progress_bar(f"fits of {name}", len(calls), shown=learner.verbose) as advance:
+        parallel = Parallel(self.n_jobs, return_as="generator" if self.verbose else "list")
+        name = type(self.estimator).__name__
+        with progress_bar(f"fits of {name}", len(calls), shown=self.verbose) as advance:
             return _in_parallel(parallel, calls, advance)
 
-
-@stored("estimator-scores")
-@dataclass(frozen=True)
-class EstimatorScores:
-    """Fitted classifiers of each label from x alone.
-
-    Attributes
-    ----------
-    models : EstimatorModels
-        One classifier a label.
-    """
-
-    models: Annotated[EstimatorModels, "m=d sizes"]
-
-    def __call__(self, X: Any) -> Array:
-        """Return the scores (n, e) of rows X (n, p): a column for two values, K for K."""
-        return _columns([scores_of(table.T) for table in self.models.log_prob(X)])
+    def _calls(self, work: Callable[..., Any], groups: Sequence[tuple[RowGroup, Any]]) -> list[Any]:
+        """Calls of joblib: some work for each target of groups, with what comes with its group."""
+        frequencies = self.data.class_frequencies
+        return [
+            delayed(work)(
+                self.estimator,
+                self.data,
+                group.rows,
+                int(target),
+                frequencies(int(target)),
+                None if group.allowed is None else group.allowed[position],
+                rest,
+            )
+            for group, rest in groups
+            for position, target in enumerate(group.targets)
+        ]
 
 
 def stack(
     learner: EstimatorLearner, data: TrainingData, folds: Folds
-) -> tuple[Array, EstimatorScores]:
+) -> tuple[Array, EstimatorModels]:
     """Fit classifiers of every label; return their scores (n, e) of the training rows too.
 
     Those of a row are by classifiers that have not seen it, as long as rows differ.
@@ -426,10 +382,10 @@ def stack(
     folds = covering(folds, data)
     learning = learner.on(data)
     if folds.n_folds < 2:
-        scores = EstimatorScores(learning.cross_fitted(folds._replace(n_folds=0), refit=True)[1])
-        return scores(data.X), scores
+        _, models = learning.cross_fitted(folds._replace(n_folds=0), refit=True)
+        return models(data.X), models
     held_out, models = learning.cross_fitted(folds, refit=True)
-    return _columns(held_out), EstimatorScores(models)
+    return _columns(held_out), models
 
 
 def _columns(scores: Any) -> Array:

@@ -30,7 +30,7 @@ from colabel.learn.conditional import (
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.glm.device import checked_device
 from colabel.learn.linear import LinearLearner
-from colabel.learn.structure import label_residuals, score_statistics, score_sums
+from colabel.learn.structure.screening import label_residuals, score_statistics, score_sums
 
 # Laplace's one, and less for rare labels and values.
 DEFAULT_SMOOTHING = (0.01, 0.1, 1.0)
@@ -47,6 +47,7 @@ def refuse_missing(data: Any, reason: str) -> None:
         )
 
 
+Grid = float | Sequence[float] | Array
 DEFAULT_GRID = (0.001, 0.01, 0.1, 1.0, 10.0)
 DEFAULT_TOLERANCE = 1e-2
 
@@ -81,7 +82,7 @@ class CompletedData(TrainingData):
 
 def make_learner(
     estimator: BaseEstimator | None,
-    C: float | Sequence[float],
+    C: Grid,
     tol: float,
     max_iter: int,
     n_jobs: int | None,
@@ -107,7 +108,7 @@ def seeded(estimator: BaseEstimator | None, seed: int) -> BaseEstimator | None:
 
 
 def linear_learner(
-    C: float | Sequence[float],
+    C: Grid,
     tol: float,
     max_iter: int,
     n_jobs: int | None,

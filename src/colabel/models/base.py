@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from html import escape
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -19,6 +17,7 @@ from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, Codes, Flags, one_entry_each
+from colabel.core.estimators import Parameters, attribute
 from colabel.core.extremes import (
     LARGEST_FEATURE,
     refuse_extreme_weights,
@@ -31,7 +30,7 @@ from colabel.core.optional import require
 from colabel.core.parameters import check_flag, check_jobs
 from colabel.core.progress import row_counter
 from colabel.core.refitting import unfitted_copy
-from colabel.core.schema import Between, CodesOf, Estimator, Is, NotEmpty, Sometimes
+from colabel.core.schema import Between, CodesOf, Is, NotEmpty, Sometimes
 from colabel.decide import Decision, Seen, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
@@ -174,11 +173,20 @@ class LinearLogOdds:
     weights: Array
 
 
-class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
+class LabelClassifier(Parameters, PredictionFrames, ClassifierMixin, BaseEstimator):
     """Base of all estimators, probabilistic or not: any labels in, the same kind of labels out.
 
     A subclass implements `_learn(data)`, which sets the fitted attributes, and `_codes(X)`. It may
     say by what short name the command line knows it, and which label depends on which.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Number of threads (None: all cores). The answer does not depend on it.
+    random_state : int, RandomState or None
+        Seed of everything that is random.
+    verbose : int
+        Whether to show progress.
 
     Attributes
     ----------
@@ -192,15 +200,17 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
         Only where X had string column names.
     """
 
-    label_space_: Annotated[LabelSpace, "d sizes"]
-    label_names_: Annotated[tuple[str, ...], "d"]
-    classes_: Any
-    n_features_in_: Annotated[int, Between(1), Is("p")]
-    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
-    estimator: Annotated[Any, Estimator(fitted=False, or_none=True)]
-    n_jobs: Annotated[int | None, Between(-1024, 1024)]
-    n_iter_: Annotated[int, Sometimes()]
-    C_: Annotated[Array, "d", Between(0.0), Sometimes()]
+    # what every fitted model holds: d labels of some sizes, p features
+    label_space_: Annotated[LabelSpace, "d sizes"] = attribute()
+    label_names_: Annotated[tuple[str, ...], "d"] = attribute()
+    classes_: Any = attribute()
+    n_features_in_: Annotated[int, Between(1), Is("p")] = attribute()
+    feature_names_in_: Annotated[NDArray[Any] | None, "p"] = attribute()
+    n_iter_: Annotated[int, Sometimes()] = attribute()
+    C_: Annotated[Array, "d", Between(0.0), Sometimes()] = attribute()
+    n_jobs: Annotated[int | None, Between(-1024, 1024)] = None
+    random_state: Any = None
+    verbose: int | bool = 0
 
     short_name: ClassVar[str] = ""
     """What a user may type instead of the name of the class."""
@@ -210,14 +220,6 @@ class LabelClassifier(PredictionFrames, ClassifierMixin, BaseEstimator):
 
     samples_chunks: ClassVar[bool] = False
     """Whether a sample of such rows is taken, and learned from in memory."""
-
-    # what every fitted model holds: d labels of some sizes, p features
-    random_state: Any
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "__init__" in vars(cls):
-            cls.__init__ = _naming_unknown(cls.__init__)  # type: ignore[method-assign]
 
     @abstractmethod
     def _learn(self, data: TrainingData) -> None:
@@ -411,24 +413,24 @@ class JointClassifier(LabelClassifier):
     A subclass implements `_learn(data)`, which sets the fitted attributes, and `_joint(X)`.
     `predict` returns the labels that minimise the expected loss named by `decision`.
 
+    Parameters
+    ----------
+    decision : str or Decision
+        Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
+        vector, "hamming" the most probable value of each label.
+    calibrate : bool
+        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
+        see `calibration_`. The model is fitted four times.
+
     Attributes
     ----------
-    label_space_ : LabelSpace
-        Names and values of the labels.
-    classes_ : array (d, 2), or list of arrays, or array for one-dimensional y
-        Values of every label variable; the first where all have two.
-    label_names_ : tuple of str
-    n_features_in_ : int
-    feature_names_in_ : array of str
-        Only where X had string column names.
     calibration_ : Calibration
         What rows held out say of the joint, and by which it is tempered; only with `calibrate`.
     """
 
-    calibration_: Annotated[Calibration, "d sizes m=2", Sometimes()]
-    seen_: Annotated[Codes, "_ d", CodesOf(), NotEmpty(), Sometimes()]
-
-    decision: str | Decision
+    calibration_: Annotated[Calibration, "d sizes m=2", Sometimes()] = attribute()
+    seen_: Annotated[Codes, "_ d", CodesOf(), NotEmpty(), Sometimes()] = attribute()
+    decision: str | Decision = "subset"
     calibrate: bool = False
 
     @abstractmethod
@@ -542,28 +544,6 @@ class JointClassifier(LabelClassifier):
         """Ask rows a chunk at a time: a joint may be many times larger than its rows."""
         X = self._checked(X, reset=False)
         return [answer(self._calibrated(part)) for part in row_chunks(X, self.label_space_)]
-
-
-def _naming_unknown(init: Callable[..., None]) -> Callable[..., None]:
-    """Let a constructor say which parameters there are when it is given another."""
-    known = list(inspect.signature(init).parameters)[1:]
-
-    @wraps(init)
-    def checking(self: Any, *args: Any, **kwargs: Any) -> None:
-        unknown = kwargs.keys() - set(known)
-        if unknown:
-            name = type(self).__name__
-            hint = (
-                " BinaryRelevance takes class_weight; every model can predict rare labels more"
-                " often by ThresholdedClassifier or another decision."
-            )
-            raise TypeError(
-                f"{name} has no parameter {min(unknown)!r}. It has {', '.join(known)}."
-                + (hint if "class_weight" in unknown else "")
-            )
-        init(self, *args, **kwargs)
-
-    return checking
 
 
 def class_values(space: LabelSpace) -> Any:

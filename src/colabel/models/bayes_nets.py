@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Sequence
+from dataclasses import field, replace
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.estimators import attribute
 from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
 from colabel.core.schema import Below, Between, Dims, Distribution, Fields, refuse_unless, stored
 from colabel.decide import Decision, resolve_decision
 from colabel.joint import Joint, PairwiseField
 from colabel.joint.field import Engine
-from colabel.joint.lds.network import FeatureColumns, sums_by_state
+from colabel.joint.lds.network import sums_by_state
 from colabel.joint.vectors import WrittenOut
-from colabel.labels import MISSING
+from colabel.labels import MISSING, all_vectors
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
+from colabel.learn.structure.bayes_network import (
+    NetworkScore,
+    Parents,
+    label_state,
+    parent_set_scores,
+)
 from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
-from colabel.models.chain import completed_by_chain
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.discrete_features import (
     DiscreteFeatures,
     check_bins,
@@ -33,117 +39,11 @@ from colabel.models.discrete_features import (
     fit_features,
 )
 from colabel.models.label_graph import LabelGraph
-from colabel.models.lds.learning import LabelledCounts, Parents, TrainingRows
-
-ArcScore = Literal["bdeu", "bic"]
+from colabel.models.lds.learning import TrainingRows
 
 # Another parent must gain more than rounding errors.
 _GAIN = 1e-9
-
-
-def choose_label_parents(
-    vectors: Codes,
-    values: Array,
-    columns: FeatureColumns,
-    cardinalities: tuple[int, ...],
-    *,
-    max_parents: int = 2,
-    score: ArcScore = "bic",
-    equivalent_sample_size: float = 1.0,
-) -> tuple[tuple[int, ...], ...]:
-    r"""Find the set of at most `max_parents` labels with the best score for every feature.
-
-    With :math:`n_{sv}` rows in state s of the parents and with value v of the feature, of S states
-    and V values,
-
-    .. math::
-        BDeu &= \sum_s \log \frac{\Gamma(a / S)}{\Gamma(a / S + n_s)}
-            + \sum_{sv} \log \frac{\Gamma(a / SV + n_{sv})}{\Gamma(a / SV)} \\
-        BIC &= \sum_{sv} n_{sv} \log \frac{n_{sv}}{n_s} - \frac{S (V - 1)}{2} \log n
-
-    Parameters
-    ----------
-    vectors : (U, d) array of int
-        Distinct label vectors.
-    values : (U, C) array
-        Weight of the rows with each label vector and each value of each feature.
-    columns : FeatureColumns
-    cardinalities : tuple of d int
-    max_parents : int
-    score : {"bdeu", "bic"}
-    equivalent_sample_size : float
-        a, the weight of BDeu's prior.
-
-    Returns
-    -------
-    tuple of p tuples of int
-        Parents of every feature, ascending; of sets with the same score, the first by size.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> vectors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    >>> values = np.array([[9.0, 1.0], [9.0, 1.0], [1.0, 9.0], [1.0, 9.0]])
-    >>> choose_label_parents(vectors, values, FeatureColumns((2,)), (2, 2))
-    ((0,),)
-    """
-    best = np.full(columns.n_features, -np.inf)
-    chosen: list[tuple[int, ...]] = [()] * columns.n_features
-    for parents in _label_sets(len(cardinalities), max_parents):
-        state, n_states = label_state(vectors, parents, cardinalities)
-        counts = sums_by_state(state, n_states, values)
-        if score == "bdeu":
-            found = _bdeu(counts, columns, equivalent_sample_size)
-        else:
-            found = _bic(counts, columns)
-        for j in np.flatnonzero(found > best + _GAIN):
-            best[j], chosen[j] = found[j], parents
-    return tuple(chosen)
-
-
-def label_state(
-    codes: Codes, labels: tuple[int, ...], cardinalities: tuple[int, ...]
-) -> tuple[Indices, int]:
-    """State (m,) of some labels together in codes (m, d), the last changing fastest; states."""
-    state, n_states = np.zeros(len(codes), dtype=np.intp), 1
-    for i in labels:
-        state = state * cardinalities[i] + codes[:, i]
-        n_states *= cardinalities[i]
-    return state, n_states
-
-
-def _label_sets(n_labels: int, max_parents: int) -> Iterator[tuple[int, ...]]:
-    """Sets of labels, the smaller ones first."""
-    for size in range(min(n_labels, max_parents) + 1):
-        yield from itertools.combinations(range(n_labels), size)
-
-
-def _per_feature(table: Array, columns: FeatureColumns) -> Array:
-    """Sum columns (m, C) over each feature's values: (m, p)."""
-    found: Array = np.add.reduceat(table, columns.first[:-1], axis=1)
-    return found
-
-
-def _bdeu(counts: Array, columns: FeatureColumns, weight: float) -> Array:
-    """BDeu of every feature, (p,)."""
-    n_states = len(counts)
-    of_state = weight / n_states
-    of_cell = np.repeat(of_state / np.array(columns.n_values), columns.n_values)
-    cells = _per_feature(gammaln(of_cell + counts) - gammaln(of_cell), columns)
-    totals = _per_feature(counts, columns)
-    found: Array = (cells + gammaln(of_state) - gammaln(of_state + totals)).sum(axis=0)
-    return found
-
-
-def _bic(counts: Array, columns: FeatureColumns) -> Array:
-    """BIC of every feature, (p,)."""
-    totals = _per_feature(counts, columns)
-    shares = counts / np.repeat(np.where(totals > 0, totals, 1.0), columns.n_values, axis=1)
-    logs = np.log(np.where(shares > 0, shares, 1.0))
-    fit = _per_feature(counts * logs, columns).sum(axis=0)
-    n_free = len(counts) * (np.array(columns.n_values) - 1)
-    penalty: Array = 0.5 * n_free * np.log(totals.sum(axis=0))
-    return np.asarray(fit - penalty, dtype=np.float64)
+MOST_VECTORS = 2**14
 
 
 @stored("feature-factor")
@@ -227,52 +127,60 @@ class EnsembleTables(NamedTuple):
         ends = np.array(edges, dtype=np.intp).reshape(-1, 2)
         return unary, ends, [tables[edge] for edge in edges]
 
+    def vector_scores(self, codes: Codes, root: int | None = None) -> Array:
+        r"""Return log P(y, x) of a member, or the mean over the members, for all label vectors.
+
+        .. math:: \log P(y, x) = \frac1{|R|} \sum_{r \in R} \Big(\log P(y_r)
+                  + \sum_{i \ne r} \log P(y_i \mid y_r)\Big) + \sum_j \log P(x_j \mid y_{Pa(j)})
+
+        where R has the one root, or all. Shape (n, N), the last label changing fastest.
+        """
+        sizes = tuple(len(table) for table in self.labels)
+        vectors = all_vectors(sizes)
+        roots = range(len(sizes)) if root is None else [root]
+        prior = np.zeros(len(vectors))
+        for r in roots:
+            prior += self.labels[r][vectors[:, r]] / len(roots)
+            for i in range(len(sizes)):
+                if i != r:
+                    prior += self.arcs[r, i][vectors[:, r], vectors[:, i]] / len(roots)
+        scores = np.tile(prior, (len(codes), 1))
+        for factor in self.factors:
+            scores += factor.scores(codes)[:, label_state(vectors, factor.parents, sizes)[0]]
+        return scores
+
 
 def ensemble_tables(rows: TrainingRows, parents: Parents, smoothing: float) -> EnsembleTables:
     """Estimate all tables as smoothed frequencies.
 
     A row counts for every pair of labels it has; for the features, if it has all labels.
     """
-    every = range(len(rows.cardinalities))
-    return EnsembleTables(
-        parents,
-        [_label_table(rows, (i,), smoothing)[0] for i in every],
-        {(r, i): _label_table(rows, (r, i), smoothing) for r in every for i in every if r != i},
-        _factors(rows.counts(), rows.columns, rows.cardinalities, parents, smoothing),
-    )
+    sizes, every = rows.cardinalities, range(len(rows.cardinalities))
 
+    def log_rows(counts: Array) -> Array:
+        smoothed = counts + smoothing
+        return np.asarray(np.log(smoothed / smoothed.sum(axis=1, keepdims=True)))
 
-def _factors(
-    counts: LabelledCounts,
-    columns: FeatureColumns,
-    cardinalities: tuple[int, ...],
-    parents: Parents,
-    smoothing: float,
-) -> tuple[FeatureFactor, ...]:
-    """Tables of the features, gathered by their parents."""
-    found = []
+    def label_table(*labels: int) -> Array:
+        """Log P(last label | the one before), (K_r, K_i); (1, K_i) without one before."""
+        known = (rows.labels[:, labels] != MISSING).all(axis=1)
+        state, n_states = label_state(rows.labels[known], labels, sizes)
+        counts = np.bincount(state, rows.weight[known], minlength=n_states).astype(np.float64)
+        return log_rows(counts.reshape(-1, sizes[labels[-1]]))
+
+    vectors, _, values = rows.counts
+    factors = []
     for labels in sorted(set(parents)):
         own = [j for j, other in enumerate(parents) if other == labels]
-        state, n_states = label_state(counts.vectors, labels, cardinalities)
-        tally = sums_by_state(state, n_states, counts.values)
-        tables = [_log_rows(tally[:, columns.of(j)], smoothing) for j in own]
-        found.append(FeatureFactor(labels, np.array(own, dtype=np.intp), tuple(tables)))
-    return tuple(found)
-
-
-def _label_table(rows: TrainingRows, labels: tuple[int, ...], smoothing: float) -> Array:
-    """Log P(last label | the one before), (K_r, K_i); (1, K_i) without one before."""
-    known = (rows.labels[:, labels] != MISSING).all(axis=1)
-    state, n_states = label_state(rows.labels[known], labels, rows.cardinalities)
-    counts = np.bincount(state, rows.weight[known], minlength=n_states).astype(np.float64)
-    return _log_rows(counts.reshape(-1, rows.cardinalities[labels[-1]]), smoothing)
-
-
-def _log_rows(counts: Array, smoothing: float) -> Array:
-    """Logarithms of smoothed frequencies, rows summing to one."""
-    smoothed = counts + smoothing
-    found: Array = np.log(smoothed / smoothed.sum(axis=1, keepdims=True))
-    return found
+        tally = sums_by_state(*label_state(vectors, labels, sizes), values)
+        tables = [log_rows(tally[:, rows.columns.of(j)]) for j in own]
+        factors.append(FeatureFactor(labels, np.array(own, dtype=np.intp), tuple(tables)))
+    return EnsembleTables(
+        parents,
+        [label_table(i)[0] for i in every],
+        {(r, i): label_table(r, i) for r in every for i in every if r != i},
+        tuple(factors),
+    )
 
 
 def _add(tables: dict[tuple[int, int], Array], i: int, j: int, table: Array) -> None:
@@ -280,92 +188,6 @@ def _add(tables: dict[tuple[int, int], Array], i: int, j: int, table: Array) -> 
     if i > j:
         i, j, table = j, i, table.transpose(0, 2, 1)
     tables[i, j] = tables[i, j] + table if (i, j) in tables else table
-
-
-MOST_VECTORS = 2**14
-# Factors are added up over so many states of their labels before they meet all vectors.
-_MOST_STATES = 2**7
-
-
-def needs_vectors(factors: tuple[FeatureFactor, ...]) -> bool:
-    """Whether a feature has more than two parents."""
-    return any(len(factor.parents) > 2 for factor in factors)
-
-
-def vector_scores(
-    tables: EnsembleTables, codes: Codes, sizes: tuple[int, ...], root: int | None = None
-) -> Array:
-    r"""Return log P(y, x) of a member, or the mean over the members, for all label vectors.
-
-    .. math:: \log P(y, x) = \frac1{|R|} \sum_{r \in R} \Big(\log P(y_r)
-              + \sum_{i \ne r} \log P(y_i \mid y_r)\Big) + \sum_j \log P(x_j \mid y_{Pa(j)})
-
-    where R has the one root, or all.
-
-    Parameters
-    ----------
-    tables : EnsembleTables
-    codes : (n, p) array
-        Codes of the features.
-    sizes : tuple of d int
-        Numbers of values of the labels.
-    root : int or None
-        Root of the member; None for all.
-
-    Returns
-    -------
-    (n, N) array
-        One column for each label vector, the last label changing fastest.
-    """
-    scores = np.zeros((len(codes), *sizes))
-    for labels, table in _gathered(tables.factors, codes, sizes):
-        scores += _spread(table, labels, sizes)
-    scores += _log_prior(tables, range(len(sizes)) if root is None else [root], sizes)
-    return scores.reshape(len(codes), math.prod(sizes))
-
-
-def _log_prior(tables: EnsembleTables, roots: range | list[int], sizes: tuple[int, ...]) -> Array:
-    """Mean over the roots of log P(y), (1, K_1, ..., K_d)."""
-    found = np.zeros((1, *sizes))
-    for r in roots:
-        found += _spread(tables.labels[r][None], (r,), sizes) / len(roots)
-        for i in range(len(sizes)):
-            if i != r:
-                arc = tables.arcs[r, i] if r < i else tables.arcs[r, i].T
-                found += _spread(arc[None], (min(r, i), max(r, i)), sizes) / len(roots)
-    return found
-
-
-def _gathered(
-    factors: tuple[FeatureFactor, ...], codes: Codes, sizes: tuple[int, ...]
-) -> Iterator[tuple[tuple[int, ...], Array]]:
-    """Labels and log-potentials (n, K_a, K_b, ...) of the features, several factors in one."""
-    labels: tuple[int, ...] = ()
-    total = np.zeros((len(codes), 1))
-    for factor in sorted(factors, key=lambda each: each.parents):
-        union = tuple(sorted({*labels, *factor.parents}))
-        if math.prod(sizes[i] for i in union) > max(_MOST_STATES, len(factor.log_tables[0])):
-            yield labels, total
-            union, labels, total = factor.parents, (), np.zeros((len(codes), 1))
-        kept = [sizes[i] for i in union]
-        own = factor.scores(codes).reshape(len(codes), *(sizes[i] for i in factor.parents))
-        total = _within(total.reshape(len(codes), *(sizes[i] for i in labels)), labels, union)
-        total = np.broadcast_to(total, (len(codes), *kept)) + _within(own, factor.parents, union)
-        labels = union
-    yield labels, total.reshape(len(codes), *(sizes[i] for i in labels))
-
-
-def _within(table: Array, labels: tuple[int, ...], union: tuple[int, ...]) -> Array:
-    """Table (n, K_a, ...) with an axis of length one for each label of the union it lacks."""
-    own = iter(table.shape[1:])
-    shape = [next(own) if i in labels else 1 for i in union]
-    found: Array = table.reshape(len(table), *shape)
-    return found
-
-
-def _spread(table: Array, labels: tuple[int, ...], sizes: tuple[int, ...]) -> Array:
-    """Table (n, K_a, ...) over some labels, ascending, as one that broadcasts over all."""
-    return _within(table, labels, tuple(range(len(sizes))))
 
 
 @stored("bayes-net-ensemble")
@@ -410,12 +232,6 @@ class BayesNetEnsemble(JointClassifier):
     engine : {"auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"}
         How the pooled field is answered, see `PairwiseField`. Where a feature has more than two
         parents there is no such field, and all label vectors answer.
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`; or "pooled": the most probable value of each
-        label by `pooled_marginals`.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
     n_jobs : int or None
         Threads (None: all cores); they do not change the answers.
     random_state : int, RandomState or None
@@ -455,14 +271,23 @@ class BayesNetEnsemble(JointClassifier):
     (64, (0, 5))
     """
 
-    engine: Engine
-    features_: Annotated[DiscreteFeatures, "p values"]
-    _field_seed: int
-    smoothing_: Annotated[float, Between(0.0)]
-    feature_parents_: Annotated[tuple[tuple[int, ...], ...], "p _", Below("d")]
-    label_log_prob_: Annotated[list[Array], "d [sizes]", Distribution(log=True)]
-    arc_log_prob_: Annotated[list[list[Array | None]], "d d _ _", Distribution(log=True)]
-    factors_: tuple[FeatureFactor, ...]
+    bins: int | None = field(default=4, kw_only=False)
+    max_parents: int = 2
+    smoothing: float | Sequence[float] = DEFAULT_SMOOTHING
+    n_folds: int = 3
+    arc_score: NetworkScore = "bic"
+    equivalent_sample_size: float = 1.0
+    engine: Engine = "auto"
+    verbose: ClassVar[int] = 0  # type: ignore[misc]
+    features_: Annotated[DiscreteFeatures, "p values"] = attribute()
+    _field_seed: int = attribute()
+    smoothing_: Annotated[float, Between(0.0)] = attribute()
+    feature_parents_: Annotated[tuple[tuple[int, ...], ...], "p _", Below("d")] = attribute()
+    label_log_prob_: Annotated[list[Array], "d [sizes]", Distribution(log=True)] = attribute()
+    arc_log_prob_: Annotated[list[list[Array | None]], "d d _ _", Distribution(log=True)] = (
+        attribute()
+    )
+    factors_: tuple[FeatureFactor, ...] = attribute()
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
@@ -488,42 +313,13 @@ class BayesNetEnsemble(JointClassifier):
         once = sorted(features_of_factors) == list(range(dims["p"]))
         refuse_unless(once, "a feature is in no factor, or in two")
 
-    def __init__(
-        self,
-        bins: int | None = 4,
-        *,
-        max_parents: int = 2,
-        smoothing: float | Sequence[float] = DEFAULT_SMOOTHING,
-        n_folds: int = 3,
-        arc_score: ArcScore = "bic",
-        equivalent_sample_size: float = 1.0,
-        engine: Engine = "auto",
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.bins = bins
-        self.max_parents = max_parents
-        self.smoothing = smoothing
-        self.n_folds = n_folds
-        self.arc_score = arc_score
-        self.equivalent_sample_size = equivalent_sample_size
-        self.engine = engine
-        self.decision = decision
-        self.calibrate = calibrate
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
     # Asking
 
     def member_joints(self, X: Any) -> list[Joint]:
         """Return the joint of each member, one root after the other, for rows X (n, p)."""
         check_is_fitted(self)
-        return self._members(self._checked(X, reset=False))
-
-    def _members(self, X: Any) -> list[Joint]:
-        codes, tables = self.features_.codes(X), self._fitted_tables()
+        codes = self.features_.codes(self._checked(X, reset=False))
+        tables = self._fitted_tables()
         return [self._field(tables, codes, root) for root in range(self.label_space_.n_labels)]
 
     def pooled_marginals(self, X: Any) -> Any:
@@ -540,8 +336,15 @@ class BayesNetEnsemble(JointClassifier):
         return pooled
 
     def _pooled_tables(self, X: Any) -> list[Array]:
-        tables = [member.marginal_tables() for member in self._members(X)]
-        return [_geometric_mean(list(of_label)) for of_label in zip(*tables, strict=True)]
+        codes, tables = self.features_.codes(X), self._fitted_tables()
+        logs = [np.zeros((len(codes), size)) for size in self.label_space_.cardinalities]
+        for root in range(len(logs)):
+            with np.errstate(divide="ignore"):
+                for total, own in zip(
+                    logs, self._field(tables, codes, root).marginal_tables(), strict=True
+                ):
+                    total += np.log(own) / len(logs)
+        return [softmax(total, axis=1) for total in logs]
 
     # Learning
 
@@ -556,18 +359,6 @@ class BayesNetEnsemble(JointClassifier):
 
     def _learn(self, data: TrainingData) -> None:
         data = completed_by_chain(data, self._seed(), self.n_jobs)
-        self._refuse_many_vectors(data)
-        self.features_ = fit_features(data.X, self.bins, data.weight)
-        self._field_seed = self._seed()
-        self.smoothing_ = self._choose_smoothing(data)
-        tables = self._tables(self._rows(data), self.smoothing_)
-        self.feature_parents_ = tables.feature_parents
-        self.label_log_prob_ = tables.labels
-        labels = range(data.n_labels)
-        self.arc_log_prob_ = [[tables.arcs.get((r, i)) for i in labels] for r in labels]
-        self.factors_ = tables.factors
-
-    def _refuse_many_vectors(self, data: TrainingData) -> None:
         n_vectors = math.prod(data.cardinalities)
         if self.max_parents > 2 and n_vectors > MOST_VECTORS:
             raise ValueError(
@@ -575,6 +366,16 @@ class BayesNetEnsemble(JointClassifier):
                 f"vectors, and {data.n_labels} labels have {n_vectors:,} of them, more than "
                 f"{MOST_VECTORS:,}: use max_parents=2, or fewer labels."
             )
+        self.features_ = fit_features(data.X, self.bins, data.weight)
+        self._field_seed = self._seed()
+        self.smoothing_ = self._choose_smoothing(data)
+        rows = self._rows(data)
+        tables = ensemble_tables(rows, self._feature_parents(rows), self.smoothing_)
+        self.feature_parents_ = tables.feature_parents
+        self.label_log_prob_ = tables.labels
+        labels = range(data.n_labels)
+        self.arc_log_prob_ = [[tables.arcs.get((r, i)) for i in labels] for r in labels]
+        self.factors_ = tables.factors
 
     def _choose_smoothing(self, data: TrainingData) -> float:
         grid = checked_grid("smoothing", self.smoothing)
@@ -583,11 +384,10 @@ class BayesNetEnsemble(JointClassifier):
         rows = self._rows(complete_rows(data, self._field_seed))
 
         def score(left: Array, held_out: Indices) -> Array:
-            parents = self._feature_parents(replace(rows, weight=left))
-            found = []
+            kept = replace(rows, weight=left)
+            parents, found = self._feature_parents(kept), []
             for value in grid:
-                tables = self._tables(replace(rows, weight=left), value, parents)
-                joint = self._field(tables, rows.features[held_out])
+                joint = self._field(ensemble_tables(kept, parents, value), rows.features[held_out])
                 found.append(joint.log_prob_codes(rows.labels[held_out]))
             return np.stack(found)
 
@@ -598,21 +398,22 @@ class BayesNetEnsemble(JointClassifier):
         return TrainingRows(data.codes, data.cardinalities, codes, columns, data.row_weights)
 
     def _feature_parents(self, rows: TrainingRows) -> Parents:
-        counts = rows.counts()
-        return choose_label_parents(
-            counts.vectors,
-            counts.values,
-            rows.columns,
+        """The set of labels with the best score for each feature, of ties the first by size."""
+        vectors, _, values = rows.counts
+        best = np.full(rows.columns.n_features, -np.inf)
+        chosen: list[tuple[int, ...]] = [()] * len(best)
+        for parents, scores in parent_set_scores(
+            vectors,
             rows.cardinalities,
-            max_parents=int(self.max_parents),
+            values,
+            rows.columns,
             score=self.arc_score,
+            max_parents=int(self.max_parents),
             equivalent_sample_size=float(self.equivalent_sample_size),
-        )
-
-    def _tables(
-        self, rows: TrainingRows, smoothing: float, parents: Parents | None = None
-    ) -> EnsembleTables:
-        return ensemble_tables(rows, parents or self._feature_parents(rows), smoothing)
+        ):
+            for j in np.flatnonzero(scores > best + _GAIN):
+                best[j], chosen[j] = scores[j], parents
+        return tuple(chosen)
 
     # Answering
 
@@ -640,12 +441,9 @@ class BayesNetEnsemble(JointClassifier):
 
     def _field(self, tables: EnsembleTables, codes: Codes, root: int | None = None) -> Joint:
         """The joint of the member with this root, or of all members pooled."""
-        if needs_vectors(tables.factors):
-            sizes = self.label_space_.cardinalities
+        if any(len(factor.parents) > 2 for factor in tables.factors):
             return WrittenOut(
-                self.label_space_,
-                lambda rows: vector_scores(tables, codes[rows], sizes, root),
-                len(codes),
+                self.label_space_, lambda rows: tables.vector_scores(codes[rows], root), len(codes)
             )
         unary, edges, pairs = tables.potentials(codes, root)
         return PairwiseField(
@@ -667,12 +465,3 @@ class BayesNetEnsemble(JointClassifier):
         names = self.label_names_
         meaning = f"{len(names)} networks, each with another label as root: it has no one graph."
         return LabelGraph.without_edges(names, meaning)
-
-
-def _geometric_mean(tables: list[Array]) -> Array:
-    """Normalised geometric mean of distributions (n, K)."""
-    with np.errstate(divide="ignore"):
-        logs = np.mean([np.log(table) for table in tables], axis=0)
-    pooled = np.exp(logs - logs.max(axis=1, keepdims=True))
-    found: Array = pooled / pooled.sum(axis=1, keepdims=True)
-    return found

@@ -7,13 +7,12 @@ from numbers import Real
 from typing import Annotated, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.estimators import attribute
 from colabel.core.progress import progress_bar
 from colabel.core.schema import stored
 from colabel.core.threads import map_threads
-from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING, LabelSpace
 from colabel.labels.columns import few, lookup
@@ -21,14 +20,12 @@ from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 from colabel.models._learning import (
-    DEFAULT_GRID,
-    DEFAULT_TOLERANCE,
     choose,
     everything,
     make_folds,
-    make_learner,
 )
-from colabel.models.base import JointClassifier, LinearLogOdds
+from colabel.models.base import LinearLogOdds
+from colabel.models.with_estimator import Regressions
 
 BALANCED = "balanced"
 _FORMS = 'give None, "balanced", {value: weight} for every label alike, or {label: {value: weight}}'
@@ -124,7 +121,7 @@ def one_label(data: TrainingData, label: int, weights: Array) -> TrainingData:
 
 
 @stored("binary-relevance")
-class BinaryRelevance(JointClassifier):
+class BinaryRelevance(Regressions):
     r"""One classifier per label, independent of each other.
 
     .. math:: P(y_1, \dots, y_d \mid x) = \prod_i P(y_i \mid x)
@@ -134,11 +131,6 @@ class BinaryRelevance(JointClassifier):
 
     Parameters
     ----------
-    C : float or sequence of float
-        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`. From a
-        sequence the best value is chosen for each label by cross-validation.
-    estimator : classifier, optional
-        Any scikit-learn classifier with `predict_proba`, instead of the built-in regression.
     class_weight : None, "balanced", {value: weight} or {label: {value: weight}}
         How much rows count for a label by the value that they have of it, as in scikit-learn:
         "balanced" lets all values of a label weigh the same. Rare labels are then announced more
@@ -146,29 +138,6 @@ class BinaryRelevance(JointClassifier):
         say no longer how often a label is there. Thresholds leave the probabilities as they are
         (`ThresholdedClassifier`). C is chosen by the weighted log-loss. Values and labels that are
         not named have the weight one.
-    cv : int, float, splitter or iterable
-        How rows are held out to choose C: a number of folds, a fraction, a scikit-learn
-        splitter, or pairs of index arrays (train, test).
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`. For independent labels "subset" and
-        "hamming" agree.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
-    tol : float
-        How far, in its own standard errors, an estimate may be from the optimum.
-    max_iter : int
-        Bound on the iterations of the solver.
-    n_jobs : int or None
-        Threads of the built-in regression (None: all cores) or joblib workers for `estimator`.
-    device : None, "cpu", "cuda", "cuda:N" or "auto"
-        Where the built-in regressions are solved. None: by compiled kernels on the processor. A GPU
-        needs the extra `gpu` (torch); "auto" uses one where there is one, "cpu" lets torch do the
-        same on the processor, to check.
-    random_state : int, RandomState or None
-        Seed of the folds.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -189,36 +158,8 @@ class BinaryRelevance(JointClassifier):
     (2, 7)
     """
 
-    models_: Annotated[LinearModels | EstimatorModels, "sizes q=p+1"]
-
-    def __init__(
-        self,
-        C: float | Sequence[float] = DEFAULT_GRID,
-        *,
-        estimator: BaseEstimator | None = None,
-        class_weight: str | Mapping[Any, Any] | None = None,
-        cv: Any = 5,
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        tol: float = DEFAULT_TOLERANCE,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        device: str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.estimator = estimator
-        self.class_weight = class_weight
-        self.cv = cv
-        self.decision = decision
-        self.calibrate = calibrate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    class_weight: str | Mapping[Any, Any] | None = None
+    models_: Annotated[LinearModels | EstimatorModels, "sizes q=p+1"] = attribute()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -227,17 +168,12 @@ class BinaryRelevance(JointClassifier):
     def _learn(self, data: TrainingData) -> None:
         folds = make_folds(data, self.cv, self._seed())
         if self.class_weight is None:
-            learner = self._learner(self.n_jobs, self.verbose)
+            learner = self._learner(self.estimator)
             self.models_, choice = _fitted(learner, data, folds)
         else:
-            learner = self._learner(1, 0)
+            learner = self._learner(self.estimator, 1, quiet=True)
             self.models_, choice = self._fitted_by_label(learner, data, folds)
         self._record(self.models_.n_iter, learner.values(choice))
-
-    def _learner(self, n_jobs: int | None, verbose: int) -> ConditionalLearner:
-        return make_learner(
-            self.estimator, self.C, self.tol, self.max_iter, n_jobs, verbose, self.device
-        )
 
     def _fitted_by_label(
         self, learner: ConditionalLearner, data: TrainingData, folds: Folds

@@ -8,31 +8,27 @@ from typing import Annotated, Any, Literal, cast, get_args
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 
 from colabel.core.arrays import Array, Codes, Flags, Rows, is_sparse
+from colabel.core.estimators import attribute
 from colabel.core.hashing import row_keys
 from colabel.core.label_features import column_owner, label_columns, n_label_columns
 from colabel.core.parameters import check_choice, check_integer
 from colabel.core.schema import Between, CodesOf, Dims, Fields, Is, bind, refuse_unless, stored
-from colabel.decide import Decision
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint, LinearConditionals
 from colabel.joint.gibbs.sampler import GibbsOptions
 from colabel.learn.conditional import ConditionalLearner, Folds, RowGroup, TrainingData
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
-from colabel.learn.structure import best_candidates
+from colabel.learn.structure.screening import best_candidates
 from colabel.models._learning import (
-    DEFAULT_GRID,
-    DEFAULT_TOLERANCE,
     can_hold_out,
     choose,
     dependence,
     make_folds,
-    make_learner,
 )
 from colabel.models.base import LinearLogOdds
-from colabel.models.chain import completed_by_chain
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.with_estimator import (
     HardDecisions,
@@ -171,10 +167,6 @@ class CDN(MayLackProbabilities, StacksEstimator):
 
     Parameters
     ----------
-    C : float or sequence of float
-        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`; features
-        and other labels are penalised alike. From a sequence the best value is chosen for each
-        label by cross-validation.
     estimator : classifier, optional
         Any scikit-learn classifier. It learns each label from x alone, and the built-in
         regressions learn from its held-out scores and the other labels (see `stack`).
@@ -202,27 +194,9 @@ class CDN(MayLackProbabilities, StacksEstimator):
         ``joint(X).diagnostics()`` more telling.
     max_iterations : int
         Most passes over the labels of Algorithm 2.
-    cv : int, float, splitter or iterable
-        How rows are held out to choose C: a number of folds, a fraction, a scikit-learn
-        splitter, or pairs of index arrays (train, test).
     decision : str or Decision
         Loss that `predict` minimises, see `decide`: "subset" decides as the paper does,
         "hamming" by `predict_proba`.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
-    tol : float
-        How far, in its own standard errors, an estimate may be from the optimum.
-    max_iter : int
-        Bound on the iterations of the solver.
-    n_jobs : int or None
-        Threads (None: all cores), or joblib workers that fit `estimator`.
-    device : None, "cpu", "cuda", "cuda:N" or "auto"
-        Where the built-in regressions are solved, see `BinaryRelevance`.
-    random_state : int, RandomState or None
-        Seed of folds and sampling.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -235,7 +209,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
         Chosen C of every label; of regressions only.
     n_iter_ : int
         Most iterations any regression of the final fit took; of regressions only.
-    estimator_scores_ : EstimatorScores
+    estimator_scores_ : EstimatorModels
         Classifiers of each label from x alone; only with a stacked `estimator`.
     seed_ : int
         Seed of the sampling.
@@ -268,15 +242,19 @@ class CDN(MayLackProbabilities, StacksEstimator):
     np.int64(0)
     """
 
-    n_best: Annotated[int, Between(1, 10**4)]
-    max_iterations: Annotated[int, Between(1, 10**4)]
-    marginals: Literal["best", "plain"]
-    label_coding: LabelCoding
-    seed_: int
-    models_: Annotated[LinearModels | EstimatorModels, "sizes"]
-    _network: Annotated[LinearNetwork | None, "d p=s sizes"]
-    label_weights_: Annotated[Array | None, "e e"]
-    _usual: Annotated[Codes, "d", CodesOf()]
+    label_coding: LabelCoding = "0/1"
+    max_parents: int | None = None
+    burn_in: int = 100
+    n_sweeps: int = 500
+    n_best: Annotated[int, Between(1, 10**4)] = 100
+    marginals: Literal["best", "plain"] = "best"
+    n_chains: int = 1
+    max_iterations: Annotated[int, Between(1, 10**4)] = 100
+    seed_: int = attribute()
+    models_: Annotated[LinearModels | EstimatorModels, "sizes"] = attribute()
+    _network: Annotated[LinearNetwork | None, "d p=s sizes"] = attribute()
+    label_weights_: Annotated[Array | None, "e e"] = attribute()
+    _usual: Annotated[Codes, "d", CodesOf()] = attribute()
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
@@ -301,53 +279,10 @@ class CDN(MayLackProbabilities, StacksEstimator):
         )
         StacksEstimator._check_stored(fields, dims)
 
-    def __init__(
-        self,
-        C: float | Sequence[float] = DEFAULT_GRID,
-        *,
-        estimator: BaseEstimator | None = None,
-        stack: bool = True,
-        label_coding: LabelCoding = "0/1",
-        max_parents: int | None = None,
-        burn_in: int = 100,
-        n_sweeps: int = 500,
-        n_best: int = 100,
-        marginals: Literal["best", "plain"] = "best",
-        n_chains: int = 1,
-        max_iterations: int = 100,
-        cv: Any = 5,
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        tol: float = DEFAULT_TOLERANCE,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        device: str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.estimator = estimator
-        self.stack = stack
-        self.label_coding = label_coding
-        self.max_parents = max_parents
-        self.burn_in = burn_in
-        self.n_sweeps = n_sweeps
-        self.n_best = n_best
-        self.marginals = marginals
-        self.n_chains = n_chains
-        self.max_iterations = max_iterations
-        self.cv = cv
-        self.decision = decision
-        self.calibrate = calibrate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
-
     def _learn(self, data: TrainingData) -> None:
-        learner = self._learner()
+        estimator = self._conditional_estimator()
+        probable = has_probabilities(estimator)
+        learner = self._learner(estimator if probable else HardDecisions(estimator))
         self.seed_ = self._seed()
         data = completed_by_chain(data, self.seed_, self.n_jobs)
         folds = make_folds(data, self.cv, self.seed_)
@@ -386,14 +321,6 @@ class CDN(MayLackProbabilities, StacksEstimator):
         GibbsOptions(self.burn_in, self.n_sweeps, self.n_best, self.n_chains)
         check_choice("label_coding", self.label_coding, get_args(LabelCoding))
         check_choice("marginals", self.marginals, ("best", "plain"))
-
-    def _learner(self) -> ConditionalLearner:
-        estimator = self._conditional_estimator()
-        if not has_probabilities(estimator):
-            estimator = HardDecisions(estimator)
-        return make_learner(
-            estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose, self.device
-        )
 
     def _joint(self, X: Any) -> Joint:
         space = self.label_space_

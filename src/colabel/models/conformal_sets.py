@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from typing import Annotated, Any, NamedTuple
+from dataclasses import field
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.base import MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.estimators import attribute
 from colabel.core.hashing import mix, row_keys
 from colabel.core.parameters import check_choice, check_flag, check_integer
 from colabel.core.progress import progress_bar
@@ -21,7 +23,6 @@ from colabel.decide import (
     NONCONFORMITIES,
     RISKS,
     CalibrationScores,
-    Decision,
     HeldOutErrors,
     LabelSets,
     Nonconformity,
@@ -100,14 +101,10 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
     allow_empty : bool
         Whether a set may be empty, which says that no vector is plausible. Otherwise it has at
         least one, and the coverage may be larger than asked for.
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`.
     n_jobs : int or None
         Joblib workers, over folds.
     random_state : int, RandomState or None
         Seed of the folds, of a model without a seed of its own, and of ``"random mass"``.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -120,8 +117,6 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         How sure the models were of what was wrong there.
     n_held_out_ : int
         Rows held out, with all labels known.
-    label_space_, label_names_, classes_, n_features_in_, feature_names_in_
-        As of every model.
 
     References
     ----------
@@ -145,45 +140,22 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
     (1, 7)
     """
 
-    estimator: Annotated[Any, Estimator(fitted=False)]
-    members_: Annotated[list[Any], "m sizes p", Estimator(does="joint")]
-    held_out_: Annotated[list[CalibrationScores], "m"]
-    row_errors_: HeldOutErrors
-    label_errors_: HeldOutErrors
-    coverage: Annotated[float, Between(0.0, 1.0)]
-    nonconformity: NonconformityName
-    max_listed: Annotated[int, Between(1, 10**5)]
-    allow_empty: bool
-    chance_seed_: Annotated[int, Between(0, 2**32)]
+    estimator: Annotated[Any, Estimator(fitted=False)] = field(kw_only=False)
+    coverage: Annotated[float, Between(0.0, 1.0)] = 0.9
+    cv: Any = 0.25
+    nonconformity: NonconformityName = "mass"
+    max_listed: Annotated[int, Between(1, 10**5)] = 1000
+    allow_empty: bool = False
+    calibrate: ClassVar[bool] = False  # type: ignore[misc]  # the sets are about the model's own
+    members_: Annotated[list[Any], "m sizes p", Estimator(does="joint")] = attribute()
+    held_out_: Annotated[list[CalibrationScores], "m"] = attribute()
+    row_errors_: HeldOutErrors = attribute()
+    label_errors_: HeldOutErrors = attribute()
+    chance_seed_: Annotated[int, Between(0, 2**32)] = attribute()
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
         refuse_unless(dims["m"], "members_ is empty")
-
-    def __init__(
-        self,
-        estimator: BaseEstimator,
-        *,
-        coverage: float = 0.9,
-        cv: Any = 0.25,
-        nonconformity: NonconformityName = "mass",
-        max_listed: int = 1000,
-        allow_empty: bool = False,
-        decision: str | Decision = "subset",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.coverage = coverage
-        self.cv = cv
-        self.nonconformity = nonconformity
-        self.max_listed = max_listed
-        self.allow_empty = allow_empty
-        self.decision = decision
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     def predict_sets(self, X: Any, coverage: float | None = None) -> LabelSets:
         """Return the set of label vectors of each row of X (n, p).

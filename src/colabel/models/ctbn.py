@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.estimators import attribute
 from colabel.core.parameters import check_choice, check_integer, check_positive
 from colabel.core.schema import (
     Below,
     Between,
     Dims,
+    Estimator,
     Fields,
     Is,
     bind,
@@ -22,9 +23,8 @@ from colabel.core.schema import (
     refuse_unless,
     stored,
 )
-from colabel.decide import Decision
 from colabel.joint import Joint, Tree
-from colabel.joint.tree.passes import ROOT
+from colabel.joint.elimination import ROOT
 from colabel.labels import LabelSpace
 from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
@@ -40,18 +40,16 @@ from colabel.learn.conditional import (
 )
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearning, LinearModels
-from colabel.learn.structure import best_candidates, maximum_branching
+from colabel.learn.structure.branching import maximum_branching
+from colabel.learn.structure.screening import best_candidates
 from colabel.models._learning import (
-    DEFAULT_GRID,
-    DEFAULT_TOLERANCE,
     can_hold_out,
     choose,
     everything,
     make_folds,
-    make_learner,
     pair_tests,
 )
-from colabel.models.chain import completed_by_chain
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
 from colabel.models.with_estimator import StacksEstimator
 
@@ -407,12 +405,6 @@ class CTBN(StacksEstimator):
 
     Parameters
     ----------
-    C : float or sequence of float
-        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`. From a
-        sequence the best value is chosen for every classifier by cross-validation.
-    estimator : classifier, optional
-        Any scikit-learn classifier with `predict_proba`. It learns each label from x alone, and
-        the built-in regressions learn from its held-out scores and the labels (see `stack`).
     stack : bool
         Of `estimator`. False, as published: the estimator itself is fitted for every arc tried,
         on the rows of each value of the parent.
@@ -441,26 +433,6 @@ class CTBN(StacksEstimator):
         has those without parent, in the search and in the end. (In the authors' program a value
         with three rows or fewer has the classifiers of the parent's other value, in the search one
         with none: ``min_rows=4`` comes nearest to it.)
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
-        vector, "hamming" the most probable value of each label.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
-    tol : float
-        How far, in its own standard errors, an estimate may be from the optimum.
-    max_iter : int
-        Bound on the iterations of the solver.
-    n_jobs : int or None
-        Threads of the built-in regression (None: all cores) or joblib workers for `estimator`.
-    device : None, "cpu", "cuda", "cuda:N" or "auto"
-        Where the built-in regressions are solved. None: by compiled kernels on the processor. A GPU
-        needs the extra `gpu` (torch); "auto" uses one where there is one, "cpu" lets torch do the
-        same on the processor, to check.
-    random_state : int, RandomState or None
-        Seed of the folds.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -477,7 +449,7 @@ class CTBN(StacksEstimator):
         The fitted conditionals.
     n_iter_ : int
         Most iterations any regression of the final fit took; absent without any.
-    estimator_scores_ : EstimatorScores
+    estimator_scores_ : EstimatorModels
         Classifiers of each label from x alone; only with a stacked `estimator`.
 
     References
@@ -499,11 +471,15 @@ class CTBN(StacksEstimator):
     np.int64(0)
     """
 
-    tree_: Annotated[Indices, "d", Below("d", or_none=True)]
-    edge_scores_: Annotated[Array, "d d", Between(nan=True)]
-    edge_gains_: Annotated[Array, "d d", Between(nan=True)]
-    _slots: Annotated[list[list[int]], "d _"]
-    models_: Annotated[ConditionalModels, "q=s+1"]
+    search_estimator: Annotated[Any, Estimator(fitted=False, or_none=True)] = None
+    pairs: Literal["shared", "separate"] = "shared"
+    max_parents: int | str | None = "auto"
+    min_rows: float = 10
+    tree_: Annotated[Indices, "d", Below("d", or_none=True)] = attribute()
+    edge_scores_: Annotated[Array, "d d", Between(nan=True)] = attribute()
+    edge_gains_: Annotated[Array, "d d", Between(nan=True)] = attribute()
+    _slots: Annotated[list[list[int]], "d _"] = attribute()
+    models_: Annotated[ConditionalModels, "q=s+1"] = attribute()
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
@@ -511,48 +487,9 @@ class CTBN(StacksEstimator):
         check_slots(fields["tree_"], fields["_slots"], sizes, dims, "_slots")
         StacksEstimator._check_stored(fields, dims)
 
-    def __init__(
-        self,
-        C: float | Sequence[float] = DEFAULT_GRID,
-        *,
-        estimator: BaseEstimator | None = None,
-        stack: bool = True,
-        search_estimator: BaseEstimator | None = None,
-        pairs: str = "shared",
-        max_parents: int | str | None = "auto",
-        cv: Any = 5,
-        min_rows: int = 10,
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        tol: float = DEFAULT_TOLERANCE,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        device: str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.estimator = estimator
-        self.stack = stack
-        self.search_estimator = search_estimator
-        self.pairs = pairs
-        self.max_parents = max_parents
-        self.cv = cv
-        self.min_rows = min_rows
-        self.decision = decision
-        self.calibrate = calibrate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
-
     def _learn(self, data: TrainingData) -> None:
         estimator = self._conditional_estimator()
-        learner = make_learner(
-            estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose, self.device
-        )
+        learner = self._learner(estimator)
         seed = self._seed()
         many = data.missing_labels[0] > _MANY_MISSING * data.n_rows * data.n_labels
         in_chunks = is_chunked(data)

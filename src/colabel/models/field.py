@@ -16,7 +16,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from colabel.core.arrays import Array, Codes, Indices, dense
-from colabel.core.parameters import check_choice, check_flag, check_positive
+from colabel.core.estimators import attribute
+from colabel.core.parameters import check_choice, check_flag, check_integer, check_positive
 from colabel.core.schema import (
     Below,
     Between,
@@ -28,14 +29,19 @@ from colabel.core.schema import (
     refuse_unless,
     stored,
 )
-from colabel.decide import Decision
 from colabel.joint import Joint, PairwiseField, VectorList
 from colabel.joint.field import Engine
 from colabel.labels import all_vectors
 from colabel.learn.chunks.chunked_data import added
 from colabel.learn.conditional import TrainingData
 from colabel.learn.crf.curvature import StateLikelihood
-from colabel.learn.crf.learner import FieldLearner, FittedField, LearnedField
+from colabel.learn.crf.learner import (
+    FieldLearner,
+    FittedField,
+    LearnedField,
+    MakeObjective,
+    held_out_score,
+)
 from colabel.learn.crf.pseudo_likelihood import (
     FieldData,
     FieldLayout,
@@ -43,21 +49,19 @@ from colabel.learn.crf.pseudo_likelihood import (
     PseudoLikelihood,
     Score,
 )
-from colabel.learn.crf.selection import MakeObjective, held_out_score
 from colabel.learn.linear import LinearModels
 from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models._learning import (
-    DEFAULT_GRID,
-    DEFAULT_TOLERANCE,
     can_hold_out,
     choose,
     everything,
     linear_learner,
     make_folds,
 )
-from colabel.models.base import JointClassifier, LinearLogOdds
-from colabel.models.chain import completed_by_chain
+from colabel.models.base import LinearLogOdds
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.label_graph import LabelGraph
+from colabel.models.with_estimator import Penalised
 
 Strengths = float | Sequence[float] | Literal["auto"]
 EdgeFeatures = Literal["auto", "all", "none"] | Sequence[int]
@@ -133,20 +137,7 @@ def _n_parameters(data: TrainingData, limit: int) -> float:
     return float(cells * share * (data.n_features + 1))
 
 
-def node_scores(field: FittedField, models: LinearModels, X: Any) -> list[Array]:
-    """Node scores, d arrays (n, K_i); labels without edges keep their independent regression."""
-    tables = field.node_tables(X)
-    alone = np.setdiff1d(np.arange(len(tables)), field.layout.edges)
-    if len(alone):
-        log_prob = models.log_prob(X)
-        for label in alone:
-            tables[label] = log_prob[label]
-    return tables
-
-
-def linear_log_odds(
-    field: FittedField, models: LinearModels, x: Any, others: Array
-) -> LinearLogOdds:
+def linear_log_odds(field: FittedField, x: Any, others: Array) -> LinearLogOdds:
     r"""Log-odds of labels of two values, given the others, from nodes and edges.
 
     A node has a score for 0 alone, and an edge (i, j) for the cells 00, 01 and 10: its share in
@@ -155,7 +146,8 @@ def linear_log_odds(
     layout, n_features = field.layout, field.node.shape[0] - 1
     forms = -field.node.T.astype(np.float64)  # (d, p + 1), the constant last
     at = np.append(field.edge_columns, n_features)
-    edge_x = np.append(_row(x)[field.edge_columns], 1.0)
+    row: Array = np.asarray(dense(x), dtype=np.float64)[0]
+    edge_x = np.append(row[field.edge_columns], 1.0)
     weights = np.zeros((len(forms), len(forms)))
     for e, (i, j) in enumerate(layout.edges.tolist()):
         neither, second, first = field.edge[:, layout.edge_start[e] :][:, :3].T
@@ -163,14 +155,7 @@ def linear_log_odds(
         forms[i, at] += first - neither + others[j] * both
         forms[j, at] += second - neither + others[i] * both
         weights[i, j] = weights[j, i] = edge_x @ both
-    for label in np.setdiff1d(np.arange(len(forms)), layout.edges):
-        forms[label] = models.coef[label][0]
     return LinearLogOdds(forms[:, :-1], forms[:, -1], weights)
-
-
-def _row(x: Any) -> Array:
-    row: Array = np.asarray(dense(x), dtype=np.float64)[0]
-    return row
 
 
 def interactions(data: TrainingData, field: FittedField) -> tuple[Array, Indices]:
@@ -199,25 +184,21 @@ def _interaction_sums(data: TrainingData, field: FittedField) -> tuple[Array, Ar
     return squares, corners
 
 
-class FieldModel(JointClassifier):
+class FieldModel(Penalised):
     """A model of one field; a subclass says what is maximised, and which edges there may be."""
 
-    models_: Annotated[LinearModels, "sizes q=p+1"]
-    field_: Annotated[FittedField, "d e=edges p sizes"]
-    graph_: Annotated[Indices, "edges 2", Below("d")]
-    ridge_: Annotated[float, Between(0.0, np.inf)]
-    ridge_scores_: dict[Any, Any]
-    edge_strengths_: Annotated[Array, "edges", Between(0.0)]
-    edge_signs_: Annotated[Indices, "edges", Between(-1, 1)]
+    models_: Annotated[LinearModels, "sizes q=p+1"] = attribute()
+    field_: Annotated[FittedField, "d e=edges p sizes"] = attribute()
+    graph_: Annotated[Indices, "edges 2", Below("d")] = attribute()
+    ridge_: Annotated[float, Between(0.0, np.inf)] = attribute()
+    ridge_scores_: dict[Any, Any] = attribute()
+    edge_strengths_: Annotated[Array, "edges", Between(0.0)] = attribute()
+    edge_signs_: Annotated[Indices, "edges", Between(-1, 1)] = attribute()
 
     fits_chunks = True
-    C: float | Sequence[float]
-    cv: Any
-    engine: Engine
-    tol: float
-    max_iter: int
-    n_jobs: int | None
-    verbose: int
+    ridge: Strengths = "auto"
+    max_candidates: int | None = None
+    engine: Engine = "auto"
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
@@ -254,14 +235,14 @@ class FieldModel(JointClassifier):
     def _keep(self, learned: LearnedField) -> None:
         """Set the fitted attributes."""
         self.field_, self.graph_ = learned.field, learned.field.layout.edges
-        self.ridge_, self.ridge_scores_ = learned.choice.ridge, learned.choice.ridge_scores
+        self.ridge_, self.ridge_scores_ = learned.ridge, learned.ridge_scores
         self.n_iter_ = max(learned.n_iter, self.models_.n_iter)
 
     def _joint(self, X: Any) -> Joint:
         alone = [table.argmax(axis=1) for table in self.models_.log_prob(X)]
         return PairwiseField(
             self.label_space_,
-            node_scores(self.field_, self.models_, X),
+            self.field_.node_tables(X),
             self.graph_,
             self.field_.edge_tables(X),
             start=np.stack(alone, axis=1),
@@ -271,7 +252,7 @@ class FieldModel(JointClassifier):
 
     def linear_log_odds(self, x: Any, others: Array) -> LinearLogOdds | None:
         """Return what nodes and edges say of each label."""
-        return linear_log_odds(self.field_, self.models_, x, others)
+        return linear_log_odds(self.field_, x, others)
 
     def label_graph(self) -> LabelGraph:
         """Return the edges of the field and how strong they are."""
@@ -319,27 +300,15 @@ class CollectiveCRF(FieldModel):
         all others then have probability zero, so that `log_prob` of an unseen vector is -inf.
         "pseudo": the pseudo-likelihood. "auto" enumerates up to 4096 label vectors and takes the
         pseudo-likelihood beyond, which keeps every vector possible.
-    cv : int, float, splitter or iterable
-        How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
-        of index arrays (train, test).
     engine : str
         How the joint distribution is answered, see `PairwiseField`; without effect for
         "supported".
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
     tol : float
         How far, in its own standard errors, an estimate may be from the optimum.
-    max_iter : int
-        Bound on the iterations of each solver.
     n_jobs : int or None
         Threads; None for all cores.
     random_state : int, RandomState or None
         Seed of the folds.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -375,15 +344,17 @@ class CollectiveCRF(FieldModel):
     Examples
     --------
     >>> from colabel import CollectiveCRF
-    >>> from colabel.datasets import make_synthetic
-    >>> data = make_synthetic("SD4", n_rows=300, random_state=0)
-    >>> model = CollectiveCRF(C=1.0, ridge=0.1, random_state=0).fit(data.X, data.Y)
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(300, 6))
+    >>> Y = np.eye(4, 3, dtype=int)[rng.integers(4, size=300)]  # at most one of three labels
+    >>> model = CollectiveCRF(C=1.0, ridge=0.1, random_state=0).fit(X, Y)
     >>> model.training_, model.edge_signs_.tolist()
     ('enumeration', [-1, -1, -1])
     """
 
-    training_: Training
-    vectors_: Annotated[Codes, "_ d", CodesOf(), NotEmpty(), Sometimes()]
+    training: str = "auto"
+    training_: Training = attribute()
+    vectors_: Annotated[Codes, "_ d", CodesOf(), NotEmpty(), Sometimes()] = attribute()
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
@@ -391,37 +362,6 @@ class CollectiveCRF(FieldModel):
         supported = fields["training_"] == "supported"
         has_vectors = fields.get("vectors_") is not None
         refuse_unless(supported == has_vectors, "vectors_ does not fit training_")
-
-    def __init__(
-        self,
-        C: float | Sequence[float] = DEFAULT_GRID,
-        *,
-        ridge: Strengths = "auto",
-        training: str = "auto",
-        max_candidates: int | None = None,
-        cv: Any = 5,
-        engine: Engine = "auto",
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        tol: float = DEFAULT_TOLERANCE,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.ridge = ridge
-        self.training = training
-        self.max_candidates = max_candidates
-        self.cv = cv
-        self.engine = engine
-        self.decision = decision
-        self.calibrate = calibrate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -468,7 +408,7 @@ class CollectiveCRF(FieldModel):
         if self.training_ != "supported":
             return super()._joint(X)
         # the supported vectors, each weighed by its score
-        unary, tables = node_scores(self.field_, self.models_, X), self.field_.edge_tables(X)
+        unary, tables = self.field_.node_tables(X), self.field_.edge_tables(X)
         scores = np.zeros((len(unary[0]), len(self.vectors_)))
         for i, table in enumerate(unary):
             scores += table[:, self.vectors_[:, i]]
@@ -531,10 +471,15 @@ class PairwiseCRF(FieldModel):
         is given.
     edge_features : {"auto", "all", "none"} or sequence of int
         Features that edges depend on: all of x, none (one table per edge), or these columns.
-        "auto" takes all where that makes at most 2^21 parameters, none otherwise. Besides them
-        every edge has a constant, scaled to the typical length of a row: without that the
-        penalty would shrink it like one feature among many. Dense features are centred first, so
-        that the penalty does not depend on where their zero is.
+        "auto" takes all where that makes at most 2^21 parameters, none otherwise.
+    constant : {"free", "penalised", "none"}
+        What there is besides features. "free": constants of nodes are not penalised, and those of
+        edges are scaled to the typical length of a row, since the penalty would shrink them like
+        one feature among many. "penalised": each is a feature that is 1. "none": f(x) is x alone;
+        an edge without features keeps its constant.
+    centre : bool
+        Whether dense features are centred first, so that the penalty does not depend on where
+        their zero is. Sparse features never are.
     max_candidates : int or None
         Most edges to consider; the pairs of labels whose residuals after independent regressions
         are most correlated. None: all up to 500, or 5 per label where that is more.
@@ -544,31 +489,21 @@ class PairwiseCRF(FieldModel):
     form : {"proximal", "constrained"}
         Form in which the final structure is solved: group soft-threshold, or the paper's slack
         variables (equation 2.10). Both have the same solution.
+    max_structure_iter : int or None
+        Bound on the iterations of structure learning, 50 in the paper; None for `max_iter`.
     tune : bool
         Whether parameters are tuned on the final graph. False keeps those of structure learning,
         which the group term has shrunk: what the paper says costs up to 10 % of the exact matches.
         Penalties are chosen for tuned parameters in both cases, and where all edges are kept, or
         none, there is nothing to leave out.
-    cv : int, float, splitter or iterable
-        How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
-        of index arrays (train, test).
     engine : str
         How the joint distribution is answered, see `PairwiseField`.
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
     tol : float
         Bound on the gradient of the mean objective, for nodes and for the final tuning.
-    max_iter : int
-        Bound on the iterations of each solver.
     n_jobs : int or None
         Threads; None for all cores.
     random_state : int, RandomState or None
         Seed of the folds.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -603,6 +538,12 @@ class PairwiseCRF(FieldModel):
     n_iter_ : int
         Iterations of the final tuning.
 
+    Notes
+    -----
+    To the letter of the paper: ``edge_features="all", constant="none", centre=False,
+    form="constrained", max_structure_iter=50``; where its x is meant to hold a constant,
+    ``constant="penalised"``. The independent regressions, which choose `C`, keep a free constant.
+
     References
     ----------
     M. P. Naeini, I. Batal, Z. Liu, C. Hong, M. Hauskrecht: An optimization-based framework to learn
@@ -611,65 +552,39 @@ class PairwiseCRF(FieldModel):
     Examples
     --------
     >>> from colabel import PairwiseCRF
-    >>> from colabel.datasets import make_synthetic
-    >>> data = make_synthetic("SD2", n_rows=300, random_state=0)
-    >>> model = PairwiseCRF(C=1.0, cv=3, random_state=0).fit(data.X, data.Y)
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(300, 6))
+    >>> Y = np.column_stack([np.eye(3, 2, dtype=int)[rng.integers(3, size=300)], X[:, 0] > 0])
+    >>> model = PairwiseCRF(C=1.0, cv=3, random_state=0).fit(X, Y)
     >>> model.graph_.tolist(), model.edge_signs_.tolist()
     ([[0, 1]], [-1])
-    >>> model.joint(data.X[:1]).given({0: 1}).mode()[0, 1]
+    >>> model.joint(X[:1]).given({0: 1}).mode()[0, 1]
     np.int64(0)
     """
 
-    candidates_: Annotated[Indices, "_ 2", Below("d")]
-    alpha_profile_: Annotated[Array, "_ _"]
-    group_: Annotated[float, Between(0.0, np.inf)]
-    group_scores_: dict[Any, Any]
-    lambda_w_: Annotated[float, Between(0.0, np.inf)]
-    eta_: Annotated[float, Between(0.0, 1.0)]
-
-    def __init__(
-        self,
-        C: float | Sequence[float] = DEFAULT_GRID,
-        *,
-        ridge: Strengths = "auto",
-        group: Strengths = "auto",
-        edge_features: EdgeFeatures = "auto",
-        max_candidates: int | None = None,
-        standard_errors: float = 1.0,
-        form: str = "proximal",
-        tune: bool = True,
-        cv: Any = 5,
-        engine: Engine = "auto",
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        tol: float = DEFAULT_TOLERANCE,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.ridge = ridge
-        self.group = group
-        self.edge_features = edge_features
-        self.max_candidates = max_candidates
-        self.standard_errors = standard_errors
-        self.form = form
-        self.tune = tune
-        self.cv = cv
-        self.engine = engine
-        self.decision = decision
-        self.calibrate = calibrate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    group: Strengths = "auto"
+    edge_features: EdgeFeatures = "auto"
+    constant: str = "free"
+    centre: bool = True
+    standard_errors: float = 1.0
+    form: str = "proximal"
+    max_structure_iter: int | None = None
+    tune: bool = True
+    candidates_: Annotated[Indices, "_ 2", Below("d")] = attribute()
+    alpha_profile_: Annotated[Array, "_ _"] = attribute()
+    group_: Annotated[float, Between(0.0, np.inf)] = attribute()
+    group_scores_: dict[Any, Any] = attribute()
+    lambda_w_: Annotated[float, Between(0.0, np.inf)] = attribute()
+    eta_: Annotated[float, Between(0.0, 1.0)] = attribute()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("form", self.form, ("proximal", "constrained"))
+        check_choice("constant", self.constant, ("free", "penalised", "none"))
         check_flag("tune", self.tune)
+        check_flag("centre", self.centre)
+        if self.max_structure_iter is not None:
+            check_integer("max_structure_iter", self.max_structure_iter, 1, "None")
         check_positive("standard_errors", self.standard_errors, or_zero=True)
 
     def _field_learner(self, data: TrainingData) -> FieldLearner:
@@ -686,13 +601,16 @@ class PairwiseCRF(FieldModel):
             n_jobs=self.n_jobs,
             verbose=bool(self.verbose),
             tuned=self.tune,
+            centred=self.centre,
+            constant=self.constant,
+            max_structure_iter=self.max_structure_iter,
         )
 
     def _keep(self, learned: LearnedField) -> None:
         super()._keep(learned)
         self.candidates_ = learned.candidates
         self.alpha_profile_ = learned.profile
-        self.group_, self.group_scores_ = learned.choice.group, learned.choice.group_scores
+        self.group_, self.group_scores_ = learned.group, learned.group_scores
         self.lambda_w_ = self.ridge_ + self.group_
         self.eta_ = 1.0 if np.isinf(self.group_) else self.group_ / max(self.lambda_w_, 1e-300)
 

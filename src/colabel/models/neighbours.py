@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, Literal, Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.chunks import row_slices
+from colabel.core.estimators import attribute
 from colabel.core.label_features import column_owner, label_columns, n_label_columns
 from colabel.core.schema import (
     Below,
@@ -27,19 +27,12 @@ from colabel.core.schema import (
     refuse_unless,
     stored,
 )
-from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
 from colabel.learn.conditional import ConditionalModels, TrainingData
-from colabel.models._learning import (
-    DEFAULT_GRID,
-    DEFAULT_TOLERANCE,
-    choose,
-    everything,
-    make_folds,
-    make_learner,
-)
+from colabel.models._learning import DEFAULT_GRID, Grid, choose, everything, make_folds
 from colabel.models.base import JointClassifier
+from colabel.models.with_estimator import Regressions
 
 # Distances that agree to this relative precision are equal but for rounding errors.
 _TIE = 1e-9
@@ -245,13 +238,35 @@ class _Settled:
 
 
 class NeighbourClassifier(JointClassifier):
-    """Base of the estimators that look at neighbours; see `MLkNN` for the parameters."""
+    """Base of the estimators that look at neighbours.
 
-    k: int
-    metric: str | Callable[..., float]
-    metric_params: dict[str, Any] | None
-    algorithm: str
-    n_jobs: int | None
+    Parameters
+    ----------
+    k : int
+        Number of neighbours; all other rows where there are fewer.
+    metric : str or callable
+        Distance between rows, by any name that scikit-learn's `NearestNeighbors` knows, or a
+        function of two rows.
+    metric_params : dict, optional
+        Further arguments of the metric.
+    algorithm : {"auto", "brute", "kd_tree", "ball_tree"}
+        How `NearestNeighbors` searches; sparse rows are always searched by "brute".
+    random_state : int, RandomState or None
+        Seed of the folds, and of the random ranking of training rows by which ties are broken:
+        of rows at exactly the same distance, those that rank first become neighbours.
+
+    Attributes
+    ----------
+    k_ : int
+        Number of neighbours used.
+    """
+
+    k: int = field(default=10, kw_only=False)
+    metric: str | Callable[..., float] = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    algorithm: str = "auto"
+    k_: Annotated[int, Is("k")] = attribute()
+    _neighbours: Annotated[Neighbours, "p e=columns(sizes) k"] = attribute()
 
     def fit(  # type: ignore[override]  # rows cannot be weighted: no sample_weight
         self, X: Any, y: Any = None, *, label_names: Sequence[str] | None = None
@@ -324,28 +339,8 @@ class MLkNN(NeighbourClassifier):
 
     Parameters
     ----------
-    k : int
-        Number of neighbours; all other rows where there are fewer.
     smoothing : float
         s above, positive: rows that each count is imagined to have been seen.
-    metric : str or callable
-        Distance between rows, by any name that scikit-learn's `NearestNeighbors` knows, or a
-        function of two rows.
-    metric_params : dict, optional
-        Further arguments of the metric.
-    algorithm : {"auto", "brute", "kd_tree", "ball_tree"}
-        How `NearestNeighbors` searches; sparse rows are always searched by "brute".
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`. For independent labels "subset" and
-        "hamming" agree.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
-    n_jobs : int or None
-        Workers of the search.
-    random_state : int, RandomState or None
-        Seed of the random ranking of training rows by which ties are broken: of rows at exactly
-        the same distance, those that rank first become neighbours.
 
     Attributes
     ----------
@@ -371,33 +366,12 @@ class MLkNN(NeighbourClassifier):
     (2, 7)
     """
 
-    k_: Annotated[int, Is("k")]
-    _neighbours: Annotated[Neighbours, "p e=columns(sizes) k"]
-    priors_: Annotated[Array, "columns(sizes)", Between(1e-300, 1.0 - 1e-16)]
-    likelihoods_: Annotated[Array, "2 columns(sizes) k+1", Between(1e-300), Distribution()]
-
-    def __init__(
-        self,
-        k: int = 10,
-        *,
-        smoothing: float = 1.0,
-        metric: str | Callable[..., float] = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        algorithm: str = "auto",
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.k = k
-        self.smoothing = smoothing
-        self.metric = metric
-        self.metric_params = metric_params
-        self.algorithm = algorithm
-        self.decision = decision
-        self.calibrate = calibrate
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    smoothing: float = 1.0
+    verbose: ClassVar[int] = 0  # type: ignore[misc]
+    priors_: Annotated[Array, "columns(sizes)", Between(1e-300, 1.0 - 1e-16)] = attribute()
+    likelihoods_: Annotated[Array, "2 columns(sizes) k+1", Between(1e-300), Distribution()] = (
+        attribute()
+    )
 
     def _learn(self, data: TrainingData) -> None:
         if not self.smoothing > 0:
@@ -450,7 +424,7 @@ def _log_table(log_odds: Array, n_values: int) -> Array:
 
 
 @stored("iblr")
-class IBLR(NeighbourClassifier):
+class IBLR(NeighbourClassifier, Regressions):
     r"""Independent labels, each by a regression on the labels of the nearest rows.
 
     With w_j(x) the share of the k nearest neighbours of x that have label j,
@@ -468,44 +442,8 @@ class IBLR(NeighbourClassifier):
 
     Parameters
     ----------
-    k : int
-        Number of neighbours; all other rows where there are fewer.
     features : bool
         Whether x itself is appended to the shares (IBLR-ML+).
-    C : float or sequence of float
-        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`. From a
-        sequence the best value is chosen for each label by cross-validation; there the shares of
-        a row stay those among all training rows.
-    estimator : classifier, optional
-        Any scikit-learn classifier with `predict_proba`, instead of the built-in regression.
-    cv : int, float, splitter or iterable
-        How rows are held out to choose C: a number of folds, a fraction, a scikit-learn
-        splitter, or pairs of index arrays (train, test).
-    metric : str or callable
-        Distance between rows, by any name that scikit-learn's `NearestNeighbors` knows, or a
-        function of two rows.
-    metric_params : dict, optional
-        Further arguments of the metric.
-    algorithm : {"auto", "brute", "kd_tree", "ball_tree"}
-        How `NearestNeighbors` searches; sparse rows are always searched by "brute".
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`. For independent labels "subset" and
-        "hamming" agree.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
-    tol : float
-        How far, in its own standard errors, an estimate may be from the optimum.
-    max_iter : int
-        Bound on the iterations of the solver.
-    n_jobs : int or None
-        Workers of the search, and threads of the regressions (None: all cores) or joblib workers
-        for `estimator`.
-    random_state : int, RandomState or None
-        Seed of the folds, and of the random ranking of training rows by which ties are broken:
-        of rows at exactly the same distance, those that rank first become neighbours.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -534,55 +472,17 @@ class IBLR(NeighbourClassifier):
     (2, 7)
     """
 
-    features: bool
-    k_: Annotated[int, Is("k")]
-    _neighbours: Annotated[Neighbours, "p e=columns(sizes) k"]
-    models_: Annotated[ConditionalModels, "sizes"]
+    features: bool = False
+    C: Grid = DEFAULT_GRID
+    models_: Annotated[ConditionalModels, "sizes"] = attribute()
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
         width = n_label_columns(dims["sizes"]) + (dims["p"] if fields["features"] else 0) + 1
         bind(dims, width, fields["models_"].dims.get("q", width), "models_")  # of regressions
 
-    def __init__(
-        self,
-        k: int = 10,
-        *,
-        features: bool = False,
-        C: float | Sequence[float] = DEFAULT_GRID,
-        estimator: BaseEstimator | None = None,
-        cv: Any = 5,
-        metric: str | Callable[..., float] = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        algorithm: str = "auto",
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        tol: float = DEFAULT_TOLERANCE,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.k = k
-        self.features = features
-        self.C = C
-        self.estimator = estimator
-        self.cv = cv
-        self.metric = metric
-        self.metric_params = metric_params
-        self.algorithm = algorithm
-        self.decision = decision
-        self.calibrate = calibrate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
     def _learn(self, data: TrainingData) -> None:
-        learner = make_learner(
-            self.estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose
-        )
+        learner = self._learner(self.estimator)
         folds = make_folds(data, self.cv, self._seed())
         self._neighbours = self._find_neighbours(data)
         self.k_ = self._neighbours.k

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.base import MetaEstimatorMixin
 
 from colabel.core.arrays import Codes
+from colabel.core.estimators import attribute
 from colabel.core.parameters import check_choice
 from colabel.core.schema import Estimator, stored
 from colabel.decide import F1, Decision, Jaccard, Subset
@@ -44,8 +45,6 @@ class RuledClassifier(MetaEstimatorMixin, JointClassifier):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`. Where the label set of least expected loss
         breaks a rule, the best allowed one among the 64 most probable is taken.
-    random_state : int, RandomState or None
-        Seed of a model without a seed of its own.
 
     Attributes
     ----------
@@ -54,8 +53,6 @@ class RuledClassifier(MetaEstimatorMixin, JointClassifier):
         The rules as text.
     n_violating_ : int
         Training rows that break a rule.
-    label_space_, label_names_, classes_, n_features_in_, feature_names_in_
-        As of every model.
 
     Examples
     --------
@@ -70,27 +67,17 @@ class RuledClassifier(MetaEstimatorMixin, JointClassifier):
     False
     """
 
-    estimator: Annotated[Any, Estimator(fitted=False)]
-    model_: Annotated[Any, "sizes p", Estimator(does="joint")]
-    rules_: str
-    n_violating_: int
+    estimator: Annotated[Any, Estimator(fitted=False)] = field(kw_only=False)
+    rules: Any = field(default="", kw_only=False)
+    violations: Literal["drop", "keep", "refuse"] = "drop"
+    calibrate: ClassVar[bool] = False  # type: ignore[misc]  # it would know nothing of the rules
+    n_jobs: ClassVar[None] = None  # type: ignore[misc]
+    verbose: ClassVar[int] = 0  # type: ignore[misc]
+    model_: Annotated[Any, "sizes p", Estimator(does="joint")] = attribute()
+    rules_: str = attribute()
+    n_violating_: int = attribute()
 
     short_name = "ruled"
-
-    def __init__(
-        self,
-        estimator: BaseEstimator,
-        rules: Rules | str = "",
-        *,
-        violations: str = "drop",
-        decision: str | Decision = "subset",
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.rules = rules
-        self.violations = violations
-        self.decision = decision
-        self.random_state = random_state
 
     def label_graph(self) -> LabelGraph:
         """Return which label depends on which, as the model inside has learned it."""

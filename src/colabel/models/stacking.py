@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
 from colabel.core.arrays import Array, Indices
+from colabel.core.estimators import attribute
 from colabel.core.label_features import label_columns, n_label_columns
 from colabel.core.schema import Between, stored
-from colabel.decide import Decision
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
 from colabel.learn.chunks.chunked_data import added
@@ -27,15 +26,7 @@ from colabel.learn.conditional import (
     RowGroup,
     TrainingData,
 )
-from colabel.models._learning import (
-    DEFAULT_GRID,
-    DEFAULT_TOLERANCE,
-    can_hold_out,
-    choose,
-    everything,
-    make_folds,
-    make_learner,
-)
+from colabel.models._learning import can_hold_out, choose, everything, make_folds
 from colabel.models.with_estimator import (
     MayLackProbabilities,
     ScoresAsLogOdds,
@@ -191,21 +182,6 @@ class StackedBinaryRelevance(MayLackProbabilities):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`. For independent labels "subset" and
         "hamming" agree; they are all there is without probabilities.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
-    tol : float
-        How far, in its own standard errors, an estimate may be from the optimum.
-    max_iter : int
-        Bound on the iterations of the solver.
-    n_jobs : int or None
-        Threads of the built-in regression (None: all cores) or joblib workers for `estimator`.
-    device : None, "cpu", "cuda", "cuda:N" or "auto"
-        Where the built-in regressions are solved, see `BinaryRelevance`.
-    random_state : int, RandomState or None
-        Seed of the folds.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -238,40 +214,11 @@ class StackedBinaryRelevance(MayLackProbabilities):
     (2, 7)
     """
 
-    first_models_: Annotated[ConditionalModels, "sizes q=p+1"]
-    models_: Annotated[ConditionalModels, "sizes q=p+columns(sizes)+1"]
-    first_C_: Annotated[Array | None, "d", Between(0.0)]  # noqa: N815
-
-    def __init__(
-        self,
-        C: float | Sequence[float] = DEFAULT_GRID,
-        *,
-        estimator: BaseEstimator | None = None,
-        first_layer: Literal["cross_validated", "in_sample"] = "cross_validated",
-        outputs: Outputs = "auto",
-        cv: Any = 5,
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        tol: float = DEFAULT_TOLERANCE,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        device: str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.estimator = estimator
-        self.first_layer = first_layer
-        self.outputs = outputs
-        self.cv = cv
-        self.decision = decision
-        self.calibrate = calibrate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    first_layer: Literal["cross_validated", "in_sample"] = "cross_validated"
+    outputs: Outputs = "auto"
+    first_models_: Annotated[ConditionalModels, "sizes q=p+1"] = attribute()
+    models_: Annotated[ConditionalModels, "sizes q=p+columns(sizes)+1"] = attribute()
+    first_C_: Annotated[Array | None, "d", Between(0.0)] = attribute()  # noqa: N815
 
     @available_if(probabilities_available)
     def joint(self, X: Any) -> Joint:
@@ -282,7 +229,8 @@ class StackedBinaryRelevance(MayLackProbabilities):
         return super().joint(X)
 
     def _learn(self, data: TrainingData) -> None:
-        learner = self._learner()
+        probable = has_probabilities(self.estimator)
+        learner = self._learner(self.estimator if probable else ScoresAsLogOdds(self.estimator))
         learning = learner.on(data)
         folds = make_folds(data, self.cv, self._seed())
         first_choice = choose(learning, folds)
@@ -302,14 +250,6 @@ class StackedBinaryRelevance(MayLackProbabilities):
     def _joint(self, X: Any) -> Joint:
         extra = self._columns(self.first_models_.log_prob(X))
         return Independent(self.label_space_, self.models_.log_prob(X, extra))
-
-    def _learner(self) -> ConditionalLearner:
-        estimator = self.estimator
-        if not has_probabilities(estimator):
-            estimator = ScoresAsLogOdds(estimator)
-        return make_learner(
-            estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose, self.device
-        )
 
     def _require_every_row(self, folds: Folds) -> None:
         if not folds.covers:

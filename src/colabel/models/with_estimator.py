@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -14,13 +14,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from colabel.core.arrays import Array
+from colabel.core.estimators import attribute
 from colabel.core.label_features import n_label_columns
 from colabel.core.parameters import check_flag
 from colabel.core.refitting import fits_afresh
 from colabel.core.schema import Dims, Estimator, Fields, Sometimes, bind, stored
-from colabel.learn.conditional import Folds, TrainingData
-from colabel.learn.from_estimator import EstimatorLearner, EstimatorScores, carries_scores, stack
-from colabel.models._learning import seeded
+from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
+from colabel.learn.from_estimator import EstimatorLearner, EstimatorModels, carries_scores, stack
+from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE, Grid, make_learner, seeded
 from colabel.models.base import JointClassifier
 
 
@@ -124,10 +125,64 @@ def probabilities_available(model: Any) -> bool:
     )
 
 
-class MayLackProbabilities(JointClassifier):
-    """Base of models that predict even where their `estimator` has no probabilities."""
+class Penalised(JointClassifier):
+    """Base of models whose parameters are learned under an L2 penalty.
 
-    estimator: BaseEstimator | None
+    Parameters
+    ----------
+    C : float or sequence of float
+        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`. From a
+        sequence the best value is chosen for each label by cross-validation.
+    cv : int, float, splitter or iterable
+        How rows are held out to choose C: a number of folds, a fraction, a scikit-learn
+        splitter, or pairs of index arrays (train, test).
+    tol : float
+        How far, in its own standard errors, an estimate may be from the optimum.
+    max_iter : int
+        Bound on the iterations of the solver.
+
+    Attributes
+    ----------
+    C_ : (d,) array
+        Chosen C of every label; of the built-in regressions only.
+    n_iter_ : int
+        Most iterations any regression of the final fit took; of the built-in regressions only.
+    """
+
+    C: Grid = field(default=DEFAULT_GRID, kw_only=False)
+    cv: Any = 5
+    tol: float = DEFAULT_TOLERANCE
+    max_iter: int = 1000
+
+
+class Regressions(Penalised):
+    """Base of models that learn by regressions, or by any other classifier.
+
+    Parameters
+    ----------
+    estimator : classifier, optional
+        Any scikit-learn classifier with `predict_proba`, instead of the built-in regression.
+    n_jobs : int or None
+        Threads of the built-in regression (None: all cores) or joblib workers for `estimator`.
+    device : None, "cpu", "cuda", "cuda:N" or "auto"
+        Where the built-in regressions are solved. None: by compiled kernels on the processor. A GPU
+        needs the extra `gpu` (torch); "auto" uses one where there is one, "cpu" lets torch do the
+        same on the processor, to check.
+    """
+
+    estimator: Annotated[Any, Estimator(fitted=False, or_none=True)] = None
+    device: str | None = None
+
+    def _learner(
+        self, estimator: BaseEstimator | None, n_jobs: int | None = None, *, quiet: bool = False
+    ) -> ConditionalLearner:
+        """Return what learns conditionals; a `quiet` one has jobs of its own, and no progress."""
+        jobs, verbose = (n_jobs, 0) if quiet else (self.n_jobs, self.verbose)
+        return make_learner(estimator, self.C, self.tol, self.max_iter, jobs, verbose, self.device)
+
+
+class MayLackProbabilities(Regressions):
+    """Base of models that predict even where their `estimator` has no probabilities."""
 
     @available_if(probabilities_available)
     def predict_proba(self, X: Any) -> Any:
@@ -143,21 +198,27 @@ class MayLackProbabilities(JointClassifier):
         return super().predict_log_proba(X)
 
 
-class StacksEstimator(JointClassifier):
+class StacksEstimator(Regressions):
     """Base of models that condition labels on labels, with `estimator` and `stack`.
+
+    Parameters
+    ----------
+    estimator : classifier, optional
+        Any scikit-learn classifier with `predict_proba`. It learns each label from x alone, and
+        the built-in regressions learn from its held-out scores and the labels (see `stack`).
+    stack : bool
+        Of `estimator`. False, as published: the estimator itself learns each label from the
+        features and the columns of other labels.
 
     Attributes
     ----------
-    estimator_scores_ : EstimatorScores
+    estimator_scores_ : EstimatorModels
         The classifiers of each label from x alone, whose scores the regressions see in place of
         x; only there with `estimator` and `stack`.
     """
 
-    estimator: BaseEstimator | None
-    stack: bool
-    n_jobs: int | None
-    verbose: int
-    estimator_scores_: Annotated[EstimatorScores, "d sizes", Sometimes()]
+    stack: bool = True
+    estimator_scores_: Annotated[EstimatorModels, "m=d sizes", Sometimes()] = attribute()
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:

@@ -13,9 +13,9 @@ from colabel.core.wrapping import model_inside, unwrapped
 from colabel.joint import Joint
 
 __all__ = [
+    "fit_arguments",
     "joint_of",
     "model_inside",
-    "naming",
     "parts_of",
     "title_of",
     "unwrapped",
@@ -106,12 +106,17 @@ def _title(part: Any) -> str:
     return own if inner is None else f"{own}({title_of(inner)})"
 
 
-def naming(model: Any, names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the argument of ``model.fit`` that names the labels; none where it takes none."""
-    if not has_fit_parameter(model_inside(model), "label_names"):
-        return {}
-    prefix = ""
+def fit_arguments(model: Any, names: Sequence[str], weight: Any = None) -> dict[str, Any]:
+    """Return the arguments of ``model.fit`` that name the labels and weigh the rows, if it can.
+
+    A model that takes no weights is refused, where there are any.
+    """
+    inner, prefix = model_inside(model), ""
     while isinstance(model, Pipeline):
         name, model = model.steps[-1]
         prefix += f"{name}__"
-    return {f"{prefix}label_names": list(names)}
+    given = {"label_names": list(names), "sample_weight": weight}
+    known = {name: value for name, value in given.items() if has_fit_parameter(inner, name)}
+    if weight is not None and "sample_weight" not in known:
+        raise ValueError(f"{type(inner).__name__} takes no weights of rows.")
+    return {f"{prefix}{name}": value for name, value in known.items() if value is not None}

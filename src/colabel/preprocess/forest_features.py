@@ -25,8 +25,9 @@ from colabel.core.refitting import fits_afresh
 from colabel.core.schema import Between, Dims, Fields, Is, stored
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds
-from colabel.learn.forest import BoostedTrees, LabelForest, boost, grow, label_targets
-from colabel.learn.forest.forest import KINDS, ForestKind
+from colabel.learn.forest.boosting import BoostedTrees, boost
+from colabel.learn.forest.contents import LabelForest, label_targets
+from colabel.learn.forest.forest import KINDS, ForestKind, grow
 from colabel.learn.linear import LinearLearner
 
 __all__ = ["BoostedFeatures", "ForestFeatures"]

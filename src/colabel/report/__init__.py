@@ -1,9 +1,9 @@
 """Results and fitted models as text, figures and pages."""
 
-from colabel.models.evidence import (
+from colabel.models.evidence.record import FeatureEvidence
+from colabel.models.evidence.rows import (
     Exploration,
     ExploredRow,
-    FeatureEvidence,
     RowExplanation,
     explain_row,
     explored_rows,

@@ -11,12 +11,13 @@ import numpy as np
 
 from colabel.comparing import (
     BASELINE,
+    COMPARED,
+    DECIDED_MEASURES,
     THRESHOLDS,
     ModelResult,
     TableComparison,
     ordered,
 )
-from colabel.comparing.measures import COMPARED, DECIDED_MEASURES
 from colabel.labels import MISSING
 from colabel.metrics import f1_score
 from colabel.report.displays import Reliability, reliability

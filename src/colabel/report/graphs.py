@@ -328,6 +328,7 @@ def graph_svg(
     *,
     numbers: bool = True,
     spoken: Sequence[str] | None = None,
+    alone: bool = False,
 ) -> str:
     """Draw a label graph as SVG, legible on white and on black.
 
@@ -340,6 +341,8 @@ def graph_svg(
         Whether the strengths stand beside the edges.
     spoken : sequence of d str, optional
         What is read aloud of each label, on a page whose script lets labels be chosen.
+    alone : bool
+        Whether it is a file of its own, which takes its colours from no page around it.
 
     Examples
     --------
@@ -376,7 +379,8 @@ def graph_svg(
         }
         for i in drawing.order
     ]
-    return rendered("graph.svg", drawing=drawing, edges=edges, nodes=nodes, height=_BOX)
+    content = {"drawing": drawing, "edges": edges, "nodes": nodes, "alone": alone}
+    return rendered("graph.svg", **content, height=_BOX)
 
 
 def _sign(graph: LabelGraph, e: int) -> int:

@@ -7,9 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from colabel.models.evidence import Exploration, ExploredRow, FeatureEvidence, RowExplanation
+from colabel.models.evidence.record import FeatureEvidence
+from colabel.models.evidence.rows import (
+    Exploration,
+    ExploredRow,
+    RowExplanation,
+)
 from colabel.report.graphs import page_graph
 from colabel.report.pages import counted, fixed, page, signed, write_page
+from colabel.rules.compiled import Combinations, Every, Node, Tally
 
 _DRAWN = 6  # terms of a label, the others being one; and lines of a table
 
@@ -117,6 +123,7 @@ def exploration_html(exploration: Exploration, title: str) -> str:
         "values": [[str(value) for value in classes.tolist()] for classes in space.classes],
         "indicator": space.is_indicator,
         "rows": [_row(row, space.is_indicator) for row in exploration.rows],
+        "rules": [_rule(node) for node in exploration.rules.nodes] if exploration.rules else [],
     }
     return page(
         "exploration.html",
@@ -127,6 +134,17 @@ def exploration_html(exploration: Exploration, title: str) -> str:
         graph=page_graph(graph) if graph is not None and graph["edges"] else None,
         data=data,
     )
+
+
+def _rule(node: Node) -> dict[str, Any]:
+    """Write a rule as the page's script reads it."""
+    if isinstance(node, Tally):
+        worth = [[label, own.tolist()] for label, own in node.worth.items()]
+        return {"worth": worth, "low": node.low, "high": node.high}
+    if isinstance(node, Combinations):
+        return {"labels": node.labels.tolist(), "vectors": node.vectors.tolist()}
+    kind = "every" if isinstance(node, Every) else "some"
+    return {kind: [_rule(part) for part in node.parts]}
 
 
 def _row(row: ExploredRow, indicator: bool) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from colabel.comparing import BASELINE
-from colabel.comparing.measures import COMPARED, DECIDED_MEASURES
+from colabel.comparing import BASELINE, COMPARED, DECIDED_MEASURES
 from colabel.core.progress import columns
 
 if TYPE_CHECKING:
     from colabel.comparing import ModelResult, TableComparison
-    from colabel.models.evidence import FeatureEvidence, RowExplanation
+    from colabel.models.evidence.record import FeatureEvidence
+    from colabel.models.evidence.rows import RowExplanation
     from colabel.tables import TableSummary
 
 _MOST_LABELS, _NAMED = 12, 6

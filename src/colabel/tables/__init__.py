@@ -1,10 +1,10 @@
 """A user's own table: reading it, choosing its labels, preparing its columns, predicting it."""
 
-from colabel.datasets.frame import Frame, TableError
 from colabel.tables.answers import AnswerFolder, Answers, answers_written
 from colabel.tables.asking import Asker
 from colabel.tables.checking import TableSummary, summarise
 from colabel.tables.columns import Column, ColumnChoice, choose_columns
+from colabel.tables.frame import Frame
 from colabel.tables.loading import TableData, TableRequest, load_table, table_of
 from colabel.tables.model import TableModel
 from colabel.tables.model_names import (
@@ -16,15 +16,10 @@ from colabel.tables.model_names import (
 )
 from colabel.tables.predicting import PredictionRequest, Predictor
 from colabel.tables.preprocessing import Preprocessor
-from colabel.tables.reading import (
-    ReadingOptions,
-    find_parts,
-    open_table,
-    read_chunks,
-    read_frame,
-)
+from colabel.tables.reading import find_parts, open_table, read_chunks, read_frame
 from colabel.tables.streaming import PreparedTable, prepare_parts
 from colabel.tables.table_labels import Labels, LabelSource, match_columns, read_labels
+from colabel.tables.text import ReadingOptions, TableError
 
 __all__ = [
     "ESTIMATOR_NAMES",

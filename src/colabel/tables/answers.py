@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.files import refuse_input, written_whole
-from colabel.datasets.csv_table import as_numbers
-from colabel.datasets.frame import TableError
+from colabel.tables.csv_file import as_numbers
+from colabel.tables.text import TableError
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")
 _RECORD = ".colabel-predict.json"

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from colabel.datasets.frame import TableError
 from colabel.decide import DECISIONS, RiskMinimiser, next_question
 from colabel.models.wrapped import model_inside
 from colabel.tables.answers import AnswerColumn, Answers, coded_texts
 from colabel.tables.model import TableModel
 from colabel.tables.predicting import PredictionRequest, Predictor
-from colabel.tables.reading import Source
+from colabel.tables.source import Source
+from colabel.tables.text import TableError
 
 
 class Asker:

@@ -23,8 +23,9 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.schema import stored
-from colabel.datasets.frame import Frame, TableError
 from colabel.tables.dates import ANY_DATE, DATE_FORMS, date_numbers
+from colabel.tables.frame import Frame
+from colabel.tables.text import TableError
 
 Kind = Literal["number", "category", "text", "date"]
 

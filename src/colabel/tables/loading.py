@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Indices
-from colabel.datasets.arff import ArffSource
-from colabel.datasets.frame import Frame, TableError
 from colabel.labels import LabelSpace
 from colabel.tables.columns import ColumnChoice, ColumnStatistics, Kind, choose_columns
-from colabel.tables.reading import ReadingOptions, Source, open_table, read_chunks, read_frame
+from colabel.tables.frame import Frame
+from colabel.tables.reading import open_table, read_chunks, read_frame
+from colabel.tables.source import Source
 from colabel.tables.table_labels import (
     Labels,
     LabelSource,
@@ -26,6 +26,7 @@ from colabel.tables.table_labels import (
     match_columns,
     read_labels,
 )
+from colabel.tables.text import ReadingOptions, TableError
 
 _MOST_LIKELY = 12  # different values of a column that may be a label
 
@@ -58,7 +59,7 @@ class TableRequest:
     def roles(self, source: Source) -> ColumnRoles:
         """Find the columns that are spoken of among those of the table."""
         names = source.names
-        columns = tuple(source.labels) if isinstance(source, ArffSource) else ()
+        columns = tuple(source.labels)
         if self.labels or not columns:
             try:
                 columns = match_columns(self.labels, names, "label")

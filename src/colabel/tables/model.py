@@ -12,17 +12,18 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.schema import Dims, Estimator, Fields, refuse_unless, stored
-from colabel.datasets.frame import Frame, TableError
 from colabel.models.evidence.evidence import evidence_of_row
-from colabel.models.wrapped import joint_of, model_inside, naming, title_of
+from colabel.models.wrapped import fit_arguments, joint_of, model_inside, title_of
 from colabel.tables.columns import Column, ColumnChoice
+from colabel.tables.frame import Frame
 from colabel.tables.preprocessing import Preprocessor, terms_of_row
 from colabel.tables.table_labels import Labels, LabelSource
+from colabel.tables.text import TableError
 
 if TYPE_CHECKING:
     from colabel.joint import Joint
     from colabel.labels import LabelSpace
-    from colabel.models.evidence import FeatureEvidence
+    from colabel.models.evidence.record import FeatureEvidence
     from colabel.models.label_graph import LabelGraph
     from colabel.tables.streaming import PreparedTable
 
@@ -73,13 +74,16 @@ class TableModel:
         refuse_unless(own == theirs, "its columns are not those of its preprocessor")
 
     @classmethod
-    def fit(cls, model: Any, frame: Frame, choice: ColumnChoice, labels: Labels) -> TableModel:
+    def fit(
+        cls, model: Any, frame: Frame, choice: ColumnChoice, labels: Labels, weight: Any = None
+    ) -> TableModel:
         """Learn the preprocessing and a clone of the model from the rows of a frame."""
         preprocessor = Preprocessor(choice.used).fit(frame)
         fresh = clone(model)
         if preprocessor.is_sparse_:
             _refuse_dense_estimator(fresh)
-        fitted = fresh.fit(preprocessor.transform(frame), labels.Y, **naming(fresh, labels.names))
+        arguments = fit_arguments(fresh, labels.names, weight)
+        fitted = fresh.fit(preprocessor.transform(frame), labels.Y, **arguments)
         return cls(choice.used, preprocessor, fitted, labels.source, frame.n_rows)
 
     @classmethod
@@ -87,7 +91,7 @@ class TableModel:
         """Learn a clone of the model from a table in parts (`prepare_parts`), by Dask."""
         X, Y = table.dask_arrays()
         fresh = clone(model)
-        fitted = fresh.fit(X, Y, **naming(fresh, table.labels.names))
+        fitted = fresh.fit(X, Y, **fit_arguments(fresh, table.labels.names))
         return cls(table.choice.used, table.preprocessor, fitted, table.labels.source, table.n_rows)
 
     @property

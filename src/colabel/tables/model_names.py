@@ -14,9 +14,9 @@ from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.pipeline import make_pipeline
 
 from colabel import models
-from colabel.datasets.frame import TableError
 from colabel.models import ConformalSets, JointClassifier
 from colabel.preprocess import BoostedFeatures, ForestFeatures, KernelFeatures, SplineFeatures
+from colabel.tables.text import TableError
 
 _FEW_KINDS = 6  # all named to who has mistyped one
 _KINDS = [getattr(models, name) for name in models.__all__]

@@ -10,7 +10,6 @@ import numpy as np
 
 from colabel.core.arrays import Codes
 from colabel.core.threads import one_blas_thread
-from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.decide import LabelSets, resolve_decision
 from colabel.joint import Joint
 from colabel.joint.user_terms import ImpossibleEvidenceError
@@ -20,9 +19,12 @@ from colabel.labels.columns import ABSENT_PRESENT
 from colabel.models.conformal_sets import ConformalSets
 from colabel.models.wrapped import model_inside
 from colabel.tables.answers import AnswerColumn, Answers, coded_texts
+from colabel.tables.frame import Frame, Storage
 from colabel.tables.model import TableModel
-from colabel.tables.reading import Source, read_chunks
+from colabel.tables.reading import read_chunks
+from colabel.tables.source import Source
 from colabel.tables.table_labels import expanded, match_columns, split_tags
+from colabel.tables.text import TableError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -30,8 +30,7 @@ from colabel.core.schema import (
     refuse_unless,
     stored,
 )
-from colabel.datasets.frame import Frame, TableError
-from colabel.models.evidence import FeatureTerms
+from colabel.models.evidence.evidence import FeatureTerms
 from colabel.tables.columns import (
     MOST_VALUES,
     Column,
@@ -41,9 +40,11 @@ from colabel.tables.columns import (
     WordStatistics,
 )
 from colabel.tables.dates import DATE_NUMBERS, date_numbers
+from colabel.tables.frame import Frame
+from colabel.tables.text import TableError
 
 if TYPE_CHECKING:
-    from colabel.datasets.dataset import Features
+    from colabel.tables.frame import Features
 
 _FAR = Between(-1e300, 1e300)  # numbers from which differences and quotients can still be taken
 _SCALE = Between(1e-300, 1e300)

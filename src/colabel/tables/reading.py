@@ -4,75 +4,28 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from scipy import sparse
 
-from colabel.datasets.arff import ArffSource
-from colabel.datasets.arrow_table import FORMATS, ArrowSource
-from colabel.datasets.csv_table import CsvSource, as_numbers
-from colabel.datasets.frame import Frame, Storage, TableError
-from colabel.datasets.text import FilePath, at, no_file
+from colabel.tables.arff import ArffSource
+from colabel.tables.arrow_file import FORMATS, ArrowSource
+from colabel.tables.csv_file import CsvSource
+from colabel.tables.frame import LARGEST, Frame, Storage
+from colabel.tables.source import Source, storage_of
+from colabel.tables.text import PLAIN, FilePath, ReadingOptions, TableError, listed, no_file
 
 # Values held at once while a table is streamed: about eight megabytes of numbers.
 _CHUNK_VALUES = 1 << 20
 _MOST_ROWS = 1 << 14
 # Values of a table that is read as a whole: two gigabytes of numbers.
 _MOST_VALUES = 1 << 28
-# Beyond this, squares overflow while columns are scaled.
-_LARGEST = 1e100
 
 LARGE_BYTES = 500_000_000
 """Tables that are larger in memory, all files together, are learned from in parts."""
 
 _TEXTS = (".csv", ".tsv", ".txt", ".arff")
-
-
-@dataclass(frozen=True)
-class ReadingOptions:
-    """How a file is read.
-
-    Attributes
-    ----------
-    delimiter : str
-        What separates the values of a CSV file; "" finds out from its first line.
-    encoding : str
-        Of a text file; UTF-16 is recognised.
-    missing : tuple of str
-        Texts that mean "missing", beside the empty cell, ?, NA, NaN and null.
-    as_text : tuple of str
-        Columns that are text even if they hold only numbers.
-    decimal : {"", ".", ","}
-        What stands before the fraction of a number in a CSV file; the other, a blank or an
-        apostrophe may separate thousands. "" finds out, with a warning where it is not the point.
-    """
-
-    delimiter: str = ""
-    encoding: str = "utf-8"
-    missing: tuple[str, ...] = ()
-    as_text: tuple[str, ...] = ()
-    decimal: str = ""
-
-
-class Source(Protocol):
-    """A file of some format, read a chunk of rows at a time."""
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns that it offers."""
-
-    def storage(self) -> dict[str, Storage]:
-        """Return the columns, and how each is best held."""
-
-    def chunks(self, storage: Mapping[str, Storage], n_rows: int) -> Iterator[Frame]:
-        """Read the columns in `storage`, n_rows at a time."""
 
 
 def ending_of(file: Path) -> str:
@@ -86,18 +39,18 @@ def is_table_name(file: Path) -> bool:
     return ending_of(file) in (*_TEXTS, *FORMATS)
 
 
-def open_table(path: FilePath, options: ReadingOptions = ReadingOptions()) -> Source:  # noqa: B008
+def open_table(path: FilePath, options: ReadingOptions = PLAIN) -> Source:
     """Look at a file's header; the format follows from the file's name."""
     file = Path(path)
     if not file.exists():
-        raise TableError(str(no_file(file)))
+        raise no_file(file)
     if file.is_dir():
         raise TableError(f"{file} is a folder: give a file in it.")
     ending = ending_of(file)
     if ending == ".arff":
-        return ArffSource.open(file, options.encoding)
+        return ArffSource.open(file, options)
     if ending in FORMATS and file.suffix.lower() != ".gz":
-        return ArrowSource.open(file)
+        return ArrowSource.open(file, options)
     if ending == ".colabel":
         raise TableError(f"{file} is a model by its name: give a table there.")
     if ending not in _TEXTS:
@@ -105,22 +58,10 @@ def open_table(path: FilePath, options: ReadingOptions = ReadingOptions()) -> So
             f"{file} ends in {ending or 'nothing'!r}: tables are read from {', '.join(_TEXTS)} "
             f"(each also with .gz), {', '.join(FORMATS)} files."
         )
-    source = CsvSource.open(
-        file,
-        options.delimiter or ("\t" if ending == ".tsv" else ""),
-        options.encoding,
-        options.missing,
-        options.as_text,
-        options.decimal,
-    )
-    unnamed = [place for place, name in enumerate(source.names, start=1) if not name]
-    if unnamed:
-        n_names = len(source.names)
-        raise at(file, 1, f"column {unnamed[0]} of {n_names} has no name: name it.")
-    return source
+    return CsvSource.open(file, options, "\t" if ending == ".tsv" else "")
 
 
-def read_frame(path: FilePath, options: ReadingOptions = ReadingOptions()) -> Frame:  # noqa: B008
+def read_frame(path: FilePath, options: ReadingOptions = PLAIN) -> Frame:
     r"""Read a whole table.
 
     Parameters
@@ -136,7 +77,7 @@ def read_frame(path: FilePath, options: ReadingOptions = ReadingOptions()) -> Fr
 
     Raises
     ------
-    DatasetError
+    TableError
         When the file is not as it should be; the message names the line or the column.
 
     Examples
@@ -152,24 +93,17 @@ def read_frame(path: FilePath, options: ReadingOptions = ReadingOptions()) -> Fr
     """
     source = open_table(path, options)
     if not isinstance(source, CsvSource):
-        storage = source.storage()
-        storage |= dict.fromkeys((name for name in options.as_text if name in storage), "text")
-        return _stacked(source, storage)
+        return _stacked(source, source.storage())
     source = source.with_decimal(source.names)
     # what the first rows hold is most often what all hold: then the file is read once
-    guess = source.seen(n_blocks=1).storage(source.as_text, frozenset(source.names))
+    guess = storage_of(source.seen(n_blocks=1), source.as_text, doubtful=True)
     try:
         frame = _stacked(source, guess)
     except TableError:
-        raise
-    except ValueError:
         return _stacked(source, source.storage())
-    for name in frame.texts.keys() - source.as_text:
-        values, codes = frame.coded(name)
-        times = np.bincount(codes[codes >= 0], minlength=len(values))
-        odd = as_numbers(frame.texts[name].dictionary, source.missing, source.decimal)[1]
-        if 2 * times[odd].sum() <= times.sum() and times.any():
-            return _stacked(source, source.storage())  # says which value is in doubt
+    seen = source.counted(frame)
+    if any(2 * own.n_odd <= own.n_values > 0 for n, own in seen.items() if guess[n] == "text"):
+        return _stacked(source, source.storage())  # says which value is in doubt
     return frame
 
 
@@ -205,10 +139,9 @@ def read_chunks(
     have = set(source.names)
     absent = [name for name in storage if name not in have]
     if absent:
-        listed = ", ".join(map(repr, absent[:5])) + (", …" if len(absent) > 5 else "")
         raise TableError(
-            f"{source.path} has no column {listed}: its columns are "
-            f"{', '.join(map(repr, source.names[:6]))}{', …' if len(source.names) > 6 else ''}."
+            f"{source.path} has no column {listed(absent, 5)}: its columns are "
+            f"{listed(source.names)}."
         )
     size = n_rows or max(1, min(_MOST_ROWS, _CHUNK_VALUES // max(1, len(source.names))))
     if n_rows is None and isinstance(source, ArffSource):
@@ -217,29 +150,19 @@ def read_chunks(
     if isinstance(source, CsvSource):
         source = source.with_decimal([name for name, how in storage.items() if how == "number"])
     for chunk in source.chunks(storage, size):
-        _refuse_huge(chunk, source.path, n_before)
+        if chunk.exceeds(LARGEST):
+            entries = sparse.coo_array(chunk.numbers)
+            worst = int(np.nanargmax(np.abs(entries.data)))
+            row, column = n_before + int(entries.row[worst]) + 1, int(entries.col[worst])
+            raise TableError(
+                f"{source.path}, row {row}: the column {chunk.number_names[column]!r} holds "
+                f"{entries.data[worst]:g}: numbers beyond {LARGEST:g} cannot be computed with. "
+                "Correct the value, or leave it empty."
+            )
         n_before += chunk.n_rows
         yield chunk
     if not n_before:
         raise TableError(f"{source.path} has no rows: give a table with at least one.")
-
-
-def _refuse_huge(chunk: Frame, path: Path, n_before: int) -> None:
-    numbers = chunk.numbers
-    values = numbers if isinstance(numbers, np.ndarray) else numbers.data
-    if (
-        not values.size
-        or max(np.fmax.reduce(values, axis=None), -np.fmin.reduce(values, axis=None)) <= _LARGEST
-    ):
-        return
-    entries = sparse.coo_array(np.nan_to_num(numbers) if values is numbers else numbers)
-    worst = int(np.nanargmax(np.abs(entries.data)))
-    row, column = int(entries.row[worst]), int(entries.col[worst])
-    raise TableError(
-        f"{path}, row {n_before + row + 1}: the column {chunk.number_names[column]!r} holds "
-        f"{entries.data[worst]:g}: numbers beyond {_LARGEST:g} cannot be computed with. Correct "
-        "the value, or leave it empty."
-    )
 
 
 def find_parts(patterns: Iterable[str | Path]) -> list[Path]:
@@ -287,10 +210,9 @@ def _bytes_in_memory(part: Path) -> float:
     if ending_of(part) not in (".csv", ".tsv", ".txt"):
         return size
     try:
-        source = open_table(part)
-        assert isinstance(source, CsvSource)
-        block, _ = next(source.first_lines())
-    except (TableError, ValueError, StopIteration):
+        source = CsvSource.open(part)
+        block, _ = next(source.blocks(max(1, (1 << 17) // len(source.names))))
+    except (TableError, StopIteration):
         return size  # what is wrong with it is said when it is read
-    n_cells = max(1, block.count("\n")) * len(source.names)
+    n_cells = max(1, block.count(b"\n")) * len(source.names)
     return size * max(1.0, 8 * n_cells / max(1, len(block)))

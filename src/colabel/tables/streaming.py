@@ -21,23 +21,22 @@ import numpy as np
 from scipy import sparse
 
 from colabel.core.optional import require
-from colabel.datasets.arrow_table import ArrowSource
-from colabel.datasets.csv_table import CsvSource, Seen
-from colabel.datasets.frame import Frame, Storage, TableError
 from colabel.tables.checking import LabelTally, TableSummary
 from colabel.tables.columns import ColumnChoice, ColumnStatistics, WordStatistics, choose_columns
+from colabel.tables.csv_file import CsvSource
+from colabel.tables.frame import Frame, Storage
 from colabel.tables.loading import ColumnRoles, TableRequest, refuse_few
 from colabel.tables.preprocessing import Preprocessor
-from colabel.tables.reading import ReadingOptions, open_table, read_chunks
+from colabel.tables.reading import open_table, read_chunks
+from colabel.tables.source import Count, Seen, added, ignore, storage_of
 from colabel.tables.table_labels import LabelReader, LabelStatistics, decoded
+from colabel.tables.text import ReadingOptions, TableError
 
 # Values of a block: 32 megabytes of numbers, of which every thread of a worker holds one.
 BLOCK_VALUES = 1 << 22
 _ROOM = 1.1  # times the rows, that a disk must have
 
 Result = TypeVar("Result")
-Count = Callable[[int], None]
-Types = Mapping[str, Storage | None]
 
 
 class RunsParts(Protocol):
@@ -300,55 +299,29 @@ def _look_at(request: TableRequest, parts: Sequence[Path], run: RunsParts) -> Pa
     return PartReader(options, storage, roles, states)
 
 
-def _ignore(n_rows: int) -> None:
-    return None
-
-
 def _look(
-    options: ReadingOptions, part: Path, count: Count = _ignore
-) -> tuple[Seen | Types, tuple[int, int]]:
-    """What the columns of a part hold, None for one of nothing but nulls; and the file's state."""
-    source = open_table(part, options)
-    state = state_of(part)
-    if isinstance(source, CsvSource):
-        return source.seen(count), state
-    found: dict[str, Storage | None] = dict(source.storage())
-    if isinstance(source, ArrowSource):
-        found |= {name: None for name in found if source.declared[name] == "null"}
-    return found, state
+    options: ReadingOptions, part: Path, count: Count = ignore
+) -> tuple[dict[str, Seen], tuple[int, int]]:
+    """What the columns of a part hold, and the file's state."""
+    return open_table(part, options).seen(count), state_of(part)
 
 
 def _common(
-    parts: Sequence[Path], seen: Sequence[Seen | Types], options: ReadingOptions
+    parts: Sequence[Path], seen: Sequence[Mapping[str, Seen]], options: ReadingOptions
 ) -> dict[str, Storage]:
     """How the columns that all the parts must have are read."""
-    names = [own.names if isinstance(own, Seen) else tuple(own) for own in seen]
-    for part, own in zip(parts, names, strict=True):
-        if own != names[0] and set(own) != set(names[0]):
-            odd = min(set(own) ^ set(names[0]))
+    for part, own in zip(parts, seen, strict=True):
+        if own.keys() != seen[0].keys():
+            odd = min(own.keys() ^ seen[0].keys())
             has, lacks = (part, parts[0]) if odd in own else (parts[0], part)
             raise TableError(
                 f"{has} has a column {odd!r} and {lacks} has none: the parts of a table have the "
                 "same columns."
             )
-    as_text = frozenset(options.as_text)
-    files = [own.ordered(names[0]) for own in seen if isinstance(own, Seen)]
-    typed: list[Types] = [own for own in seen if not isinstance(own, Seen)]
-    if files:
-        typed.append(reduce(add, files).storage(as_text, as_text))
-    total: dict[str, Storage | None] = dict(typed[0])
-    for types in typed[1:]:
-        for name, how in types.items():
-            if how and total[name] and how != total[name] and name not in as_text:
-                raise TableError(
-                    f"The column {name!r} holds {how}s in some parts and {total[name]}s in others: "
-                    "make them alike."
-                )
-            total[name] = total[name] or how
-    return {name: "text" if name in as_text else how or "number" for name, how in total.items()}
+    return storage_of(reduce(added, seen), frozenset(options.as_text))
 
 
-def _count(reader: PartReader, part: Path, count: Count = _ignore) -> PartCounts:
+def _count(reader: PartReader, part: Path, count: Count = ignore) -> PartCounts:
     """Count in the rows of a part, of which there is one at least, or it is refused."""
 
     def counts_of(frame: Frame, n_before: int) -> PartCounts:
@@ -374,7 +347,7 @@ def _count_words(
     labels: LabelReader,
     preprocessor: Preprocessor,
     part: Path,
-    count: Count = _ignore,
+    count: Count = ignore,
 ) -> dict[str, WordStatistics]:
     frames = reader.labelled(part, count, labels)
     return reduce(_added_words, map(preprocessor.count_words, frames), {})
@@ -393,7 +366,7 @@ def _write(
     folder: Path,
     n_rows: int,
     part: Path,
-    count: Count = _ignore,
+    count: Count = ignore,
 ) -> tuple[list[BlockFile], LabelTally | None]:
     """Prepare the rows of a part and write them to blocks; also count in their labels."""
     blocks: list[BlockFile] = []

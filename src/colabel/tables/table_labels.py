@@ -6,6 +6,7 @@ Nothing is guessed in silence: what could be read in two ways is refused, with b
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +21,12 @@ import pyarrow as pa
 
 from colabel.core.arrays import Codes, Flags
 from colabel.core.schema import stored
-from colabel.datasets.csv_table import as_numbers
-from colabel.datasets.frame import Frame, TableError
-from colabel.datasets.readers import read_label_names
 from colabel.labels import MISSING, SEPARATORS
 from colabel.labels.columns import ABSENT_PRESENT, object_array, says_presence
 from colabel.labels.space import written_list
+from colabel.tables.csv_file import as_numbers
+from colabel.tables.frame import Frame
+from colabel.tables.text import TableError, first_repeat, listed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -153,38 +154,59 @@ def match_columns(patterns: Iterable[str], names: Sequence[str], what: str) -> t
                 if close
                 else "."
             )
-            listed = ", ".join(map(repr, names[:200])) + (", …" if len(names) > 200 else "")
             raise TableError(
-                f"No column is named {pattern!r} (wanted as {what}){hint} The columns are {listed}."
+                f"No column is named {pattern!r} (wanted as {what}){hint} The columns are "
+                f"{listed(names, 200)}."
             )
         chosen.update(found)
     return tuple(name for name in names if name in chosen)
 
 
 def expanded(patterns: Iterable[str]) -> list[str]:
-    """Patterns with list files replaced by the lines in them."""
+    """Patterns with list files replaced by the lines in them, or by Mulan's labels (.xml)."""
     every: list[str] = []
     for pattern in patterns:
         if not pattern.startswith("@"):
             every.append(pattern)
             continue
         file = Path(pattern[1:])
-        if file.suffix.lower() == ".xml":  # of Mulan
-            every += read_label_names(file)
-            continue
         try:
-            with file.open(encoding="utf-8") as text:
-                lines = text.read(_LARGEST_LIST).splitlines()
-        except (OSError, UnicodeDecodeError) as error:
+            with file.open(encoding="utf-8-sig") as text:
+                content = text.read(_LARGEST_LIST)
+            is_xml = file.suffix.lower() == ".xml"
+            names = _xml_names(content, file) if is_xml else content.splitlines()
+        except (OSError, UnicodeDecodeError, ElementTree.ParseError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            if isinstance(error, ElementTree.ParseError):
+                reason = f"it is not well-formed XML: {error}"
             raise TableError(f"The list {file} cannot be read ({reason}).") from error
-        every += [line.strip() for line in lines if line.strip()]
+        every += [name.strip() for name in names if name.strip()]
     if not any(every):
         raise TableError(
             "No label is named (--labels): name columns, a glob such as 'tag_*', or a @list. Only"
             " a MEKA file says itself, by -C in its relation, which columns are labels."
         )
     return every
+
+
+def _xml_names(content: str, file: Path) -> list[str]:
+    """Names of labels in an XML file of Mulan; nested ones follow their parent.
+
+    The file may come from anyone, so entities are refused before they are expanded.
+    """
+    if "<!" in content.replace("<!--", ""):
+        raise TableError(
+            f"{file} declares a document type or entities, which a list of labels does not need "
+            "and which can harm: remove the declaration."
+        )
+    found = ElementTree.fromstring(content).iter()
+    names = [e.get("name", "") for e in found if e.tag.rpartition("}")[2] == "label"]
+    twice = first_repeat(names)
+    if not names or "" in names or twice is not None:
+        problem = "names no labels" if not names else f"names the label {twice!r} twice"
+        problem = "has a label without a name" if "" in names else problem
+        raise TableError(f'{file} {problem}: write <labels><label name="..."/></labels>.')
+    return names
 
 
 @dataclass(frozen=True)

@@ -162,8 +162,9 @@ def test_convergence_is_reported_per_row():
     joint = PairwiseField(make_space((2,) * 8), unary, edges, tables, **options)
     assert joint.report.converged.tolist() == [True, False]
     part = joint.report.components[0]
-    assert part.convergence.iterations[1] == 30
-    assert part.convergence.residual[1] > 1e-6 >= part.convergence.residual[0]
+    _, iterations, residual = part.ended
+    assert iterations[1] == 30
+    assert residual[1] > 1e-6 >= residual[0]
     assert "1 of 2 rows converged" in part.to_text()
     assert "log Z is Bethe's estimate" in part.to_text()
 

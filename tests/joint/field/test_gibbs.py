@@ -46,7 +46,7 @@ def test_known_labels_never_change():
     drawn = given_some.sample_codes(40, np.random.default_rng(1))
     known = evidence != -1
     assert (drawn[:, known] == evidence[known]).all()
-    np.testing.assert_array_equal(given_some.marginals()[known], evidence[known])
+    np.testing.assert_allclose(given_some.marginals()[known], evidence[known], atol=1e-300)
 
 
 def test_chains_that_disagree_are_reported():

@@ -218,7 +218,7 @@ def test_components_have_their_own_engines():
         "Exact: enumeration (3 labels), closed form (5 labels), junction tree (34 labels)."
     )
     first = joint.report.components[0]
-    assert (first.labels, first.n_states) == (("y0", "y3", "y5"), 8)
+    assert (first.labels, first.note) == (("y0", "y3", "y5"), "all 8 label vectors")
     whole = joint.given_codes(np.full((2, 42), -1, dtype=np.int32))
     np.testing.assert_allclose(whole.marginals(), joint.marginals())
     alone = PairwiseField(

@@ -8,13 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from colabel.joint import DiscreteDependencyNetwork, LinearConditionals
 from colabel.joint.exactness import APPROXIMATE
-from colabel.joint.gibbs.discrete_dependency_network import (
-    CAPPED,
-    CONVERGED,
-    CYCLED,
-    one_pass,
-    settle,
-)
+from colabel.joint.gibbs.dependency_network import fixed_point, one_pass
 from colabel.labels import MISSING
 from tests.joint.gibbs.networks import random_network
 from tests.joint.oracle import make_space, random_evidence
@@ -39,16 +33,20 @@ class Rules:
 def test_a_two_cycle_is_found_and_decided_by_majority():
     # y0 copies y1, y1 contradicts y0: from (0, 0) to (0, 1) to (1, 0) and round again.
     rules = Rules(lambda y, i: y[1] if i == 0 else 1 - y[0], 1, (2, 2))
-    found = settle(rules, np.array([[0, 0]]), np.arange(2), np.full((1, 2), MISSING), 50)
-    assert found.status.tolist() == [CYCLED]
+    labels, found = fixed_point(
+        rules, np.array([[0, 0]]), np.arange(2), np.full((1, 2), MISSING), 50
+    )
+    assert found.status.tolist() == ["cycled"]
     assert found.passes.tolist() == [3]  # (0,1), (1,0), (0,1) again
-    assert found.labels.tolist() == [[0, 0]]  # halves: ties go to the smaller code
+    assert labels.tolist() == [[0, 0]]  # halves: ties go to the smaller code
 
 
 def test_a_longer_cycle_of_a_multi_valued_label():
     rules = Rules(lambda y, i: (y[1] + 1) % 3 if i == 0 else y[0], 2, (3, 3))
-    found = settle(rules, np.array([[0, 0], [1, 1]]), np.arange(2), np.full((2, 2), MISSING), 50)
-    assert (found.status == CYCLED).all()
+    _, found = fixed_point(
+        rules, np.array([[0, 0], [1, 1]]), np.arange(2), np.full((2, 2), MISSING), 50
+    )
+    assert (found.status == "cycled").all()
     assert found.passes.tolist() == [3, 3]
 
 
@@ -59,10 +57,10 @@ def test_rows_end_each_in_its_own_way():
 
     rules = Rules(rule, 3, (10, 2))
     initial = np.array([[4, 0], [0, 1], [8, 1]])
-    found = settle(rules, initial, np.array([1, 0]), np.full((3, 2), MISSING), 3)
-    assert found.status.tolist() == [CONVERGED, CAPPED, CONVERGED]
+    labels, found = fixed_point(rules, initial, np.array([1, 0]), np.full((3, 2), MISSING), 3)
+    assert found.status.tolist() == ["converged", "capped", "converged"]
     assert found.passes.tolist() == [1, 3, 2]
-    assert found.labels.tolist() == [[4, 0], [3, 1], [9, 1]]
+    assert labels.tolist() == [[4, 0], [3, 1], [9, 1]]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -72,17 +70,17 @@ def test_converged_rows_are_fixed_points_and_rows_are_independent(seed):
     evidence = random_evidence(rng, 60, network.cardinalities, 0.2)
     order = rng.permutation(5)
     initial = np.zeros((60, 5), dtype=np.int32)
-    found = settle(network, initial, order, evidence, 100)
-    again = one_pass(network, found.labels, order, evidence)
-    fixed = (again == found.labels).all(axis=1)
-    assert fixed[found.status == CONVERGED].all()
-    assert (found.status == CONVERGED).any()
+    labels, found = fixed_point(network, initial, order, evidence, 100)
+    again = one_pass(network, labels, order, evidence)
+    fixed = (again == labels).all(axis=1)
+    assert fixed[found.status == "converged"].all()
+    assert (found.status == "converged").any()
     known = evidence != MISSING
-    np.testing.assert_array_equal(found.labels[known], evidence[known])
+    np.testing.assert_array_equal(labels[known], evidence[known])
     for row in range(0, 60, 7):
         one = np.array([row])
-        alone = settle(network.rows(one), initial[one], order, evidence[one], 100)
-        np.testing.assert_array_equal(alone.labels[0], found.labels[row])
+        alone, _ = fixed_point(network.rows(one), initial[one], order, evidence[one], 100)
+        np.testing.assert_array_equal(alone[0], labels[row])
 
 
 def test_symmetric_networks_always_converge():

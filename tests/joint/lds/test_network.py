@@ -9,7 +9,6 @@ import pytest
 
 from colabel.joint.lds import DependencySets, FeatureColumns
 from colabel.labels import MISSING
-from colabel.models.lds.learning import sample_rows
 from tests.joint.lds.oracle import draw_rows, random_network, slow_copy
 
 CASES = {
@@ -152,20 +151,3 @@ def test_states_and_columns():
     assert columns.n_columns == 6
     rows = columns.one_hot(np.array([[1, 0, 2]]))
     assert rows.tolist() == [[0, 1, 1, 0, 0, 1]]
-
-
-def test_drawn_rows_follow_the_network(rng):
-    network = random_network(rng, ((2,), (), (1,)), (2, 3, 2), (3, 2), 5)
-    labels, features = sample_rows(network, 40_000, rng)
-    vectors = network.every_vector(features[:1])[0]
-    expected = np.exp(network.log_prior(vectors))
-    found = np.array([(labels == y).all(axis=1).mean() for y in vectors])
-    np.testing.assert_allclose(found, expected, atol=5 * 0.5 / 200)
-    conditional = np.exp(network.log_conditional(vectors))
-    for y, table, prob in zip(vectors, conditional, expected, strict=True):
-        own = features[(labels == y).all(axis=1)]
-        if prob > 0.05:
-            for j in range(2):
-                share = np.bincount(own[:, j], minlength=network.columns.n_values[j]) / len(own)
-                error = abs(share - table[network.columns.of(j)]).max()
-                assert error < 5 * 0.5 / np.sqrt(len(own))

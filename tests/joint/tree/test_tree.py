@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from colabel.core.numeric import log_sum_exp
 from colabel.joint import Independent, Tree
-from colabel.joint._semiring import KBest, LogSum, _leading, _pairs, log_sum_exp
-from colabel.joint.tree.passes import Wiring, draw, upward
+from colabel.joint.elimination import draw, leading, merged
 from tests.joint.oracle import make_space
 
 
@@ -51,39 +51,6 @@ def test_example_2_max_sum_finds_what_a_greedy_chain_misses():
     assert math.isclose(np.exp(joint.top_k(1).log_prob)[0, 0], 0.2016)
 
 
-# The cost
-
-
-class Counted:
-    """A semiring that counts what it is asked to do."""
-
-    def __init__(self, ring):
-        self.ring, self.sums, self.factors = ring, 0, 0
-
-    def product(self, log_weight, parts):
-        self.factors += len(parts)
-        return self.ring.product(log_weight, parts)
-
-    def total(self, log_table, belief):
-        self.sums += 1
-        return self.ring.total(log_table, belief)
-
-
-@pytest.mark.parametrize("ring", [LogSum(), KBest(3)])
-@pytest.mark.parametrize("shape", ["chain", "star", "forest"])
-def test_a_pass_uses_each_edge_once(ring, shape):
-    d = 60
-    parents = {
-        "chain": [i - 1 for i in range(d)],
-        "star": [-1] + [0] * (d - 1),
-        "forest": [-1 if i % 7 == 0 else i - 1 for i in range(d)],
-    }[shape]
-    counted = Counted(ring)
-    tables = [half(2, 1 if p == -1 else 2) for p in parents]
-    upward(Wiring.from_parents(parents), tables, counted)
-    assert (counted.sums, counted.factors) == (d, d)
-
-
 def test_long_chains_need_no_recursion_and_do_not_underflow():
     d = 3000
     space = make_space((2,) * d)
@@ -97,12 +64,22 @@ def test_long_chains_need_no_recursion_and_do_not_underflow():
     assert joint.given_codes(first_unknown).mode_codes().shape == (1, d)
 
 
-def test_pairs_hold_all_the_pairs_that_can_win():
-    for n_left, n_right, k in [(1, 1, 1), (3, 5, 4), (10, 2, 7), (6, 6, 40)]:
-        left, right = _pairs(n_left, n_right, k)
-        kept = set(zip(left.tolist(), right.tolist(), strict=True))
-        wanted = {(a, b) for a in range(n_left) for b in range(n_right) if (a + 1) * (b + 1) <= k}
-        assert kept == wanted
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 4), (10, 2, 7), (6, 6, 40)])
+def test_merged_lists_are_the_best_sums(shape, rng):
+    n_left, n_right, k = shape
+    lists = [-np.sort(rng.integers(0, 5, size=(2, 3, m))) * 1.0 for m in (n_left, n_right, 3)]
+    found = merged(lists, k)
+    sums = (
+        lists[0][..., :, None, None] + lists[1][..., None, :, None] + lists[2][..., None, None, :]
+    )
+    expected = -np.sort(-sums.reshape(2, 3, -1))[..., :k]
+    np.testing.assert_array_equal(found.score, expected)
+    for r, state in np.ndindex(2, 3):  # the ranks in the three lists are told back, all different
+        rank = np.arange(expected.shape[2])[None]
+        ranks = found.ranks(np.array([[r]]), np.array([[state]]), rank)
+        own = sum(part[r, state, place[0]] for part, place in zip(lists, ranks, strict=True))
+        np.testing.assert_array_equal(own, expected[r, state])
+        assert len(set(zip(*(place[0].tolist() for place in ranks), strict=True))) == rank.size
 
 
 # Ties, extremes, and shapes
@@ -118,7 +95,7 @@ def test_ties_go_to_the_smaller_code_nearest_the_root():
 
 def test_ties_in_long_lists_keep_their_order():
     scores = np.arange(1000.0) % 3
-    score, position = _leading(scores[None], 900)
+    score, position = leading(scores[None], 900)
     expected = sorted(range(1000), key=lambda i: (-scores[i], i))[:900]
     assert position[0].tolist() == expected
     np.testing.assert_array_equal(score[0], scores[expected])
@@ -155,12 +132,6 @@ def test_a_tree_of_roots_is_independent():
     np.testing.assert_array_equal(tree.mode_codes(), independent.mode_codes())
     np.testing.assert_allclose(tree.entropy(), independent.entropy())
     np.testing.assert_allclose(tree.pair_table(0, 2), independent.pair_table(0, 2))
-
-
-def test_wiring_puts_parents_first():
-    wiring = Wiring.from_parents([2, -1, 1, 2, -1])
-    assert wiring.order == (1, 2, 0, 3, 4)
-    assert wiring.path_up(3) == [3, 2, 1, -1]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from colabel.learn.crf import FieldData, FieldLayout, Parameters
+from colabel.learn.crf.pseudo_likelihood import FieldData, FieldLayout, Parameters
 from colabel.learn.design import Design
 
 SIZES = {"labels": (2, 2, 2, 2), "class variables": (3, 2, 4)}

@@ -8,20 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from colabel.learn.crf import (
+from colabel.learn.crf import curvature
+from colabel.learn.crf.curvature import Interactions, RoundCoordinates, curvature_blocks, tune
+from colabel.learn.crf.proximal import Penalty
+from colabel.learn.crf.pseudo_likelihood import (
     FieldLayout,
     Parameters,
-    Penalty,
     PseudoLikelihood,
-    Tuner,
     all_pairs,
-    curvature,
-)
-from colabel.learn.crf.curvature import (
-    Interactions,
-    RoundCoordinates,
-    column_curvature,
-    own_curvature,
 )
 from tests.learn.crf.conftest import make_data, make_parameters
 
@@ -37,6 +31,12 @@ def numeric_hessian(gradient, start, step=1e-5):
         move[k] = step
         columns.append((gradient(start + move) - gradient(start - move)) / (2 * step))
     return np.stack(columns)
+
+
+def column_curvature(data, layout, theta):
+    end = layout.n_node_columns + layout.n_edge_columns
+    (whole,) = curvature_blocks(data, layout, theta, np.array([0, end]))
+    return whole
 
 
 def test_curvature_is_the_hessian_by_constant_scores(rng, sizes, layout):
@@ -60,7 +60,9 @@ def test_curvature_is_the_hessian_by_constant_scores(rng, sizes, layout):
 def test_own_curvature_is_its_diagonal(rng, sizes, layout):
     data = make_data(rng, sizes, "dense", "all")
     theta = make_parameters(rng, data, layout)
-    whole, blocks = column_curvature(data, layout, theta), own_curvature(data, layout, theta)
+    whole, cut = column_curvature(data, layout, theta), layout.n_node_columns
+    starts = np.concatenate([layout.node_start[:-1], cut + layout.edge_start])
+    blocks = curvature_blocks(data, layout, theta, starts)
     assert len(blocks) == len(sizes) + layout.n_edges
     start = 0
     for block in blocks:
@@ -117,15 +119,15 @@ def test_interactions_keep_the_objective_and_follow_the_chain_rule(rng, shared):
 def test_interactions_reach_the_optimum_of_all_cells_in_few_iterations(shared, monkeypatch):
     data, layout, penalty = shared
     objective = PseudoLikelihood(data, layout)
-    tuner = Tuner(tol=1e-4, max_iter=5000)
-    found = tuner.solve(objective, penalty, objective.zeros())
-    _, slope = objective.value_and_gradient(found.theta)
-    _, ridge = penalty.smooth(found.theta, layout)
+    options = {"tol": 1e-4, "max_iter": 5000}
+    theta, n_iter, _ = tune(objective, penalty, objective.zeros(), **options)
+    _, slope = objective.value_and_gradient(theta)
+    _, ridge = penalty.smooth(theta, layout)
     np.testing.assert_allclose(slope.node + ridge.node, 0.0, atol=0.02)
     np.testing.assert_allclose(slope.edge + ridge.edge, 0.0, atol=0.02)  # each of the three cells
     monkeypatch.setattr("colabel.learn.crf.curvature.round_coordinates", RoundCoordinates)
-    by_cells = tuner.solve(objective, penalty, objective.zeros())
-    assert found.n_iter < by_cells.n_iter / 2
+    _, by_cells, _ = tune(objective, penalty, objective.zeros(), **options)
+    assert n_iter < by_cells / 2
 
 
 def test_the_objective_is_rounder(rng):
@@ -164,9 +166,9 @@ def test_tuning_correlated_cells_takes_few_iterations(rng):
     data = make_data(rng, (2,) * 6, "sparse", "all", n_rows=400)
     objective = PseudoLikelihood(data, layout)
     penalty = Penalty(np.full(6, 0.1), 0.1, 0.0)
-    found = Tuner(tol=1e-6).solve(objective, penalty, objective.zeros())
-    assert found.converged
-    assert found.n_iter < 40
+    _, n_iter, converged = tune(objective, penalty, objective.zeros(), tol=1e-6)
+    assert converged
+    assert n_iter < 40
 
 
 def test_many_columns_are_never_squared(rng):

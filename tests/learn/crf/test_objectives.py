@@ -7,14 +7,14 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from colabel.labels import all_vectors
-from colabel.learn.crf import (
+from colabel.learn.crf.curvature import StateLikelihood
+from colabel.learn.crf.learner import announces_truth, held_out_score
+from colabel.learn.crf.pseudo_likelihood import (
     FieldLayout,
     Parameters,
     PseudoLikelihood,
-    StateLikelihood,
     all_pairs,
 )
-from colabel.learn.crf.selection import announces_truth, held_out_score, log_likelihood
 from tests.learn.crf.conftest import dense_rows, make_data, make_parameters
 from tests.learn.crf.oracle import PaperField
 
@@ -71,7 +71,7 @@ def test_likelihood_by_enumeration_is_equation_2_1(data, layout, theta, sizes):
     expected = [
         field.log_prob(nodes[n], edges[n], list(data.codes[n])) for n in range(len(data.codes))
     ]
-    np.testing.assert_allclose(log_likelihood(data, layout, theta), expected, atol=1e-10)
+    np.testing.assert_allclose(held_out_score(data, layout, theta), expected, atol=1e-10)
     every = StateLikelihood(data, layout, all_vectors(sizes))
     np.testing.assert_allclose(every.log_likelihood(theta), expected, atol=1e-10)
     np.testing.assert_allclose(
@@ -98,7 +98,7 @@ def test_large_scores_do_not_overflow(rng):
     data = make_data(rng, (2, 2, 2))
     layout = FieldLayout((2, 2, 2), all_pairs(3))
     theta = make_parameters(rng, data, layout, scale=2000.0)
-    found = log_likelihood(data, layout, theta)
+    found = held_out_score(data, layout, theta)
     field, nodes, edges = oracle_of(data, layout, theta)
     for n, own in enumerate(data.codes.tolist()):
         scores = [field.score(nodes[n], edges[n], y) for y in all_vectors((2, 2, 2)).tolist()]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from colabel.learn.crf import FieldData, FieldLayout, candidate_edges
+from colabel.learn.crf.learner import candidate_edges
+from colabel.learn.crf.pseudo_likelihood import FieldData, FieldLayout
 from colabel.learn.design import Design
 
 ALONE = FieldLayout((2,) * 4, np.empty((0, 2), dtype=np.intp))

@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from colabel.learn.crf import (
+from colabel.learn.crf import learner
+from colabel.learn.crf.curvature import tune
+from colabel.learn.crf.proximal import Penalty, learn_structure, project_cones, shrink_groups
+from colabel.learn.crf.pseudo_likelihood import (
     FieldLayout,
     Parameters,
-    Penalty,
-    ProximalGradient,
     PseudoLikelihood,
-    Tuner,
+    RowScores,
     all_pairs,
-    project_cones,
-    selection,
-    shrink_groups,
 )
 from tests.learn.crf.conftest import make_data, make_parameters
 from tests.learn.crf.oracle import PaperField
@@ -47,8 +45,7 @@ def test_penalty_is_equation_2_6(rng, problem):
 def test_shrinking_is_the_proximal_map(rng, with_metric):
     """The minimum over w of sum_k D_k (w_k - z_k)^2 / 2 + amount |w|, found by a general solver."""
     layout = FieldLayout((2, 2), all_pairs(2))
-    metric = rng.uniform(0.2, 5.0, size=2) if with_metric else None
-    scale = np.ones(2) if metric is None else metric
+    scale = metric = rng.uniform(0.2, 5.0, size=2) if with_metric else np.ones(2)
     for amount in (0.3, 2.0, 50.0):
         target = rng.normal(size=(2, 3))
 
@@ -84,7 +81,7 @@ def test_projection_onto_cones(rng):
 
 def solve(problem, form, penalty, **params):
     options = {"max_iter": 5000, "tol": 1e-13} | params
-    return ProximalGradient(form, **options).solve(problem, penalty, problem.zeros())
+    return learn_structure(problem, penalty, problem.zeros(), form=form, **options)
 
 
 @pytest.mark.parametrize("eta", [0.1, 0.6, 1.0])
@@ -122,9 +119,8 @@ def test_solution_is_optimal(problem):
 
 def test_profile_runs_from_start_to_end(problem):
     penalty = Penalty(np.full(3, 0.5), edge=12.0, eta=0.9)
-    solver = ProximalGradient("constrained", max_iter=50)
     start = np.array([0.2, 0.5, 0.9])
-    found = solver.solve(problem, penalty, problem.zeros(), alpha=start)
+    found = solve(problem, "constrained", penalty, max_iter=50, tol=1e-6, alpha=start)
     assert found.profile.shape == (len(found.objective) + 1, 3)
     np.testing.assert_array_equal(found.profile[0], start)
     np.testing.assert_array_equal(found.profile[-1], found.alpha)
@@ -132,38 +128,39 @@ def test_profile_runs_from_start_to_end(problem):
 
 
 def test_no_edges_beyond_the_group_limit(problem):
-    tuned = Tuner(tol=1e-8).solve(
+    tuned, _, _ = tune(
         PseudoLikelihood(problem.data, FieldLayout(SIZES, all_pairs(3)[:0])),
         Penalty(np.full(3, 0.5), 1.0, 0.0),
         Parameters(problem.zeros().node, np.zeros((4, 0))),
+        tol=1e-8,
     )
-    start = Parameters(tuned.theta.node, problem.zeros().edge)
+    start = Parameters(tuned.node, problem.zeros().edge)
     limit = LAYOUT.edge_norms(problem.value_and_gradient(start)[1].edge).max()
     for share, present in ((1.01, False), (0.9, True)):
         penalty = Penalty(np.full(3, 0.5), share * limit + 1.0, share * limit / (share * limit + 1))
-        found = ProximalGradient(max_iter=500, tol=1e-12).solve(problem, penalty, start)
+        found = learn_structure(problem, penalty, start, max_iter=500, tol=1e-12)
         assert (found.alpha > 0).any() == present
 
 
 def test_tuning_reaches_the_minimum(problem):
     penalty = Penalty(np.array([0.2, 1.0, 3.0]), edge=2.0, eta=0.0)
-    found = Tuner(tol=1e-7).solve(problem, penalty, problem.zeros())
-    assert found.converged
-    slope = problem.value_and_gradient(found.theta)[1]
-    ridge = penalty.smooth(found.theta, LAYOUT)[1]
+    theta, _, converged = tune(problem, penalty, problem.zeros(), tol=1e-7)
+    assert converged
+    slope = problem.value_and_gradient(theta)[1]
+    ridge = penalty.smooth(theta, LAYOUT)[1]
     assert np.abs(slope.node + ridge.node).max() < 1e-3
     assert np.abs(slope.edge + ridge.edge).max() < 1e-3
-    path = ProximalGradient(max_iter=5000, tol=1e-14).solve(problem, penalty, problem.zeros())
-    np.testing.assert_allclose(path.theta.edge, found.theta.edge, atol=1e-3)
+    path = solve(problem, "proximal", penalty, tol=1e-14)
+    np.testing.assert_allclose(path.theta.edge, theta.edge, atol=1e-3)
 
 
 def test_penalties_whose_modes_are_often_wrong_are_left_out():
     modes = np.ones(100)
     useless, noisy = modes.copy(), modes.copy()
     useless[:50], noisy[:2] = 0.0, 0.0
-    kept = selection._as_right_as_any({1.0: modes, 0.1: noisy, 0.01: useless})
+    kept = learner.as_right_as_any({1.0: modes, 0.1: noisy, 0.01: useless})
     assert kept == [1.0, 0.1]
-    assert selection._as_right_as_any({1.0: np.empty(0), 0.1: np.empty(0)}) == [1.0, 0.1]
+    assert learner.as_right_as_any({1.0: np.empty(0), 0.1: np.empty(0)}) == [1.0, 0.1]
 
 
 class Scripted:
@@ -171,25 +168,22 @@ class Scripted:
 
     layout = SimpleNamespace(n_edges=9)
     held_out = SimpleNamespace(total_weight=50.0)
-    has_every_edge = False
+    train = tuned = structure = None
 
     def __init__(self, means):
-        self.means, self.asked, self.edges = means, [], 0
+        self.means, self.asked = means, []
 
-    def forget(self):
-        self.edges = 0
-
-    def find_structure(self, penalty, _):
+    def find_structure(self, penalty, **_):
         self.asked.append(penalty.group)
-        self.edges += 1
-        return SimpleNamespace(alpha=np.arange(9) < self.edges)
+        self.structure = SimpleNamespace(alpha=np.arange(9) < len(self.asked))
+        return self.structure
 
-    def tune(self, _, kept, __):
+    def tune(self, _, kept, *__):
         return SimpleNamespace(scores=self.scores(int(kept.sum())))
 
     def scores(self, n_edges):
         rows = np.random.default_rng(n_edges).normal(scale=1e-3, size=50)
-        return selection.RowScores(self.means[n_edges] + rows - rows.mean(), np.ones(50))
+        return RowScores(self.means[n_edges] + rows - rows.mean(), np.ones(50))
 
 
 @pytest.mark.parametrize(
@@ -205,9 +199,12 @@ class Scripted:
 )
 def test_the_path_of_graphs_ends_where_both_its_ends_are_worse(means, walked, chosen):
     problem = Scripted(means)
-    selector = selection.Selector(np.ones(1), None, None, 1.0, 1, lambda: None)
+    options = {"form": "proximal", "tol": 0.1, "max_iter": 9, "n_jobs": 1, "verbose": False}
+    made = learner.FieldLearner(None, None, np.empty(0), 9, standard_errors=1.0, **options)
     groups = [100.0 * 0.6**k for k in range(1, 7)]
-    group, scores = selector._choose_group([problem], 0.1, groups, [problem.scores(7)])
+    group, scores = made.choose_group(
+        [problem], np.ones(1), 0.1, groups, [problem.scores(7)], lambda: None
+    )
     np.testing.assert_allclose(problem.asked, groups[:walked])
     np.testing.assert_allclose(group, chosen)
     assert len(scores) == walked + 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from colabel.learn.conditional import Folds, TrainingData
-from colabel.learn.forest import boost
+from colabel.learn.forest.boosting import boost
 
 SIZES = (2, 3, 2)
 

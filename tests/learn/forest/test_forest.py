@@ -10,9 +10,9 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, Rando
 from sklearn.tree import DecisionTreeClassifier
 
 from colabel.core.schema import Node, NotAsDeclaredError, checked, declared_by_tag, declared_for
-from colabel.learn.forest import Forest, PlainForest, grow
 from colabel.learn.forest import forest as growing
-from colabel.learn.forest.forest import single_precision
+from colabel.learn.forest.contents import PlainForest
+from colabel.learn.forest.forest import Forest, grow, single_precision
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from colabel.learn.forest import grow
+from colabel.learn.forest.forest import grow
 
 
 def test_as_many_vectors_as_rows_are_no_concern():

@@ -8,7 +8,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from colabel.learn.structure import branching, maximum_branching
+from colabel.learn.structure import branching
+from colabel.learn.structure.branching import maximum_branching
 
 
 def total(parents, weights, root_weights) -> float:

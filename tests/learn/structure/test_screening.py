@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from colabel.learn.structure import best_candidates, label_residuals, score_tests, screening
+from colabel.learn.structure import screening
+from colabel.learn.structure.screening import best_candidates, label_residuals, score_tests
 
 
 def draw(rng, n_rows, sizes, missing=0.0):

@@ -8,9 +8,10 @@ from math import lgamma, log
 import numpy as np
 import pytest
 
+from colabel import BayesNetEnsemble
 from colabel.joint.lds import FeatureColumns
-from colabel.models.bayes_nets import choose_label_parents, label_state
-from colabel.models.lds.learning import LabelledCounts
+from colabel.learn.structure.bayes_network import label_state, parent_set_scores
+from colabel.models.lds.learning import TrainingRows
 
 SIZES, N_VALUES = (2, 3, 2, 2), (3, 2, 4)
 
@@ -36,7 +37,7 @@ def slow_score(labels, feature, parents, n_values, kind, weight):
 
 @pytest.mark.parametrize("kind", ["bdeu", "bic"])
 @pytest.mark.parametrize("max_parents", [0, 1, 2, 3])
-def test_no_set_of_labels_scores_better(rng, kind, max_parents):
+def test_scores_of_sets_of_labels(rng, kind, max_parents):
     labels = np.stack([rng.integers(0, k, 150) for k in SIZES], axis=1).astype(np.int32)
     features = np.stack(
         [
@@ -47,27 +48,28 @@ def test_no_set_of_labels_scores_better(rng, kind, max_parents):
         axis=1,
     ).astype(np.int32)
     columns = FeatureColumns(N_VALUES)
-    counts = LabelledCounts.of(labels, features, columns, None)
-    found = choose_label_parents(
-        counts.vectors,
-        counts.values,
-        columns,
+    vectors, _, values = TrainingRows(labels, SIZES, features, columns, np.ones(150)).counts
+    found = parent_set_scores(
+        vectors,
         SIZES,
+        values,
+        columns,
         max_parents=max_parents,
         score=kind,
         equivalent_sample_size=2.0,
     )
-    for j, parents in enumerate(found):
-        scores = {
-            each: slow_score(labels, features[:, j], each, N_VALUES[j], kind, 2.0)
-            for size in range(max_parents + 1)
-            for each in itertools.combinations(range(4), size)
-        }
-        assert scores[parents] == pytest.approx(max(scores.values()))
+    sets = []
+    for parents, scores in found:
+        sets.append(parents)
+        for j in range(3):
+            slow = slow_score(labels, features[:, j], parents, N_VALUES[j], kind, 2.0)
+            assert scores[j] == pytest.approx(slow)
+    assert sets == [
+        each for size in range(max_parents + 1) for each in itertools.combinations(range(4), size)
+    ]
     if max_parents >= 2:
-        assert found[0] == (0, 1)
-        assert found[1] == (2,)
-        assert found[2] == ()
+        model = BayesNetEnsemble(None, arc_score=kind, smoothing=1.0, max_parents=max_parents)
+        assert model.fit(features, labels).feature_parents_ == ((0, 1), (2,), ())
 
 
 def test_states_number_the_values_of_some_labels():

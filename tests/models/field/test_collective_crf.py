@@ -10,10 +10,10 @@ import pytest
 import scipy.sparse as sp
 
 from colabel import BinaryRelevance, CollectiveCRF
-from colabel.datasets import make_synthetic
 from colabel.joint import PairwiseField
 from colabel.models import field
 from colabel.models.field import candidate_limit
+from studies.datasets import make_synthetic
 from tests.learn.crf.oracle import PaperField
 
 FIXED = {"C": 1.0, "ridge": 0.5}

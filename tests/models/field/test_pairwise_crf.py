@@ -7,10 +7,11 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import approx_fprime
 from sklearn.linear_model import LogisticRegression
 
 from colabel import BinaryRelevance, PairwiseCRF
-from colabel.datasets import SYNTHETIC_GRAPHS, make_synthetic
+from studies.datasets import SYNTHETIC_GRAPHS, make_synthetic
 from tests.learn.crf.oracle import PaperField
 
 FIXED = {"C": 1.0, "ridge": 1.0, "group": 0.0}
@@ -105,6 +106,49 @@ def test_the_joint_is_equation_2_1(problem, edge_features, storage):
         for n in range(3):
             node, edge = np.append(X[n], 1.0), np.append(X[n, columns], 1.0)
             np.testing.assert_allclose(found[n], oracle.log_prob(node, edge, y), atol=1e-9)
+
+
+@pytest.mark.parametrize("constant", ["none", "penalised"])
+@pytest.mark.parametrize("storage", ["dense", "sparse"])
+def test_to_the_letter_features_alone_are_penalised_and_not_centred(problem, constant, storage):
+    """The gradient of nlpl + R (2.7, without the group term), written with loops, is zero."""
+    X, Y = problem[0][:60] + 5.0, problem[1][:60]
+    rows = sp.csr_array(X) if storage == "sparse" else X
+    letter = {"edge_features": "all", "constant": constant, "centre": False}
+    model = PairwiseCRF(C=0.5, ridge=2.0, group=0.0, **letter, **TIGHT).fit(rows, Y)
+    field = model.field_
+    f = X
+    if constant == "penalised":
+        f = np.column_stack([X, np.ones(60)])
+    else:
+        assert not field.node[-1].any()
+        assert not field.edge[-1].any()
+    node, edge = field.node[: f.shape[1]], field.edge[: f.shape[1]]
+
+    def objective(flat):
+        v = flat[: node.size].reshape(node.shape)
+        w = flat[node.size :].reshape(edge.shape)
+        oracle = PaperField.from_matrices(field.layout, v, w)
+        # lambda_v is 1 / (2 C), one for all nodes here; lambda_w (1 - eta) is the ridge
+        return oracle.nlpl(f, f, Y, np.ones(60)) + (v**2).sum() + 2.0 * (w**2).sum()
+
+    at = np.concatenate([node.ravel(), edge.ravel()])
+    slope = approx_fprime(at, objective, 1e-6)
+    np.testing.assert_allclose(slope, 0.0, atol=5e-3)
+    assert np.abs(approx_fprime(0.5 * at, objective, 1e-6)).max() > 1.0
+    for y in itertools.product(range(2), range(3), range(2)):
+        oracle = PaperField.from_matrices(field.layout, node, edge)
+        expected = [oracle.log_prob(f[n], f[n], y) for n in range(3)]
+        np.testing.assert_allclose(model.joint(rows[:3]).log_prob(list(y)), expected, atol=1e-9)
+
+
+def test_structure_learning_alone_stops_after_so_many_iterations():
+    data = make_synthetic("SD4", n_rows=200, random_state=0)
+    fixed = {"C": 1.0, "ridge": 1.0, "group": 5.0, "form": "constrained"} | TIGHT
+    few = PairwiseCRF(max_structure_iter=7, **fixed).fit(data.X, data.Y)
+    assert few.alpha_profile_.shape == (8, 3)
+    assert few.n_iter_ > 7
+    assert len(PairwiseCRF(**fixed).fit(data.X, data.Y).alpha_profile_) > 8
 
 
 def test_tuned_parameters_minimise_the_penalised_objective(problem):

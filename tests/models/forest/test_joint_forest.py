@@ -13,7 +13,7 @@ from colabel import JointForest
 from colabel.joint import Independent, Mixture, Tree, VectorList
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
-from colabel.learn.forest import Forest, Grown
+from colabel.learn.forest.forest import Forest, Grown
 from colabel.models.forest import _learning
 from colabel.models.forest._evidence import Evidence
 from colabel.models.forest._learning import learn

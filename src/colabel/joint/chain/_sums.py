@@ -8,7 +8,7 @@ its own answer, since the labels there sum to one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ from colabel.joint.chain import _grid as gridded
 from colabel.joint.chain import prefixes as grown
 from colabel.joint.chain._links import Links
 from colabel.joint.chain.prefixes import Prefixes, children
-from colabel.joint.sizes import SizeMarginals, sizes_of_vectors
+from colabel.joint.vectors.lists import row_log_sum
 from colabel.labels import MISSING
 
 # Below 2^this prefixes a row, rows with different evidence are better summed together.
@@ -57,6 +57,16 @@ def is_enumerable(links: Links, known: Codes, effort: Effort) -> Flags:
     return effort.allows(grown.log_completions(known, links.cardinalities))
 
 
+def parts(links: Links, known: Codes, effort: Effort) -> Iterator[tuple[Indices, bool]]:
+    """Yield some rows at a time: those whose vectors can be enumerated, alike in what is known."""
+    bits = grown.log_completions(known, links.cardinalities)
+    few = effort.allows(bits)
+    for part in gridded.alike(np.flatnonzero(few), known, bits):
+        yield part, True
+    for part in grown.chunks_of(np.flatnonzero(~few), effort.n_samples, known.shape[1]):
+        yield part, False
+
+
 def is_mass_enumerable(links: Links, known: Codes, effort: Effort) -> Flags:
     """Rows (n,) in which the probability of what is known can be enumerated."""
     return effort.allows(_bits_before_last(links, known))
@@ -81,7 +91,7 @@ def log_mass(links: Links, known: Codes, effort: Effort) -> Array:
         length = int(grown.last_known(evidence[None])[0]) + 1
         result[part] = gridded.grid(links.take(part), evidence, length).log_total()
     for part in grown.chunks_of(np.flatnonzero(~few), effort.n_samples, known.shape[1]):
-        log_weight = _sampled(links.take(part), known[part], effort).log_weight
+        log_weight = sampled(links.take(part), known[part], effort).log_weight
         result[part] = log_sum_exp(log_weight, axis=0) - np.log(effort.n_samples)
     return result
 
@@ -95,34 +105,22 @@ def _mass_of_pairs(links: Links, known: Codes) -> Array:
         done = last[prefixes.rows] < position
         if done.any():
             finished = prefixes.take(done)
-            result = np.maximum(result, grown.row_log_sum(finished, links.n_rows))
+            result = np.maximum(result, _log_sums(finished, links.n_rows))
             prefixes = prefixes.take(~done)
         table = children(links, prefixes, known)
         prefixes = prefixes.grow(table, table > -np.inf)
-    total: Array = np.maximum(result, grown.row_log_sum(prefixes, links.n_rows))
+    total: Array = np.maximum(result, _log_sums(prefixes, links.n_rows))
     return total
 
 
-def _sampled(links: Links, known: Codes, effort: Effort) -> drawn.Draws:
+def _log_sums(prefixes: Prefixes, n_rows: int) -> Array:
+    """Log of the summed probabilities (n,) of prefixes, whose rows ascend."""
+    return row_log_sum(prefixes.log_prob, np.searchsorted(prefixes.rows, np.arange(n_rows + 1)))
+
+
+def sampled(links: Links, known: Codes, effort: Effort) -> drawn.Draws:
     uniforms = drawn.shared_uniforms(effort.n_samples, known.shape[1], effort.seed)
     return drawn.draw_vectors(links, known, np.arange(links.n_rows), uniforms)
-
-
-def marginal_tables(links: Links, known: Codes, effort: Effort) -> list[Array]:
-    """P(y_k | known) for each position as an array (n, K)."""
-    tables = [np.empty((links.n_rows, k)) for k in links.cardinalities]
-
-    def fill(part: Indices, found: list[Array]) -> None:
-        for table, rows in zip(tables, found, strict=True):
-            table[part] = rows
-
-    bits = grown.log_completions(known, links.cardinalities)
-    few = effort.allows(bits)
-    for part in gridded.alike(np.flatnonzero(few), known, bits):
-        fill(part, _enumerated_marginals(links.take(part), known[part[0]]))
-    for part in grown.chunks_of(np.flatnonzero(~few), effort.n_samples, known.shape[1]):
-        fill(part, _sampled_marginals(links.take(part), known[part], effort))
-    return tables
 
 
 def _pending(known: Codes) -> Indices:
@@ -135,34 +133,11 @@ def _pending(known: Codes) -> Indices:
     return last
 
 
-def _enumerated_marginals(links: Links, known: Codes) -> list[Array]:
-    """Marginals of rows that share what is known, (d,)."""
-    d = len(known)
-    pending = int(_pending(known[None])[0])
-    tables: list[Array] = [np.empty(0)] * d
-    prefixes = gridded.root(links.n_rows)
-    for position, k in enumerate(links.cardinalities):
-        table = prefixes.children(links)
-        value = int(known[position])
-        if value != MISSING:
-            tables[position] = np.tile(np.arange(k) == value, (links.n_rows, 1)) * 1.0
-        elif position > pending:
-            # nothing is known of later labels, so the prefixes up to here say it all
-            largest = table.max(axis=(1, 2), keepdims=True)
-            mass = np.exp(table - largest).sum(axis=1)
-            tables[position] = mass / mass.sum(axis=1, keepdims=True)
-        if position < d - 1 or pending == d - 1:
-            prefixes = prefixes.grow(table, value)
-        if position == pending:
-            weight = prefixes.weight()
-            for earlier in np.flatnonzero(known[:position] == MISSING):
-                values = np.arange(links.cardinalities[earlier])
-                tables[earlier] = weight @ (prefixes.codes[:, earlier, None] == values)
-    return tables
+def sampled_marginals(links: Links, known: Codes, effort: Effort) -> list[Array]:
+    """P(y_k | known) for each position, (n, K): averages of the links over draws (Rao-Blackwell).
 
-
-def _sampled_marginals(links: Links, known: Codes, effort: Effort) -> list[Array]:
-    """Average the links over draws (Rao-Blackwell); count where later values are known."""
+    Where later values are known, weighted draws are counted.
+    """
     n_rows, d = known.shape
     pending = int(_pending(known).max(initial=-1))
     tables: list[Array] = [np.empty(0)] * d
@@ -172,7 +147,7 @@ def _sampled_marginals(links: Links, known: Codes, effort: Effort) -> list[Array
         before = draws
         draws, table = drawn.step(links, known, before, uniform)
         weighted = before.vector_weight[:, None] * np.exp(table)
-        averaged = grown.row_sums(before.vectors.rows, weighted, n_rows)
+        averaged = _row_sums(before.vectors.rows, weighted, n_rows)
         averaged /= averaged.sum(axis=1, keepdims=True)
         wanted = known[:, position, None]
         certain = (wanted == np.arange(table.shape[1])).astype(np.float64)
@@ -185,64 +160,10 @@ def _sampled_marginals(links: Links, known: Codes, effort: Effort) -> list[Array
     return tables
 
 
-def over_vectors(
-    links: Links,
-    known: Codes,
-    effort: Effort,
-    reduce: Callable[[Prefixes, Array, int], Array],
-    shape: tuple[int, ...],
-) -> Array:
-    """Reduce weighted complete vectors to an array (n, *shape), a chunk of rows at a time.
-
-    `reduce` is given vectors, their probabilities among those of their row, and the number of
-    rows.
-    """
-    result = np.empty((links.n_rows, *shape))
-    bits = grown.log_completions(known, links.cardinalities)
-    few = effort.allows(bits)
-    for part in gridded.alike(np.flatnonzero(few), known, bits):
-        vectors, weight = _weighed(links.take(part), known[part[0]], known.shape[1])
-        result[part] = reduce(vectors, weight, len(part))
-    for part in grown.chunks_of(np.flatnonzero(~few), effort.n_samples, known.shape[1]):
-        draws = _sampled(links.take(part), known[part], effort)
-        result[part] = reduce(draws.vectors, draws.vector_weight, len(part))
-    return result
-
-
-def pair_tables(
-    links: Links, known: Codes, effort: Effort, pairs: Sequence[tuple[int, int]]
-) -> list[Array]:
-    """P(y_i, y_j | known) of pairs of positions (i, j) as arrays (n, K_i, K_j)."""
-    shapes = [(links.cardinalities[i], links.cardinalities[j]) for i, j in pairs]
-    tables = [np.empty((links.n_rows, *shape)) for shape in shapes]
-    bits = grown.log_completions(known, links.cardinalities)
-    few = effort.allows(bits)
-    for part in gridded.alike(np.flatnonzero(few), known, bits):
-        every = gridded.grid(links.take(part), known[part[0]], known.shape[1])
-        weight = every.weight()
-        for table, shape, (i, j) in zip(tables, shapes, pairs, strict=True):
-            cell = every.codes[:, i] * shape[1] + every.codes[:, j]
-            is_cell = cell[:, None] == np.arange(shape[0] * shape[1])
-            table[part] = (weight @ is_cell.astype(np.float64)).reshape(len(part), *shape)
-    for part in grown.chunks_of(np.flatnonzero(~few), effort.n_samples, known.shape[1]):
-        draws = _sampled(links.take(part), known[part], effort)
-        rows, codes = draws.vectors.rows, draws.vectors.codes
-        for table, shape, (i, j) in zip(tables, shapes, pairs, strict=True):
-            cell = (rows * shape[0] + codes[:, i]) * shape[1] + codes[:, j]
-            counts = bin_sums(cell, draws.vector_weight, len(part) * shape[0] * shape[1])
-            table[part] = counts.reshape(len(part), *shape)
-    return tables
-
-
-def size_marginals(links: Links, known: Codes) -> SizeMarginals:
-    """Size marginals of 0/1 labels in chain order, by enumeration."""
-    n_rows, d = known.shape
-    found = SizeMarginals(np.empty((n_rows, d + 1)), np.empty((n_rows, d, d + 1)))
-    bits = grown.log_completions(known, links.cardinalities)
-    for part in gridded.alike(np.arange(n_rows), known, bits):
-        every = gridded.grid(links.take(part), known[part[0]], d)
-        found.size[part], found.with_label[part] = sizes_of_vectors(every.codes, every.weight())
-    return found
+def every(links: Links, known: Codes) -> tuple[Codes, Array]:
+    """All vectors (M, d) that agree with `known` (d,), and their log-probabilities (n, M)."""
+    found = gridded.grid(links, known, len(known))
+    return found.codes, found.log_prob
 
 
 def _weighed(links: Links, known: Codes, length: int) -> tuple[Prefixes, Array]:
@@ -273,3 +194,8 @@ def sample(links: Links, known: Codes, effort: Effort, size: int, rng: Generator
         draws = drawn.draw_vectors(links.take(part), known[part], np.arange(len(part)), uniforms)
         extend(part, draws.vectors, draws.vector_weight)  # importance resampling
     return result
+
+
+def _row_sums(rows: Indices, values: Array, n_rows: int) -> Array:
+    """Sum values (m, K) by row, (n, K)."""
+    return np.stack([bin_sums(rows, column, n_rows) for column in values.T], axis=1)

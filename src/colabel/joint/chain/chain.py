@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +25,11 @@ from colabel.joint.chain._search import (
     as_search,
 )
 from colabel.joint.chain.prefixes import Prefixes
+from colabel.joint.elimination import draw
 from colabel.joint.exactness import Exactness
 from colabel.joint.sizes import SizeMarginals
-from colabel.joint.tree.passes import draw
 from colabel.joint.user_terms import fill_impossible, impossible_evidence
+from colabel.joint.vectors import VectorList
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
 
@@ -208,15 +209,14 @@ class Chain(Joint):
 
     def _of_marginals(self, rows: Indices) -> Prefixes:
         """Return the vector of the most probable values of each label alone, in some rows."""
-        links, known = self.links.take(rows), self._known[rows]
         if not rows.size:
-            return grown.nothing(known.shape[1])
-        effort = replace(self._effort, n_samples=min(self._effort.n_samples, _GUESS_DRAWS))
-        tables = sums.marginal_tables(links, known, effort)
-        codes = np.stack([table.argmax(axis=1) for table in tables], axis=1).astype(np.int32)
-        log_prob = sums.log_mass(links, codes, self._effort)
-        vectors = Prefixes(rows, codes, log_prob)
-        return vectors.take(log_prob > -np.inf)
+            return grown.nothing(self.space.n_labels)
+        some, n_samples = self.rows(rows), min(self._effort.n_samples, _GUESS_DRAWS)
+        some._effort = replace(self._effort, n_samples=n_samples)
+        best = [table.argmax(axis=1) for table in some.marginal_tables()]
+        codes = np.stack(best, axis=1).astype(np.int32)[:, self.order]
+        log_prob = sums.log_mass(some.links, codes, self._effort)
+        return Prefixes(rows, codes, log_prob).take(log_prob > -np.inf)
 
     @property
     def lists_all(self) -> bool:
@@ -243,8 +243,16 @@ class Chain(Joint):
 
     def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
-        tables = sums.marginal_tables(self.links, self._known, self._effort)
-        return [tables[position] for position in np.argsort(self.order)]
+        place = np.argsort(self.order)
+
+        def tables(part: Indices, enumerable: bool) -> list[Array]:
+            if enumerable:
+                return self._listed(part, enumerable)[0].marginal_tables()
+            links, known = self.links.take(part), self._known[part]
+            found = sums.sampled_marginals(links, known, self._effort)
+            return [found[position] for position in place]
+
+        return self._by_parts(tables)
 
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
@@ -252,25 +260,59 @@ class Chain(Joint):
 
     def pair_tables(self, pairs: Sequence[tuple[int, int]]) -> list[Array]:
         """Return P(y_i, y_j) of several pairs (i, j) as arrays (n, K_i, K_j)."""
-        position = np.argsort(self.order).tolist()
-        places = [(position[i], position[j]) for i, j in pairs]
-        return sums.pair_tables(self.links, self._known, self._effort, places)
+        return self._by_parts(lambda *part: self._listed(*part)[0].pair_tables(pairs))
 
     def _size_marginals(self) -> SizeMarginals:
         if "sums" not in self.exact:
             return super()._size_marginals()
-        size, with_label = sums.size_marginals(self.links, self._known)
-        return SizeMarginals(size, with_label[:, np.argsort(self.order)])
+        return SizeMarginals(
+            *self._by_parts(lambda *part: self._listed(*part)[0]._size_marginals())
+        )
 
     def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,)."""
 
-        def mean_log_prob(vectors: Prefixes, weight: Array, n_rows: int) -> Array:
-            possible = np.where(weight > 0, vectors.log_prob, 0.0)
-            return bin_sums(vectors.rows, weight * possible, n_rows)
+        def of(part: Indices, enumerable: bool) -> tuple[Array]:
+            listed, mean_log_prob = self._listed(part, enumerable)
+            return (
+                listed.entropy() if enumerable else self._evidence_mass()[part] - mean_log_prob,
+            )
 
-        mean = sums.over_vectors(self.links, self._known, self._effort, mean_log_prob, ())
-        return self._evidence_mass() - mean
+        return self._by_parts(of)[0]
+
+    def _by_parts(self, work: Callable[[Indices, bool], Sequence[Array]]) -> list[Array]:
+        """Join what work makes of rows that are summed together, array by array."""
+        parts = list(sums.parts(self.links, self._known, self._effort))
+        parts = parts or [(np.arange(0), True)]
+        found = [work(*part) for part in parts]
+        order = np.argsort(np.concatenate([rows for rows, _ in parts]))
+        return [np.concatenate(column)[order] for column in zip(*found, strict=True)]
+
+    def _listed(self, rows: Indices, enumerable: bool) -> tuple[VectorList, Array]:
+        """All vectors of some rows, or draws by their weights, and their mean log-probability."""
+        links, known, d = self.links.take(rows), self._known[rows], self.space.n_labels
+        if not len(rows):
+            codes = np.zeros((0, d), dtype=np.int32)
+            none = VectorList.of_shared_and_own(self.space, codes, codes[:, None], np.empty((0, 0)))
+            return none, np.empty(0)
+        if enumerable:
+            codes, log_prob = sums.every(links, known[0])
+            own = np.empty((len(rows), 0, d), dtype=np.int32)
+            codes = self._to_labels(codes)
+            return VectorList.of_shared_and_own(self.space, codes, own, log_prob), np.empty(0)
+        draws = sums.sampled(links, known, self._effort)
+        vectors, weight = draws.vectors, draws.vector_weight
+        possible = np.where(weight > 0, vectors.log_prob, 0.0)
+        starts = np.searchsorted(vectors.rows, np.arange(len(rows) + 1))
+        with np.errstate(divide="ignore"):
+            listed = VectorList._unchecked(
+                self.space,
+                self._to_labels(vectors.codes),
+                starts,
+                np.arange(len(vectors), dtype=np.int32),
+                np.log(weight),
+            )
+        return listed, bin_sums(vectors.rows, weight * possible, len(rows))
 
     def sample_codes(self, size: int, rng: Generator) -> Codes:
         """Return draws (size, n, d).

@@ -9,7 +9,6 @@ import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.chunks import row_slices
-from colabel.core.numeric import bin_sums
 from colabel.joint.chain._links import Links
 from colabel.labels import MISSING
 
@@ -123,29 +122,6 @@ def best_distinct(prefixes: Prefixes, n_rows: int, k: int) -> tuple[Codes, Array
 def rank_in_row(rows: Indices) -> Indices:
     """Position of each entry among those of its row; `rows` (m,) must ascend."""
     return np.arange(len(rows)) - np.searchsorted(rows, rows)
-
-
-def row_sums(rows: Indices, values: Array, n_rows: int) -> Array:
-    """Sum values (m, K) by row, (n, K)."""
-    return np.stack([bin_sums(rows, column, n_rows) for column in values.T], axis=1)
-
-
-def row_max(rows: Indices, values: Array, n_rows: int) -> Array:
-    """Largest value (n,) of each row, -inf for a row without any."""
-    largest = np.full(n_rows, -np.inf)
-    np.maximum.at(largest, rows, values)
-    return largest
-
-
-def row_log_sum(prefixes: Prefixes, n_rows: int) -> Array:
-    """Log of the summed probabilities of each row's prefixes, (n,)."""
-    largest = row_max(prefixes.rows, prefixes.log_prob, n_rows)
-    shift = np.where(np.isfinite(largest), largest, 0.0)
-    scaled = np.exp(prefixes.log_prob - shift[prefixes.rows])
-    total = bin_sums(prefixes.rows, scaled, n_rows)
-    with np.errstate(divide="ignore"):
-        log_sum: Array = np.log(total) + shift
-    return log_sum
 
 
 def log_completions(known: Codes, cardinalities: Sequence[int]) -> Array:

@@ -1,47 +1,53 @@
-"""What the approximate engines of a pairwise field share: the search for the mode, and sampling."""
+"""Engines whose sums are estimated: belief propagation, and Gibbs sampling."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Codes, Keys, Targets
-from colabel.core.numeric import log_sum_exp
+from colabel.core.arrays import Array, Codes, Flags, Indices, Keys
+from colabel.core.chunks import row_slices
+from colabel.core.label_features import column_owner
+from colabel.joint.elimination import Elimination, eliminate
 from colabel.joint.exactness import APPROXIMATE, Exactness
-from colabel.joint.field._engine import Convergence, FieldOptions, FieldSums, pair_by_conditioning
-from colabel.joint.field._flat import (
-    FlatField,
-    anneal_rows,
-    by_blocks,
-    joined,
-    run_rows,
-    sample_rows,
-    wires_of,
-)
-from colabel.joint.field._junction import Elimination, eliminate, k_best_rows
+from colabel.joint.field._engine import FieldEngine, FieldOptions, FieldSums, k_best_rows
+from colabel.joint.field._flat import FlatField, by_blocks, joined, run_rows, wires_of
 from colabel.joint.field._search import (
+    WALL,
     best_by_toulbar2,
     climbed,
     k_best_by_toulbar2,
     neighbourhood,
-    walled,
 )
 from colabel.joint.field._tables import FieldTables
-from colabel.joint.gibbs.diagnostics import split_r_hat
+from colabel.joint.gibbs.diagnostics import SUSPICIOUS, split_r_hat
 from colabel.joint.gibbs.random import chain_keys
+from colabel.joint.gibbs.sampler import (
+    Compiled,
+    GibbsOptions,
+    Run,
+    interleaved,
+    network_of,
+    run,
+)
+from colabel.labels import MISSING
 
 # Max-product that has not settled by then circles, as it does on most dense graphs; the local
 # search that follows it makes more of the time.
 _MAX_PRODUCT_SWEEPS = 50
+_GUESS_SWEEPS = 10  # of sum-product, for a vector that a local search improves
+_NUMBERS_AT_ONCE = 1 << 24  # labels in samples of several rows
+
+Answer = TypeVar("Answer")
 
 
-class Approximate:
+class Approximate(FieldEngine):
     """A connected field whose sums are estimated; its best vectors may be proved all the same.
 
     They are where the field is a tree, on which max-product is variable elimination, or where
@@ -68,10 +74,10 @@ class Approximate:
         row_keys: NDArray[np.uint64],
         start: Codes,
     ) -> None:
+        super().__init__(field, options)
         sums = self.exact_on_trees if not field.is_far else APPROXIMATE
         # differences of scores far from zero are taken: the best value of each table is the zero
         self._field, self._offset = field.centred() if field.is_far else (field, np.zeros(1))
-        self._options = options
         self._row_keys = row_keys
         self._start = start
         self._wires = wires_of(field)
@@ -80,17 +86,8 @@ class Approximate:
         sums = sums if self._is_tree else APPROXIMATE
         self.exact = Exactness([*sums, "mode"]) if proved else sums
 
-    def sums(self) -> FieldSums:
-        """Return estimates of the partition function and of the marginals, computed once."""
-        raise NotImplementedError
-
-    def edge_tables(self) -> list[Array]:
-        """Return P(y_i, y_j) of every edge as arrays (n, K_i, K_j)."""
-        raise NotImplementedError
-
-    def _first_guess(self) -> Codes:
-        """Return good vectors (n, d), where the search for the mode starts."""
-        raise NotImplementedError
+    def _of(self, field: FieldTables) -> FieldEngine:
+        return type(self)(field, self._options, self._row_keys, self._start)
 
     # The best vectors
 
@@ -105,16 +102,18 @@ class Approximate:
 
     @cached_property
     def _elimination(self) -> Elimination:
-        found = eliminate(self._field, self._options.most_entries)
+        field = self._field
+        found = eliminate(field.cardinalities, field.edges, self._options.most_entries)
         assert found is not None  # the tables of a tree are those of its edges and of its root
         return found
 
     @cached_property
     def _mode(self) -> Codes:
         options = self._options
-        starts = [self._first_guess(), self._start]
+        # Which value of a label is likelier shows long before the beliefs have converged.
+        starts = [self._likeliest(_GUESS_SWEEPS, maximise=False), self._start]
         if options.mode_engine != "icm":
-            starts.append(self._max_product())
+            starts.append(self._likeliest(_MAX_PRODUCT_SWEEPS, maximise=True))
         found = climbed(self._field, self._wires, starts, options.n_jobs)
         if options.mode_engine == "toulbar2":
             return best_by_toulbar2(self._field, found)
@@ -122,14 +121,14 @@ class Approximate:
 
     def entropy(self) -> Array:
         """Return the entropy (n,) in nats."""
-        found = self.sums()
-        log_partition = found.log_partition - self._offset
-        return self._field.entropy(log_partition, found.marginals, self.edge_tables())
+        sums = self.sums()
+        log_partition = sums.log_partition - self._offset
+        return self._field.entropy(log_partition, sums.marginals, self.edge_tables())
 
     def k_best(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and scores (n, k), best first, of the vectors found."""
         if self._eliminates:
-            return k_best_rows(self._field, self._elimination, k, self._options.n_jobs)
+            return k_best_rows(self._field, self._elimination, k, self._options)
         if k == 1:
             return self._mode[:, None, :], self._field.score(self._mode)[:, None]
         k = min(k, math.prod(self._field.cardinalities))
@@ -141,11 +140,12 @@ class Approximate:
             self.exact = self.exact.without("mode")
         return codes, scores
 
-    def _max_product(self) -> Codes:
-        """Return for each label the value of the largest max-marginal, (n, d)."""
-        most = min(self._options.max_iter, _MAX_PRODUCT_SWEEPS)
-        single, _, _ = self._propagated(most, maximise=True, with_pairs=False)
-        return self._largest(single)
+    def _likeliest(self, most: int, maximise: bool) -> Codes:
+        """Return the value of each label with the largest belief after a few sweeps, (n, d)."""
+        most = min(self._options.max_iter, most)
+        single, _, _ = self._propagated(most, maximise=maximise, with_pairs=False)
+        best = [table.argmax(axis=1) for table in self._by_label(single)]
+        return np.stack(best, axis=1).astype(np.int32)
 
     # Passes over the rows
 
@@ -170,44 +170,44 @@ class Approximate:
         single, pairs, ended = joined(by_blocks(self._field, self._wires, work, options.n_jobs))
         return single, pairs, ended
 
-    def _chain_keys(self) -> Keys:
-        """Return the random streams (n, chains) of the engine's own answers."""
-        return chain_keys(self._row_keys, self._options.n_chains, self._options.random_state).T
-
     def sample(self, size: int, rng: Generator) -> Codes:
         """Return draws (size, n, d): successive sweeps of Gibbs chains, interleaved."""
-        n_rows, n_labels = self._field.n_rows, self._field.n_labels
-        n_chains = max(1, min(self._options.n_chains, size))
+        field, options = self._field, self._options
+        if not size or not field.n_rows:
+            return np.empty((size, field.n_rows, field.n_labels), dtype=np.int32)
+        n_chains = min(options.n_chains, size)
+        plan = GibbsOptions(options.burn_in, -(-size // n_chains), 1, n_chains)
         # By position, not by key: equal rows should not draw the same vectors.
-        positions = np.arange(n_rows, dtype=np.uint64)
-        keys = chain_keys(positions, n_chains, int(rng.integers(1 << 63))).T
-        n_sweeps = -(-size // n_chains)
-        codes = np.empty((size, n_rows, n_labels), dtype=np.int32)
+        positions = np.arange(field.n_rows, dtype=np.uint64)
+        keys = chain_keys(positions, n_chains, int(rng.integers(1 << 63)))
+        return interleaved(self._gibbs(plan, keys, slice(None), keep_samples=True), size)
 
-        def work(flat: FlatField, block: slice) -> None:
-            m = len(flat.unary)
-            samples = np.empty((m, n_chains, n_sweeps, n_labels), dtype=np.int16)
-            single, best = np.empty(flat.unary.shape), np.empty((m, n_labels), dtype=np.int32)
-            own = np.ascontiguousarray(keys[block])
-            sample_rows(walled(flat), own, self._options.burn_in, n_sweeps, single, best, samples)
-            drawn = samples.transpose(2, 1, 0, 3).reshape(-1, m, n_labels)
-            codes[:, block] = drawn[:size]
-
-        if size and n_rows:
-            extra = n_chains * n_sweeps * n_labels
-            by_blocks(self._field, self._wires, work, self._options.n_jobs, extra)
-        return codes
+    def _gibbs(
+        self,
+        plan: GibbsOptions,
+        keys: Keys,
+        rows: slice,
+        queries: Codes | None = None,
+        keep_samples: bool = False,
+    ) -> Run:
+        """Sample some of the rows."""
+        field = self._field.rows(rows)
+        unknown = np.full((field.n_rows, field.n_labels), MISSING, dtype=np.int32)
+        return run(
+            linear_conditionals(field),
+            plan,
+            keys[:, rows],
+            unknown,
+            queries=queries,
+            keep_samples=keep_samples,
+            n_jobs=self._options.n_jobs,
+        )
 
     # Helpers
 
     def _by_label(self, columns: Array) -> list[Array]:
         """Cut (n, C) into arrays (n, K_i)."""
         return np.split(columns, self._wires.first[1:-1], axis=1)
-
-    def _largest(self, columns: Array) -> Codes:
-        """Return the value of each label with the largest belief, (n, d), of beliefs (n, C)."""
-        best = [table.argmax(axis=1) for table in self._by_label(columns)]
-        return np.stack(best, axis=1).astype(np.int32)
 
     def _by_edge(self, pairs: Array) -> list[Array]:
         """Cut (n, W) into arrays (n, K_i, K_j)."""
@@ -216,10 +216,6 @@ class Approximate:
         cuts = np.cumsum([a * b for a, b in shapes])[:-1]
         parts = np.split(pairs, cuts, axis=1) if shapes else []
         return [p.reshape(-1, *shape) for p, shape in zip(parts, shapes, strict=True)]
-
-    def treewidth(self) -> int | None:
-        """Return None: no elimination order fits."""
-        return None
 
     def _mode_note(self) -> str:
         """Say how the mode is found."""
@@ -232,7 +228,6 @@ class Approximate:
         }[self._options.mode_engine]
 
 
-_GUESS_SWEEPS = 10  # of sum-product, for a vector that a local search improves
 _KEPT = 2**23  # beliefs of edges (64 MB) that are kept without being asked for
 
 
@@ -243,7 +238,7 @@ class BeliefPropagation(Approximate):
     by more than `tol` nats: residuals count the change before damping.
     """
 
-    name: ClassVar[str] = "belief_propagation"
+    name = "belief_propagation"
 
     # one sweep is enough, whatever `tol` and `max_iter` say
     exact_on_trees: ClassVar[Exactness] = Exactness(["sums", "log_prob"])
@@ -257,34 +252,17 @@ class BeliefPropagation(Approximate):
         """Return the beliefs of every edge as arrays (n, K_i, K_j)."""
         return self._by_edge(self._sums_of_pairs[1])
 
-    def pair_table(self, i: int, j: int) -> Array:
-        """Return P(y_i, y_j), (n, K_i, K_j): a belief on an edge, else P(y_i) P(y_j | y_i)."""
-        edge = (min(i, j), max(i, j))
-        if edge in self._field.edges:
-            table = self.edge_tables()[self._field.edges.index(edge)]
-            return table if i < j else table.transpose(0, 2, 1)
-        return pair_by_conditioning(self._field, i, j, self.sums().marginals[i], self._sums_of)
-
-    def convergence(self) -> Convergence | None:
+    def ended(self) -> tuple[Flags, Indices, Array] | None:
         """Return how sum-product ended in each row."""
-        _, _, ended = self._sums
-        return Convergence(
-            ended[:, 2] <= self._options.tol, ended[:, 1].astype(np.intp), ended[:, 2]
-        )
+        _, iterations, residual = self._sums[2].T
+        return residual <= self._options.tol, iterations.astype(np.intp), residual
 
-    def note(self) -> str:
+    @property
+    def note(self) -> str:  # type: ignore[override]
         """Say what is exact all the same."""
         if self._is_tree:
             return "a tree, so marginals and log Z are exact, " + self._mode_note()
         return "log Z is Bethe's estimate, " + self._mode_note()
-
-    def _first_guess(self) -> Codes:
-        # Which value of a label is likelier shows long before the beliefs have converged.
-        most = min(self._options.max_iter, _GUESS_SWEEPS)
-        return self._largest(self._propagated(most, maximise=False, with_pairs=False)[0])
-
-    def _sums_of(self, field: FieldTables) -> FieldSums:
-        return BeliefPropagation(field, self._options, self._row_keys, self._start).sums()
 
     @cached_property
     def _sums(self) -> tuple[Array, Array, Array]:
@@ -301,25 +279,16 @@ class BeliefPropagation(Approximate):
         return self._field.n_rows * sum(int(table[0].size) for table in self._field.tables)
 
 
-Answer = Callable[[Array, Codes, Targets], tuple[Any, ...]]
-
-_SUSPICIOUS = 1.05  # R-hat above which chains are commonly not trusted
-
-
 class GibbsField(Approximate):
-    r"""Marginals by Gibbs sampling, log Z by annealed importance sampling (Neal, 2001).
+    r"""Marginals by Gibbs sampling, log Z by the probability that it gives the mode.
 
     Marginals are means of the conditional probabilities that the labels are drawn from
-    (Rao-Blackwell); pairs are counted in the samples. With :math:`E(y)` the score of the edges
-    and T steps that each multiply the edges' scores by :math:`t / T` and sweep once,
-
-    .. math:: \log Z \approx \log Z_0 + \log \frac1C \sum_c \exp\Big(\frac1T
-              \sum_{t=1}^T E(y^{(t-1)}_c)\Big)
-
-    where :math:`Z_0` belongs to the unary scores alone and c runs over the chains.
+    (Rao-Blackwell); pairs are counted in the samples. With :math:`\hat y` the best vector found
+    and :math:`\hat p` the mean probability that one more sweep from a sample ends there,
+    :math:`\log Z \approx s(\hat y) - \log \hat p(\hat y)` (Ritter & Tanner, 1992; Chib, 1995).
     """
 
-    name: ClassVar[str] = "gibbs"
+    name = "gibbs"
 
     def sums(self) -> FieldSums:
         """Return estimates of the partition function and of the marginals, computed once."""
@@ -333,36 +302,50 @@ class GibbsField(Approximate):
         """Return the shares of the pairs of values of two labels, (n, K_i, K_j)."""
         return self._shares([(i, j)])[0]
 
-    def convergence(self) -> Convergence | None:
+    def ended(self) -> tuple[Flags, Indices, Array] | None:
         """Return whether the chains agree: the residual is the largest split R-hat minus one."""
-        excess = self._r_hat - 1.0
-        sweeps = self._options.burn_in + self._options.n_sweeps
-        return Convergence(
-            self._r_hat <= _SUSPICIOUS, np.full(len(excess), sweeps, dtype=np.intp), excess
-        )
-
-    def note(self) -> str:
-        """Say what was sampled."""
         options = self._options
+
+        def largest(rows: slice) -> Array:
+            samples = self._samples(rows)
+            worst = np.ones(len(samples))
+            for i, size in enumerate(self._field.cardinalities):
+                traces = np.moveaxis(samples[..., i], 0, -1)  # (chains, sweeps, m)
+                for value in range(1, size):
+                    worst = np.maximum(worst, split_r_hat((traces == value).astype(np.float64)))
+            return worst
+
+        excess = np.concatenate(self._by_chunks(largest)) - 1.0
+        sweeps = np.full(len(excess), options.burn_in + options.n_sweeps, dtype=np.intp)
+        return excess <= SUSPICIOUS - 1.0, sweeps, excess
+
+    @property
+    def note(self) -> str:  # type: ignore[override]
+        """Say what was sampled."""
         return (
-            f"{options.n_chains} chains a row, the residual is R-hat - 1, log Z by annealed "
-            f"importance sampling, {self._mode_note()}"
+            f"{self._options.n_chains} chains a row, the residual is R-hat - 1, log Z by the "
+            f"estimated probability of the mode, {self._mode_note()}"
         )
 
-    def _first_guess(self) -> Codes:
-        return self._sampled[1]
+    @property
+    def _plan(self) -> GibbsOptions:
+        options = self._options
+        return GibbsOptions(options.burn_in, options.n_sweeps, 1, options.n_chains)
 
-    # Sampling
+    @property
+    def _keys(self) -> Keys:
+        return chain_keys(self._row_keys, self._options.n_chains, self._options.random_state)
 
     @cached_property
     def _sums(self) -> FieldSums:
-        return FieldSums(self._annealed() + self._offset, self._by_label(self._sampled[0]))
-
-    @cached_property
-    def _sampled(self) -> tuple[Array, Codes]:
-        """Marginals (n, C) and the best vectors visited (n, d)."""
-        single, best = joined(self._run(lambda single, best, _: (single, best), keep=False))
-        return single, best
+        mode = self.k_best(1)[0]
+        found = self._gibbs(self._plan, self._keys, slice(None), queries=mode)
+        tables = []
+        for i, size in enumerate(self._field.cardinalities):
+            own = found.smooth[:, column_owner(self._field.cardinalities) == i]
+            tables.append(np.hstack([1.0 - own, own]) if size == 2 else own)
+        log_partition = self._field.score(mode[:, 0]) - found.log_prob[:, 0]
+        return FieldSums(log_partition + self._offset, tables)
 
     @cached_property
     def _pair_shares(self) -> list[Array]:
@@ -372,66 +355,69 @@ class GibbsField(Approximate):
         """Count pairs of values in the samples: arrays (n, K_i, K_j)."""
         sizes = self._field.cardinalities
 
-        def count(_: Array, __: Codes, samples: Targets) -> tuple[Array, ...]:
-            flat = samples.reshape(len(samples), samples.shape[1] * samples.shape[2], -1)
+        def count(rows: slice) -> tuple[Array, ...]:
+            samples = self._samples(rows)
+            flat = samples.reshape(len(samples), self._n_samples, -1)
             return tuple(
                 _pair_share(flat[..., i], flat[..., j], sizes[i], sizes[j]) for i, j in pairs
             )
 
-        found: list[Array] = joined(self._run(count, keep=True))
+        found: list[Array] = joined(self._by_chunks(count))
         return found
 
-    @cached_property
-    def _r_hat(self) -> Array:
-        """Largest split R-hat of a value, (n,)."""
+    def _samples(self, rows: slice) -> NDArray[np.int16]:
+        return self._gibbs(self._plan, self._keys, rows, keep_samples=True).samples
 
-        def largest(_: Array, __: Codes, samples: Targets) -> tuple[Array]:
-            worst = np.ones(len(samples))
-            for i, size in enumerate(self._field.cardinalities):
-                traces = np.moveaxis(samples[..., i], 0, -1)  # (chains, sweeps, m)
-                for value in range(1, size):
-                    worst = np.maximum(worst, split_r_hat((traces == value).astype(np.float64)))
-            return (worst,)
+    @property
+    def _n_samples(self) -> int:
+        return self._options.n_chains * self._options.n_sweeps
 
-        found: Array = joined(self._run(largest, keep=True))[0]
-        return found
-
-    def _run(self, answer: Answer, keep: bool) -> list[tuple[Any, ...]]:
-        """Sample blocks of rows, and let `answer` make arrays of the results of each."""
-        options = self._options
-        keys = self._chain_keys()
-        n_labels = self._field.n_labels
-
-        def work(flat: FlatField, block: slice) -> tuple[Any, ...]:
-            m = len(flat.unary)
-            shape = (m if keep else 0, options.n_chains, options.n_sweeps, n_labels)
-            samples = np.empty(shape, dtype=np.int16)
-            single, best = np.empty(flat.unary.shape), np.zeros((m, n_labels), dtype=np.int32)
-            own = np.ascontiguousarray(keys[block])
-            sample_rows(walled(flat), own, options.burn_in, options.n_sweeps, single, best, samples)
-            return answer(single, best, samples)
-
-        extra = options.n_chains * options.n_sweeps * n_labels if keep else 0
-        return by_blocks(self._field, self._wires, work, options.n_jobs, extra)
-
-    def _annealed(self) -> Array:
-        """Estimate log Z (n,)."""
-        options = self._options
-        keys = self._chain_keys()
-        n_steps = options.burn_in + options.n_sweeps
-
-        def work(flat: FlatField, block: slice) -> tuple[Array]:
-            log_weights = np.empty((len(flat.unary), options.n_chains))
-            anneal_rows(walled(flat), np.ascontiguousarray(keys[block]), n_steps, log_weights)
-            return (log_sum_exp(log_weights) - np.log(options.n_chains),)
-
-        found: Array = joined(by_blocks(self._field, self._wires, work, options.n_jobs))[0]
-        for unary in self._field.unary:
-            found += log_sum_exp(unary)
-        return found
+    def _by_chunks(self, work: Callable[[slice], Answer]) -> list[Answer]:
+        numbers = self._n_samples * self._field.n_labels
+        chunks = row_slices(self._field.n_rows, _NUMBERS_AT_ONCE, numbers)
+        return [work(rows) for rows in chunks]
 
 
-def _pair_share(one: Targets, two: Targets, n_one: int, n_two: int) -> Array:
+def linear_conditionals(field: FieldTables) -> Compiled:
+    """Return the conditionals of a field, which are linear in the columns of its labels.
+
+    The score of a value is its own and, for each neighbour, the entry of the edge's table; that of
+    a label of two values is the difference of the two. -inf is a low score.
+    """
+    sizes, n_rows = field.cardinalities, field.n_rows
+    owner = column_owner(sizes)
+    first = np.searchsorted(owner, np.arange(len(sizes)))
+    base = np.zeros((n_rows, len(owner)))
+    for i, unary in enumerate(field.unary):
+        base[:, owner == i] = _scores(np.maximum(unary, WALL))
+    columns, targets, weights = [], [], []
+    for (i, j), table in zip(field.edges, field.tables, strict=True):
+        low = np.maximum(table, WALL)
+        for a, b, pair in ((i, j, low), (j, i, low.transpose(0, 2, 1))):
+            added = _scores(pair)  # (m, K_a, scores of b): what each value of a adds
+            if sizes[a] == 2:
+                base[:, owner == b] += added[:, 0]
+                added = added[:, 1:] - added[:, :1]
+            own, other = np.indices(added.shape[1:]).reshape(2, -1)
+            columns.append(first[a] + own)
+            targets.append(first[b] + other)
+            weights.append(added.reshape(len(added), -1))
+    none = np.zeros(0, dtype=np.intp)
+    column = np.concatenate([none, *columns])
+    order = np.argsort(column, kind="stable")
+    starts = np.searchsorted(column[order], np.arange(len(owner) + 1))
+    m = max((len(part) for part in weights), default=1)
+    flat = [np.zeros((m, 0)), *(np.broadcast_to(w, (m, w.shape[1])) for w in weights)]
+    net = network_of(sizes, starts, np.concatenate([none, *targets])[order], np.zeros(len(owner)))
+    return Compiled(sizes, base, np.concatenate(flat, axis=1)[:, order], net)
+
+
+def _scores(values: Array) -> Array:
+    """Scores of a label's values (..., K): of two, the log-odds of the second."""
+    return values[..., 1:] - values[..., :1] if values.shape[-1] == 2 else values
+
+
+def _pair_share(one: NDArray[np.int16], two: NDArray[np.int16], n_one: int, n_two: int) -> Array:
     """Share (m, K, L) of each pair of values in samples (m, N) of two labels."""
     m, n_samples = one.shape
     cells = (np.arange(m)[:, None] * n_one + one) * n_two + two

@@ -1,21 +1,24 @@
-"""What an inference engine of a pairwise field answers, and the engine for a label alone."""
+"""Engines of a pairwise field: options, reports, and exact answers by elimination."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Protocol, get_args
+from functools import cached_property
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import entr
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
-from colabel.core.numeric import log_sum_exp
+from colabel.core.chunks import row_slices
 from colabel.core.parameters import check_choice, check_integer, check_positive
+from colabel.core.threads import map_threads
+from colabel.joint import elimination as passes
+from colabel.joint._long_sums import long_sum, rounded
+from colabel.joint.elimination import Elimination
 from colabel.joint.exactness import EXACT, Exactness, common
 from colabel.joint.field._tables import FieldTables
-from colabel.joint.tree.passes import draw
 
 Engine = Literal["auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"]
 ModeEngine = Literal["auto", "icm", "toulbar2"]
@@ -63,35 +66,6 @@ _SHOWN = 6  # how many labels of a component are named
 
 
 @dataclass(frozen=True, eq=False)
-class Convergence:
-    """How an iteration ended for each row.
-
-    Attributes
-    ----------
-    converged : (n,) array of bool
-        Whether the last residual was at most the tolerance.
-    iterations : (n,) array of int
-        Iterations done.
-    residual : (n,) array
-        Largest change of a message, in nats, in the last iteration.
-    """
-
-    converged: Flags
-    iterations: Indices
-    residual: Array
-
-    def to_text(self) -> str:
-        """Return one line for people."""
-        if not len(self.converged):
-            return "no rows"
-        return (
-            f"{int(self.converged.sum())} of {len(self.converged)} rows converged, "
-            f"{int(np.median(self.iterations))} iterations (median), "
-            f"largest residual {self.residual.max():.1e}"
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class ComponentReport:
     """How one connected component of the graph is answered.
 
@@ -103,12 +77,11 @@ class ComponentReport:
         "closed_form" for a label without edges, otherwise the engine's name.
     exact : Exactness
         The questions answered exactly.
-    n_states : int
-        Number of label vectors of the component.
     treewidth : int or None
         Width of the elimination order, where one was sought and found within the budget.
-    convergence : Convergence or None
-        Of belief propagation.
+    ended : (converged, iterations, residual), arrays (n,), or None
+        Of belief propagation: whether the largest change of a message, in nats, was at most the
+        tolerance after so many iterations. Of Gibbs sampling, whether R-hat - 1 is small.
     note : str
         Anything else worth knowing, such as how the mode was found.
     """
@@ -116,10 +89,14 @@ class ComponentReport:
     labels: tuple[str, ...]
     engine: str
     exact: Exactness
-    n_states: int
     treewidth: int | None = None
-    convergence: Convergence | None = None
+    ended: tuple[Flags, Indices, Array] | None = None
     note: str = ""
+
+    @property
+    def converged(self) -> Flags | None:
+        """Whether each row converged (n,); None if nothing iterates."""
+        return None if self.ended is None else self.ended[0]
 
     def to_text(self) -> str:
         """Return one line for people."""
@@ -130,8 +107,13 @@ class ComponentReport:
         ]
         if self.treewidth is not None:
             parts.append(f"treewidth at most {self.treewidth}")
-        if self.convergence is not None:
-            parts.append(self.convergence.to_text())
+        if self.ended is not None and len(self.ended[0]):
+            converged, iterations, residual = self.ended
+            parts.append(
+                f"{int(converged.sum())} of {len(converged)} rows converged, "
+                f"{int(np.median(iterations))} iterations (median), "
+                f"largest residual {residual.max():.1e}"
+            )
         if self.note:
             parts.append(self.note)
         return ", ".join(parts)
@@ -157,7 +139,7 @@ class FieldReport:
     @property
     def converged(self) -> Flags | None:
         """Whether each row converged in all components (n,); None if nothing iterates."""
-        found = [c.convergence.converged for c in self.components if c.convergence is not None]
+        found = [c.converged for c in self.components if c.converged is not None]
         return np.logical_and.reduce(found) if found else None
 
     def to_text(self) -> str:
@@ -186,129 +168,190 @@ class FieldSums(NamedTuple):
     long_partition: Array | None = None
 
 
-class FieldEngine(Protocol):
-    """Answers about a connected field of d labels for n rows; codes and scores, no names."""
+class FieldEngine:
+    """Answers about a connected field of d labels for n rows; codes and scores, no names.
 
-    name: ClassVar[str]
+    Parameters
+    ----------
+    field : FieldTables
+    options : FieldOptions
+    """
 
-    @property
-    def exact(self) -> Exactness:
-        """The questions answered exactly; a search that is cut short takes "mode" back."""
-        ...
+    name = ""
+    note = ""  # what else a reader of the report should know
+    exact: Exactness = EXACT  # a search that is cut short takes "mode" back
+    treewidth: int | None = None  # of the elimination order, if the engine has one
+
+    def __init__(self, field: FieldTables, options: FieldOptions) -> None:
+        self._field, self._options = field, options
+
+    def _of(self, field: FieldTables) -> FieldEngine:
+        """Return the same engine for a field with the same edges."""
+        return type(self)(field, self._options)
 
     def sums(self) -> FieldSums:
         """Return the partition function and the marginals, computed once."""
-        ...
+        raise NotImplementedError
 
     def edge_tables(self) -> list[Array]:
         """Return P(y_i, y_j) of every edge as arrays (n, K_i, K_j)."""
-        ...
-
-    def pair_table(self, i: int, j: int) -> Array:
-        """Return P(y_i, y_j) of any two different labels, (n, K_i, K_j)."""
-        ...
-
-    def entropy(self) -> Array:
-        """Return the entropy (n,) in nats."""
-        ...
+        raise NotImplementedError
 
     def k_best(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and scores (n, k), best first; fewer if there are fewer.
 
         Where scores are far from zero, these are up to a constant per row.
         """
-        ...
+        raise NotImplementedError
 
     def sample(self, size: int, rng: Generator) -> Codes:
         """Return draws (size, n, d)."""
-        ...
-
-    def treewidth(self) -> int | None:
-        """Return the width of the elimination order, if the engine has one."""
-        ...
-
-    def convergence(self) -> Convergence | None:
-        """Return how the iteration behind the summary ended, if there is one."""
-        ...
-
-    def note(self) -> str:
-        """Return what else a reader of the report should know."""
-        ...
-
-
-def pair_by_conditioning(
-    field: FieldTables,
-    i: int,
-    j: int,
-    first: Array,
-    sums_of: Callable[[FieldTables], FieldSums],
-) -> Array:
-    """Return P(y_i, y_j) = P(y_i) P(y_j | y_i), (n, K_i, K_j), by one summary per value of i.
-
-    Parameters
-    ----------
-    first : (n, K_i)
-        P(y_i).
-    sums_of : callable
-        Returns the summary of a field with the same edges, in which y_i is fixed.
-    """
-    found = [sums_of(field.clamped(i, v)).marginals[j] for v in range(first.shape[1])]
-    return first[:, :, None] * np.stack(found, axis=1)
-
-
-class ClosedForm:
-    """One label without edges: a softmax."""
-
-    name: ClassVar[str] = "closed_form"
-    exact: Exactness = EXACT
-
-    def __init__(self, field: FieldTables) -> None:
-        self._scores, self._is_far = field.unary[0], field.is_far
-
-    def sums(self) -> FieldSums:
-        """Return the partition function and the marginals."""
-        top = self._scores.max(axis=1)
-        top[np.isneginf(top)] = 0.0
-        shifted = self._scores - top[:, None]
-        log_sum = log_sum_exp(shifted)
-        scale = np.where(np.isneginf(log_sum), 0.0, log_sum)[:, None]
-        marginals = [np.exp(shifted - scale)]
-        return FieldSums(top + log_sum, marginals, np.stack([top, log_sum]))
-
-    def edge_tables(self) -> list[Array]:
-        """Return nothing: there are no edges."""
-        return []
+        raise NotImplementedError
 
     def pair_table(self, i: int, j: int) -> Array:
-        """Refuse: there is one label only."""
-        raise IndexError(f"There is no pair ({i}, {j}) in a component of one label.")
+        """Return P(y_i, y_j) of any two different labels, (n, K_i, K_j).
+
+        That of an edge, else P(y_i) P(y_j | y_i), by one summary per value of y_i.
+        """
+        edge = (min(i, j), max(i, j))
+        if edge in self._field.edges:
+            table = self.edge_tables()[self._field.edges.index(edge)]
+            return table if i < j else table.transpose(0, 2, 1)
+        first = self.sums().marginals[i]
+        given = [
+            self._of(self._field.clamped(i, v)).sums().marginals[j] for v in range(first.shape[1])
+        ]
+        return first[:, :, None] * np.stack(given, axis=1)
 
     def entropy(self) -> Array:
         """Return the entropy (n,) in nats."""
-        return np.asarray(entr(self.sums().marginals[0]).sum(axis=1))
+        sums = self.sums()
+        return self._field.entropy(sums.log_partition, sums.marginals, self.edge_tables())
 
-    def k_best(self, k: int) -> tuple[Codes, Array]:
-        """Return codes (n, k, 1) and scores (n, k), best first."""
-        order = np.argsort(-self._scores, axis=1, kind="stable")[:, :k]
-        scores = np.take_along_axis(self._scores, order, axis=1)
-        if self._is_far:
-            scores = np.where(np.isneginf(scores), scores, scores - scores[:, :1])
-        return order[:, :, None].astype(np.int32), scores
-
-    def sample(self, size: int, rng: Generator) -> Codes:
-        """Return draws (size, n, 1)."""
-        shifted = self._scores - self._scores.max(axis=1, keepdims=True)
-        drawn = draw(shifted, rng.random((size, len(shifted))))
-        return drawn[:, :, None].astype(np.int32)
-
-    def treewidth(self) -> int | None:
-        """Return 0."""
-        return 0
-
-    def convergence(self) -> Convergence | None:
-        """Return None: nothing iterates."""
+    def ended(self) -> tuple[Flags, Indices, Array] | None:
+        """Return how the iteration behind the sums ended, see `ComponentReport`."""
         return None
 
-    def note(self) -> str:
-        """Return nothing."""
-        return ""
+
+_CHUNK_ELEMENTS = 2**19  # entries of all tables or lists of a chunk of rows: 4 MB
+# Below this many rows NumPy's own time for an operation outweighs that of the numbers.
+_FEWEST_ROWS = 64
+
+
+class JunctionTree(FieldEngine):
+    """Exact answers by variable elimination; of one label without edges, a closed form."""
+
+    name = "junction_tree"
+
+    def __init__(self, field: FieldTables, options: FieldOptions, elimination: Elimination) -> None:
+        super().__init__(field, options)
+        self._elimination = elimination
+        self.treewidth = elimination.width
+        if field.n_labels == 1:
+            self.name = "closed_form"
+        else:
+            self.note = f"{elimination.n_entries} table entries a row"
+
+    def _of(self, field: FieldTables) -> JunctionTree:
+        return JunctionTree(field, self._options, self._elimination)
+
+    def sums(self) -> FieldSums:
+        """Return the partition function and the marginals, computed once."""
+        return self._summed[0]
+
+    def edge_tables(self) -> list[Array]:
+        """Return P(y_i, y_j) of every edge as arrays (n, K_i, K_j)."""
+        return self._summed[1]
+
+    def entropy(self) -> Array:
+        """Return the entropy (n,) in nats."""
+        return self._summed[2] if self._field.is_far else super().entropy()
+
+    def k_best(self, k: int) -> tuple[Codes, Array]:
+        """Return codes (n, k, d) and scores (n, k), best first, up to a constant per row."""
+        return k_best_rows(self._field, self._elimination, k, self._options)
+
+    def sample(self, size: int, rng: Generator) -> Codes:
+        """Return draws (size, n, d): labels in reverse order, each given its scope."""
+        parts = (self._upward(chunk)[0] for chunk in self._chunks())
+        drawn = [passes.sample(self._elimination, part, size, rng) for part in parts]
+        return np.concatenate(drawn, axis=1)
+
+    def _upward(self, chunk: slice) -> tuple[list[Array], Array]:
+        far = self._field.is_far
+        tables = own_tables(self._field.rows(chunk), self._elimination, far)
+        return passes.upward(self._elimination, tables, far)
+
+    @cached_property
+    def _summed(self) -> tuple[FieldSums, list[Array], Array]:
+        """The sums, the tables of edges, and the entropy (n,) where scores are far from zero."""
+        elimination, field = self._elimination, self._field
+        owner = [min(edge, key=elimination.place.__getitem__) for edge in field.edges]
+        edges_of = [[e for e, own in enumerate(owner) if own == v] for v in range(field.n_labels)]
+
+        def work(chunk: slice) -> tuple[Array, ...]:
+            conditionals, total = self._upward(chunk)
+            single, pairs = [np.empty(0)] * field.n_labels, [np.empty(0)] * len(owner)
+            entropy = np.zeros(total.shape[-1])
+            for v, prob in passes.downward(elimination, conditionals):
+                axes = elimination.axes(v)
+                single[v] = passes.summed(prob, axes, (v,)).T
+                for e in edges_of[v]:
+                    pairs[e] = passes.summed(prob, axes, field.edges[e]).transpose(2, 0, 1)
+                if field.is_far:
+                    entropy -= passes.expected_log(prob, conditionals[v])
+            return np.atleast_2d(total).T, entropy, *single, *pairs
+
+        parts = map_threads(work, self._chunks(), self._options.n_jobs, lambda: None)
+        total, entropy, *tables = (np.concatenate(part) for part in zip(*parts, strict=True))
+        long, d = total.T, field.n_labels
+        log_partition = rounded(long) if field.is_far else long[0]
+        return FieldSums(log_partition, tables[:d], long), tables[d:], entropy
+
+    def _chunks(self) -> list[slice]:
+        entries = self._elimination.n_entries
+        most = max(1, self._options.memory // (8 * entries))
+        step = min(most, max(_FEWEST_ROWS, _CHUNK_ELEMENTS // entries))
+        return row_slices(self._field.n_rows, step)
+
+
+def own_tables(field: FieldTables, elimination: Elimination, far: bool = False) -> list[Array]:
+    """Return the scores that enter at each label, as `elimination` takes them.
+
+    An edge enters at that end of it which is eliminated first.
+    """
+    place, axes = elimination.place, elimination.axes
+    terms = [[passes.aligned(unary.T, (v,), axes(v))] for v, unary in enumerate(field.unary)]
+    for (i, j), table in zip(field.edges, field.tables, strict=True):
+        pair = table.transpose(1, 2, 0)
+        first, second = (i, j) if place[i] < place[j] else (j, i)
+        pair = pair if first == i else pair.transpose(1, 0, 2)
+        terms[first].append(passes.aligned(pair, (first, second), axes(first)))
+    tables = []
+    for v, own in enumerate(terms):
+        shape = (*elimination.shape(v), field.n_rows)
+        if far:
+            tables.append(long_sum(own, shape))
+            continue
+        tables.append(np.zeros(shape))
+        for term in own:
+            tables[v] += term
+    return tables
+
+
+def k_best_rows(
+    field: FieldTables, elimination: Elimination, k: int, options: FieldOptions
+) -> tuple[Codes, Array]:
+    """Return codes (n, k, d) and scores (n, k), best first; k at most the number of vectors."""
+    k = min(k, math.prod(elimination.sizes))
+
+    def work(chunk: slice) -> tuple[Codes, Array]:
+        tables = own_tables(field.rows(chunk), elimination, field.is_far)
+        if field.is_far:
+            # Log-conditionals are never positive, so that nothing cancels in their sums.
+            tables, _ = passes.upward(elimination, tables, far=True)
+        return passes.k_best(elimination, tables, k)
+
+    chunks = row_slices(field.n_rows, _CHUNK_ELEMENTS, elimination.n_entries * k)
+    parts = map_threads(work, chunks, options.n_jobs, lambda: None)
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])

@@ -13,10 +13,9 @@ taken in chunks that fit the processor's cache.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -24,9 +23,10 @@ from numpy.random import Generator
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.chunks import row_slices
 from colabel.core.threads import map_threads
-from colabel.joint.exactness import EXACT, Exactness
-from colabel.joint.field._engine import Convergence, FieldOptions, FieldSums
+from colabel.joint.field._engine import FieldEngine, FieldOptions, FieldSums
 from colabel.joint.field._tables import FieldTables
+from colabel.joint.vectors import lists
+from colabel.labels import all_vectors
 
 Answer = TypeVar("Answer")
 
@@ -51,21 +51,17 @@ class Half(NamedTuple):
     """
 
     labels: Indices
-    codes: Indices
+    codes: Codes
     one_hot: Array
     first: Indices
 
     @classmethod
     def of(cls, labels: Indices, sizes: tuple[int, ...]) -> Half:
         """Write out all vectors of labels with these numbers of values."""
-        n_vectors = math.prod(sizes)
-        codes = np.empty((n_vectors, len(sizes)), dtype=np.intp)
-        rest = np.arange(n_vectors)
-        for p in reversed(range(len(sizes))):
-            rest, codes[:, p] = np.divmod(rest, sizes[p])
+        codes = all_vectors(sizes)
         first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        one_hot = np.zeros((n_vectors, first[-1]))
-        one_hot[np.arange(n_vectors)[:, None], first[:-1] + codes] = 1.0
+        one_hot = np.zeros((len(codes), first[-1]))
+        one_hot[np.arange(len(codes))[:, None], first[:-1] + codes] = 1.0
         return cls(labels, codes, one_hot, first[:-1])
 
 
@@ -78,23 +74,13 @@ class Moments(NamedTuple):
     pairs: Array | None  # (m, C, C)
 
 
-class Enumeration:
-    """Exact answers from the scores of all label vectors.
+class Enumeration(FieldEngine):
+    """Exact answers from the scores of all label vectors, whose number fits the memory."""
 
-    Parameters
-    ----------
-    field : FieldTables
-        A field whose number of label vectors fits the memory.
-    options : FieldOptions
-        `n_jobs` counts.
-    """
-
-    name: ClassVar[str] = "enumeration"
-    exact: Exactness = EXACT
+    name = "enumeration"
 
     def __init__(self, field: FieldTables, options: FieldOptions) -> None:
-        self._field = field
-        self._n_jobs = options.n_jobs
+        super().__init__(field, options)
         sizes = field.cardinalities
         cut = _cut(sizes)
         self._left = Half.of(np.arange(cut), sizes[:cut])
@@ -103,6 +89,7 @@ class Enumeration:
         self._first = np.concatenate(
             [self._left.first, self._right.first + self._left.one_hot.shape[1]]
         )
+        self.note = f"all {self._n_states} label vectors"
 
     # Answers
 
@@ -122,11 +109,6 @@ class Enumeration:
         assert pairs is not None
         return pairs[:, self._columns(i), self._columns(j)]
 
-    def entropy(self) -> Array:
-        """Return the entropy (n,) in nats."""
-        found = self.sums()
-        return self._field.entropy(found.log_partition, found.marginals, self.edge_tables())
-
     def k_best(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and scores (n, k), best first."""
         k = min(k, self._n_states)
@@ -134,7 +116,14 @@ class Enumeration:
             best = self._moments.best[:, None]
             codes = self._codes_at(best)
             return codes, self._field.score(codes[:, 0])[:, None]
-        parts = self._by_chunks(lambda field: _leading_rows(self._scores(field), k))
+
+        def leading(chunk: slice) -> tuple[Indices, Array]:
+            scores = self._scores(self._field.rows(chunk))
+            starts = np.arange(len(scores) + 1) * self._n_states
+            entry = lists.leading_entries(scores.ravel(), starts, k).reshape(-1, k)
+            return entry - starts[:-1, None], scores.ravel()[entry]
+
+        parts = self._by_chunks(leading)
         place = np.concatenate([p for p, _ in parts])
         return self._codes_at(place), np.concatenate([s for _, s in parts])
 
@@ -142,29 +131,14 @@ class Enumeration:
         """Return draws (size, n, d), by inverting each row's distribution function."""
         uniform = rng.random((self._field.n_rows, size))
 
-        def work(chunk: slice) -> Indices:
+        def drawn(chunk: slice) -> Indices:
             weights = self._scores(self._field.rows(chunk))
             weights -= weights.max(axis=1, keepdims=True)
-            np.exp(weights, out=weights)
-            places = np.empty((len(weights), size), dtype=np.intp)
-            for row, weight in enumerate(weights):
-                places[row] = _inverted(weight, uniform[chunk][row])
-            return places
+            starts = np.arange(len(weights) + 1) * self._n_states
+            entry = lists.drawn_entries(np.exp(weights).ravel(), starts, uniform[chunk])
+            return entry - starts[:-1, None]
 
-        place = np.concatenate(map_threads(work, self._chunks, self._n_jobs, lambda: None))
-        return self._codes_at(place.T)
-
-    def treewidth(self) -> int | None:
-        """Return None: nobody looked for an elimination order."""
-        return None
-
-    def convergence(self) -> Convergence | None:
-        """Return None: nothing iterates."""
-        return None
-
-    def note(self) -> str:
-        """Return the number of label vectors."""
-        return f"all {self._n_states} label vectors"
+        return self._codes_at(np.concatenate(self._by_chunks(drawn)).T)
 
     # Scores and sums
 
@@ -237,21 +211,16 @@ class Enumeration:
         return self._all_moments(with_pairs=True)
 
     def _all_moments(self, with_pairs: bool) -> Moments:
-        parts = self._by_chunks(lambda field: self._sum(field, with_pairs))
+        parts = self._by_chunks(lambda chunk: self._sum(self._field.rows(chunk), with_pairs))
         joined = [np.concatenate(column) for column in zip(*(p[:3] for p in parts), strict=True)]
         pairs = np.concatenate([p.pairs for p in parts if p.pairs is not None] or [np.empty(0)])
         return Moments(joined[0], joined[1], joined[2], pairs if with_pairs else None)
 
     # Helpers
 
-    @property
-    def _chunks(self) -> list[slice]:
-        return row_slices(self._field.n_rows, _CHUNK_ELEMENTS, self._n_states)
-
-    def _by_chunks(self, work: Callable[[FieldTables], Answer]) -> list[Answer]:
-        return map_threads(
-            lambda chunk: work(self._field.rows(chunk)), self._chunks, self._n_jobs, lambda: None
-        )
+    def _by_chunks(self, work: Callable[[slice], Answer]) -> list[Answer]:
+        chunks = row_slices(self._field.n_rows, _CHUNK_ELEMENTS, self._n_states)
+        return map_threads(work, chunks, self._options.n_jobs, lambda: None)
 
     @property
     def _columns_of_first_right(self) -> slice:
@@ -289,26 +258,4 @@ def _forms(matrix: Array, half: Half) -> Array:
 def _squares(prob: Array, half: Half) -> Array:
     """Pair marginals (m, C, C) of a half from the probabilities (m, S) of its vectors."""
     found: Array = np.matmul(half.one_hot.T, prob[:, :, None] * half.one_hot)
-    return found
-
-
-def _leading_rows(scores: Array, k: int) -> tuple[Indices, Array]:
-    """Positions and scores (m, k) of the k best of (m, N); in a tie the first position wins."""
-    place = np.empty((len(scores), k), dtype=np.intp)
-    for row, score in enumerate(scores):
-        least = np.partition(score, len(score) - k)[len(score) - k]
-        above = np.flatnonzero(score > least)
-        tied = np.flatnonzero(score == least)[: k - len(above)]
-        found = np.sort(np.concatenate([above, tied]))
-        place[row] = found[np.argsort(-score[found], kind="stable")]
-    return place, np.take_along_axis(scores, place, axis=1)
-
-
-def _inverted(weight: Array, uniform: Array) -> Indices:
-    """Draw positions with probabilities proportional to weight (N,), by uniform numbers."""
-    cumulated = np.cumsum(weight)
-    found: Indices = np.searchsorted(cumulated, uniform * cumulated[-1], side="right")
-    # Rounding may carry a number close to 1 past the end: the last possible vector is meant.
-    last = int(np.searchsorted(cumulated, cumulated[-1], side="left"))
-    found[found > last] = last
     return found

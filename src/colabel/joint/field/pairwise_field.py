@@ -14,22 +14,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
 from colabel.joint._long_sums import less, long_sum
-from colabel.joint._semiring import Best, KBest
 from colabel.joint.base import Joint
+from colabel.joint.elimination import Elimination, eliminate, merged
 from colabel.joint.exactness import common
 from colabel.joint.field._approximate import BeliefPropagation, GibbsField
 from colabel.joint.field._engine import (
-    ClosedForm,
     ComponentReport,
     Engine,
     FieldEngine,
     FieldOptions,
     FieldReport,
     FieldSums,
+    JunctionTree,
     ModeEngine,
 )
 from colabel.joint.field._enumeration import Enumeration
-from colabel.joint.field._junction import Elimination, JunctionTree, eliminate
 from colabel.joint.field._tables import FieldTables, checked_field, checked_start
 from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace
@@ -48,25 +47,31 @@ def engine_of(
     than the table entries of variable elimination; eliminates if these fit; and otherwise
     propagates beliefs. Fields whose scores are far from zero are never enumerated.
     """
+    most = options.most_entries
+
+    def eliminated(entries: int) -> Elimination | None:
+        return eliminate(field.cardinalities, field.edges, entries)
+
     if field.n_labels == 1:
-        return ClosedForm(field)
+        alone = eliminated(max(most, *field.cardinalities))
+        assert alone is not None
+        return JunctionTree(field, options, alone)
     if options.engine == "belief_propagation":
         return BeliefPropagation(field, options, row_keys, start)
     if options.engine == "gibbs":
         return GibbsField(field, options, row_keys, start)
-    most = options.most_entries
     n_states = math.prod(field.cardinalities)
     if options.engine == "enumeration":
         _require(n_states <= most, field, options, f"all {n_states} label vectors of a row")
     if field.is_far:
         # Only elimination sums long numbers; its tables have at most twice as many entries as there
         # are label vectors.
-        elimination = eliminate(field, 2 * most)
+        elimination = eliminated(2 * most)
         if elimination is not None:
-            return JunctionTree(field, elimination, options)
+            return JunctionTree(field, options, elimination)
     if options.engine == "enumeration":
         return Enumeration(field, options)
-    elimination = eliminate(field, most)
+    elimination = eliminated(most)
     if options.engine == "junction_tree":
         _require(elimination is not None, field, options, "the tables of a row")
     if elimination is None:
@@ -74,18 +79,10 @@ def engine_of(
         if n_states <= most:
             return Enumeration(field, options)
         return BeliefPropagation(field, options, row_keys, start)
-    return _cheaper(field, elimination, n_states, options)
-
-
-def _cheaper(
-    field: FieldTables, elimination: Elimination, n_states: int, options: FieldOptions
-) -> FieldEngine:
-    """Return the cheaper one of the exact engines, or elimination where that was named."""
-    entries = elimination.n_entries
-    small = n_states <= min(_ENTRY_COST * entries, options.most_entries)
+    small = n_states <= min(_ENTRY_COST * elimination.n_entries, most)
     if options.engine == "auto" and small:
         return Enumeration(field, options)
-    return JunctionTree(field, elimination, options)
+    return JunctionTree(field, options, elimination)
 
 
 def _require(fits: bool, field: FieldTables, options: FieldOptions, what: str) -> None:
@@ -310,15 +307,10 @@ class PairwiseField(Joint):
         return FieldReport(tuple(self._report_of(part) for part in self._parts))
 
     def _report_of(self, part: Part) -> ComponentReport:
-        sizes = [self.space.cardinalities[i] for i in part.labels]
+        labels, engine = part
+        names = tuple(self.space.names[i] for i in labels)
         return ComponentReport(
-            labels=tuple(self.space.names[i] for i in part.labels),
-            engine=part.engine.name,
-            exact=part.engine.exact,
-            n_states=math.prod(sizes),
-            treewidth=part.engine.treewidth(),
-            convergence=part.engine.convergence(),
-            note=part.engine.note(),
+            names, engine.name, engine.exact, engine.treewidth, engine.ended(), engine.note
         )
 
     def _sentence(self) -> str:
@@ -550,10 +542,7 @@ def _merged(
     codes: Codes, scores: Array, more_codes: Codes, more_scores: Array, k: int
 ) -> tuple[Codes, Array]:
     """Join the best vectors of two independent parts: (n, L, d) and (n, M, e) to (n, k, d + e)."""
-    lists = [Best(part[:, None, :], [], None) for part in (scores, more_scores)]
-    best = KBest(k).product(np.zeros((1, 1)), lists)
-    merge = best.merges[0]
-    pair = merge.chosen[:, 0]
-    rows = np.arange(len(codes))[:, None]
-    left, right = codes[rows, merge.left[pair]], more_codes[rows, merge.right[pair]]
-    return np.concatenate([left, right], axis=2), best.score[:, 0]
+    best = merged([scores[:, None, :], more_scores[:, None, :]], k)
+    rows, rank = np.arange(len(codes))[:, None], np.arange(best.score.shape[2])
+    left, right = best.ranks(rows, np.zeros(1, dtype=np.intp), rank)
+    return np.concatenate([codes[rows, left], more_codes[rows, right]], axis=2), best.score[:, 0]

@@ -1,21 +1,28 @@
-"""DependencyNetwork: labels that all depend on each other, answered by Gibbs sampling."""
+"""Dependency networks: a conditional for each label, given all others.
+
+By Gibbs sampling where conditionals are probabilities, by fixed points where they only decide.
+"""
 
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from colabel.core.arrays import Array, Codes, Indices, Keys, Rows
 from colabel.core.chunks import row_slices
 from colabel.core.label_features import column_owner
 from colabel.joint.base import Joint
 from colabel.joint.chain.prefixes import Prefixes
+from colabel.joint.elimination import draw
 from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.gibbs.diagnostics import GibbsDiagnostics, diagnose
 from colabel.joint.gibbs.random import chain_keys, distinct_keys, random_orders
@@ -25,9 +32,9 @@ from colabel.joint.gibbs.sampler import (
     LinearConditionals,
     Run,
     evaluate,
+    interleaved,
     run,
 )
-from colabel.joint.tree.passes import draw
 from colabel.joint.user_terms import codes_of_labels, merged_evidence
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
@@ -134,49 +141,28 @@ class DependencyNetwork(Joint):
                 f"row_keys has shape {keys.shape} and type {keys.dtype} but must hold {n_rows}"
                 " integers, one a row."
             )
-        evidence = np.full((n_rows, space.n_labels), MISSING, dtype=np.int32)
-        self._plan = GibbsOptions(burn_in, n_sweeps, n_best, n_chains)
-        self._deciding = marginals
-        self._seed = int(seed)
-        self._n_jobs = n_jobs
-        self._set(space, conditionals, keys.astype(np.uint64), evidence)
-
-    def _set(
-        self, space: LabelSpace, conditionals: Conditionals, row_keys: Keys, evidence: Codes
-    ) -> None:
-        super().__init__(space, conditionals.n_rows)
+        super().__init__(space, n_rows)
         self.conditionals = conditionals
-        self._row_keys = row_keys
-        self._evidence = evidence
-        plan = self._plan
+        self._plan = plan = GibbsOptions(burn_in, n_sweeps, n_best, n_chains)
+        self._deciding, self._seed, self._n_jobs = marginals, int(seed), n_jobs
+        self._row_keys = keys.astype(np.uint64)
+        self._evidence = np.full((n_rows, space.n_labels), MISSING, dtype=np.int32)
         self.how = (
             f"Approximate: Gibbs sampling, {plan.n_chains} chain(s) a row, {plan.burn_in} sweeps"
             f" of burn-in and {plan.n_sweeps} kept; see diagnostics()."
         )
 
-    def _with(
-        self, conditionals: Conditionals, row_keys: Keys, evidence: Codes
-    ) -> DependencyNetwork:
-        """Return a network sampled the same way, from parts that need no check."""
-        joint = DependencyNetwork.__new__(DependencyNetwork)
-        joint._plan, joint._deciding = self._plan, self._deciding
-        joint._seed, joint._n_jobs = self._seed, self._n_jobs
-        joint._set(self.space, conditionals, row_keys, evidence)
-        return joint
-
     # Sampling
 
-    def _run(self, **wanted: Any) -> Run:
-        keys = chain_keys(self._row_keys, self._plan.n_chains, self._seed)
-        return run(
-            self.conditionals,
-            self._plan,
-            keys,
-            self._evidence,
-            order=self._shared_order(),
-            n_jobs=self._n_jobs,
-            **wanted,
-        )
+    def _run(
+        self, plan: GibbsOptions | None = None, keys: Keys | None = None, **wanted: Any
+    ) -> Run:
+        plan = plan or self._plan
+        if keys is None:
+            keys = chain_keys(self._row_keys, plan.n_chains, self._seed)
+        order = self._shared_order()
+        model, known, n_jobs = self.conditionals, self._evidence, self._n_jobs
+        return run(model, plan, keys, known, order=order, n_jobs=n_jobs, **wanted)
 
     def _shared_order(self) -> Indices | None:
         """Return one order for all rows, unless the conditionals do not mind one each.
@@ -195,8 +181,7 @@ class DependencyNetwork(Joint):
     def _by_blocks(self, answer: Callable[[DependencyNetwork, Run], Any]) -> list[Any]:
         """Ask for the samples of a block of rows at a time; those of all may not fit."""
         row = self._plan.n_chains * self._plan.n_sweeps * self.space.n_labels
-        chunks = row_slices(self.n_rows, _NUMBERS_AT_ONCE, row)
-        blocks = [self] if len(chunks) == 1 else [self.rows(chunk) for chunk in chunks]
+        blocks = [self.rows(chunk) for chunk in row_slices(self.n_rows, _NUMBERS_AT_ONCE, row)]
         return [answer(block, block._run(keep_samples=True)) for block in blocks]
 
     # Answers
@@ -234,7 +219,6 @@ class DependencyNetwork(Joint):
         """
 
         def answer(block: DependencyNetwork, found: Run) -> tuple[Codes, Array]:
-            assert found.samples is not None
             n_samples = self._plan.n_chains * self._plan.n_sweeps
             flat = found.samples.reshape(block.n_rows, n_samples, self.space.n_labels)
             pairs = zip(flat, block._evidence, strict=True)
@@ -255,19 +239,8 @@ class DependencyNetwork(Joint):
             return np.empty((size, self.n_rows, self.space.n_labels), dtype=np.int32)
         plan = GibbsOptions(self._plan.burn_in, -(-size // n_chains), 1, n_chains)
         # Rows with equal keys share their answers, but should not draw the same vectors.
-        rows = distinct_keys(self._row_keys)
-        found = run(
-            self.conditionals,
-            plan,
-            chain_keys(rows, n_chains, int(rng.integers(1 << 63))),
-            self._evidence,
-            order=self._shared_order(),
-            keep_samples=True,
-            n_jobs=self._n_jobs,
-        )
-        assert found.samples is not None
-        drawn = found.samples.transpose(2, 1, 0, 3)  # (sweeps, chains, n, d)
-        return drawn.reshape(-1, self.n_rows, self.space.n_labels)[:size].astype(np.int32)
+        keys = chain_keys(distinct_keys(self._row_keys), n_chains, int(rng.integers(1 << 63)))
+        return interleaved(self._run(plan, keys, keep_samples=True), size)
 
     def pair_table(self, i: int, j: int) -> Array:
         """Return estimates of P(y_i, y_j) as an array (n, K_i, K_j)."""
@@ -284,16 +257,16 @@ class DependencyNetwork(Joint):
 
     def given_codes(self, evidence: Codes) -> DependencyNetwork:
         """Return the network with the known entries of evidence (n, d) clamped."""
-        return self._with(
-            self.conditionals,
-            self._row_keys,
-            merged_evidence(self.space, self._evidence, evidence),
-        )
+        return self._copy(_evidence=merged_evidence(self.space, self._evidence, evidence))
 
     def rows(self, index: Rows) -> DependencyNetwork:
         """Return the joint of some of the rows."""
-        return self._with(
-            self.conditionals.rows(index), self._row_keys[index], self._evidence[index]
+        part = self.conditionals.rows(index)
+        return self._copy(
+            conditionals=part,
+            n_rows=part.n_rows,
+            _row_keys=self._row_keys[index],
+            _evidence=self._evidence[index],
         )
 
     def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
@@ -320,8 +293,8 @@ class DependencyNetwork(Joint):
                 f"{int((codes == MISSING).sum())} labels are missing, but the product of"
                 " conditionals needs all of them. Use log_prob, which leaves them out."
             )
-        found: Array = evaluate(codes[None], self.conditionals, self._evidence).log_product[0]
-        return found
+        log_product, _ = evaluate(codes[None], self.conditionals, self._evidence)
+        return np.asarray(log_product[0])
 
     def diagnostics(self) -> GibbsDiagnostics:
         """Return split R-hat, effective sample size and flips a sweep, per row and label.
@@ -334,7 +307,6 @@ class DependencyNetwork(Joint):
     @cached_property
     def _diagnostics(self) -> GibbsDiagnostics:
         def answer(_: DependencyNetwork, found: Run) -> GibbsDiagnostics:
-            assert found.samples is not None
             return diagnose(self.space.names, found.samples, self.space.cardinalities)
 
         parts = self._by_blocks(answer)
@@ -350,7 +322,7 @@ class DependencyNetwork(Joint):
 
     def _log_prob_of(self, queries: Codes) -> Array:
         """Return estimated log-probabilities (n, q) of the observed entries of (n, q, d)."""
-        return self._run(queries=queries).reached
+        return self._run(queries=queries).log_prob
 
     def _columns(self, shares: Array) -> list[Array]:
         """Cut shares (n, e) of label columns into those of each label."""
@@ -447,4 +419,223 @@ def check_conditionals(space: LabelSpace, conditionals: Conditionals) -> None:
         raise ValueError(
             f"The conditionals are of labels with {tuple(conditionals.cardinalities)} values but"
             f" the label space has {space.cardinalities}: give one conditional for each label."
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FixedPointReport:
+    """How discrete inference ended for each row.
+
+    Attributes
+    ----------
+    status : (n,) array of str
+        "converged": a pass changed nothing. "cycled": the labels came back to an earlier vector
+        and would go round for ever. "capped": neither happened within the passes allowed.
+    passes : (n,) array of int
+        Passes over the labels until then.
+    """
+
+    status: NDArray[np.str_]
+    passes: Indices
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of rows of each status."""
+        return {
+            name: int((self.status == name).sum()) for name in ("converged", "cycled", "capped")
+        }
+
+    def to_text(self) -> str:
+        """Return one line with the counts."""
+        found = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+        most = int(self.passes.max()) if self.passes.size else 0
+        return f"{len(self.status)} rows: {found}; at most {most} passes."
+
+    def __repr__(self) -> str:
+        return f"FixedPointReport({self.to_text()})"
+
+
+def fixed_point(
+    model: Conditionals,
+    initial: Codes,
+    order: Indices,
+    evidence: Codes,
+    max_iterations: int,
+) -> tuple[Codes, FixedPointReport]:
+    """Set each label in turn to its most probable value given the others, until none changes.
+
+    A pass is a function of the label vector, so a row that meets a vector it has met before
+    will go round for ever. Such a row is decided as Algorithm 1 decides its samples: by the
+    marginals of the vectors it visits for ever, a tie going to the smaller code.
+
+    Parameters
+    ----------
+    initial : (n, d)
+        Where to start; labels known by the evidence start there.
+    order : (d,)
+        In which a pass visits the labels.
+    evidence : (n, d)
+        Known labels, MISSING elsewhere; they never change.
+    """
+    labels = np.where(evidence == MISSING, initial, evidence).astype(np.int32)
+    status = np.full(len(labels), "capped", dtype="<U9")
+    passes = np.full(len(labels), max_iterations, dtype=np.intp)
+    moving = np.arange(len(labels))
+    past = labels[None].copy()  # (passes + 1, moving rows, d)
+    for number in range(1, max_iterations + 1):
+        if not len(moving):
+            break
+        part = model if len(moving) == len(labels) else model.rows(moving)
+        now = one_pass(part, past[-1], order, evidence[moving])
+        met = (past == now).all(axis=2)  # (passes + 1, moving rows)
+        fixed, repeated = met[-1], met.any(axis=0)
+        labels[moving] = now
+        for row in np.flatnonzero(repeated & ~fixed):
+            visited = past[int(met[:, row].argmax()) :, row]
+            labels[moving[row]] = [np.bincount(column).argmax() for column in visited.T]
+        status[moving[repeated]] = np.where(fixed, "converged", "cycled")[repeated]
+        passes[moving[repeated]] = number
+        past = np.concatenate([past, now[None]])[:, ~repeated]
+        moving = moving[~repeated]
+    return labels, FixedPointReport(status, passes)
+
+
+def one_pass(model: Conditionals, labels: Codes, order: Indices, evidence: Codes) -> Codes:
+    """Set every label that is not known to its most probable value, in order; all rows at once."""
+    labels = labels.copy()
+    for i in order:
+        best = model.log_prob(labels[None], int(i))[0].argmax(axis=1)
+        labels[:, i] = np.where(evidence[:, i] == MISSING, best, labels[:, i])
+    return labels
+
+
+class DiscreteDependencyNetwork(Joint):
+    """One rule ``y_i = f_i(x, y_-i)`` for every label; a label vector that obeys them all.
+
+    The extension of conditional dependency networks to classifiers without probabilities, such
+    as support vector machines (Guo & Gu, 2011, Algorithm 2): each label in turn is set to the
+    most probable value of its conditional, until a pass over the labels changes nothing. There
+    may be no such vector, or several; `report` says how it ended for each row. Rows that go
+    round in a cycle are decided by the majority, label by label, over the cycle.
+
+    It answers `mode`, also `given` some labels. It has no probabilities.
+
+    Parameters
+    ----------
+    space : LabelSpace
+        Names and values of the d labels.
+    conditionals : Conditionals
+        For n rows; their most probable values count.
+    initial : array-like of int of shape (d,) or (n, d), optional
+        Codes to start from, by default 0.
+    max_iterations : int
+        Most passes over the labels.
+    seed : int
+        Seed of the order in which a pass visits the labels, one for all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colabel.joint import DiscreteDependencyNetwork, LinearConditionals
+    >>> from colabel.labels import LabelSpace
+    >>> space = LabelSpace(("a", "b"), (np.array([0, 1]), np.array([0, 1])), "matrix")
+    >>> base, weights = np.array([[1.0, -1.0]]), np.array([[0.0, 2.0], [0.0, 0.0]])
+    >>> rules = LinearConditionals(base, weights, (2, 2))  # a is 1, and brings b along
+    >>> joint = DiscreteDependencyNetwork(space, rules)
+    >>> joint.mode()
+    array([[1, 1]])
+    >>> joint.report.counts
+    {'converged': 1, 'cycled': 0, 'capped': 0}
+    """
+
+    exact: Exactness = APPROXIMATE
+
+    def __init__(
+        self,
+        space: LabelSpace,
+        conditionals: Conditionals,
+        *,
+        initial: ArrayLike | None = None,
+        max_iterations: int = 100,
+        seed: int = 0,
+    ) -> None:
+        check_conditionals(space, conditionals)
+        if max_iterations < 1:
+            raise ValueError(f"max_iterations={max_iterations!r} must be at least 1.")
+        shape = (conditionals.n_rows, space.n_labels)
+        start = np.zeros(shape) if initial is None else np.broadcast_to(np.asarray(initial), shape)
+        super().__init__(space, conditionals.n_rows)
+        self.conditionals = conditionals
+        self._max_iterations, self._seed = max_iterations, int(seed)
+        self._initial = start.astype(np.int32)
+        self._evidence = np.full(shape, MISSING, dtype=np.int32)
+        self.how = (
+            "Approximate: labels are set in turn to what their conditionals say, at most"
+            f" {max_iterations} times each, until none changes; see report."
+        )
+
+    @cached_property
+    def _ended(self) -> tuple[Codes, FixedPointReport]:
+        order = shared_order(self._seed, self.space.n_labels)
+        found = fixed_point(
+            self.conditionals, self._initial, order, self._evidence, self._max_iterations
+        )
+        n_capped = found[1].counts["capped"]
+        if n_capped:
+            warnings.warn(
+                f"{n_capped} of {self.n_rows} rows had not settled after {self._max_iterations}"
+                " passes over the labels. Raise max_iterations.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return found
+
+    @property
+    def report(self) -> FixedPointReport:
+        """How the iteration ended for each row: converged, cycled or capped."""
+        return self._ended[1]
+
+    def mode_codes(self) -> Codes:
+        """Return the codes (n, d) at which the iteration ended."""
+        return self._ended[0]
+
+    def marginal_tables(self) -> list[Array]:
+        """Not available: there are no probabilities."""
+        self._unavailable("marginals")
+
+    def log_prob_codes(self, codes: Codes) -> Array:
+        """Not available: there are no probabilities."""
+        self._unavailable("log_prob")
+
+    def top_k_codes(self, k: int) -> tuple[Codes, Array]:
+        """Not available: there are no probabilities."""
+        self._unavailable("top_k")
+
+    def sample_codes(self, size: int, rng: Generator) -> Codes:
+        """Not available: there are no probabilities."""
+        self._unavailable("sample")
+
+    def pair_table(self, i: int, j: int) -> Array:
+        """Not available: there are no probabilities."""
+        self._unavailable("pair_marginals")
+
+    def given_codes(self, evidence: Codes) -> DiscreteDependencyNetwork:
+        """Return the network with the known entries of evidence (n, d) clamped."""
+        return self._copy(_evidence=merged_evidence(self.space, self._evidence, evidence))
+
+    def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
+        self._unavailable("subject_to")
+
+    def rows(self, index: Rows) -> DiscreteDependencyNetwork:
+        """Return the joint of some of the rows."""
+        part = self.conditionals.rows(index)
+        known, initial = self._evidence[index], self._initial[index]
+        return self._copy(conditionals=part, n_rows=part.n_rows, _evidence=known, _initial=initial)
+
+    def _unavailable(self, question: str) -> NoReturn:
+        raise NotImplementedError(
+            f"{question} needs probabilities, but the classifiers of this dependency network only"
+            " decide: it answers mode(), so decide by 'subset'. For probabilities learn it from"
+            " classifiers with predict_proba, such as logistic regression or"
+            " sklearn.calibration.CalibratedClassifierCV."
         )

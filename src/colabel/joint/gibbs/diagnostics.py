@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from colabel.core.arrays import Array
 
-_SUSPICIOUS = 1.05  # R-hat above which chains are commonly not trusted
+SUSPICIOUS = 1.05  # R-hat above which chains are commonly not trusted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,10 +54,10 @@ class GibbsDiagnostics:
         """Return a table with one line a label: the worst row and the median row."""
         n_rows, n_labels = self.r_hat.shape
         plural = ("row" if n_rows == 1 else "rows", "label" if n_labels == 1 else "labels")
-        share = float((self.r_hat > _SUSPICIOUS).mean()) if self.r_hat.size else 0.0
+        share = float((self.r_hat > SUSPICIOUS).mean()) if self.r_hat.size else 0.0
         lines = [
             f"{n_rows} {plural[0]}, {n_labels} {plural[1]}, {self.n_samples} samples a row. "
-            f"R-hat above {_SUSPICIOUS}: {100 * share:.1f} % of rows and labels."
+            f"R-hat above {SUSPICIOUS}: {100 * share:.1f} % of rows and labels."
         ]
         if not n_rows:
             return lines[0]

@@ -44,29 +44,28 @@ _SQRT_2 = 1.4142135623730951
 
 
 class Network(NamedTuple):
-    """Linear conditionals without their rows.
+    """Linear conditionals without what depends on the row.
 
     Attributes
     ----------
-    weights : (e, e)
-        Entry [c, s]: what label column c adds to score s when it is 1.
     first : (d,)
         The first column of each label.
     size : (d,)
         Number of values of each label; two values have one column, K have K.
     floor : (e,)
         Probability kept for values never seen; zero for most.
-    start : (e + 1,), or empty where most weights are not zero
-        The scores that column c adds to are ``reached[start[c] : start[c + 1]]``.
-    reached : (number of weights that are not zero,), or empty
+    start : (e + 1,)
+        The weights of column c are ``weights[start[c] : start[c + 1]]`` of a row's: what it adds
+        when it is 1.
+    targets : (N,), or empty where every column has a weight for all e scores
+        The score that each weight is added to.
     """
 
-    weights: Array
     first: Indices
     size: Indices
     floor: Array
     start: Indices
-    reached: Indices
+    targets: Indices
 
 
 @njit(nogil=True, cache=True)
@@ -110,38 +109,38 @@ def logistics(scores: Array, prob: Array, decay: Array) -> None:
 
 
 @njit(nogil=True, cache=True)
-def add_column(scores: Array, net: Network, column: int, sign: float) -> None:
-    """Set s += sign W[column], in O(e), or in the number of scores that the column reaches."""
-    added = net.weights[column]
-    if net.start.size:
-        for at in range(net.start[column], net.start[column + 1]):
-            scores[net.reached[at]] += sign * added[net.reached[at]]
-    else:
-        for c in range(scores.size):
-            scores[c] += sign * added[c]
+def add_column(scores: Array, weights: Array, net: Network, column: int, sign: float) -> None:
+    """Add what a column adds to the scores that it reaches."""
+    start, end = net.start[column], net.start[column + 1]
+    if net.targets.size:
+        for at in range(start, end):
+            scores[net.targets[at]] += sign * weights[at]
+    else:  # a weight for every score, or none at all
+        for c in range(end - start):
+            scores[c] += sign * weights[start + c]
 
 
 @njit(nogil=True, cache=True)
-def move_scores(scores: Array, net: Network, i: int, old: int, new: int) -> None:
+def move_scores(scores: Array, weights: Array, net: Network, i: int, old: int, new: int) -> None:
     """Change label i from `old` to `new`: s += W[column of new] - W[column of old]."""
     first = net.first[i]
     if net.size[i] == 2:
-        add_column(scores, net, first, float(new - old))
+        add_column(scores, weights, net, first, float(new - old))
     else:
-        add_column(scores, net, first + old, -1.0)
-        add_column(scores, net, first + new, 1.0)
+        add_column(scores, weights, net, first + old, -1.0)
+        add_column(scores, weights, net, first + new, 1.0)
 
 
 @njit(nogil=True, cache=True)
-def start_scores(base: Array, labels: Codes, net: Network, scores: Array) -> None:
+def start_scores(base: Array, weights: Array, labels: Codes, net: Network, scores: Array) -> None:
     """Set the scores from scratch: base plus the columns that are 1."""
     for c in range(scores.size):
         scores[c] = base[c]
     for i in range(labels.size):
         if net.size[i] != 2:
-            add_column(scores, net, net.first[i] + labels[i], 1.0)
+            add_column(scores, weights, net, net.first[i] + labels[i], 1.0)
         elif labels[i] == 1:
-            add_column(scores, net, net.first[i], 1.0)
+            add_column(scores, weights, net, net.first[i], 1.0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -181,6 +180,7 @@ def drawn_value(scores: Array, net: Network, i: int, uniform: float, prob: Array
 def sweep(
     labels: Codes,
     scores: Array,
+    weights: Array,
     order: Indices,
     known: Codes,
     key: np.uint64,
@@ -188,7 +188,7 @@ def sweep(
     net: Network,
     scratch: Array,
 ) -> None:
-    """Draw every label that is not known from its conditional, in order; see `sampler.step`."""
+    """Draw every label that is not known from its conditional, in order."""
     n_labels = labels.size
     levels = scratch[0, :n_labels]
     thresholds(key, number * n_labels, levels)
@@ -203,21 +203,15 @@ def sweep(
             new = drawn_value(scores, net, i, uniform, scratch[1])
         if new != labels[i]:
             old = int(labels[i])  # of one type with `new`: one version is compiled
-            move_scores(scores, net, i, old, new)
+            move_scores(scores, weights, net, i, old, new)
             labels[i] = new
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def tally(
-    labels: Codes,
-    scores: Array,
-    known: Codes,
-    net: Network,
-    scratch: Array,
-    plain: Array,
-    smooth: Array,
+    labels: Codes, scores: Array, known: Codes, net: Network, scratch: Array, smooth: Array
 ) -> float:
-    """Add a sample to the counts and its conditionals to the sums; return its log-product."""
+    """Add a sample's conditionals to the sums; return their log-product at the sample."""
     prob, decay = scratch[0], scratch[1]
     logistics(scores, prob, decay)
     log_product = 0.0
@@ -226,7 +220,6 @@ def tally(
         first = net.first[i]
         value = labels[i]
         if net.size[i] == 2:
-            plain[first] += value
             if known[i] >= 0:
                 smooth[first] += value
                 continue
@@ -237,7 +230,6 @@ def tally(
                 log_product -= math.log(product)
                 product = 1.0
         else:
-            plain[first + value] += 1.0
             if known[i] >= 0:
                 smooth[first + value] += 1.0
                 continue
@@ -248,36 +240,11 @@ def tally(
     return log_product - math.log(product)
 
 
-@njit(nogil=True, cache=True)
-def keep_best(
-    score: float, labels: Codes, place: Indices, best_scores: Array, best_labels: Codes
-) -> None:
-    """Offer a sample to the n best (the end of Algorithm 1).
-
-    In the paper's words: B and S are filled first; afterwards the sample replaces the one of
-    lowest score, if its own is higher. `place` holds how many are filled and where the lowest
-    is, which needs to be found again only after a replacement.
-    """
-    filled = place[0]
-    at = filled if filled < best_scores.size else place[1]
-    if filled == best_scores.size and not best_scores[at] < score:
-        return
-    best_scores[at] = score
-    for i in range(labels.size):
-        best_labels[at, i] = labels[i]
-    place[0] = min(filled + 1, best_scores.size)
-    if place[0] == best_scores.size:
-        lowest = 0
-        for sample in range(1, best_scores.size):
-            if best_scores[sample] < best_scores[lowest]:
-                lowest = sample
-        place[1] = lowest
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
 def log_transition(
     labels: Codes,
     scores: Array,
+    weights: Array,
     order: Indices,
     known: Codes,
     query: Codes,
@@ -287,7 +254,7 @@ def log_transition(
     """Log-probability that a sweep from y = `labels` ends at q = `query`.
 
     log T(y -> q) = sum_k log p(q_o(k) | q_o(0), ..., q_o(k-1), y_o(k+1), ..., y_o(d-1)), with o
-    the order of the sweep; see `sampler.log_transition`.
+    the order of the sweep; see `sampler.transition`.
     """
     for i in range(labels.size):
         if known[i] >= 0 and query[i] >= 0 and query[i] != known[i]:
@@ -296,7 +263,6 @@ def log_transition(
     for c in range(scores.size):
         moved[c] = scores[c]
     total = 0.0
-    product = 1.0
     for place in range(labels.size):
         i = order[place]
         value = query[i]
@@ -305,31 +271,13 @@ def log_transition(
         first = net.first[i]
         if net.size[i] == 2:
             score = moved[first] if value == 1 else -moved[first]
-            total += min(score, 0.0)
-            product *= 1.0 + math.exp(-abs(score))
-            if product > _LARGE:
-                total -= math.log(product)
-                product = 1.0
+            total += min(score, 0.0) - math.log1p(math.exp(-abs(score)))
         else:
             softmax(moved, net, i, prob)
             total += math.log(prob[first + value])
         if value != labels[i]:
-            move_scores(moved, net, i, int(labels[i]), int(value))
-    return total - math.log(product)
-
-
-@njit(nogil=True, cache=True)
-def column_shares(labels: Codes, net: Network, shares: Array) -> None:
-    """Set `shares` (e,) to the share of label vectors (m, d) in which each column is 1."""
-    shares[:] = 0.0
-    for sample in range(labels.shape[0]):
-        for i in range(labels.shape[1]):
-            if net.size[i] == 2:
-                shares[net.first[i]] += labels[sample, i]
-            else:
-                shares[net.first[i] + labels[sample, i]] += 1.0
-    for c in range(shares.size):
-        shares[c] /= labels.shape[0]
+            move_scores(moved, weights, net, i, int(labels[i]), int(value))
+    return total
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -349,55 +297,49 @@ def log_mean_exp(values: Array) -> float:
 @njit(nogil=True, cache=True)
 def run_rows(
     base: Array,
+    weights: Array,
     labels: Codes,
     order: Indices,
     known: Codes,
     keys: NDArray[np.uint64],
     net: Network,
-    counts: tuple[int, int, int],
-    shares: Array,
+    burn_in: int,
     samples: NDArray[np.int16],
+    products: Array,
+    smooth: Array,
     queries: Codes,
-    reached: Array,
+    log_prob: Array,
 ) -> None:
-    """Run the chains of all rows: Algorithm 1 and what else is asked for.
+    """Run the chains of all rows.
 
-    Arrays have a leading axis of n rows. `counts` are burn-in, sweeps and n of the n best;
-    `shares` (n, 3, e) receives the column means of the best samples, of all samples and of the
-    conditionals; `samples` (n, chains, sweeps, d) or (n, 0, ...) receives the samples; `reached`
+    Arrays have a leading axis of n rows, `weights` perhaps of one that all rows share. Kept after
+    `burn_in` sweeps are: `samples` (n, chains, sweeps, d), the log-`products` (n, chains, sweeps)
+    of their conditionals, the means of the conditionals in `smooth` (n, e), and in `log_prob`
     (n, q) the log-mean probability of the queries (n, q, d).
     """
-    burn_in, n_sweeps, n_best = counts
-    n_rows, n_chains, n_labels = labels.shape
+    n_rows, n_chains, n_sweeps, n_labels = samples.shape
     n_columns, n_queries = base.shape[1], queries.shape[1]
     scores, scratch = np.empty(n_columns), np.empty((2, n_columns))
-    best_scores, best_labels = np.empty(n_best), np.empty((n_best, n_labels), np.int32)
     each = np.empty((n_queries, n_chains * n_sweeps))
-    place = np.empty(2, np.intp)
     for row in range(n_rows):
-        asked, share = known[row], shares[row]
-        place[:] = 0
-        share[:] = 0.0
+        asked, own = known[row], weights[row if len(weights) > 1 else 0]
+        smooth[row] = 0.0
         for chain in range(n_chains):
             state, way, key = labels[row, chain], order[row, chain], keys[row, chain]
-            start_scores(base[row], state, net, scores)
+            start_scores(base[row], own, state, net, scores)
             for number in range(burn_in + n_sweeps):
-                sweep(state, scores, way, asked, key, number, net, scratch)
+                sweep(state, scores, own, way, asked, key, number, net, scratch)
                 at = number - burn_in
                 if at < 0:
                     continue
-                score = tally(state, scores, asked, net, scratch, share[1], share[2])
-                keep_best(score, state, place, best_scores, best_labels)
-                if samples.shape[1] > 0:
-                    for i in range(n_labels):
-                        samples[row, chain, at, i] = state[i]
+                products[row, chain, at] = tally(state, scores, asked, net, scratch, smooth[row])
+                for i in range(n_labels):
+                    samples[row, chain, at, i] = state[i]
                 for q in range(n_queries):
                     each[q, chain * n_sweeps + at] = log_transition(
-                        state, scores, way, asked, queries[row, q], net, scratch
+                        state, scores, own, way, asked, queries[row, q], net, scratch
                     )
         for c in range(n_columns):
-            share[1, c] /= n_chains * n_sweeps
-            share[2, c] /= n_chains * n_sweeps
-        column_shares(best_labels[: place[0]], net, share[0])
+            smooth[row, c] /= n_chains * n_sweeps
         for q in range(n_queries):
-            reached[row, q] = log_mean_exp(each[q])
+            log_prob[row, q] = log_mean_exp(each[q])

@@ -1,12 +1,13 @@
-"""Gibbs sampling of label vectors: `init` and `step` for conditionals of any kind.
+"""Gibbs sampling of label vectors, for conditionals of any kind.
 
-This is the reference: plain NumPy, vectorised over chains and rows. Linear conditionals have a
-compiled twin (`kernels`) that draws the same samples from the same streams.
+Linear conditionals, and those of pairwise fields, which are linear too, are sampled by compiled
+code (`kernels`); others, which are objects, by plain NumPy over all chains and rows at once. Both
+draw the same samples from the same streams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple, Protocol
@@ -15,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from colabel.core.arrays import Array, Codes, Indices, Keys, Rows
+from colabel.core.arrays import Array, Codes, Flags, Indices, Keys, Rows
+from colabel.core.chunks import row_slices
 from colabel.core.label_features import column_owner, label_columns
 from colabel.core.numeric import log_sum_exp
 from colabel.core.parameters import check_integer
@@ -23,6 +25,11 @@ from colabel.core.threads import map_threads, n_threads
 from colabel.joint.gibbs.kernels import Network, run_rows
 from colabel.joint.gibbs.random import random_labels, random_orders, uniforms
 from colabel.labels import MISSING
+
+# Blocks of rows a thread is given: enough of them to even out rows that flip more than others.
+_BLOCKS_PER_THREAD = 4
+# Share of weights that are not zero up to which going through them one by one pays.
+_SPARSE = 0.25
 
 
 class Conditionals(Protocol):
@@ -50,160 +57,43 @@ class Conditionals(Protocol):
         ...
 
 
-class GibbsState(NamedTuple):
-    """Where the chains are.
+class Compiled(NamedTuple):
+    """Linear conditionals as the compiled sampler reads them.
 
     Attributes
     ----------
-    labels : (chains, n, d)
-        Codes of the labels.
-    order : (chains, n, d)
-        The order in which a sweep visits the labels; chosen once, as in Algorithm 1.
-    sweep : int
-        Number of sweeps done, which is the position in the random streams.
+    cardinalities : (d,)
+    base : (n, e)
+        Scores without labels.
+    weights : (n, N) or (1, N)
+        What columns add, see `Network`.
+    net : Network
     """
 
-    labels: Codes
-    order: Indices
-    sweep: int
+    cardinalities: tuple[int, ...]
+    base: Array
+    weights: Array
+    net: Network
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return len(self.base)
+
+    def rows(self, index: Rows) -> Compiled:
+        """Return some of the rows."""
+        weights = self.weights if len(self.weights) == 1 else self.weights[index]
+        return self._replace(base=self.base[index], weights=weights)
 
 
-class GibbsInfo(NamedTuple):
-    """What a sweep did.
-
-    Attributes
-    ----------
-    flips : (chains, n)
-        Number of labels that changed.
-    """
-
-    flips: Indices
-
-
-class Evaluation(NamedTuple):
-    """The conditionals at label vectors.
-
-    Attributes
-    ----------
-    log_product : (chains, n)
-        Sum of ``log p(y_i | x, y_-i)`` over the labels that are not known.
-    columns : (chains, n, e)
-        Conditional probability of each label column (`label_columns`); 0 or 1 for known labels.
-    """
-
-    log_product: Array
-    columns: Array
-
-
-def init(
-    keys: Keys, model: Conditionals, evidence: Codes, order: Indices | None = None
-) -> GibbsState:
-    """Start chains at random label vectors.
-
-    Parameters
-    ----------
-    keys : (chains, n)
-        A random stream for every chain of every row.
-    evidence : (n, d)
-        Codes of known labels, MISSING elsewhere; known labels never change.
-    order : (d,), optional
-        Order of the labels for all chains and rows; by default each draws its own.
-    """
-    start = random_labels(keys, model.cardinalities)
-    labels = np.where(evidence == MISSING, start, evidence).astype(np.int32)
-    if order is None:
-        return GibbsState(labels, random_orders(keys, labels.shape[2]), 0)
-    return GibbsState(labels, np.broadcast_to(order, labels.shape), 0)
-
-
-def step(
-    keys: Keys, state: GibbsState, model: Conditionals, evidence: Codes
-) -> tuple[GibbsState, GibbsInfo]:
-    """Sweep once over all labels: draw each from its conditional, given the others as they are."""
-    labels = state.labels.copy()
-    n_labels = labels.shape[2]
-    for place in range(n_labels):
-        uniform = uniforms(keys, state.sweep * n_labels + place)
-        due = state.order[..., place]
-        # One label is due in all rows where they share their order.
-        for i in np.unique(due):
-            now = (due == i) & (evidence[:, i] == MISSING)
-            if now.any():
-                drawn = draw(model.log_prob(labels, int(i)), uniform)
-                labels[..., i] = np.where(now, drawn, labels[..., i])
-    flips = (labels != state.labels).sum(axis=2)
-    return GibbsState(labels, state.order, state.sweep + 1), GibbsInfo(flips)
-
-
-def draw(log_prob: Array, uniform: Array) -> Indices:
-    """Draw values from log_prob (..., K) with uniform numbers (...).
-
-    Two values are drawn as in Algorithm 1, 1 if u < p(y = 1); more by the distribution function.
-    """
-    if log_prob.shape[-1] == 2:
-        return (uniform < np.exp(log_prob[..., 1])).astype(np.intp)
-    cumulated = np.exp(log_prob).cumsum(axis=-1)
-    drawn: Indices = (uniform[..., None] >= cumulated[..., :-1]).sum(axis=-1)
-    return drawn
-
-
-def evaluate(labels: Codes, model: Conditionals, evidence: Codes) -> Evaluation:
-    """Evaluate every conditional at label vectors (chains, n, d)."""
-    log_product = np.zeros(labels.shape[:2])
-    columns = []
-    for i, size in enumerate(model.cardinalities):
-        log_prob = model.log_prob(labels, i)
-        known = evidence[:, i] != MISSING
-        of_label = np.take_along_axis(log_prob, labels[..., i, None].astype(np.intp), axis=2)
-        log_product += np.where(known, 0.0, of_label[..., 0])
-        values = np.array([1]) if size == 2 else np.arange(size)
-        certain = evidence[:, i, None] == values
-        columns.append(np.where(known[:, None], certain, np.exp(log_prob[..., values])))
-    return Evaluation(log_product, np.concatenate(columns, axis=2))
-
-
-def log_transition(
-    state: GibbsState, model: Conditionals, evidence: Codes, queries: Codes
-) -> Array:
-    """Log-probability that one more sweep ends at given label vectors.
-
-    The sweep visits the observed labels of a query only. Its probability is the product, in
-    the order of the sweep, of the conditionals of the query's values given what the sweep has
-    already set to the query and what it has not reached yet.
-
-    Parameters
-    ----------
-    queries : (n, q, d)
-        Codes, MISSING for labels that are not observed.
-
-    Returns
-    -------
-    (chains, n, q)
-    """
-    n_chains, n_rows, n_labels = state.labels.shape
-    n_queries = queries.shape[1]
-    wanted = np.tile(np.moveaxis(queries, 1, 0), (n_chains, 1, 1))  # (chains q, n, d)
-    labels = np.repeat(state.labels, n_queries, axis=0)
-    order = np.repeat(state.order, n_queries, axis=0)
-    total = np.zeros(labels.shape[:2])
-    asked = (wanted != MISSING) & (evidence == MISSING)
-    contradicted = (wanted != MISSING) & (evidence != MISSING) & (wanted != evidence)
-    for place in range(n_labels):
-        due = order[..., place]
-        for i in np.unique(due):
-            now = (due == i) & asked[..., i]
-            if now.any():
-                log_prob = model.log_prob(labels, int(i))
-                value = np.maximum(wanted[..., i, None], 0).astype(np.intp)
-                of_query = np.take_along_axis(log_prob, value, axis=2)[..., 0]
-                total += np.where(now, of_query, 0.0)
-                labels[..., i] = np.where(now, wanted[..., i], labels[..., i])
-    total[contradicted.any(axis=2)] = -np.inf
-    return np.moveaxis(total.reshape(n_chains, n_queries, n_rows), 1, 2)
-
-
-# Share of weights that are not zero up to which going through them one by one pays.
-_SPARSE = 0.25
+def network_of(
+    cardinalities: Sequence[int], start: Indices, targets: Indices, floor: Array
+) -> Network:
+    """Return a network of labels with these numbers of values."""
+    owner = column_owner(cardinalities)
+    first = np.searchsorted(owner, np.arange(len(cardinalities)))
+    sizes = np.array(cardinalities, dtype=np.intp)
+    return Network(first.astype(np.intp), sizes, floor, start.astype(np.intp), targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,18 +164,17 @@ class LinearConditionals:
         return len(self.base)
 
     @property
-    def network(self) -> Network:
-        """What the compiled sampler needs besides the rows."""
-        owner = column_owner(self.cardinalities)
-        first = np.searchsorted(owner, np.arange(len(self.cardinalities)))
-        size = np.array(self.cardinalities, dtype=np.intp)
-        column, reached = np.nonzero(self.weights)
-        start = np.searchsorted(column, np.arange(len(owner) + 1))
-        if len(reached) > _SPARSE * self.weights.size:
-            start, reached = start[:0], reached[:0]
-        return Network(
-            self.weights, first.astype(np.intp), size, self.floor, start.astype(np.intp), reached
-        )
+    def compiled(self) -> Compiled:
+        """The arrays of the compiled sampler."""
+        n_columns = len(self.weights)
+        column, targets = np.nonzero(self.weights)
+        start = np.searchsorted(column, np.arange(n_columns + 1))
+        flat = self.weights[column, targets]
+        if len(targets) > _SPARSE * self.weights.size:
+            flat, targets = self.weights.ravel(), targets[:0]
+            start = n_columns * np.arange(n_columns + 1)
+        net = network_of(self.cardinalities, start, targets, self.floor)
+        return Compiled(self.cardinalities, self.base, flat[None], net)
 
     def log_prob(self, labels: Codes, i: int) -> Array:
         """Return ``log p(y_i = v | x, y_-i)``, (m, n, K_i), for label vectors (m, n, d)."""
@@ -305,10 +194,6 @@ class LinearConditionals:
     def rows(self, index: Rows) -> LinearConditionals:
         """Return the conditionals of some of the rows."""
         return LinearConditionals(self.base[index], self.weights, self.cardinalities, self.floor)
-
-
-# Blocks of rows a thread is given: enough of them to even out rows that flip more than others.
-_BLOCKS_PER_THREAD = 4
 
 
 @dataclass(frozen=True)
@@ -349,21 +234,21 @@ class Run(NamedTuple):
     smooth : (n, e)
         Mean over all samples of each column's probability given the other labels
         (Rao-Blackwell): the same expectation as `plain`, with less noise.
-    samples : (n, chains, sweeps, d) or None
-        The samples, if asked for.
-    reached : (n, q)
+    log_prob : (n, q)
         Estimated log-probabilities of the queries.
+    samples : (n, chains, sweeps, d), or (n, 0, ...)
+        The samples, if asked for.
     """
 
     best: Array
     plain: Array
     smooth: Array
-    samples: NDArray[np.int16] | None
-    reached: Array
+    log_prob: Array
+    samples: NDArray[np.int16]
 
 
 def run(
-    model: Conditionals,
+    model: Conditionals | Compiled,
     plan: GibbsOptions,
     keys: Keys,
     evidence: Codes,
@@ -372,6 +257,7 @@ def run(
     queries: Codes | None = None,
     keep_samples: bool = False,
     n_jobs: int | None = None,
+    numbers_at_once: int = 1 << 25,
 ) -> Run:
     r"""Run Algorithm 1 on every row, compiled where the conditionals are linear.
 
@@ -391,145 +277,211 @@ def run(
 
         (Ritter & Tanner, 1992): never zero, it sums to one over all y, and it converges to the
         distribution the sampler converges to.
+    numbers_at_once : int
+        Labels in the samples of the rows that are sampled together.
     """
+    n_rows, n_labels = evidence.shape
     if queries is None:
-        queries = np.empty((model.n_rows, 0, len(model.cardinalities)), dtype=np.int32)
+        queries = np.empty((n_rows, 0, n_labels), dtype=np.int32)
     # Two algorithms, not two kinds of one: compiled loops read the arrays of linear conditionals,
     # label by label; others are objects, asked about one label of all rows at once.
-    if isinstance(model, LinearConditionals):
-        return _run_linear(model, plan, keys, evidence, order, queries, keep_samples, n_jobs)
-    return run_reference(model, plan, keys, evidence, order, queries, keep_samples)
+    linear = model.compiled if isinstance(model, LinearConditionals) else model
+    parts = []
+    for part in row_slices(n_rows, numbers_at_once, plan.n_chains * plan.n_sweeps * n_labels):
+        own = linear if part == slice(0, n_rows) else linear.rows(part)
+        given = keys[:, part], evidence[part], order, queries[part]
+        if isinstance(own, Compiled):
+            samples, products, smooth, log_prob = _sampled(own, plan, *given, n_jobs)
+        else:
+            samples, products, smooth, log_prob = reference(own, plan, *given)
+        flat = samples.reshape(len(samples), plan.n_chains * plan.n_sweeps, n_labels)
+        # the n samples of highest score, as the end of Algorithm 1 keeps them: the first of equals
+        best = np.argsort(-products.reshape(flat.shape[:2]), axis=1, kind="stable")
+        chosen = np.take_along_axis(flat, best[:, : plan.n_best, None], axis=1)
+        shares = (column_shares(some, linear.cardinalities) for some in (chosen, flat))
+        kept = samples if keep_samples else samples[:, :0]
+        parts.append((*shares, smooth, log_prob, kept))
+    return Run(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _run_linear(
-    model: LinearConditionals,
+def interleaved(found: Run, size: int) -> Codes:
+    """Return the first samples of all chains as draws (size, n, d)."""
+    drawn = found.samples.transpose(2, 1, 0, 3)  # (sweeps, chains, n, d)
+    return drawn.reshape(-1, *drawn.shape[2:])[:size].astype(np.int32)
+
+
+def column_shares(labels: NDArray[np.int16], cardinalities: Sequence[int]) -> Array:
+    """Share (n, e) of label vectors (n, m, d) in which each column is 1."""
+    columns = [
+        (labels[:, :, i] == value).mean(axis=1)
+        for i, size in enumerate(cardinalities)
+        for value in ((1,) if size == 2 else range(size))
+    ]
+    return np.stack(columns, axis=1)
+
+
+def start(
+    keys: Keys, cardinalities: tuple[int, ...], evidence: Codes, order: Indices | None
+) -> tuple[Codes, Indices]:
+    """Draw label vectors to start from, and orders of the sweeps, both (chains, n, d)."""
+    labels = np.where(evidence == MISSING, random_labels(keys, cardinalities), evidence)
+    if order is None:
+        return labels.astype(np.int32), random_orders(keys, labels.shape[2])
+    return labels.astype(np.int32), np.broadcast_to(order, labels.shape)
+
+
+def _sampled(
+    model: Compiled,
     plan: GibbsOptions,
     keys: Keys,
     evidence: Codes,
     order: Indices | None,
     queries: Codes,
-    keep_samples: bool,
     n_jobs: int | None,
-) -> Run:
-    start = init(keys, model, evidence, order)
-    n_rows, n_columns = model.base.shape
-    n_labels = len(model.cardinalities)
+) -> tuple[NDArray[np.int16], Array, Array, Array]:
+    """Samples (n, chains, sweeps, d), log-products, mean conditionals (n, e), queries (n, q)."""
+    n_rows, n_labels = evidence.shape
     # Rows come first, so that a block of rows is contiguous.
-    labels = np.ascontiguousarray(start.labels.transpose(1, 0, 2))
-    orders = np.ascontiguousarray(start.order.transpose(1, 0, 2))
+    first, way = start(keys, model.cardinalities, evidence, order)
+    labels = np.ascontiguousarray(first.transpose(1, 0, 2))
+    orders = np.ascontiguousarray(way.transpose(1, 0, 2))
     row_keys = np.ascontiguousarray(keys.T)
     # Writeable too, even if never written: a read-only array would be compiled for anew.
-    known = np.require(evidence, np.int32, ["C", "W"])
-    queries = np.require(queries, np.int32, ["C", "W"])
-    shares = np.empty((n_rows, 3, n_columns))
-    kept = plan.n_chains if keep_samples else 0
-    samples = np.empty((n_rows, kept, plan.n_sweeps, n_labels), dtype=np.int16)
-    reached = np.empty(queries.shape[:2])
-    counts = (int(plan.burn_in), int(plan.n_sweeps), int(plan.n_best))
-    net = model.network
+    base, weights = (np.require(a, np.float64, ["C", "W"]) for a in (model.base, model.weights))
+    known, asked = (np.require(codes, np.int32, ["C", "W"]) for codes in (evidence, queries))
+    shape = (n_rows, plan.n_chains, plan.n_sweeps)
+    samples, products = np.empty((*shape, n_labels), dtype=np.int16), np.empty(shape)
+    smooth, log_prob = np.empty(base.shape), np.empty(asked.shape[:2])
 
-    def work(part: slice) -> None:
+    def work(rows: slice) -> None:
         run_rows(
-            model.base[part],
-            labels[part],
-            orders[part],
-            known[part],
-            row_keys[part],
-            net,
-            counts,
-            shares[part],
-            samples[part],
-            queries[part],
-            reached[part],
+            base[rows],
+            weights if len(weights) == 1 else weights[rows],
+            labels[rows],
+            orders[rows],
+            known[rows],
+            row_keys[rows],
+            model.net,
+            int(plan.burn_in),
+            samples[rows],
+            products[rows],
+            smooth[rows],
+            asked[rows],
+            log_prob[rows],
         )
 
-    map_threads(work, _row_blocks(n_rows, n_jobs), n_jobs, lambda: None)
-    best, plain, smooth = shares[:, 0], shares[:, 1], shares[:, 2]
-    return Run(best, plain, smooth, samples if keep_samples else None, reached)
-
-
-def _row_blocks(n_rows: int, n_jobs: int | None) -> Sequence[slice]:
     n_blocks = max(1, min(n_rows, n_threads(n_jobs) * _BLOCKS_PER_THREAD))
-    edges = np.linspace(0, n_rows, n_blocks + 1).astype(int)
-    return [slice(int(a), int(b)) for a, b in pairwise(edges)]
+    edges = np.linspace(0, n_rows, n_blocks + 1).astype(int).tolist()
+    map_threads(work, [slice(a, b) for a, b in pairwise(edges)], n_jobs, lambda: None)
+    return samples, products, smooth, log_prob
 
 
-class BestSamples:
-    """The n samples of highest score seen so far, for each row: the end of Algorithm 1.
+# Conditionals of any kind
 
-    Parameters
-    ----------
-    n_rows, n_best, n_labels : int
-        Rows n, samples to keep, labels d.
+
+def _visits(
+    model: Conditionals, labels: Codes, order: Indices, free: Flags
+) -> Iterator[tuple[int, int, Flags, Array]]:
+    """Yield the labels (m, n, d) that a sweep draws: place, label, where it is due, log_prob.
+
+    One label is due in all rows where they share their order.
     """
-
-    def __init__(self, n_rows: int, n_best: int, n_labels: int) -> None:
-        self.scores = np.empty((n_rows, n_best))
-        self.labels = np.empty((n_rows, n_best, n_labels), dtype=np.int32)
-        self.filled = 0
-
-    def offer(self, score: Array, labels: Codes) -> None:
-        """Offer every row a sample: score (n,) and labels (n, d)."""
-        if self.filled < self.scores.shape[1]:
-            self.scores[:, self.filled] = score
-            self.labels[:, self.filled] = labels
-            self.filled += 1
-            return
-        lowest = self.scores.argmin(axis=1)
-        rows = np.flatnonzero(self.scores[np.arange(len(score)), lowest] < score)
-        self.scores[rows, lowest[rows]] = score[rows]
-        self.labels[rows, lowest[rows]] = labels[rows]
-
-    def column_shares(self, cardinalities: Sequence[int]) -> Array:
-        """Share (n, e) of the kept samples in which each label column is 1."""
-        kept = self.labels[:, : self.filled]
-        columns = label_columns(kept.reshape(-1, kept.shape[2]), cardinalities)
-        shares: Array = columns.reshape(len(kept), self.filled, -1).mean(axis=1)
-        return shares
+    for place in range(labels.shape[2]):
+        due = order[..., place]
+        for i in np.unique(due).tolist():
+            now = (due == i) & free[..., i]
+            if now.any():
+                yield place, i, now, model.log_prob(labels, i)
 
 
-def run_reference(
+def draw(log_prob: Array, uniform: Array) -> Indices:
+    """Draw values from log_prob (..., K) with uniform numbers (...).
+
+    Two values are drawn as in Algorithm 1, 1 if u < p(y = 1); more by the distribution function.
+    """
+    if log_prob.shape[-1] == 2:
+        return (uniform < np.exp(log_prob[..., 1])).astype(np.intp)
+    cumulated = np.exp(log_prob).cumsum(axis=-1)
+    drawn: Indices = (uniform[..., None] >= cumulated[..., :-1]).sum(axis=-1)
+    return drawn
+
+
+def evaluate(labels: Codes, model: Conditionals, evidence: Codes) -> tuple[Array, Array]:
+    """Evaluate every conditional at label vectors (m, n, d).
+
+    Returns
+    -------
+    log_product : (m, n)
+        Sum of ``log p(y_i | x, y_-i)`` over the labels that are not known.
+    columns : (m, n, e)
+        Conditional probability of each label column (`label_columns`); 0 or 1 for known labels.
+    """
+    log_product = np.zeros(labels.shape[:2])
+    columns = []
+    for i, size in enumerate(model.cardinalities):
+        log_prob = model.log_prob(labels, i)
+        known = evidence[:, i] != MISSING
+        of_label = np.take_along_axis(log_prob, labels[..., i, None].astype(np.intp), axis=2)
+        log_product += np.where(known, 0.0, of_label[..., 0])
+        values = np.array([1]) if size == 2 else np.arange(size)
+        certain = evidence[:, i, None] == values
+        columns.append(np.where(known[:, None], certain, np.exp(log_prob[..., values])))
+    return log_product, np.concatenate(columns, axis=2)
+
+
+def transition(
+    labels: Codes, order: Indices, model: Conditionals, evidence: Codes, queries: Codes
+) -> Array:
+    """Log-probability (chains, n, q) that one more sweep ends at given label vectors (n, q, d).
+
+    The sweep visits the observed labels of a query only. Its probability is the product, in the
+    order of the sweep, of the conditionals of the query's values given what the sweep has already
+    set to the query and what it has not reached yet.
+    """
+    n_chains, n_rows, _ = labels.shape
+    n_queries = queries.shape[1]
+    wanted = np.tile(np.moveaxis(queries, 1, 0), (n_chains, 1, 1))  # (chains q, n, d)
+    labels, order = np.repeat(labels, n_queries, axis=0), np.repeat(order, n_queries, axis=0)
+    asked, known = wanted != MISSING, evidence != MISSING
+    total = np.where((asked & known & (wanted != evidence)).any(axis=2), -np.inf, 0.0)
+    for _, i, now, log_prob in _visits(model, labels, order, asked & ~known):
+        value = np.maximum(wanted[..., i, None], 0).astype(np.intp)
+        total += np.where(now, np.take_along_axis(log_prob, value, axis=2)[..., 0], 0.0)
+        labels[..., i] = np.where(now, wanted[..., i], labels[..., i])
+    return np.moveaxis(total.reshape(n_chains, n_queries, n_rows), 1, 2)
+
+
+def reference(
     model: Conditionals,
     plan: GibbsOptions,
     keys: Keys,
     evidence: Codes,
     order: Indices | None,
     queries: Codes,
-    keep_samples: bool,
-) -> Run:
-    """Run conditionals of any kind; for linear ones, the same samples as the compiled path."""
-    n_rows, n_labels = evidence.shape
-    n_columns = len(column_owner(model.cardinalities))
-    state = init(keys, model, evidence, order)
-    plain, smooth = np.zeros((n_rows, n_columns)), np.zeros((n_rows, n_columns))
-    shape = (plan.n_sweeps, plan.n_chains, n_rows)
-    # Chain by chain in the end, as the compiled path meets them: so ties fall the same way.
-    scores = np.empty(shape)
-    samples = np.empty((*shape, n_labels), dtype=np.int16)
-    reached = np.empty((*shape, queries.shape[1]))
-    for number in range(plan.burn_in + plan.n_sweeps):
-        state, _ = step(keys, state, model, evidence)
-        if number < plan.burn_in:
-            continue
-        kept = number - plan.burn_in
-        found = evaluate(state.labels, model, evidence)
-        scores[kept], samples[kept] = found.log_product, state.labels
-        smooth += found.columns.sum(axis=0)
-        for labels in state.labels:
-            plain += label_columns(labels, model.cardinalities)
-        if queries.shape[1]:
-            reached[kept] = log_transition(state, model, evidence, queries)
-    best = BestSamples(n_rows, plan.n_best, n_labels)
-    for chain in range(plan.n_chains):
-        for kept in range(plan.n_sweeps):
-            best.offer(scores[kept, chain], samples[kept, chain].astype(np.int32))
+) -> tuple[NDArray[np.int16], Array, Array, Array]:
+    """Do what `_sampled` does, for conditionals of any kind."""
+    labels, orders = start(keys, model.cardinalities, evidence, order)
+    free = np.broadcast_to(evidence == MISSING, labels.shape)
+    shape = (plan.n_sweeps, *labels.shape[:2])
+    products, samples = np.empty(shape), np.empty((*shape, labels.shape[2]), dtype=np.int16)
+    found = np.empty((*shape, queries.shape[1]))
+    smooth = np.zeros((len(evidence), len(column_owner(model.cardinalities))))
+    for number in range(-plan.burn_in, plan.n_sweeps):
+        at = (number + plan.burn_in) * labels.shape[2]
+        for place, i, now, log_prob in _visits(model, labels, orders, free):
+            drawn = draw(log_prob, uniforms(keys, at + place))
+            labels[..., i] = np.where(now, drawn, labels[..., i])
+        if number >= 0:
+            products[number], columns = evaluate(labels, model, evidence)
+            samples[number] = labels
+            smooth += columns.sum(axis=0)
+            if queries.shape[1]:
+                found[number] = transition(labels, orders, model, evidence, queries)
     n_samples = plan.n_chains * plan.n_sweeps
-    every = reached.reshape(n_samples, n_rows, queries.shape[1])
-    log_mean: Array = log_sum_exp(every, axis=0) - np.log(n_samples)
-    return Run(
-        best.column_shares(model.cardinalities),
-        plain / n_samples,
+    every = found.reshape(n_samples, len(evidence), queries.shape[1])
+    return (
+        np.ascontiguousarray(samples.transpose(2, 1, 0, 3)),
+        np.ascontiguousarray(products.transpose(2, 1, 0)),
         smooth / n_samples,
-        np.ascontiguousarray(samples.transpose(2, 1, 0, 3)) if keep_samples else None,
-        log_mean,
+        log_sum_exp(every, axis=0) - np.log(n_samples),
     )

@@ -5,25 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from colabel.core.arrays import Array, Codes, Indices, Rows
-from colabel.core.chunks import row_slices
+from colabel.core.arrays import Array, Codes
 from colabel.core.parameters import check_choice
-from colabel.core.threads import map_threads
-from colabel.joint.base import Joint
 from colabel.joint.exactness import APPROXIMATE, EXACT
 from colabel.joint.lds.network import LDSNetwork
-from colabel.joint.user_terms import contradictions, merged_evidence
-from colabel.joint.vectors import Answer, ChunkedLists, VectorList, WrittenOut
+from colabel.joint.user_terms import contradictions
+from colabel.joint.vectors import ListsByChunks, VectorList
 from colabel.labels import MISSING, LabelSpace
-from colabel.rules import CompiledRules
 
 __all__ = ["Inference", "LDSPosterior"]
 
+Answer = TypeVar("Answer")
 Inference = Literal["auto", "exact", "search", "coordinate ascent"]
 
 # "auto" writes out all label vectors up to this many, and up to this many entries of their table,
@@ -34,15 +31,7 @@ _SCORES_AT_ONCE = 2**21
 _OWN_CODES_AT_ONCE = 2**21
 
 
-class _Sums(NamedTuple):
-    """Best vectors (n, d), log sums (n,) and marginals (n, K_i) of the lists."""
-
-    best: Codes
-    log_total: Array
-    marginals: list[Array]
-
-
-class LDSPosterior(ChunkedLists):
+class LDSPosterior(ListsByChunks):
     r"""Labels of a generative network given the features: P(y | x) = P(y, x) / sum_y' P(y', x).
 
     This is the joint of the mixture over label dependency sets. There are three ways to answer:
@@ -108,95 +97,52 @@ class LDSPosterior(ChunkedLists):
     ) -> None:
         codes = np.asarray(features)
         _check_features(codes, network, space)
-        evidence = np.full((len(codes), space.n_labels), MISSING, dtype=np.int32)
-        chosen = chosen_inference(inference, space.cardinalities, network.columns.n_columns)
-        self._set(space, network, codes.astype(np.int32), evidence, chosen, n_jobs)
-
-    def _set(
-        self,
-        space: LabelSpace,
-        network: LDSNetwork,
-        features: Codes,
-        evidence: Codes,
-        inference: Inference,
-        n_jobs: int | None,
-    ) -> None:
-        super().__init__(space, len(features))
+        super().__init__(space, len(codes), n_jobs)
         self.network = network
-        self.inference = inference
-        self.exact = EXACT if inference == "exact" else APPROXIMATE
-        self.how = _sentence(inference, network)
-        self._features = features
-        self._evidence = evidence
-        self._n_jobs = n_jobs
-
-    def _with(self, features: Codes, evidence: Codes) -> LDSPosterior:
-        """Return a joint of other rows or evidence, answered the same way."""
-        joint = LDSPosterior.__new__(LDSPosterior)
-        joint._set(self.space, self.network, features, evidence, self.inference, self._n_jobs)
-        return joint
+        self._features = codes.astype(np.int32)
+        chosen = chosen_inference(inference, space.cardinalities, network.columns.n_columns)
+        self.inference = chosen
+        self.exact = EXACT if chosen == "exact" else APPROXIMATE
+        self.how = _sentence(chosen, network)
+        if chosen == "exact":
+            self._rows_at_once = _SCORES_AT_ONCE // math.prod(space.cardinalities)
+        else:
+            own = int(network.sets.n_states.sum()) * space.n_labels
+            most = min(_OWN_CODES_AT_ONCE // own, _SCORES_AT_ONCE // len(network.vectors))
+            self._rows_at_once = most
 
     # Answers
 
     def mode_codes(self) -> Codes:
         """Return the codes (n, d) of the most probable vectors found."""
-        return self._sums.best if self.inference == "exact" else self._climbed
-
-    def marginal_tables(self) -> list[Array]:
-        """Return P(y_i) for each label as an array (n, K_i)."""
-        return self._sums.marginals
-
-    def log_partition(self) -> Array:
-        """Return log P(x, evidence) of each row, shape (n,); a lower bound where not exact."""
-        return self._sums.log_total
+        return super().mode_codes() if self.inference == "exact" else self._climbed
 
     def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
-        total = self.log_partition()
+        if self.inference == "exact":
+            return super().log_prob_codes(codes)
         clash = contradictions(self._evidence, codes)
         whole = np.flatnonzero((codes != MISSING).all(axis=1) & ~clash)
         partial = np.flatnonzero((codes == MISSING).any(axis=1) & ~clash)
         found = np.full(self.n_rows, -np.inf)
-        found[whole] = self.network.log_joint(self._features[whole], codes[whole])
+        found[whole] = self.network.log_joint(self._own_features[whole], codes[whole])
         if partial.size:
             known = np.where(codes == MISSING, self._evidence, codes)[partial].astype(np.int32)
-            found[partial] = self._with(self._features[partial], known).log_partition()
+            found[partial] = self.rows(partial)._copy(_evidence=known).log_partition()
         # a lower bound of the total may be below a part of it
-        return np.minimum(found - total, 0.0)
-
-    def given_codes(self, evidence: Codes) -> LDSPosterior:
-        """Return the joint given the known entries of evidence (n, d)."""
-        return self._with(self._features, merged_evidence(self.space, self._evidence, evidence))
-
-    def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
-        if self.inference != "exact":
-            return super()._obeying(rules)
-
-        def scores(rows: Indices) -> Array:
-            return self.network.every_vector(self._features[rows])[1]
-
-        every = WrittenOut(self.space, scores, self.n_rows)
-        return every.given_codes(self._evidence)._obeying(rules)
-
-    def rows(self, index: Rows) -> LDSPosterior:
-        """Return the joint of some of the rows."""
-        return self._with(self._features[index], self._evidence[index])
+        return np.minimum(found - self.log_partition(), 0.0)
 
     # Lists of vectors
 
-    @cached_property
-    def _sums(self) -> _Sums:
-        parts = self._by_chunks(
-            lambda listed, _: _Sums(listed.mode_codes(), listed.log_total, listed.marginal_tables())
-        )
-        best, log_total, tables = zip(*parts, strict=True)
-        marginals = [np.concatenate(column) for column in zip(*tables, strict=True)]
-        return _Sums(np.concatenate(best), np.concatenate(log_total), marginals)
+    @property
+    def _own_features(self) -> Codes:
+        """Features (n, p) of the rows."""
+        return self._features[self._positions]
 
     @cached_property
     def _climbed(self) -> Codes:
         """Ends (n, d) of coordinate ascent, from one start or the better of two."""
-        network, features, evidence = self.network, self._features, self._evidence
+        network, features, evidence = self.network, self._own_features, self._evidence
 
         def climb(start: Codes) -> Codes:
             return network.ascend(features, start, evidence=evidence, n_jobs=self._n_jobs)
@@ -210,28 +156,20 @@ class LDSPosterior(ChunkedLists):
 
     def _list(self, chunk: slice) -> VectorList:
         """The vectors of some rows that count, weighted by P(y, x)."""
-        features, evidence = self._features[chunk], self._evidence[chunk]
+        features = self._own_features[chunk]
         if self.inference == "exact":
             shared, scores = self.network.every_vector(features)
             own = np.empty((len(features), 0, self.space.n_labels), dtype=np.int32)
         else:
-            shared = self.network.vectors
+            shared, evidence = self.network.vectors, self._evidence[chunk]
             own, of_own = self.network.neighbours(features, self._climbed[chunk], evidence=evidence)
             scores = np.concatenate([self.network.seen_scores(features), of_own], axis=1)
-        listed = VectorList.of_shared_and_own(self.space, shared, own, scores)
-        return listed.agreeing(evidence)
+        return VectorList.of_shared_and_own(self.space, shared, own, scores)
 
     def _by_chunks(self, work: Callable[[VectorList, slice], Answer]) -> list[Answer]:
-        if self.inference == "exact":
-            step = _SCORES_AT_ONCE // math.prod(self.space.cardinalities)
-        else:
+        if self.inference != "exact":
             self._climbed  # noqa: B018 - found once, before the threads ask for it
-            own = int(self.network.sets.n_states.sum()) * self.space.n_labels
-            step = min(_OWN_CODES_AT_ONCE // own, _SCORES_AT_ONCE // len(self.network.vectors))
-        chunks = row_slices(self.n_rows, step)
-        return map_threads(
-            lambda chunk: work(self._list(chunk), chunk), chunks, self._n_jobs, lambda: None
-        )
+        return super()._by_chunks(work)
 
 
 def chosen_inference(

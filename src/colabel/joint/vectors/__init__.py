@@ -1,5 +1,5 @@
 """Joints that write their label vectors out, with a weight each."""
 
-from colabel.joint.vectors.vector_list import Answer, ChunkedLists, Scores, VectorList, WrittenOut
+from colabel.joint.vectors.vector_list import ListsByChunks, VectorList, WrittenOut
 
-__all__ = ["Answer", "ChunkedLists", "Scores", "VectorList", "WrittenOut"]
+__all__ = ["ListsByChunks", "VectorList", "WrittenOut"]

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
 from colabel.core.chunks import row_slices
 from colabel.core.numeric import as_bytes, bin_sums
+from colabel.core.threads import map_threads
 from colabel.joint._listing import Listed
 from colabel.joint.base import Joint
 from colabel.joint.exactness import EXACT, Exactness
@@ -156,14 +157,19 @@ class VectorList(Joint):
         n_rows, n_own, n_labels = own.shape
         of_row = len(shared) + np.arange(n_rows * n_own).reshape(n_rows, n_own)
         everywhere = np.broadcast_to(np.arange(len(shared)), (n_rows, len(shared)))
-        joint = cls.__new__(cls)
-        joint._set(
+        return cls._unchecked(
             space,
-            np.concatenate([shared, own.reshape(-1, n_labels)]),
+            np.concatenate([shared, own.reshape(-1, n_labels)]) if n_own else shared,
             np.arange(n_rows + 1) * log_weights.shape[1],
             np.concatenate([everywhere, of_row], axis=1).astype(np.int32).ravel(),
             log_weights.ravel(),
         )
+
+    @classmethod
+    def _unchecked(cls, *parts: Any) -> Self:
+        """Make a joint of what `_set` takes."""
+        joint = cls.__new__(cls)
+        joint._set(*parts)
         return joint
 
     def _set_checked(
@@ -222,7 +228,7 @@ class VectorList(Joint):
     # Sums
 
     def _probabilities(self) -> sp.csr_array:
-        """P(y | x) of the vectors as a sparse matrix (n, V)."""
+        """P(y | x) of the vectors as a sparse matrix (n, V): a row's sums do not see the others."""
         shape = self.n_rows, len(self.vectors)
         return sp.csr_array((np.exp(self.log_weights), self.indices, self.indptr), shape=shape)
 
@@ -402,8 +408,7 @@ class VectorList(Joint):
         return self._with(self.indptr, self.indices, log_weights)
 
     def _with(self, indptr: Indices, indices: Codes, log_weights: Array) -> VectorList:
-        joint = VectorList.__new__(VectorList)
-        joint._set(self.space, self.vectors, indptr, indices, log_weights)
+        joint = VectorList._unchecked(self.space, self.vectors, indptr, indices, log_weights)
         joint.exact, joint.how = self.exact, self.how
         return joint
 
@@ -454,15 +459,61 @@ def _check_lists(
 Answer = TypeVar("Answer")
 
 
-class ChunkedLists(Joint):
+_SCORES_AT_ONCE = 2**21
+
+
+class ListsByChunks(Joint):
     """Base of joints over lists of label vectors that are too large to be kept for all rows.
 
-    A subclass implements `_by_chunks`.
+    A subclass implements `_list`. What is known and the rules that are obeyed filter the lists.
+
+    Parameters
+    ----------
+    space : LabelSpace
+    n_rows : int
+        Number of rows n.
+    n_jobs : int or None
+        Threads (None: all cores).
     """
 
+    def __init__(self, space: LabelSpace, n_rows: int, n_jobs: int | None = 1) -> None:
+        super().__init__(space, n_rows)
+        self._positions = np.arange(n_rows)  # of the rows, as they were at first
+        self._evidence = np.full((n_rows, space.n_labels), MISSING, dtype=np.int32)
+        self._rules: CompiledRules | None = None
+        self._n_jobs = n_jobs
+        self._rows_at_once = _SCORES_AT_ONCE
+
     @abstractmethod
+    def _list(self, chunk: slice) -> VectorList:
+        """Return the lists of some rows, as if nothing were known."""
+
     def _by_chunks(self, work: Callable[[VectorList, slice], Answer]) -> list[Answer]:
         """Return ``work(list, rows)`` of some rows after the other, in their order."""
+
+        def done(chunk: slice) -> Answer:
+            listed, evidence = self._list(chunk), self._evidence[chunk]
+            if (evidence != MISSING).any():
+                listed = listed.agreeing(evidence)
+            if self._rules is not None:
+                listed, _ = listed._obeying(self._rules)
+            return work(listed, chunk)
+
+        chunks = row_slices(self.n_rows, self._rows_at_once)
+        return map_threads(done, chunks, self._n_jobs, lambda: None)
+
+    def _joined(self, work: Callable[[VectorList], Sequence[Array]]) -> list[Array]:
+        parts = self._by_chunks(lambda listed, _: work(listed))
+        return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+    @cached_property
+    def _sums(self) -> list[Array]:
+        """Log-totals (n,) and marginals (n, K_i) of the lists."""
+        return self._joined(lambda listed: (listed.log_total, *listed.marginal_tables()))
+
+    def log_partition(self) -> Array:
+        """Return the log-total of each row's list, shape (n,)."""
+        return self._sums[0]
 
     def mode_codes(self) -> Codes:
         """Return the codes (n, d) of the most probable vectors."""
@@ -470,8 +521,13 @@ class ChunkedLists(Joint):
 
     def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
-        parts = self._by_chunks(lambda listed, _: listed.marginal_tables())
-        return [np.concatenate(column) for column in zip(*parts, strict=True)]
+        return self._sums[1:]
+
+    def log_prob_codes(self, codes: Codes) -> Array:
+        """Return the log-probability (n,) of the observed entries of codes (n, d)."""
+        return np.concatenate(
+            self._by_chunks(lambda listed, chunk: listed.log_prob_codes(codes[chunk]))
+        )
 
     def pair_table(self, i: int, j: int) -> Array:
         """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
@@ -479,19 +535,17 @@ class ChunkedLists(Joint):
 
     def pair_tables(self, pairs: Sequence[tuple[int, int]]) -> list[Array]:
         """Return P(y_i, y_j) of several pairs (i, j) as arrays (n, K_i, K_j)."""
-        parts = self._by_chunks(lambda listed, _: listed.pair_tables(pairs))
-        return [np.concatenate(column) for column in zip(*parts, strict=True)]
+        return self._joined(lambda listed: listed.pair_tables(pairs))
 
     def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,).
 
         Where the joint is not exact, that of the vectors the probabilities are relative to.
         """
-        return np.concatenate(self._by_chunks(lambda listed, _: listed.entropy()))
+        return self._joined(lambda listed: (listed.entropy(),))[0]
 
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first."""
-        k = self._at_most_all(k)
         parts = self._by_chunks(lambda listed, _: listed.top_k_codes(k))
         codes, log_prob = (np.concatenate(column) for column in zip(*parts, strict=True))
         return codes, log_prob
@@ -502,13 +556,28 @@ class ChunkedLists(Joint):
         parts = self._by_chunks(lambda listed, chunk: listed.inverted(uniform[chunk]))
         return np.concatenate(parts, axis=1)
 
+    def given_codes(self, evidence: Codes) -> Self:
+        """Return the joint given the known entries of evidence (n, d)."""
+        joint = self._copy(_evidence=merged_evidence(self.space, self._evidence, evidence))
+        impossible = np.flatnonzero(np.isneginf(joint.log_partition()))
+        if impossible.size:
+            raise impossible_evidence(self.space, evidence, impossible)
+        return joint
 
-Scores = Callable[[Indices], Array]
+    def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
+        if not self.exact.all:  # the lists may lack what obeys
+            return super()._obeying(rules)
+        (mass,) = self._joined(lambda listed: (listed._obeying(rules)[1],))
+        both = rules if self._rules is None else CompiledRules.joined(self._rules, rules)
+        return self._copy(_rules=both), mass
 
-_SCORES_AT_ONCE = 2**21
+    def rows(self, index: Rows) -> Self:
+        """Return the joint of some of the rows."""
+        at, known = self._positions[index], self._evidence[index]
+        return self._copy(n_rows=len(at), _positions=at, _evidence=known)
 
 
-class WrittenOut(ChunkedLists):
+class WrittenOut(ListsByChunks):
     r"""Any distribution over the label vectors of few labels, by the score of every vector.
 
     .. math:: P(y \mid x) = \frac{e^{s(x, y)}}{\sum_{y'} e^{s(x, y')}}
@@ -541,70 +610,13 @@ class WrittenOut(ChunkedLists):
 
     exact: Exactness = EXACT
 
-    def __init__(self, space: LabelSpace, scores: Scores, n_rows: int) -> None:
-        evidence = np.full((n_rows, space.n_labels), MISSING, dtype=np.int32)
-        self._set(space, scores, np.arange(n_rows), evidence)
+    def __init__(self, space: LabelSpace, scores: Callable[[Indices], Array], n_rows: int) -> None:
+        super().__init__(space, n_rows)
+        self._scores, self._vectors = scores, all_vectors(space.cardinalities)
+        self._rows_at_once = _SCORES_AT_ONCE // len(self._vectors)
+        self.how = f"Exact: all {len(self._vectors)} label vectors are written out."
 
-    def _set(self, space: LabelSpace, scores: Scores, positions: Indices, evidence: Codes) -> None:
-        super().__init__(space, len(positions))
-        self.how = f"Exact: all {math.prod(space.cardinalities)} label vectors are written out."
-        self._scores, self._positions, self._evidence = scores, positions, evidence
-
-    def _with(self, positions: Indices, evidence: Codes) -> WrittenOut:
-        joint = WrittenOut.__new__(WrittenOut)
-        joint._set(self.space, self._scores, positions, evidence)
-        return joint
-
-    def log_prob_codes(self, codes: Codes) -> Array:
-        """Return the log-probability (n,) of the observed entries of codes (n, d)."""
-        return np.concatenate(
-            self._by_chunks(lambda listed, chunk: listed.log_prob_codes(codes[chunk]))
-        )
-
-    def _obeying(self, rules: CompiledRules) -> tuple[WrittenOut, Array]:
-        allowed = rules.may_hold(all_vectors(self.space.cardinalities))
-        before = np.concatenate(self._by_chunks(lambda listed, _: listed.log_total))
-        joint = WrittenOut.__new__(WrittenOut)
-        scores, evidence = self._scores, self._evidence
-
-        def obeying(rows: Indices) -> Array:
-            return np.where(allowed, scores(rows), -np.inf)
-
-        joint._set(self.space, obeying, self._positions, evidence)
-        after = np.concatenate(joint._by_chunks(lambda listed, _: listed.log_total))
-        mass = np.minimum(after - before, 0.0)
-        zero = np.flatnonzero(np.isneginf(mass))
-        if zero.size:  # they get some other distribution
-            spared = np.isin(np.arange(self._positions.max() + 1), self._positions[zero])
-            joint._scores = lambda rows: np.where(
-                allowed | spared[rows][:, None], scores(rows), -np.inf
-            )
-        return joint, mass
-
-    def given_codes(self, evidence: Codes) -> WrittenOut:
-        """Return the joint given the known entries of evidence (n, d)."""
-        found = self._with(self._positions, merged_evidence(self.space, self._evidence, evidence))
-        totals = found._by_chunks(lambda listed, _: listed.log_total)
-        impossible = np.flatnonzero(np.isneginf(np.concatenate(totals)))
-        if impossible.size:
-            raise impossible_evidence(self.space, evidence, impossible)
-        return found
-
-    def rows(self, index: Rows) -> WrittenOut:
-        """Return the joint of some of the rows."""
-        return self._with(self._positions[index], self._evidence[index])
-
-    @cached_property
-    def _vectors(self) -> Codes:
-        return all_vectors(self.space.cardinalities)
-
-    def _by_chunks(self, work: Callable[[VectorList, slice], Answer]) -> list[Answer]:
-        found = []
-        for chunk in row_slices(self.n_rows, _SCORES_AT_ONCE, len(self._vectors)):
-            scores = self._scores(self._positions[chunk])
-            own = np.empty((len(scores), 0, self.space.n_labels), dtype=np.int32)
-            listed = VectorList.of_shared_and_own(self.space, self._vectors, own, scores)
-            evidence = self._evidence[chunk]
-            known = (evidence != MISSING).any()
-            found.append(work(listed.agreeing(evidence) if known else listed, chunk))
-        return found
+    def _list(self, chunk: slice) -> VectorList:
+        scores = self._scores(self._positions[chunk])
+        own = np.empty((len(scores), 0, self.space.n_labels), dtype=np.int32)
+        return VectorList.of_shared_and_own(self.space, self._vectors, own, scores)

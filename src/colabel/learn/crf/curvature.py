@@ -12,14 +12,13 @@ without A, whose entries off the diagonal say so, a solver needs many times the 
 With very many columns only the entries of A within one edge, and within one variable, are used.
 
 `StateLikelihood` is the likelihood of a field whose normaliser sums over a list of label vectors.
-`Tuner` finds the parameters on a fixed graph by L-BFGS, without the group term.
+`tune` finds the parameters on a fixed graph by L-BFGS, without the group term.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -145,51 +144,39 @@ _FLOOR = 1e-8
 _TILT = 1e-5  # of the largest curvature
 
 
-def column_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) -> Array:
-    """Mean Hessian of a row's negative log-pseudo-likelihood by its scores, (c, c).
+def curvature_blocks(
+    data: FieldData, layout: FieldLayout, theta: Parameters, starts: Indices
+) -> list[Array]:
+    """Blocks on the diagonal of the mean Hessian of a row's log-pseudo-likelihood by its scores.
 
-    Columns are those of the nodes, then those of the edges.
+    Columns are those of the nodes, then those of the edges; block b has those from ``starts[b]``
+    to ``starts[b + 1]``.
     """
-    n_columns = layout.n_node_columns + layout.n_edge_columns
-    total = np.zeros((n_columns, n_columns))
-    for columns, root in _roots(data, layout, theta):
-        total[np.ix_(columns, columns)] += root.T @ root
-    return np.asarray(total / data.weight.sum())
-
-
-def own_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) -> list[Array]:
-    """Blocks of `column_curvature` on the diagonal: one for each variable, then for each edge."""
-    if layout.is_binary:
-        return _binary_curvature(data, layout, theta)
-    starts = np.concatenate([layout.node_start, layout.n_node_columns + layout.edge_start[1:]])
-    block_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     blocks = [np.zeros((size, size)) for size in np.diff(starts)]
-    for columns, root in _roots(data, layout, theta):
-        cuts = np.flatnonzero(np.diff(block_of[columns])) + 1
-        first = block_of[columns[np.concatenate([[0], cuts])]]
-        for block, part in zip(first, np.split(root, cuts, axis=1), strict=True):
-            blocks[block] += part.T @ part
-    total = data.weight.sum()
-    return [np.asarray(block / total) for block in blocks]
-
-
-def _binary_curvature(data: FieldData, layout: FieldLayout, theta: Parameters) -> list[Array]:
-    """Do what `own_curvature` does for variables of two values, by one product for all edges.
-
-    The cells 00, 01 and 10 of edge (i, j) move the score of y_i by (1, 0, -1) where y_j = 0 and by
-    (0, 1, 0) where y_j = 1; that of y_j by (1, -1, 0) where y_i = 0 and by (0, 0, 1) where
-    y_i = 1.
-    """
-    alone, together = _variances(data, layout, theta)
-    left, right = layout.edges.T
-    on_right, on_left = together[left, right], together[right, left]
-    off_right, off_left = alone[left] - on_right, alone[right] - on_left
-    edge = np.zeros((layout.n_edges, 3, 3))
-    edge[:, 0, 0] = off_right + off_left
-    edge[:, 1, 1], edge[:, 2, 2] = on_right + off_left, on_left + off_right
-    edge[:, 0, 1] = edge[:, 1, 0] = -off_left
-    edge[:, 0, 2] = edge[:, 2, 0] = -off_right
-    return [*alone[:, None, None], *edge]
+    edge = data.edges.times(theta.edge)
+    every = np.broadcast_to(edge, (len(data.codes), edge.shape[1]))
+    scores = np.hstack([data.nodes.times(theta.node), every])
+    for i, size in enumerate(layout.cardinalities):
+        # Only the columns of variable i and of its edges move its conditional probability.
+        own, edge_columns = layout.restrict((layout.edges == i).any(axis=1))
+        node_columns = np.arange(layout.node_start[i], layout.node_start[i + 1])
+        columns = np.concatenate([node_columns, layout.n_node_columns + edge_columns])
+        active = np.empty((size, len(data.codes), len(columns)))  # which each value adds up
+        for value in range(size):
+            codes = data.codes.copy()
+            codes[:, i] = value
+            node, edges = indicators(codes, own)
+            active[value] = np.hstack([node[:, node_columns].toarray(), edges.toarray()])
+        probability = softmax(np.einsum("knc,nc->kn", active, scores[:, columns]), axis=0)
+        active -= np.einsum("kn,knc->nc", probability, active)
+        active *= np.sqrt(probability * data.weight / data.weight.sum())[:, :, None]
+        root = active.reshape(size * len(data.codes), len(columns))  # root' root is the Hessian
+        block_of = np.searchsorted(starts, columns, side="right") - 1
+        for block in np.unique(block_of):
+            inside = block_of == block
+            at = columns[inside] - starts[block]
+            blocks[block][np.ix_(at, at)] += root[:, inside].T @ root[:, inside]
+    return blocks
 
 
 def _variances(data: FieldData, layout: FieldLayout, theta: Parameters) -> tuple[Array, Array]:
@@ -197,38 +184,6 @@ def _variances(data: FieldData, layout: FieldLayout, theta: Parameters) -> tuple
     prob = np.exp(PseudoLikelihood(data, layout).log_conditionals(theta))
     variance = data.weight[:, None] * prob * (1.0 - prob) / data.weight.sum()
     return variance.sum(axis=0), variance.T @ (data.codes == 1)
-
-
-def _roots(
-    data: FieldData, layout: FieldLayout, theta: Parameters
-) -> Iterator[tuple[Indices, Array]]:
-    """For each variable the columns (c_i,) that move it, and R (m, c_i): its Hessian is R'R."""
-    edge = data.edges.times(theta.edge)
-    every = np.broadcast_to(edge, (len(data.codes), edge.shape[1]))
-    scores = np.hstack([data.nodes.times(theta.node), every])
-    for i in range(data.codes.shape[1]):
-        # Only the columns of variable i and of its edges move its conditional probability.
-        own, edge_columns = layout.restrict((layout.edges == i).any(axis=1))
-        node_columns = np.arange(layout.node_start[i], layout.node_start[i + 1])
-        columns = np.concatenate([node_columns, layout.n_node_columns + edge_columns])
-        if not len(columns):
-            continue  # a variable of one value, without edges
-        active = _active(data, own, i, node_columns)  # (K_i, n, c_i)
-        probability = softmax(np.einsum("knc,nc->kn", active, scores[:, columns]), axis=0)
-        active -= np.einsum("kn,knc->nc", probability, active)
-        active *= np.sqrt(probability * data.weight)[:, :, None]
-        yield columns, active.reshape(-1, len(columns))
-
-
-def _active(data: FieldData, layout: FieldLayout, i: int, node_columns: Indices) -> Array:
-    """Which of a variable's columns each of its values adds up, (K_i, n, columns)."""
-    parts = []
-    for value in range(layout.cardinalities[i]):
-        codes = data.codes.copy()
-        codes[:, i] = value
-        node, edge = indicators(codes, layout)
-        parts.append(np.hstack([node[:, node_columns].toarray(), edge.toarray()]))
-    return np.stack(parts)
 
 
 @dataclass(frozen=True)
@@ -257,10 +212,23 @@ class _Block:
         """
         highest = max(float(np.diag(block).max(initial=0.0)) for block in blocks)
         ridge = np.maximum(ridge, _FLOOR * max(highest * float(energy.max()), 1e-300))
-        cuts = np.cumsum([len(block) for block in blocks])[:-1]
-        tilted = [_tilted(block, highest) for block in blocks]
-        along, bases = _diagonalised(tilted, np.split(ridge, cuts))
-        basis = bases[0] if len(bases) == 1 else _block_diagonal(bases)
+        sizes = np.array([len(block) for block in blocks])
+        starts = np.cumsum(sizes) - sizes
+        along, bases = np.zeros(len(ridge)), list(blocks)
+        for size in np.unique(sizes[sizes > 0]):  # at once: there is a block for each edge
+            places = np.flatnonzero(sizes == size)
+            root = 1.0 / np.sqrt(ridge[starts[places, None] + np.arange(size)])
+            # Directions of equal curvature, such as those that no row has, have no axes of their
+            # own: without a slight slope, rounding would decide where a solver stops.
+            slope = np.diag(np.linspace(0.0, _TILT * highest, size))
+            stacked = np.stack([blocks[place] + slope for place in places])
+            own, vectors = np.linalg.eigh(stacked * root[:, :, None] * root[:, None, :])
+            for place, value, axes in zip(places, own, root[:, :, None] * vectors, strict=True):
+                along[starts[place] : starts[place] + size], bases[place] = value, axes
+        basis: Any = bases[0]
+        if len(bases) > 1:
+            filled = [sp.csr_array(axes) for axes in bases if len(axes)]
+            basis = sp.csr_array(sp.block_diag(filled, format="csr") if filled else (0, 0))
         scale = np.sqrt(energy[:, None] * np.maximum(along, 0.0) + 2.0)
         return cls(basis, basis.T * ridge, scale)
 
@@ -277,39 +245,6 @@ class _Block:
         return np.asarray(matrix @ self.basis) / self.scale
 
 
-def _diagonalised(blocks: list[Array], ridges: list[Array]) -> tuple[Array, list[Array]]:
-    """Eigenvalues D (c,) and bases U of blocks A: U'AU = D, U'RU = I with the ridges R.
-
-    Blocks of one size go together: there is one for each edge.
-    """
-    values: list[Array] = [np.empty(0)] * len(blocks)
-    bases = list(blocks)
-    sizes = np.array([len(block) for block in blocks])
-    for size in np.unique(sizes[sizes > 0]):
-        places = np.flatnonzero(sizes == size)
-        root = 1.0 / np.sqrt(np.stack([ridges[p] for p in places]))
-        scaled = np.stack([blocks[p] for p in places]) * root[:, :, None] * root[:, None, :]
-        own, vectors = np.linalg.eigh(scaled)
-        for place, value, basis in zip(places, own, root[:, :, None] * vectors, strict=True):
-            values[place], bases[place] = value, basis
-    return np.concatenate(values), bases
-
-
-def _tilted(block: Array, highest: float) -> Array:
-    """The curvature, with a slight slope along its diagonal.
-
-    Directions of equal curvature, such as those that no row has, have no axes of their own: which
-    are found would depend on rounding, and with them where a solver stops.
-    """
-    slope: Array = np.linspace(0.0, _TILT * highest, len(block))
-    return block + np.diag(slope)
-
-
-def _block_diagonal(blocks: list[Array]) -> sp.csr_array:
-    filled = [sp.csr_array(block) for block in blocks if len(block)]
-    return sp.csr_array(sp.block_diag(filled, format="csr") if filled else (0, 0))
-
-
 def round_coordinates(
     data: FieldData, layout: FieldLayout, penalty: Penalty, theta: Parameters
 ) -> Interactions | RoundCoordinates:
@@ -319,7 +254,7 @@ def round_coordinates(
     parameters to coordinates and `leave` back; `gradient` takes the gradient by parameters to that
     by coordinates.
     """
-    few = layout.is_binary and data.edges.shared and layout.n_edges
+    few = layout.is_binary and data.edges.shared and layout.n_edges and penalty.free
     return (Interactions if few else RoundCoordinates)(data, layout, penalty, theta)
 
 
@@ -412,16 +347,23 @@ class RoundCoordinates:
         self._together = (data.edges.coordinates is data.nodes.coordinates) and theta.node.shape[
             0
         ] == theta.edge.shape[0] > 1
-        self._level = data.edges.level if self._together else 1.0
-        curvatures = _curvatures(data.sample(_ROWS), layout, theta, together=self._together)
+        self._level = (data.edges.level or 1.0) if self._together else 1.0
+        # All columns together, or the nodes' and the edges' apart; with very many columns, each
+        # variable and each edge by itself.
+        cut, end = self._cut, self._cut + layout.n_edge_columns
+        starts, n_node_blocks = np.array([0, end] if self._together else [0, cut, end]), 1
+        if end > _LARGEST_ROTATION:
+            starts = np.concatenate([layout.node_start[:-1], cut + layout.edge_start])
+            n_node_blocks = len(layout.sizes)
+        blocks = curvature_blocks(data.sample(_ROWS), layout, theta, starts)
+        ridge = np.repeat([*penalty.node, penalty.ridge], [*(layout.sizes - 1), end - cut])
         energies = [data.nodes.energy(), data.edges.energy()]
-        ridges = [
-            penalty.node[layout.label_of_column],
-            np.full(layout.n_edge_columns, penalty.ridge),
-        ]
         if self._together:
-            energies, ridges = energies[:1], [np.concatenate(ridges)]
-        self._blocks = [_Block.of(*own) for own in zip(energies, curvatures, ridges, strict=True)]
+            self._blocks = [_Block.of(energies[0], blocks, ridge)]
+        else:
+            parts = blocks[:n_node_blocks], blocks[n_node_blocks:] or [np.zeros((0, 0))]
+            ridges = np.split(ridge, [cut])
+            self._blocks = [_Block.of(*own) for own in zip(energies, parts, ridges, strict=True)]
 
     def enter(self, theta: Parameters) -> Array:
         """Return the coordinates of parameters."""
@@ -459,22 +401,6 @@ class RoundCoordinates:
         return [both]
 
 
-def _curvatures(
-    data: FieldData, layout: FieldLayout, theta: Parameters, *, together: bool
-) -> list[list[Array]]:
-    """Blocks of the curvature by all columns, or by the nodes' and by the edges' apart.
-
-    All of it is one block; with very many columns, each variable and each edge has its own.
-    """
-    cut = layout.n_node_columns
-    if cut + layout.n_edge_columns <= _LARGEST_ROTATION:
-        whole = column_curvature(data, layout, theta)
-        return [[whole]] if together else [[whole[:cut, :cut]], [whole[cut:, cut:]]]
-    own, n_labels = own_curvature(data, layout, theta), len(layout.cardinalities)
-    # A field without edges still has a (empty) block of them.
-    return [own] if together else [own[:n_labels], own[n_labels:] or [np.zeros((0, 0))]]
-
-
 def _flat(parts: list[Array]) -> Array:
     return np.concatenate([part.ravel() for part in parts])
 
@@ -495,16 +421,14 @@ class FieldObjective(Protocol):
         ...
 
 
-class Tuned(NamedTuple):
-    """Parameters, how many iterations they took, and whether the tolerance was reached."""
-
-    theta: Parameters
-    n_iter: int
-    converged: bool
-
-
-@dataclass(frozen=True)
-class Tuner:
+def tune(
+    objective: FieldObjective,
+    penalty: Penalty,
+    start: Parameters,
+    *,
+    tol: float = 1e-2,
+    max_iter: int = 1000,
+) -> tuple[Parameters, int, bool]:
     """Minimise a field's objective plus both ridge terms.
 
     L-BFGS runs in coordinates in which the objective has about the same curvature everywhere, so
@@ -512,40 +436,44 @@ class Tuner:
 
     Parameters
     ----------
+    objective : FieldObjective
+    penalty : Penalty
+        Its group term is left out.
+    start : Parameters
     tol : float
         Bound on the entries of the gradient in these coordinates: how far, in standard errors, a
         coordinate may be from the optimum.
     max_iter : int
+
+    Returns
+    -------
+    theta : Parameters
+    n_iter : int
+    converged : bool
     """
+    layout, total = objective.layout, objective.data.total_weight
+    coordinates = round_coordinates(objective.data, layout, penalty, start)
 
-    tol: float = 1e-2
-    max_iter: int = 1000
+    def mean_objective(flat: Array) -> tuple[float, Array]:
+        theta = coordinates.leave(flat)
+        value, slope = objective.value_and_gradient(theta)
+        ridge, ridge_slope = penalty.smooth(theta, layout)
+        whole = Parameters(slope.node + ridge_slope.node, slope.edge + ridge_slope.edge)
+        return (value + ridge) / total, coordinates.gradient(whole) / total
 
-    def solve(self, objective: FieldObjective, penalty: Penalty, start: Parameters) -> Tuned:
-        """Start from `start`."""
-        layout, total = objective.layout, objective.data.total_weight
-        coordinates = round_coordinates(objective.data, layout, penalty, start)
-
-        def mean_objective(flat: Array) -> tuple[float, Array]:
-            theta = coordinates.leave(flat)
-            value, slope = objective.value_and_gradient(theta)
-            ridge, ridge_slope = penalty.smooth(theta, layout)
-            whole = Parameters(slope.node + ridge_slope.node, slope.edge + ridge_slope.edge)
-            return (value + ridge) / total, coordinates.gradient(whole) / total
-
-        first = coordinates.enter(start)
-        if not first.size:
-            return Tuned(start, 0, True)  # every variable has a single value
-        options: Any = {
-            "maxiter": self.max_iter,
-            "maxfun": 2 * self.max_iter,
-            "gtol": self.tol / total,  # of the mean objective
-            "ftol": 0.0,
-            "maxcor": _CORRECTIONS if first.size < _MANY_PARAMETERS else _FEW_CORRECTIONS,
-        }
-        # The stubs of SciPy do not know functions that return value and gradient of any shape.
-        function: Any = mean_objective
-        found = minimize(function, first, jac=True, method="L-BFGS-B", options=options)
-        # A line search that can no longer improve has reached rounding error, not failed.
-        converged = found.status == 0 or "ABNORMAL" in str(found.message)
-        return Tuned(coordinates.leave(found.x), int(found.nit), bool(converged))
+    first = coordinates.enter(start)
+    if not first.size:
+        return start, 0, True  # every variable has a single value
+    options: Any = {
+        "maxiter": max_iter,
+        "maxfun": 2 * max_iter,
+        "gtol": tol / total,  # of the mean objective
+        "ftol": 0.0,
+        "maxcor": _CORRECTIONS if first.size < _MANY_PARAMETERS else _FEW_CORRECTIONS,
+    }
+    # The stubs of SciPy do not know functions that return value and gradient of any shape.
+    function: Any = mean_objective
+    found = minimize(function, first, jac=True, method="L-BFGS-B", options=options)
+    # A line search that can no longer improve has reached rounding error, not failed.
+    converged = found.status == 0 or "ABNORMAL" in str(found.message)
+    return coordinates.leave(found.x), int(found.nit), bool(converged)

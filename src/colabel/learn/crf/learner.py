@@ -1,337 +1,98 @@
-"""From rows and independent regressions to a fitted pairwise field.
+r"""From rows and independent regressions to a fitted pairwise field.
 
-Candidate edges are pairs of labels that independent regressions leave dependent. For rows in
-chunks, all that a field asks of its rows is a sum over chunks.
+Candidate edges are pairs of labels that independent regressions leave dependent. The penalties of
+the edges are chosen by cross-validation along warm-started paths: with the node penalties given,
+the ridge :math:`\mu = \lambda_w (1 - \eta)` first, on the graph of all candidate edges, from strong
+to weak; where rows are scored by their pseudo-likelihood, among the strengths whose modes are right
+about as often as any's. The group penalty :math:`\gamma = \lambda_w \eta` is chosen second, from no
+edge to all of them: every point learns a graph, tunes the parameters on it without the group term,
+as the final fit will, and scores them on the rows held out. Of the graphs that score as well as the
+best one, up to one standard error of the difference, the sparsest is taken.
 """
 
 from __future__ import annotations
 
-import operator
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Below, stored
 from colabel.core.threads import map_threads
-from colabel.learn.chunks import ChunkedData, RowPart, is_chunked
-from colabel.learn.chunks.chunked_data import added
-from colabel.learn.chunks.chunked_design import ChunkedDesign
-from colabel.learn.chunks.row_parts import joined_rows
-from colabel.learn.conditional import Folds, LabelSummary, RowGroup, TrainingData
-from colabel.learn.crf.curvature import Tuner
-from colabel.learn.crf.proximal import Penalty, ProximalGradient
+from colabel.joint import PairwiseField
+from colabel.labels import LabelSpace
+from colabel.learn.chunks import is_chunked
+from colabel.learn.conditional import Folds, RowGroup
+from colabel.learn.crf.chunked_field import ChunkedFieldData
+from colabel.learn.crf.curvature import FieldObjective, tune
+from colabel.learn.crf.proximal import Penalty, Structure, learn_structure
 from colabel.learn.crf.pseudo_likelihood import (
     FieldData,
     FieldLayout,
     Parameters,
     PseudoLikelihood,
+    RowScores,
     Score,
     all_pairs,
-    pair_sums,
 )
-from colabel.learn.crf.selection import (
-    GROUP_GRID,
-    RIDGE_GRID,
-    Choice,
-    FieldProblem,
-    MakeObjective,
-    Selector,
-    held_out_score,
-)
-from colabel.learn.design import Design, half_way
+from colabel.learn.design import Columns, Design
 from colabel.learn.linear import LinearLearning, LinearModels
-from colabel.learn.structure.screening import score_statistics
+
+MakeObjective = Callable[[FieldData, FieldLayout], FieldObjective]
+
+# About 0.1 milliseconds a row; beyond it rows are scored by their pseudo-likelihood.
+MOST_VECTORS = 1 << 14
+# As shares of the weighted sum of squares of the edges' features, and of the smallest group
+# penalty that leaves no edge.
+_RIDGE_GRID = tuple(10.0 ** (-0.5 * k) for k in range(3, 12))
+_GROUP_GRID = tuple(0.6**k for k in range(1, 11))
+# Points of a path without improvement after which the rest is skipped.
+_PATIENCE = 2
+# Where the pseudo-likelihood is the score, the modes of at most this many rows of a fold are looked
+# at, and penalties left out whose modes are right less often by so many standard errors.
+_MODES, _MODE_ERRORS = 60, 2.0
+# Penalties are compared with parameters tuned to this tolerance (or the user's, if looser).
+_PATH_TOLERANCE = 0.3
 
 
-@dataclass(frozen=True)
-class SummedDesign(Design):
-    """A design whose rows are in chunks: of them only the energies (q,) are here.
+def held_out_score(data: FieldData, layout: FieldLayout, theta: Parameters) -> Array:
+    """Score (n,) of every row: its log-likelihood, or log-pseudo-likelihood for many labels."""
+    if math.prod(layout.cardinalities) <= MOST_VECTORS:
+        return _field(data, layout, theta).log_prob_codes(data.codes)
+    return np.asarray(PseudoLikelihood(data, layout).log_conditionals(theta).sum(axis=1))
 
-    Attributes
+
+def announces_truth(
+    data: FieldData, layout: FieldLayout, theta: Parameters, independent: Array
+) -> Array:
+    """Say (n,) in which rows the mode is the true vector, by 1 or 0.
+
+    The pseudo-likelihood asks for each label given the true others, never whether another vector
+    scores far better than the true one: it may favour tables so large that the mode is useless.
+
+    Parameters
     ----------
-    chunked : ChunkedDesign or None
-        None for one constant that all rows share.
-    energies : (q,)
+    independent : (q_v, node columns)
+        Independent regressions, whose answer the search for the mode starts from.
     """
-
-    chunked: ChunkedDesign | None = None
-    energies: Any = None
-
-    @property
-    def n_coordinates(self) -> int:
-        return len(self.energies)
-
-    def energy(self) -> Array:
-        return np.array(self.energies)
-
-    def scale(self) -> Array:
-        energy = self.energy()
-        sparse = self.chunked is not None and self.chunked.axes is None
-        return half_way(energy, energy.mean()) if sparse else energy
-
-    def of_part(self, part: RowPart, *, turned: bool) -> Design:
-        """Rows of a part, turned to the coordinates or (cheaper) only centred."""
-        if self.chunked is None:
-            return Design.constant(part.n_features, part.row_weights)
-        design = self.chunked.turned(part) if turned else self.chunked.rows(part)
-        if self.level == 1.0:
-            return design
-        if is_sparse(design.rows):
-            constant = sp.csr_array(np.full((part.n_rows, 1), self.level))
-            rows = sp.csr_array(sp.hstack([design.rows[:, :-1], constant], format="csr"))
-            return replace(design, rows=rows, columns=sp.csr_array(rows.T), level=self.level)
-        design.rows[:, -1] = self.level
-        return replace(design, level=self.level)
-
-    def of_rows(self, theta: Array) -> Array:
-        """Parameters (q, c) of coordinates as those of centred rows."""
-        return theta if self.chunked is None else self.chunked.of_rows(theta.T).T
-
-    def gradient(self, slope: Array) -> Array:
-        """Gradients by parameters of centred rows as gradients by coordinates."""
-        return slope if self.chunked is None else self.chunked.gradient(slope.T).T
+    alone = [table.argmax(axis=1) for table in layout.node_tables(data.nodes.times(independent))]
+    modes = _field(data, layout, theta, start=np.stack(alone, axis=1)).mode_codes()
+    return np.asarray((modes == data.codes).all(axis=1), dtype=np.float64)
 
 
-class _Look(NamedTuple):
-    """Energies (q,), numbers and weight of rows, and weights of the labels' values."""
-
-    energy: Array
-    n_rows: int
-    n_heavy: int
-    weight: float
-    values: tuple[Array, ...]
-
-
-@dataclass(frozen=True)
-class ChunkedFieldData:
-    """Rows in chunks to learn a field from; see `FieldData`.
-
-    Attributes
-    ----------
-    data : ChunkedData
-    nodes, edges : SummedDesign
-    look : _Look
-        Of these rows.
-    selected : AtRows or None
-        Which of the rows of `data` these are; None for all.
-    """
-
-    data: ChunkedData
-    nodes: SummedDesign
-    edges: SummedDesign
-    look: _Look
-    selected: Any = None
-
-    @classmethod
-    def of(cls, data: ChunkedData, design: Any, edge_columns: Indices) -> ChunkedFieldData:
-        """Find the energies of the coordinates in one pass."""
-        if len(edge_columns) not in (0, data.n_features):
-            raise TypeError(
-                "edge_features as a list of columns does not learn from Dask arrays: give"
-                ' "all" or "none".'
-            )
-        look = data.total(_look, None, design)
-        nodes = SummedDesign(None, None, None, design.coordinates, chunked=design)
-        if len(edge_columns):
-            level = float(np.sqrt(look.energy[:-1].sum() / look.weight)) or 1.0
-            edges = replace(nodes, level=level)
-        else:
-            constant = Design.constant(data.n_features).coordinates
-            edges = SummedDesign(None, None, None, constant, shared=True)
-        return cls(data, nodes, edges, look)._with_energies()
-
-    def _with_energies(self) -> ChunkedFieldData:
-        energy, weight = self.look.energy, self.look.weight
-        of_edges = np.append(energy[:-1], self.edges.level**2 * weight)
-        if self.edges.chunked is None:
-            of_edges = np.array([weight])
-        nodes = replace(self.nodes, energies=energy)
-        return replace(self, nodes=nodes, edges=replace(self.edges, energies=of_edges))
-
-    def rows(self, selected: Any) -> ChunkedFieldData:
-        """Return some of the rows: one pass."""
-        look = self.data.total(_look, selected, self.nodes.chunked)
-        return replace(self, look=look, selected=selected)._with_energies()
-
-    @property
-    def total_weight(self) -> float:
-        """Sum of the row weights."""
-        return self.look.weight
-
-    def total(self, function: Callable[..., Any], *arguments: Any, combine: Any = added) -> Any:
-        """Sum ``function(FieldData, *arguments)`` over the chunks of these rows: one pass."""
-        designs = _Designs(self.nodes, self.edges)
-        return self.data.total(
-            _at_part, self.selected, designs, function, arguments, combine=combine
-        )
-
-    def objective(self, make: Callable[..., Any], layout: FieldLayout) -> ChunkedLikelihood:
-        return ChunkedLikelihood(self, layout, make)
-
-    def scored(self, score: Score, layout: FieldLayout, theta: Parameters) -> ChunkedScores:
-        return ChunkedScores(self, score, layout, self.of_rows(theta))
-
-    def varied(self) -> Flags:
-        return np.array([(own > 0).sum() > 1 for own in self.look.values])
-
-    def dependence(self, node: Array, layout: FieldLayout) -> Array:
-        sums = self.total(pair_sums, self.nodes.of_rows(node), layout)
-        return score_statistics(sums, layout.cardinalities)
-
-    def sample(self, n_rows: int) -> FieldData:
-        """See `FieldData.sample`: the same rows, brought here."""
-        return self._spread(False, max(1, self.look.n_rows // n_rows))
-
-    def few(self, n_rows: int) -> FieldData:
-        """See `FieldData.few`: the same rows, brought here."""
-        return self._spread(True, max(1, -(-self.look.n_heavy // n_rows)))
-
-    def _spread(self, heavy: bool, step: int) -> FieldData:
-        """Bring every row here whose number, among those of positive weight or all, divides."""
-        counts = self.data.total(_n_selected, self.selected, heavy, combine=operator.add)
-        first, n_rows = np.array(counts).T
-        n_before = np.cumsum(n_rows) - n_rows
-        found = self.data.total(
-            _every, self.selected, heavy, step, first, n_before, combine=joined_rows
-        )
-        return _Designs(self.nodes, self.edges).at(found, turned=True)
-
-    def of_rows(self, theta: Parameters) -> Parameters:
-        """Parameters of coordinates as those of centred rows."""
-        return Parameters(self.nodes.of_rows(theta.node), self.edges.of_rows(theta.edge))
-
-
-@dataclass(frozen=True)
-class _Designs:
-    """Of a field's rows what travels to them."""
-
-    nodes: SummedDesign
-    edges: SummedDesign
-
-    def at(self, part: RowPart, *, turned: bool = False) -> FieldData:
-        """Return a part in memory."""
-        nodes = self.nodes.of_part(part, turned=turned)
-        edges = self.edges.of_part(part, turned=turned)
-        codes = np.ascontiguousarray(part.codes, dtype=np.int32)
-        return FieldData(nodes, edges, codes, part.row_weights)
-
-
-@dataclass(frozen=True)
-class ChunkedLikelihood:
-    """A negative log-likelihood of rows in chunks: that of each part, added up.
-
-    Attributes
-    ----------
-    data : ChunkedFieldData
-    layout : FieldLayout
-    make : callable (FieldData, FieldLayout) -> FieldObjective
-    """
-
-    data: Any
-    layout: FieldLayout
-    make: Callable[..., Any]
-
-    def value_and_gradient(self, theta: Parameters) -> tuple[float, Parameters]:
-        """Return the objective and its gradient: one pass."""
-        rows = self.data
-        of_rows = rows.of_rows(theta)
-        value, slope = rows.total(_value_and_gradient, self.make, self.layout, of_rows)
-        gradient = Parameters(rows.nodes.gradient(slope.node), rows.edges.gradient(slope.edge))
-        return value, gradient
-
-    def value(self, theta: Parameters) -> float:
-        """Return the objective alone."""
-        of_rows = self.data.of_rows(theta)
-        return float(self.data.total(_value, self.make, self.layout, of_rows))
-
-
-@dataclass(frozen=True)
-class ChunkedScores:
-    """Scores of rows in chunks, computed where they are; see `RowScores`."""
-
-    data: Any
-    score: Score
-    layout: FieldLayout
-    theta: Parameters  # of centred rows
-
-    def total(self) -> float:
-        """Sum of the scores, by weight: one pass."""
-        return float(self.data.total(_score_sum, self._spec))
-
-    def below(self, best: ChunkedScores) -> tuple[float, float]:
-        """See `RowScores.below`: one pass."""
-        lost, squared = self.data.total(_loss_sums, self._spec, best._spec)
-        return float(lost), float(squared)
-
-    @property
-    def _spec(self) -> tuple[Score, FieldLayout, Parameters]:
-        return self.score, self.layout, self.theta
-
-
-def _look(part: RowPart, marks: Flags | None, design: ChunkedDesign) -> _Look:
-    part = part if marks is None else part.take(marks)
-    labels = LabelSummary.of(part)
-    weight = float(part.row_weights.sum())
-    n_heavy = int((part.row_weights > 0).sum())
-    return _Look(design.turned(part).energy(), part.n_rows, n_heavy, weight, labels.weights)
-
-
-def _at_part(
-    part: RowPart,
-    marks: Flags | None,
-    designs: _Designs,
-    function: Callable[..., Any],
-    arguments: tuple[Any, ...],
-) -> Any:
-    part = part if marks is None else part.take(marks)
-    return function(designs.at(part), *arguments) if part.n_rows else None
-
-
-def _chosen(part: RowPart, marks: Flags | None, heavy: bool) -> RowPart:
-    part = part if marks is None else part.take(marks)
-    return part.take(part.row_weights > 0) if heavy else part
-
-
-def _n_selected(part: RowPart, marks: Flags | None, heavy: bool) -> tuple[tuple[int, int], ...]:
-    return ((part.first, _chosen(part, marks, heavy).n_rows),)
-
-
-def _every(
-    part: RowPart, marks: Flags | None, heavy: bool, step: int, first: Indices, n_before: Indices
-) -> RowPart:
-    """Of the rows that are marked in all parts every one that is a multiple of the step."""
-    before = int(n_before[np.searchsorted(first, part.first, side="right") - 1])
-    return _chosen(part, marks, heavy).take(slice(-before % step, None, step))
-
-
-def _value_and_gradient(
-    data: FieldData, make: Any, layout: FieldLayout, theta: Parameters
-) -> tuple[float, Parameters]:
-    found: tuple[float, Parameters] = make(data, layout).value_and_gradient(theta)
-    return found
-
-
-def _value(data: FieldData, make: Any, layout: FieldLayout, theta: Parameters) -> float:
-    return float(make(data, layout).value(theta))
-
-
-def _score_sum(data: FieldData, spec: tuple[Score, FieldLayout, Parameters]) -> float:
-    score, layout, theta = spec
-    return data.scored(score, layout, theta).total()
-
-
-def _loss_sums(
-    data: FieldData,
-    spec: tuple[Score, FieldLayout, Parameters],
-    best: tuple[Score, FieldLayout, Parameters],
-) -> tuple[float, float]:
-    return data.scored(*spec).below(data.scored(*best))
+def _field(
+    data: FieldData, layout: FieldLayout, theta: Parameters, **options: Any
+) -> PairwiseField:
+    sizes = layout.cardinalities
+    names = tuple(f"y{i}" for i in range(len(sizes)))
+    space = LabelSpace(names, tuple(map(np.arange, sizes)), "matrix")
+    nodes = layout.node_tables(data.nodes.times(theta.node))
+    edges = layout.edge_tables(data.edges.times(theta.edge))
+    return PairwiseField(space, nodes, layout.edges, edges, n_jobs=1, **options)
 
 
 def candidate_edges(data: FieldData, node: Array, layout: FieldLayout, most: int) -> Indices:
@@ -357,8 +118,73 @@ def candidate_edges(data: FieldData, node: Array, layout: FieldLayout, most: int
     return pairs[np.sort(np.argsort(-of_pair, kind="stable")[:most])]
 
 
-# Penalties are compared with parameters tuned to this tolerance (or the user's, if looser).
-_PATH_TOLERANCE = 0.3
+class Tuned(NamedTuple):
+    """Parameters on a graph, whose edges `kept` (E,) marks, and the scores of rows held out."""
+
+    theta: Parameters
+    layout: FieldLayout
+    kept: Flags
+    ridge: float
+    n_iter: int
+    converged: bool
+    scores: Any = None
+
+
+@dataclass
+class FieldProblem:
+    """A field to be learned from some rows, and to be scored on others.
+
+    Attributes
+    ----------
+    train, held_out : FieldData
+    layout : FieldLayout
+        Its candidate edges.
+    start : Parameters
+        Independent regressions, all edges zero.
+    objective : callable (data, layout) -> FieldObjective
+        What is tuned; structure is always learned by pseudo-likelihood.
+    score : callable (data, layout, parameters) -> (n,)
+        How rows held out are scored.
+    tuned, structure
+        The last ones found, where the next begin.
+    """
+
+    train: FieldData
+    held_out: FieldData | None
+    layout: FieldLayout
+    start: Parameters
+    objective: MakeObjective = PseudoLikelihood
+    score: Score = held_out_score
+    tuned: Tuned | None = field(default=None, init=False)
+    structure: Structure | None = field(default=None, init=False)
+
+    def find_structure(self, penalty: Penalty, **options: Any) -> Structure:
+        """Learn a graph, starting from the last one learned."""
+        start = self.start
+        if self.structure is not None:
+            start, options["step"] = self.structure.theta, self.structure.step
+        likelihood = self.train.objective(PseudoLikelihood, self.layout)
+        self.structure = learn_structure(likelihood, penalty, start, **options)
+        return self.structure
+
+    def tune(self, penalty: Penalty, kept: Flags, tol: float, max_iter: int) -> Tuned:
+        """Tune the parameters on a graph (E,), from those of the last one or of its learning."""
+        last = self.tuned
+        if last is not None and last.ridge == penalty.ridge and (last.kept == kept).all():
+            return last
+        layout, columns = self.layout.restrict(kept)
+        first = self.start if self.structure is None else self.structure.theta
+        if last is not None:  # zero for edges that were absent
+            first = Parameters(last.theta.node, np.zeros_like(self.start.edge))
+            first.edge[:, self.layout.restrict(last.kept)[1]] = last.theta.edge
+        start = Parameters(first.node, np.ascontiguousarray(first.edge[:, columns]))
+        objective = self.train.objective(self.objective, layout)
+        theta, n_iter, converged = tune(objective, penalty, start, tol=tol, max_iter=max_iter)
+        scores = None
+        if self.held_out is not None:
+            scores = self.held_out.scored(self.score, layout, theta)
+        self.tuned = Tuned(theta, layout, kept, penalty.ridge, n_iter, converged, scores)
+        return self.tuned
 
 
 @stored("fitted-field")
@@ -402,8 +228,10 @@ class LearnedField:
     Attributes
     ----------
     field : FittedField
-    choice : Choice
-        Penalties of the edges.
+    ridge, group : float
+        Chosen strengths of the edges' penalties; an infinite `group` means no edges.
+    ridge_scores, group_scores : {strength: float}
+        Mean held-out score a row at the points of the two paths.
     candidates : (E_c, 2)
         Edges that were considered.
     profile : (iterations + 1, E_c)
@@ -414,7 +242,10 @@ class LearnedField:
     """
 
     field: FittedField
-    choice: Choice
+    ridge: float
+    group: float
+    ridge_scores: dict[float, float]
+    group_scores: dict[float, float]
     candidates: Indices
     profile: Array
     n_iter: int
@@ -434,15 +265,21 @@ class FieldLearner:
     most_candidates : int
         Bound on the candidate edges.
     form, tol, max_iter
-        See `ProximalGradient` and `Tuner`.
+        See `learn_structure` and `tune`.
     standard_errors : float
-        See `Selector`.
+        How many standard errors of its difference to the best score a sparser graph may lose.
     n_jobs : int or None
     verbose : bool
     objective, score
         See `FieldProblem`.
     tuned : bool
         Whether the parameters of the final graph are tuned without the group term.
+    centred : bool
+        Whether dense features are centred.
+    constant : {"free", "penalised", "none"}
+        Constants of nodes and edges; see `colabel.PairwiseCRF`.
+    max_structure_iter : int or None
+        Bound on the iterations of structure learning; None for `max_iter`.
     """
 
     ridges: Sequence[float] | None
@@ -458,166 +295,251 @@ class FieldLearner:
     objective: MakeObjective = PseudoLikelihood
     score: Score = held_out_score
     tuned: bool = True
+    centred: bool = True
+    constant: str = "free"
+    max_structure_iter: int | None = None
 
     def learn(
         self,
         linear: LinearLearning,
         models: LinearModels,
         choices: Indices,
-        node_penalty: Array,
+        node: Array,
         folds: Folds | None,
     ) -> LearnedField:
         """Learn from all rows of `linear`, penalties chosen over `folds`, if rows can be held out.
 
         `models` are the independent regressions of all rows, `choices` their positions in the
-        grid of `linear`, `node_penalty` (d,) the same as penalties.
+        grid of `linear`, `node` (d,) the same as penalties.
         """
-        data = linear.data
-        rows: Any
-        if is_chunked(data):
-            rows = ChunkedFieldData.of(data, linear.design, self.edge_columns)
-        else:
-            rows = _field_data(data, linear.design, self.edge_columns)
+        data, rows = linear.data, self._rows(linear)
         whole = self._problem(rows, None, models.coef, data.cardinalities)
-        ridges, groups = self._grids(whole)
-        selector_folds: list[FieldProblem] = []
+        ridges, groups = self.ridges, self.groups
+        if ridges is None:
+            energy = float(rows.edges.energy().sum())
+            ridges = [share * energy for share in _RIDGE_GRID]
+        if groups is None:
+            limit = 0.0  # about the smallest for which no edge is present
+            if whole.layout.n_edges:
+                likelihood = rows.objective(PseudoLikelihood, whole.layout)
+                slope = likelihood.value_and_gradient(whole.start)[1]
+                limit = float(whole.layout.edge_norms(slope.edge).max())
+            groups = [*(share * limit for share in _GROUP_GRID), 0.0]
+        ridge, group = max(ridges), max(groups)
+        ridge_scores: dict[float, float] = {}
+        group_scores: dict[float, float] = {}
         if len(ridges) * len(groups) > 1 and whole.layout.n_edges and folds is not None:
-            selector_folds = self._fold_problems(rows, linear, choices, folds)
-        threads = 1 if is_chunked(data) else self.n_jobs  # Dask spreads the chunks
-        choice = self._choose(selector_folds, node_penalty, ridges, groups, threads)
+            problems = self._fold_problems(rows, linear, choices, folds)
+            n_points = len(ridges) + len(groups)
+            with progress_bar("choosing penalties", n_points, shown=self.verbose) as advance:
+                if problems:
+                    ridge, ridge_scores, full = self.choose_ridge(problems, node, ridges, advance)
+                if problems and len(groups) > 1:
+                    group, group_scores = self.choose_group(
+                        problems, node, ridge, groups, full, advance
+                    )
         # One item of `map_threads` keeps BLAS to one thread: the same answer for any n_jobs.
-        final = map_threads(
-            lambda problem: self._final(problem, node_penalty, choice),
+        (final,) = map_threads(
+            lambda problem: self._final(problem, node, ridge, group),
             [whole],
             self.n_jobs,
             lambda: None,
         )
-        return final[0]
+        tuned, profile = final
+        nodes = rows.nodes.leave(tuned.theta.node.T).T
+        if self.constant == "free":  # labels without edges keep their independent regression
+            alone = ~np.isin(tuned.layout.label_of_column, tuned.layout.edges)
+            nodes[:, alone] = _node_matrix(models.coef, data.cardinalities)[:, alone]
+        fitted = FittedField(
+            tuned.layout,
+            nodes,
+            rows.edges.leave(tuned.theta.edge.T).T if len(self.edge_columns) else tuned.theta.edge,
+            self.edge_columns,
+        )
+        chosen = (ridge, group, ridge_scores, group_scores)
+        n_iter = max(1, tuned.n_iter)
+        return LearnedField(fitted, *chosen, whole.layout.edges, profile, n_iter, tuned.converged)
 
-    def _grids(self, whole: FieldProblem) -> tuple[Sequence[float], Sequence[float]]:
-        ridges, groups = self.ridges, self.groups
-        if ridges is None:
-            ridges = [share * whole.energy for share in RIDGE_GRID]
-        if groups is None:
-            limit = whole.group_limit
-            groups = [*(share * limit for share in GROUP_GRID), 0.0]
-        return ridges, groups
+    def _final(
+        self, whole: FieldProblem, node: Array, ridge: float, group: float
+    ) -> tuple[Tuned, Array]:
+        """Parameters on the final graph, and the slacks while it was learned."""
+        n_edges, without_group = whole.layout.n_edges, self._penalty(node, ridge)
+        if group == 0.0 or not np.isfinite(group):
+            kept = np.full(n_edges, group == 0.0)
+            return whole.tune(without_group, kept, self.tol, self.max_iter), np.zeros((1, n_edges))
+        # The paper draws the first slacks from (0, 1); spread evenly they can be told apart.
+        spread = (np.arange(n_edges) + 1.0) / (n_edges + 1.0)
+        found = whole.find_structure(
+            self._penalty(node, ridge, group),
+            form=self.form,
+            max_iter=self.max_structure_iter or self.max_iter,
+            tol=1e-6,
+            alpha=spread if self.form == "constrained" else None,
+        )
+        kept = found.alpha > 0.0
+        if self.tuned:
+            return whole.tune(without_group, kept, self.tol, self.max_iter), found.profile
+        layout, columns = whole.layout.restrict(kept)
+        theta = Parameters(found.theta.node, np.ascontiguousarray(found.theta.edge[:, columns]))
+        n_iter = len(found.objective)
+        return Tuned(theta, layout, kept, ridge, n_iter, found.converged), found.profile
+
+    def _rows(self, linear: LinearLearning) -> Any:
+        """The rows of a field: features of the nodes, features of the edges, codes."""
+        data, nodes, columns = linear.data, linear.design, self.edge_columns
+        if is_chunked(data):
+            if not self.centred or self.constant != "free":
+                raise TypeError("centre and constant do not change for Dask arrays: leave them.")
+            return ChunkedFieldData.of(data, nodes, columns)
+        weight = data.row_weights
+
+        def design(X: Any) -> Design:
+            if self.centred or is_sparse(X):
+                return Design.of(X, weight)
+            rows = np.column_stack([X, np.ones(len(X))])
+            return Design(rows, None, weight, Columns(None))
+
+        nodes = nodes if self.centred else design(data.X)
+        edges = Design.constant(data.n_features, weight)
+        if len(columns):
+            edges = nodes if len(columns) == data.n_features else design(data.X[:, columns])
+            edges = edges.balanced() if self.constant == "free" else edges
+        if self.constant == "none":
+            nodes = nodes.with_level(0.0)
+            edges = edges.with_level(0.0) if len(columns) else edges
+        return FieldData(nodes, edges, np.ascontiguousarray(data.codes, dtype=np.int32), weight)
 
     def _problem(
         self,
         train: FieldData,
         held_out: FieldData | None,
-        coef: Sequence[NDArray[Any]],
+        coef: Sequence[Array],
         cardinalities: tuple[int, ...],
     ) -> FieldProblem:
-        everything = FieldLayout(cardinalities, np.empty((0, 2), dtype=np.intp))
         node = train.nodes.enter(_node_matrix(coef, cardinalities).T).T
-        edges = candidate_edges(train, node, everything, self.most_candidates)
+        alone = FieldLayout(cardinalities, np.empty((0, 2), dtype=np.intp))
+        edges = candidate_edges(train, node, alone, self.most_candidates)
         layout = FieldLayout(cardinalities, edges)
         zero = np.zeros((train.edges.n_coordinates, layout.n_edge_columns))
         start = Parameters(node, zero)
         return FieldProblem(train, held_out, layout, start, self.objective, self.score)
 
     def _fold_problems(
-        self, rows: FieldData, linear: LinearLearning, choices: Indices, folds: Folds
+        self, rows: Any, linear: LinearLearning, choices: Indices, folds: Folds
     ) -> list[FieldProblem]:
-        data = linear.data
-        held_out = [folds.rows_inside(fold) for fold in range(folds.n_folds)]
-        kept = [folds.rows_outside(fold) for fold in range(folds.n_folds)]
+        data, chunked = linear.data, is_chunked(linear.data)
+        parts = [(folds.rows_outside(f), folds.rows_inside(f)) for f in range(folds.n_folds)]
         # of rows in chunks no fold is empty
-        used = [
-            fold
-            for fold in range(folds.n_folds)
-            if is_chunked(data) or (len(held_out[fold]) and len(kept[fold]))
-        ]
-        targets = np.arange(data.n_labels)
-        groups = [RowGroup(kept[fold], targets) for fold in used]
+        used = [part for part in parts if chunked or (len(part[0]) and len(part[1]))]
+        groups = [RowGroup(kept, np.arange(data.n_labels)) for kept, _ in used]
         coef = linear.fit(groups, [choices] * len(used)).coef if used else []
         # compared to a loose tolerance, so that products may round what they read
-        rough = rows if is_chunked(data) else rows.in_single()
+        rough = rows if chunked else rows.in_single()
+        d = data.n_labels
         return [
             self._problem(
-                rough.rows(kept[fold]),
-                rough.rows(held_out[fold]),
-                coef[place * data.n_labels : (place + 1) * data.n_labels],
+                rough.rows(kept),
+                rough.rows(held),
+                coef[place * d : (place + 1) * d],
                 data.cardinalities,
             )
-            for place, fold in enumerate(used)
+            for place, (kept, held) in enumerate(used)
         ]
 
-    def _choose(
+    def choose_ridge(
         self,
         folds: Sequence[FieldProblem],
         node: Array,
         ridges: Sequence[float],
+        advance: Callable[[], None],
+    ) -> tuple[float, dict[float, float], list[RowScores]]:
+        """Return the best ridge strength, the mean scores of all, and those of the best's rows."""
+        scores: dict[float, list[RowScores]] = {}
+        right: dict[float, Array] = {}
+
+        def point(problem: FieldProblem) -> tuple[Any, Array]:
+            every = np.ones(problem.layout.n_edges, dtype=bool)
+            tuned = problem.tune(self._penalty(node, strength), every, *self._path)
+            # a likelihood needs no look at modes; the pseudo-likelihood does
+            few = math.prod(problem.layout.cardinalities) <= MOST_VECTORS
+            if problem.held_out is None or problem.score is not held_out_score or few:
+                return tuned.scores, np.empty(0)
+            some, start = problem.held_out.few(_MODES), problem.start.node
+            return tuned.scores, announces_truth(some, tuned.layout, tuned.theta, start)
+
+        for strength in sorted(ridges, reverse=True):
+            parts = self._at_folds(point, folds)
+            scores[strength] = [own for own, _ in parts]
+            right[strength] = np.concatenate([modes for _, modes in parts])
+            advance()
+            if _is_past_best(_means(scores, folds)):
+                break
+        means = _means(scores, folds)
+        best = max(as_right_as_any(right), key=lambda strength: means[strength])
+        return best, means, scores[best]
+
+    def choose_group(
+        self,
+        folds: Sequence[FieldProblem],
+        node: Array,
+        ridge: float,
         groups: Sequence[float],
-        threads: int | None,
-    ) -> Choice:
-        if not folds:
-            return Choice(max(ridges), max(groups), {}, {})
-        loose = Tuner(max(self.tol, _PATH_TOLERANCE), self.max_iter)
-        with progress_bar(
-            "choosing penalties", len(ridges) + len(groups), shown=self.verbose
-        ) as advance:
-            selector = Selector(
-                node,
-                ProximalGradient(max_iter=self.max_iter, tol=1e-5),
-                loose,
-                self.standard_errors,
-                threads,
-                advance,
-            )
-            return selector.choose(folds, ridges, groups)
+        full: list[RowScores],
+        advance: Callable[[], None],
+    ) -> tuple[float, dict[float, float]]:
+        """Return the chosen group strength and the mean scores; `full` are those of all edges."""
+        for problem in folds:
+            problem.tuned = problem.structure = None
 
-    def _final(self, whole: FieldProblem, node: Array, choice: Choice) -> LearnedField:
-        n_edges, found = whole.layout.n_edges, None
-        if choice.group == 0.0 or not np.isfinite(choice.group):
-            kept = np.full(n_edges, choice.group == 0.0)
-            profile = np.zeros((1, n_edges))
-        else:
-            strength = choice.ridge + choice.group
-            solver = ProximalGradient(self.form, self.max_iter, tol=1e-6)
-            penalty = Penalty(node, strength, choice.group / strength)
-            # The paper draws the first slacks from (0, 1); spread evenly they can be told apart.
-            spread = (np.arange(n_edges) + 1.0) / (n_edges + 1.0)
-            alpha = np.asarray(spread, np.float64) if self.form == "constrained" else None
-            found = whole.find_structure(penalty, solver, alpha)
-            kept, profile = found.alpha > 0.0, found.profile
-        if self.tuned or found is None:
-            without_group = Penalty(node, choice.ridge, 0.0)
-            result = whole.tune(without_group, kept, Tuner(self.tol, self.max_iter))
-        else:
-            result = whole.untuned(found, choice.ridge)
-        theta, train = result.tuned.theta, whole.train
-        field = FittedField(
-            result.layout,
-            train.nodes.leave(theta.node.T).T,
-            train.edges.leave(theta.edge.T).T if len(self.edge_columns) else theta.edge,
-            self.edge_columns,
-        )
-        return LearnedField(
-            field,
-            choice,
-            whole.layout.edges,
-            profile,
-            max(1, result.tuned.n_iter),
-            result.tuned.converged,
-        )
+        def point(problem: FieldProblem) -> Any:
+            kept = np.zeros(problem.layout.n_edges, dtype=bool)
+            if np.isfinite(strength):
+                penalty, most = self._penalty(node, ridge, strength), self.max_structure_iter
+                options = {"max_iter": most or self.max_iter, "tol": 1e-5}
+                kept = problem.find_structure(penalty, **options).alpha > 0.0
+            return problem.tune(self._penalty(node, ridge), kept, *self._path).scores
 
+        scores: dict[float, list[RowScores]] = {}
+        every = _means({0.0: full}, folds)[0.0]
+        for strength in [np.inf, *sorted((own for own in groups if own > 0.0), reverse=True)]:
+            scores[strength] = self._at_folds(point, folds)
+            if np.isinf(strength):
+                continue
+            advance()
+            graphs = [problem.structure for problem in folds]
+            if all(found is not None and (found.alpha > 0.0).all() for found in graphs):
+                break  # weaker penalties keep them too, and tune the same parameters
+            means = _means(scores, folds)
+            if _is_past_best(means) and max(means.values()) >= every:
+                break  # worse again, and so is the graph of all edges: the best lies between
+        if 0.0 in groups:
+            scores[0.0] = full
+        means = _means(scores, folds)
+        best, weight = scores[max(means, key=lambda own: means[own])], _held_out_weight(folds)
+        for strength in sorted(scores, reverse=True):  # the sparsest that is about as good
+            losses = [own.below(top) for own, top in zip(scores[strength], best, strict=True)]
+            mean, square = (sum(part) / weight for part in zip(*losses, strict=True))
+            spread = np.sqrt(max(square - mean**2, 0.0) / weight)
+            if mean <= self.standard_errors * spread + 1e-12:
+                return strength, means
+        raise AssertionError("The best point is within any number of errors of itself.")
 
-def _field_data(data: TrainingData, nodes: Design, edge_columns: Indices) -> FieldData:
-    weight = data.row_weights
-    n_features = data.X.shape[1]
-    if not len(edge_columns):
-        edges = Design.constant(n_features, weight)
-    elif len(edge_columns) == n_features:
-        edges = nodes.balanced()
-    else:
-        edges = Design.of(data.X[:, edge_columns], weight).balanced()
-    return FieldData(nodes, edges, np.ascontiguousarray(data.codes, dtype=np.int32), weight)
+    def _penalty(self, node: Array, ridge: float, group: float = 0.0) -> Penalty:
+        share = group / (ridge + group) if group else 0.0
+        return Penalty(node, ridge + group, share, self.constant == "free")
+
+    @property
+    def _path(self) -> tuple[float, int]:
+        return max(self.tol, _PATH_TOLERANCE), self.max_iter
+
+    def _at_folds(self, point: Callable[..., Any], folds: Sequence[FieldProblem]) -> list[Any]:
+        # Dask spreads the chunks itself
+        threads = self.n_jobs if isinstance(folds[0].train, FieldData) else 1
+        return map_threads(point, folds, threads, lambda: None)
 
 
-def _node_matrix(coef: Sequence[NDArray[Any]], cardinalities: tuple[int, ...]) -> Array:
+def _node_matrix(coef: Sequence[Array], cardinalities: tuple[int, ...]) -> Array:
     """Coefficients of independent regressions as node columns: the last value has score zero."""
     columns = []
     for own, size in zip(coef, cardinalities, strict=True):
@@ -625,3 +547,36 @@ def _node_matrix(coef: Sequence[NDArray[Any]], cardinalities: tuple[int, ...]) -
         full = np.concatenate([np.zeros_like(own), own]) if size == 2 else own
         columns.append((full[:-1] - full[-1:]).T)
     return np.hstack(columns)
+
+
+def _held_out_weight(folds: Sequence[FieldProblem]) -> float:
+    return sum(own.held_out.total_weight for own in folds if own.held_out is not None)
+
+
+def _means(
+    scores: dict[float, list[RowScores]], folds: Sequence[FieldProblem]
+) -> dict[float, float]:
+    """Mean score a row at each point of a path."""
+    weight = _held_out_weight(folds)
+    # sums of the same terms in another order differ by rounding, which must not break ties
+    return {
+        strength: round(sum(own.total() for own in values) / weight, 12)
+        for strength, values in scores.items()
+    }
+
+
+def as_right_as_any(right: dict[float, Array]) -> list[float]:
+    """Return the penalties whose modes (m,) are right about as often as those of the best."""
+    best = max(right.values(), key=lambda modes: modes.sum())
+    kept = []
+    for strength, modes in right.items():
+        lost = best - modes
+        spread = lost.std() if len(lost) else 0.0
+        if lost.sum() <= _MODE_ERRORS * spread * np.sqrt(len(lost)):
+            kept.append(strength)
+    return kept
+
+
+def _is_past_best(means: dict[float, float]) -> bool:
+    """Whether the last points of a path are all worse than one before."""
+    return len(means) - 1 - int(np.argmax(list(means.values()))) >= _PATIENCE

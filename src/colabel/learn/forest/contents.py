@@ -6,16 +6,17 @@ is a fitted forest classifier of scikit-learn as plain arrays that answer as it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.arrays import Array, Codes, Flags
 from colabel.core.chunks import row_slices
 from colabel.core.hashing import row_keys
 from colabel.core.label_features import column_owner, label_columns
@@ -28,7 +29,6 @@ from colabel.learn.forest.forest import (
     Grown,
     Singles,
     add_without_own,
-    count_labels,
     mean_over_trees,
     row_blocks,
 )
@@ -37,132 +37,9 @@ from colabel.learn.row_chance import copies
 _BYTES_AT_ONCE = 1 << 25  # of counts in leaves; those of all trees would fill the memory
 
 
-@dataclass(frozen=True)
-class LeafCounts:
-    """Weight of the training rows in every leaf of some trees, by label value.
-
-    Values stand in label columns (`core.label_features`): one for the value 1 of a variable of two
-    values, K for one of K.
-
-    Attributes
-    ----------
-    cardinalities : (d,)
-    counts : (L, e)
-        Weight of the rows with the value of each column.
-    known : (L, d)
-        Weight of the rows whose label is known.
-    """
-
-    cardinalities: tuple[int, ...]
-    counts: Array
-    known: Array
-
-    @classmethod
-    def of(
-        cls,
-        leaves: Codes,
-        n_leaves: int,
-        codes: Codes,
-        cardinalities: Sequence[int],
-        weight: Array | None = None,
-        n_jobs: int | None = None,
-    ) -> LeafCounts:
-        """Count the labels of rows.
-
-        Parameters
-        ----------
-        leaves : (n, T)
-            Leaves of the rows, see `Forest.leaves`.
-        n_leaves : int
-        codes : (n, d)
-            Labels; negative where one is not known.
-        cardinalities : (d,)
-        weight : (n,), optional
-        n_jobs : int or None
-            Threads; None for all cores.
-        """
-        owner = column_owner(cardinalities)
-        first = np.searchsorted(owner, np.arange(len(cardinalities)))
-        binary = np.asarray(cardinalities) == 2
-        counts = np.zeros((n_leaves, len(owner)))
-        known = np.zeros((n_leaves, len(cardinalities)))
-        weight = np.ones(len(codes)) if weight is None else weight
-
-        def count(tree: int) -> None:  # trees share no leaf, so that threads do not meet
-            own = np.ascontiguousarray(leaves[:, [tree]])
-            count_labels(own, codes, weight, first, binary, counts, known)
-
-        map_threads(count, list(range(leaves.shape[1])), n_jobs, lambda: None)
-        return cls(tuple(int(size) for size in cardinalities), counts, known)
-
-    @property
-    def owner(self) -> Indices:
-        """The variable (e,) each column belongs to."""
-        return column_owner(self.cardinalities)
-
-    def frequencies(self, prior: Array, strength: float) -> Array:
-        """Smoothed frequencies (L, e): `strength` rows more in each leaf, distributed as `prior`.
-
-        A leaf in which no label of a variable is known has the prior (e,).
-        """
-        known = self.known[:, self.owner]
-        smoothed: Array = (self.counts + strength * prior) / np.maximum(known + strength, 1e-300)
-        return np.where(known + strength > 0, smoothed, prior)
-
-    def add_out_of_bag(
-        self,
-        leaves: Codes,
-        used: Flags,
-        codes: Codes,
-        weight: Array,
-        prior: Array,
-        strength: float,
-        total: Array,
-        n_jobs: int | None = None,
-    ) -> None:
-        """Add to `total` (n, e) the counted rows' smoothed frequencies, each row left out.
-
-        Parameters
-        ----------
-        leaves, codes
-            Of the rows that were counted.
-        used : (n, T)
-            Trees that have not seen the row, `Grown.out_of_bag`.
-        weight : (n,)
-            What of a row's counted weight is left out.
-        prior : (e,)
-        strength : float, positive
-            As in `frequencies`.
-        total : (n, e)
-        n_jobs : int or None
-            Threads; None for all cores.
-        """
-        owner = self.owner
-        first = np.searchsorted(owner, owner)
-        binary = np.asarray(self.cardinalities)[owner] == 2
-        value = np.where(binary, 1, np.arange(len(owner)) - first)
-
-        def add(part: slice) -> None:
-            add_without_own(
-                leaves[part],
-                codes[part],
-                weight[part],
-                used[part],
-                owner,
-                value,
-                self.counts,
-                self.known,
-                prior,
-                strength,
-                total[part],
-            )
-
-        map_threads(add, list(row_blocks(len(codes), n_jobs)), n_jobs, lambda: None)
-
-
 def label_frequencies(
+    grown: Forest,
     leaves: Codes,
-    first_leaves: Indices,
     used: Flags,
     codes: Codes,
     cardinalities: Sequence[int],
@@ -174,53 +51,70 @@ def label_frequencies(
 ) -> tuple[Singles, Array]:
     """Smoothed frequencies in all leaves, and their averages out of bag, each row left out.
 
-    Trees share no leaf, so that some at a time are counted and forgotten.
+    Label values stand in columns (`core.label_features`): one for the value 1 of a variable of two
+    values, K for one of K. Trees share no leaf, so that some at a time are counted and forgotten.
 
     Parameters
     ----------
+    grown : Forest
     leaves : (n, T)
         Leaves of the rows, see `Forest.leaves`.
-    first_leaves : (T + 1,)
-        See `Forest.first_leaves`.
     used : (n, T)
         Trees that have not seen the row, `Grown.out_of_bag`; where there is none the average is
         the prior.
-    codes, cardinalities, weight, n_jobs
-        See `LeafCounts.of`.
+    codes : (n, d)
+        Labels; negative where one is not known.
+    cardinalities : (d,)
+    weight : (n,)
     itself : (n,)
         What is left out of a row's leaves: its weight, and that of rows that are the same.
-    prior, strength
-        See `LeafCounts.frequencies`.
+    prior : (e,)
+    strength : float
+        So many rows more are in each leaf, distributed as the prior.
+    n_jobs : int or None
+        Threads; None for all cores.
 
     Returns
     -------
     frequencies : (L, e) of single precision
     means : (n, e)
     """
-    table = np.empty((int(first_leaves[-1]), len(prior)), dtype=np.float32)
-    total = np.zeros((len(codes), len(prior)))
-    most = _BYTES_AT_ONCE // (8 * (len(prior) + len(cardinalities)))
-    for start, end in _tree_blocks(first_leaves, most):
-        low, high = int(first_leaves[start]), int(first_leaves[end])
-        own = leaves[:, start:end] - np.int32(low)
+    columns = label_columns(codes, cardinalities)
+    known = (codes >= 0)[:, column_owner(cardinalities)].astype(np.float64)
+    contents = np.hstack([columns, known]) * weight[:, None]
+    own_value, own_known = columns * itself[:, None], known * itself[:, None]
+    first, width = grown.first_leaves, len(prior)
+    table = np.empty((grown.n_leaves, width), dtype=np.float32)
+    total = np.zeros((len(codes), width))
+    most = _BYTES_AT_ONCE // (16 * width)
+
+    def count(start: int, end: int) -> None:
+        low, high = int(first[start]), int(first[end])
+        own = np.ascontiguousarray(leaves[:, start:end] - np.int32(low))
         unseen = np.ascontiguousarray(used[:, start:end])
-        contents = LeafCounts.of(own, high - low, codes, cardinalities, weight, n_jobs)
-        contents.add_out_of_bag(own, unseen, codes, itself, prior, strength, total, n_jobs)
-        table[low:high] = contents.frequencies(prior, strength)
+        indptr = np.arange(len(own) + 1) * own.shape[1]
+        member = sp.csr_array(
+            (np.ones(own.size), own.ravel(), indptr), shape=(len(own), high - low)
+        )
+        counts, of_known = np.ascontiguousarray(np.hsplit(member.T @ contents, 2))
+        table[low:high] = (counts + strength * prior) / (of_known + strength)
+
+        def add(part: slice) -> None:
+            rows = (own[part], unseen[part], own_value[part], own_known[part])
+            add_without_own(*rows, counts, of_known, prior, strength, total[part])
+
+        map_threads(add, list(row_blocks(len(codes), n_jobs)), n_jobs, lambda: None)
+
+    start = 0
+    while start < grown.n_trees:
+        fit = int(np.searchsorted(first, first[start] + most, side="right")) - 1
+        end = max(start + 1, fit)
+        count(start, end)
+        start = end
     n_used = used.sum(axis=1)
     total /= np.maximum(n_used, 1)[:, None]
     total[n_used == 0] = prior
     return table, total
-
-
-def _tree_blocks(first_leaves: Indices, most: int) -> Iterator[tuple[int, int]]:
-    """Ranges of trees with at most so many leaves together, or of one tree."""
-    start = 0
-    while start < len(first_leaves) - 1:
-        fit = int(np.searchsorted(first_leaves, first_leaves[start] + most, side="right")) - 1
-        end = max(start + 1, fit)
-        yield start, end
-        start = end
 
 
 def tree_means(leaves: Codes, table: Array | Singles, n_jobs: int | None = None) -> Array:
@@ -281,8 +175,8 @@ class LabelForest:
         """
         unseen, itself, crowded = _unseen_with_copies(grown, data)
         table, means = label_frequencies(
+            grown.forest,
             grown.forest.leaves(data.X, n_jobs),
-            grown.forest.first_leaves,
             unseen,
             data.codes,
             data.cardinalities,
@@ -373,7 +267,7 @@ class PlainForest(ClassifierMixin, BaseEstimator):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from colabel.learn.forest import PlainForest
+    >>> from colabel.learn.forest.contents import PlainForest
     >>> X, y = load_iris(return_X_y=True)
     >>> grown = RandomForestClassifier(5, random_state=0).fit(X, y)
     >>> bool((PlainForest.of(grown).predict_proba(X) == grown.predict_proba(X)).all())

@@ -68,63 +68,6 @@ def walk_rows(
                 found[start + k, tree] = leaf[at[k]]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def walk_sparse_rows(
-    data: Any,
-    indices: Any,
-    indptr: Any,
-    scratch: Singles,
-    roots: Indices,
-    nodes: Any,
-    missing_left: Flags,
-    leaf: Codes,
-    found: Codes,
-) -> None:
-    """Do what `walk_rows` does for CSR rows, of which only those in `scratch` (b, p) are dense."""
-    block = scratch.shape[0]
-    n_rows = found.shape[0]
-    scratch[:] = 0.0
-    for start in range(0, n_rows, block):
-        end = min(start + block, n_rows)
-        for row in range(start, end):
-            for at in range(indptr[row], indptr[row + 1]):
-                scratch[row - start, indices[at]] += data[at]
-        dense = scratch[: end - start]
-        walk_rows(dense, roots, nodes, missing_left, leaf, found[start:end])
-        for row in range(start, end):
-            for at in range(indptr[row], indptr[row + 1]):
-                scratch[row - start, indices[at]] = 0.0
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def count_labels(
-    leaves: Codes,
-    codes: Codes,
-    weight: Array,
-    first: Indices,
-    binary: Flags,
-    counts: Array,
-    known: Array,
-) -> None:
-    """Add the rows' labels to the contents of their leaves.
-
-    `counts` (L, e) is the weight of the rows with each label value, in label columns that begin at
-    ``first`` (d,); `known` (L, d) that of the rows with a known label.
-    """
-    for tree in range(leaves.shape[1]):
-        for row in range(leaves.shape[0]):
-            own, w = leaves[row, tree], weight[row]
-            for j in range(codes.shape[1]):
-                code = codes[row, j]
-                if code < 0:
-                    continue
-                known[own, j] += w
-                if not binary[j]:
-                    counts[own, first[j] + code] += w
-                elif code == 1:
-                    counts[own, first[j]] += w
-
-
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def mean_over_trees(leaves: Codes, table: Array | Singles, mean: Array) -> None:
     """Fill `mean` (n, e) with the average over trees of a row's leaves in `table` (L, e)."""
@@ -144,11 +87,9 @@ def mean_over_trees(leaves: Codes, table: Array | Singles, mean: Array) -> None:
 @njit(nogil=True, cache=True, error_model="numpy")
 def add_without_own(
     leaves: Codes,
-    codes: Codes,
-    weight: Array,
     used: Flags,
-    owner: Indices,
-    value: Indices,
+    own_value: Array,
+    own_known: Array,
     counts: Array,
     known: Array,
     prior: Array,
@@ -157,24 +98,19 @@ def add_without_own(
 ) -> None:
     """Add to `total` (n, e) smoothed frequencies in the trees `used` (n, T) marks, rows left out.
 
-    The row's own weight w leaves the contents of each leaf l before these are smoothed:
+    What a row has put into the contents (L, e) of each leaf l leaves it before it is smoothed:
 
-        (counts_l - w [y = value] + m prior) / (known_l - w [y known] + m)
+        (counts_l - own_value + m prior) / (known_l - own_known + m)
     """
-    n_rows, n_trees = leaves.shape
-    for row in range(n_rows):
-        for tree in range(n_trees):
+    for row in range(leaves.shape[0]):
+        for tree in range(leaves.shape[1]):
             if not used[row, tree]:
                 continue
-            own = leaves[row, tree]
-            for c in range(len(owner)):
-                j = owner[c]
-                code = codes[row, j]
-                w_known = weight[row] if code >= 0 else 0.0
-                w_value = weight[row] if code == value[c] else 0.0
+            leaf = leaves[row, tree]
+            for c in range(len(prior)):
                 # differences of sums of weights may fall below zero by rounding
-                of_value = max(counts[own, c] - w_value, 0.0)
-                of_known = max(known[own, j] - w_known, of_value)
+                of_value = max(counts[leaf, c] - own_value[row, c], 0.0)
+                of_known = max(known[leaf, c] - own_known[row, c], of_value)
                 total[row, c] += (of_value + strength * prior[c]) / (of_known + strength)
 
 
@@ -213,7 +149,7 @@ class Forest:
     --------
     >>> import numpy as np
     >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from colabel.learn.forest import Forest
+    >>> from colabel.learn.forest.forest import Forest
     >>> X, y = np.arange(8.0)[:, None], [0, 0, 0, 0, 1, 1, 1, 1]
     >>> grown = RandomForestClassifier(2, max_depth=1, random_state=0).fit(X, y)
     >>> forest = Forest.of(grown)
@@ -352,14 +288,15 @@ class Forest:
         found = np.empty((X.shape[0], self.n_trees), dtype=np.int32)
         trees = (self.roots, self._nodes, self.missing_left, self._leaf_of_node)
 
+        at_once = max(1, _NUMBERS_AT_ONCE // self.n_features)
+
         def walk(part: slice) -> None:
-            if is_sparse(rows):
-                own = rows[part]
-                at_once = max(1, min(own.shape[0], _NUMBERS_AT_ONCE // self.n_features))
-                scratch = np.empty((at_once, self.n_features), dtype=np.float32)
-                walk_sparse_rows(own.data, own.indices, own.indptr, scratch, *trees, found[part])
-            else:
+            if not is_sparse(rows):
                 walk_rows(rows[part], *trees, found[part])
+                return
+            for start in range(part.start, part.stop, at_once):  # of which so many are dense
+                some = slice(start, min(start + at_once, part.stop))
+                walk_rows(rows[some].toarray(), *trees, found[some])
 
         map_threads(walk, list(row_blocks(X.shape[0], n_jobs)), n_jobs, lambda: None)
         return found
@@ -523,7 +460,7 @@ def grow(
     Examples
     --------
     >>> import numpy as np
-    >>> from colabel.learn.forest import grow
+    >>> from colabel.learn.forest.forest import grow
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
     >>> forest, in_bag = grow(X, (X > 0).astype(int), n_estimators=10)
     >>> forest.n_trees, in_bag.shape
@@ -549,7 +486,11 @@ def grow(
     rows = single_precision(shifted(X, shift))
     if is_sparse(rows):  # the trees are several times as fast on dense rows
         few = rows.shape[0] * rows.shape[1] <= _MOST_DENSE
-        rows = np.ascontiguousarray(dense(rows)) if few else _with_short_indices(rows)
+        if few:
+            rows = np.ascontiguousarray(dense(rows))
+        elif rows.nnz <= np.iinfo(np.int32).max:  # the 32 bits an index that trees take
+            parts32 = (rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32))
+            rows = type(rows)(parts32, shape=rows.shape)
     # A few trees at a time are the same trees, since each has a seed of its own. Their nodes hold
     # a number for every class: thousands of label vectors would fill the memory before the last.
     step = _MOST_AT_ONCE if many else _trees_at_once(X.shape[0], flat, estimator.n_jobs)
@@ -596,14 +537,6 @@ def _directions(targets: NDArray[Any], random: np.random.Generator) -> Array:
     for column in np.atleast_2d(targets.T):
         found += random.normal(size=(int(column.max(initial=0)) + 1, _DIRECTIONS))[column]
     return found
-
-
-def _with_short_indices(X: Any) -> Any:
-    """Return CSR rows with the 32 bits an index that scikit-learn's trees take, where these do."""
-    if not is_sparse(X) or X.indices.dtype == np.int32 or X.nnz > np.iinfo(np.int32).max:
-        return X
-    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
-    return type(X)(parts, shape=X.shape)
 
 
 def _trees_at_once(n_rows: int, targets: NDArray[Any], n_threads: int) -> int:

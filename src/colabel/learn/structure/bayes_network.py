@@ -1,6 +1,10 @@
 """The best Bayesian network over a few dozen discrete variables, such as labels.
 
-Up to some twenty variables are searched exactly, by dynamic programming over sets of variables
+Every set of at most a few parents is scored for every variable; a set is left out if one of its
+subsets scores as well, for wherever the set is allowed in a network without cycles, so is the
+subset.
+
+Up to twenty variables are searched exactly, by dynamic programming over sets of variables
 (Silander and Myllymäki, 2006). A network without cycles has a sink. So the best network over a
 set W has the score
 
@@ -17,27 +21,249 @@ the better of the two is kept (iterated local search). Several random orders are
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike
-from scipy.sparse.csgraph import connected_components
-from sklearn.utils import check_random_state
+from scipy.special import gammaln, xlogy
 
-from colabel.core.arrays import Array, Indices
+from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.compiling import njit
-from colabel.learn.structure.parent_scores import (
-    Candidates,
-    NetworkScore,
-    ParentScores,
-    score_parent_sets,
-)
+from colabel.joint.lds.network import FeatureColumns, sums_by_state
 
-MOST_VARIABLES = 25  # 2^25 sets take 0.3 GB
-QUICK_VARIABLES = 20  # about a second
+NetworkScore = Literal["bdeu", "bic"]
+Parents = tuple[tuple[int, ...], ...]
+
+# A larger parent set must gain more than rounding, else a variable that says nothing new, such as
+# a copy of another, would become a parent by its last digit.
+_GAIN = 1e-10
+_MOST_CELLS = 2**26
+_MOST_SETS = 2**20
+_MOST_EXACT = 20  # variables: about a second
+
+
+def label_state(
+    codes: Codes, labels: tuple[int, ...], cardinalities: tuple[int, ...]
+) -> tuple[Indices, int]:
+    """State (m,) of some labels together in codes (m, d), the last changing fastest; states."""
+    state, n_states = np.zeros(len(codes), dtype=np.intp), 1
+    for i in labels:
+        state = state * cardinalities[i] + codes[:, i]
+        n_states *= cardinalities[i]
+    return state, n_states
+
+
+def parent_set_scores(
+    codes: Codes,
+    cardinalities: tuple[int, ...],
+    values: Array,
+    columns: FeatureColumns,
+    *,
+    score: NetworkScore,
+    max_parents: int,
+    equivalent_sample_size: float = 1.0,
+) -> Iterator[tuple[tuple[int, ...], Array]]:
+    r"""Score every set of at most `max_parents` variables as the parents of others.
+
+    With :math:`n_{sv}` rows in state s of the parents and with value v of the child, of S states
+    and V values, n rows in all,
+
+    .. math::
+        BDeu &= \sum_s \log \frac{\Gamma(a / S)}{\Gamma(a / S + n_s)}
+            + \sum_{sv} \log \frac{\Gamma(a / SV + n_{sv})}{\Gamma(a / SV)} \\
+        BIC &= \sum_{sv} n_{sv} \log \frac{n_{sv}}{n_s} - \frac{S (V - 1)}{2} \log n
+
+    Parameters
+    ----------
+    codes : (U, d)
+        Values of the possible parents.
+    cardinalities : (d,)
+    values : (U, C)
+        Weight of the rows with each value of each child.
+    columns : FeatureColumns
+        Of the p children.
+    score : {"bdeu", "bic"}
+    max_parents : int
+    equivalent_sample_size : float
+        a, the weight of BDeu's prior.
+
+    Yields
+    ------
+    parents : tuple of int
+        The smaller sets first.
+    scores : (p,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> codes = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> values = np.array([[9.0, 1.0], [9.0, 1.0], [1.0, 9.0], [1.0, 9.0]])
+    >>> scores = parent_set_scores(
+    ...     codes, (2, 2), values, FeatureColumns((2,)), score="bic", max_parents=2
+    ... )
+    >>> max(scores, key=lambda each: each[1])[0]
+    (0,)
+    """
+    largest = sorted(cardinalities, reverse=True)[:max_parents]
+    n_sets = sum(math.comb(len(cardinalities), k) for k in range(max_parents + 1))
+    cells = math.prod(largest) * columns.n_columns
+    if cells > _MOST_CELLS or n_sets > _MOST_SETS:
+        raise ValueError(
+            f"{len(cardinalities)} variables with max_parents={max_parents} make {n_sets:,} tables "
+            f"of up to {cells:,} cells, more than the {_MOST_SETS:,} tables or {_MOST_CELLS:,} "
+            "cells that are counted. Lower max_parents or join rare values."
+        )
+    total, n_values = values.sum(axis=0), np.array(columns.n_values)
+    penalty = 0.5 * math.log(max(float(total[: n_values[0]].sum()), 1.0)) * (n_values - 1)
+    for size in range(min(len(cardinalities), max_parents) + 1):
+        for parents in itertools.combinations(range(len(cardinalities)), size):
+            state, n_states = label_state(codes, parents, cardinalities)
+            some = np.flatnonzero(state)  # few, where 0 is the common value: the rest is left over
+            counts = sums_by_state(state[some], n_states, values[some])
+            counts[0] = np.maximum(total - counts.sum(axis=0), 0.0)
+            of_state = np.add.reduceat(counts, columns.first[:-1], axis=1)
+            if score == "bic":
+                fit = np.add.reduceat(xlogy(counts, counts), columns.first[:-1], axis=1)
+                yield parents, (fit - xlogy(of_state, of_state)).sum(axis=0) - n_states * penalty
+            else:
+                share = equivalent_sample_size / n_states
+                of_cell = np.repeat(share / n_values, n_values)
+                fit = gammaln(of_cell + counts) - gammaln(of_cell)
+                fit = np.add.reduceat(fit, columns.first[:-1], axis=1)
+                yield parents, (fit + gammaln(share) - gammaln(share + of_state)).sum(axis=0)
+
+
+class Candidates(NamedTuple):
+    """Parent sets that a search may choose from, best first within each variable.
+
+    Attributes
+    ----------
+    first : (d + 1,)
+        The sets of variable i stand from ``first[i]`` to ``first[i + 1]``; the last is empty.
+    scores : (m,)
+    parents : (m, p)
+        Members in ascending order, then -1.
+    """
+
+    first: Indices
+    scores: Array
+    parents: Indices
+
+
+def candidate_sets(
+    codes: Codes,
+    cardinalities: tuple[int, ...],
+    weight: Array,
+    *,
+    score: NetworkScore = "bdeu",
+    max_parents: int = 2,
+    equivalent_sample_size: float = 1.0,
+) -> Candidates:
+    """Score the parent sets of each variable, and leave out those that a subset matches.
+
+    Parameters as in `learn_bayes_network`.
+    """
+    d = len(cardinalities)
+    distinct, place = np.unique(codes[weight > 0], axis=0, return_inverse=True)
+    joined = np.bincount(place.ravel(), weights=weight[weight > 0], minlength=len(distinct))
+    for column in distinct.T:  # scores do not depend on which value has which code
+        common = np.bincount(column, weights=joined).argmax()
+        column[:] = np.where(column == common, 0, np.where(column == 0, common, column))
+    columns = FeatureColumns(cardinalities)
+    best: dict[tuple[int, ...], Array] = {}  # among a set and its subsets, (d,)
+    kept: list[list[tuple[float, tuple[int, ...]]]] = [[] for _ in range(d)]
+    for members, scores in parent_set_scores(
+        distinct,
+        cardinalities,
+        columns.one_hot(distinct) * joined[:, None],
+        columns,
+        score=score,
+        max_parents=min(max_parents, d - 1),
+        equivalent_sample_size=equivalent_sample_size,
+    ):
+        scores[list(members)] = -np.inf
+        below = np.full(d, -np.inf)
+        for left_out in range(len(members)):
+            np.maximum(below, best[members[:left_out] + members[left_out + 1 :]], out=below)
+        best[members] = np.maximum(scores, below)
+        worth = scores > below + _GAIN * (1.0 + np.abs(below)) if members else scores > -np.inf
+        for i in np.flatnonzero(worth):
+            kept[i].append((scores[i], members))
+    every = [each for own in kept for each in sorted(own, key=lambda each: -each[0])]
+    parents = np.full((len(every), max(1, max_parents)), -1, dtype=np.intp)
+    for row, (_, members) in zip(parents, every, strict=True):
+        row[: len(members)] = members
+    first = np.cumsum([0, *map(len, kept)]).astype(np.intp)
+    return Candidates(first, np.array([value for value, _ in every]), parents)
+
+
+def learn_bayes_network(
+    codes: Codes,
+    cardinalities: tuple[int, ...],
+    weight: Array,
+    *,
+    score: NetworkScore = "bdeu",
+    max_parents: int = 2,
+    equivalent_sample_size: float = 1.0,
+    time_limit: float = 30.0,
+    random_state: int = 0,
+) -> Parents:
+    """Find the network with the best score from complete rows.
+
+    Several networks may have the best score, such as those that differ in the direction of arcs
+    that no collider fixes: which of them is returned depends on the order of the variables.
+
+    Parameters
+    ----------
+    codes : (n, d)
+        Values of d variables, each from 0 to ``cardinalities[i] - 1``.
+    cardinalities : tuple of d int
+        Number of values of each variable, also those that do not occur.
+    weight : (n,)
+        How many rows each row stands for.
+    score : {"bdeu", "bic"}
+        See `parent_set_scores` for the formulas.
+    max_parents : int
+        Most parents of a variable.
+    equivalent_sample_size : float
+        Rows that the prior of BDeu is worth.
+    time_limit : float
+        Seconds for the search among orders, of more than twenty variables; one that takes longer
+        ends with the best network met. Only then can the answer depend on the machine.
+    random_state : int
+        Seed of that search.
+
+    Returns
+    -------
+    parents : tuple of d tuples of int
+        Parents of each variable, in ascending order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> first, second = rng.integers(0, 2, (2, 500))
+    >>> codes = np.stack([first, second, first ^ second], axis=1)
+    >>> sorted(map(len, learn_bayes_network(codes, (2, 2, 2), np.ones(500))))
+    [0, 0, 2]
+    """
+    candidates = candidate_sets(
+        codes,
+        cardinalities,
+        weight,
+        score=score,
+        max_parents=max_parents,
+        equivalent_sample_size=equivalent_sample_size,
+    )
+    if len(cardinalities) <= _MOST_EXACT:
+        chosen = best_by_subsets(candidates)
+    else:
+        rng = np.random.default_rng(random_state)
+        chosen = best_by_orders(candidates, rng, time.monotonic() + time_limit)
+    return tuple(tuple(j for j in row.tolist() if j >= 0) for row in candidates.parents[chosen])
 
 
 def best_by_subsets(candidates: Candidates) -> Indices:
@@ -209,253 +435,3 @@ def _climb(candidates: Candidates, order: Indices) -> float:
     for score in scores:
         total += score
     return total
-
-
-Search = Literal["dynamic programming", "order search"]
-SEARCHES: tuple[Search, ...] = get_args(Search)
-
-
-@dataclass(frozen=True)
-class BayesNetworkStructure:
-    """A directed graph without cycles over d variables, and how it was found.
-
-    Attributes
-    ----------
-    parents : tuple of d tuples of int
-        Parents of each variable, in ascending order.
-    score : float
-        Sum of the scores of the families.
-    search : str
-        What found it: "dynamic programming" or "order search"; the last where parts of the graph
-        were searched in different ways.
-    optimal : bool
-        Whether no network within the limit on parents has a better score. Other networks may
-        have the same one.
-    bound : float
-        No network within the limit on parents has a better score than this.
-    order : tuple of d int
-        The variables, parents before children.
-    """
-
-    parents: tuple[tuple[int, ...], ...]
-    score: float
-    search: Search
-    optimal: bool
-    bound: float
-    order: tuple[int, ...]
-
-    @property
-    def n_variables(self) -> int:
-        """Number of variables."""
-        return len(self.parents)
-
-    @property
-    def edges(self) -> tuple[tuple[int, int], ...]:
-        """Arcs as pairs (parent, child), by child."""
-        return tuple((j, i) for i, parents in enumerate(self.parents) for j in parents)
-
-
-def learn_bayes_network(
-    codes: ArrayLike,
-    n_values: ArrayLike,
-    *,
-    score: NetworkScore = "bdeu",
-    max_parents: int = 2,
-    equivalent_sample_size: float = 1.0,
-    time_limit: float = 30.0,
-    sample_weight: ArrayLike | None = None,
-    random_state: int | np.random.RandomState | None = None,
-    search: Search | Literal["auto"] = "auto",
-) -> BayesNetworkStructure:
-    """Find the network with the best score from complete rows.
-
-    Parameters
-    ----------
-    codes : array-like of int, shape (n, d)
-        Values of d variables, each from 0 to ``n_values[i] - 1``.
-    n_values : array-like of int, shape (d,)
-        Number of values of each variable, also those that do not occur.
-    score : {"bdeu", "bic"}, default="bdeu"
-        See :func:`score_parent_sets` for the formulas.
-    max_parents : int, default=2
-        Most parents of a variable.
-    equivalent_sample_size : float, default=1.0
-        Rows that the prior of BDeu is worth.
-    time_limit : float, default=30.0
-        Seconds for the search, counting not included; an order search that takes longer ends
-        with the best network met. Only then can the answer depend on the machine.
-    sample_weight : array-like of shape (n,) or None
-        How many rows each row stands for.
-    random_state : int, RandomState or None
-        Seed of the order search.
-    search : {"auto", "dynamic programming", "order search"}
-        The graph of possible arcs is cut into parts between which no cycle can run. In a part of
-        up to 20 variables "auto" uses dynamic programming, which is exact; in a larger one the
-        order search, whose answer is proven only where every variable has its best set.
-
-    Returns
-    -------
-    BayesNetworkStructure
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from colabel.learn.structure import learn_bayes_network
-    >>> rng = np.random.default_rng(0)
-    >>> first, second = rng.integers(0, 2, (2, 500))
-    >>> codes = np.stack([first, second, first ^ second], axis=1)
-    >>> found = learn_bayes_network(codes, [2, 2, 2])
-    >>> sorted(len(parents) for parents in found.parents), found.optimal
-    ([0, 0, 2], True)
-    """
-    scores = score_parent_sets(
-        codes,
-        n_values,
-        score=score,
-        max_parents=max_parents,
-        equivalent_sample_size=equivalent_sample_size,
-        sample_weight=sample_weight,
-    )
-    return best_network(scores, time_limit=time_limit, random_state=random_state, search=search)
-
-
-def best_network(
-    scores: ParentScores,
-    *,
-    time_limit: float = 30.0,
-    random_state: int | np.random.RandomState | None = None,
-    search: Search | Literal["auto"] = "auto",
-) -> BayesNetworkStructure:
-    """Find the best network when the parent sets are scored already.
-
-    Parameters
-    ----------
-    scores : ParentScores
-    time_limit, random_state, search
-        As in :func:`learn_bayes_network`.
-
-    Examples
-    --------
-    >>> from colabel.learn.structure import best_network, score_parent_sets
-    >>> codes = [[0, 0], [0, 0], [1, 1], [1, 1]]
-    >>> best_network(score_parent_sets(codes, [2, 2])).parents
-    ((1,), ())
-    """
-    if search != "auto" and search not in SEARCHES:
-        raise ValueError(f"search={search!r} is not known: choose 'auto' or one of {SEARCHES}.")
-    if not time_limit > 0:
-        raise ValueError(f"time_limit={time_limit!r} must be a positive number of seconds.")
-    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-    deadline = time.monotonic() + time_limit
-    candidates = scores.candidates
-    chosen = np.empty(scores.n_variables, dtype=np.intp)
-    bound, optimal, used = 0.0, True, 0
-    # The small parts first: they leave the time to the large ones.
-    for members in sorted(_parts(candidates), key=len):
-        local, origin = _restricted(candidates, members)
-        own, how, most, best = _search_part(local, search, rng, deadline)
-        chosen[members] = origin[own]
-        bound += most
-        optimal &= best
-        used = max(used, SEARCHES.index(how))
-    parents = tuple(tuple(int(j) for j in candidates.parents[place] if j >= 0) for place in chosen)
-    score = float(candidates.scores[chosen].sum())
-    order = topological_order(parents)
-    return BayesNetworkStructure(parents, score, SEARCHES[used], optimal, max(bound, score), order)
-
-
-def _search_part(
-    candidates: Candidates,
-    search: Search | Literal["auto"],
-    rng: np.random.Generator,
-    deadline: float,
-) -> tuple[Indices, Search, float, bool]:
-    """Sets chosen for the variables of one part, how, the bound on their score, if optimal."""
-    d = len(candidates.first) - 1
-    if search == "auto" and d <= QUICK_VARIABLES:
-        search = "dynamic programming"
-    if search == "dynamic programming":
-        if d > MOST_VARIABLES:
-            raise ValueError(
-                f"Dynamic programming looks at 2^{d} sets here: it serves up to {MOST_VARIABLES} "
-                "variables. Use search='auto'."
-            )
-        chosen = best_by_subsets(candidates)
-        return chosen, search, float(candidates.scores[chosen].sum()), True
-    chosen = best_by_orders(candidates, rng, deadline)
-    score = float(candidates.scores[chosen].sum())
-    # each variable with its best set, cycles or not
-    bound = float(candidates.scores[candidates.first[:-1]].sum())
-    return chosen, "order search", bound, bound <= score
-
-
-def _parts(candidates: Candidates) -> list[Indices]:
-    """Strongly connected parts of the graph of all arcs that some set would bring.
-
-    A cycle stays within one part, so parents from other parts are free, and the parts can be
-    searched one by one.
-    """
-    d = len(candidates.first) - 1
-    child = np.repeat(np.arange(d), np.diff(candidates.first))
-    rows, columns = np.nonzero(candidates.parents >= 0)
-    arcs = (candidates.parents[rows, columns], child[rows])
-    graph = sp.csr_array((np.ones(len(rows)), arcs), (d, d))
-    n_parts, part = connected_components(graph, connection="strong")
-    return [np.flatnonzero(part == number) for number in range(n_parts)]
-
-
-def _restricted(candidates: Candidates, members: Indices) -> tuple[Candidates, Indices]:
-    """Candidates of a part with their outside parents forgotten, and where each came from (m,)."""
-    d = len(candidates.first) - 1
-    if len(members) == d:
-        return candidates, np.arange(len(candidates.scores))
-    local = np.full(d + 1, -1, dtype=np.intp)  # the last entry serves the padding
-    local[members] = np.arange(len(members))
-    kept = [
-        _first_of_each(local[candidates.parents[candidates.first[i] : candidates.first[i + 1]]])
-        + candidates.first[i]
-        for i in members
-    ]
-    origin = np.concatenate(kept)
-    first = np.concatenate([[0], np.cumsum([len(places) for places in kept])]).astype(np.intp)
-    parents = local[candidates.parents[origin]]
-    parents = np.take_along_axis(parents, np.argsort(parents < 0, axis=1, kind="stable"), axis=1)
-    return Candidates(first, candidates.scores[origin], parents), origin
-
-
-@njit(nogil=True, cache=True)
-def _first_of_each(parents: Indices) -> Indices:
-    """Places of the sets (m, p) of which no set before them, which is better, is a subset."""
-    kept = np.empty(len(parents), dtype=np.intp)
-    n_kept = 0
-    for place in range(len(parents)):
-        dominated = False
-        for earlier in kept[:n_kept]:
-            inside = True
-            for j in parents[earlier]:
-                has = j < 0
-                for other in parents[place]:
-                    has = has or other == j
-                if not has:
-                    inside = False
-                    break
-            if inside:
-                dominated = True
-                break
-        if not dominated:
-            kept[n_kept] = place
-            n_kept += 1
-    return kept[:n_kept]
-
-
-def topological_order(parents: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """Variables, parents before children, the smallest first where there is a choice."""
-    order: list[int] = []
-    left = set(range(len(parents)))
-    while left:
-        ready = [i for i in left if left.isdisjoint(parents[i])]
-        if not ready:
-            raise ValueError(f"The parents of the variables {sorted(left)} close a cycle.")
-        order.append(min(ready))
-        left.remove(order[-1])
-    return tuple(order)

@@ -64,7 +64,7 @@ def maximum_branching(weights: ArrayLike, root_weights: ArrayLike) -> Indices:
     Examples
     --------
     >>> import numpy as np
-    >>> from colabel.learn.structure import maximum_branching
+    >>> from colabel.learn.structure.branching import maximum_branching
     >>> gain = np.array([[0.0, 5.0, 1.0], [6.0, 0.0, 4.0], [3.0, 2.0, 0.0]])
     >>> maximum_branching(gain, np.zeros(3))
     array([ 1, -1,  1])

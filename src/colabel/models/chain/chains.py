@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from types import MappingProxyType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Flags, Indices
-from colabel.core.parameters import check_integer
+from colabel.core.estimators import attribute
+from colabel.core.parameters import check_choice, check_integer
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Below, Between, stored
 from colabel.core.threads import map_threads
@@ -24,17 +25,11 @@ from colabel.decide import Decision, Votes
 from colabel.joint import Chain, Mixture
 from colabel.joint.chain import BeamSearch, ChainSearch, EpsilonSearch, MonteCarlo, as_search
 from colabel.learn.chunks import is_chunked
-from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
+from colabel.learn.conditional import Folds, TrainingData
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 from colabel.learn.row_chance import RowRanks
-from colabel.models._learning import (
-    DEFAULT_GRID,
-    DEFAULT_TOLERANCE,
-    make_folds,
-    make_learner,
-    seeded,
-)
+from colabel.models._learning import DEFAULT_GRID, Grid, make_folds, seeded
 from colabel.models.chain.learning import (
     LearnedChain,
     learn_chain,
@@ -50,25 +45,70 @@ _TEACHERS: Mapping[str, Callable[..., LearnedChain]] = MappingProxyType(
 )
 
 
-class ChainModel(StacksEstimator):
-    """A model of one chain; a subclass says how its modes are searched for."""
+class Chained(StacksEstimator):
+    """Base of models of one chain or of several.
 
-    order_: Annotated[Indices, "d", Below("d")]
-    models_: Annotated[LinearModels | EstimatorModels, "sizes"]
-    label_scale_: Annotated[Array | None, "d"]
+    Parameters
+    ----------
+    label_scale : None, float or sequence of float
+        How large the columns of the labels are beside the features: 0 and `label_scale`. The
+        penalty holds back a label's weight the less the larger it is; 1 treats labels like
+        features, as classic chains do. From a sequence the best value is chosen for each link by
+        cross-validation, together with C. None: 1 where C is a number, chosen from 1, 10 and 100
+        where C is a sequence. Of the built-in regression only.
+    stack : bool
+        Of `estimator`. False, as published: the links are the estimator itself, on x and then the
+        columns of the earlier labels. Trees rarely draw these among many features.
+    max_parents : int or None
+        Most earlier labels a link may use: those that its label depends on most beyond x, by a
+        score test on held-out residuals. None: all of them.
+    n_samples : int
+        Draws per row that estimate marginals where there are more than 65536 label vectors.
+    """
 
-    C: float | Sequence[float]
-    max_parents: int | None
-    order: str | Sequence[str | int] | None
-    train_on: str = "true"
-    label_scale: float | Sequence[float] | None
-    cv: Any
-    n_samples: Annotated[int, Between(1, 20_000)]
-    tol: float
-    max_iter: int
+    label_scale: Grid | None = None
+    max_parents: int | None = None
+    n_samples: Annotated[int, Between(1, 20_000)] = 1000
+    _sampling_seed: int = attribute()
     fits_chunks = True
-    _chain: Annotated[LearnedChain, "d sizes p=s"]
-    _sampling_seed: int
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_integer("n_samples", self.n_samples, 1)
+        if self.max_parents is not None:
+            check_integer("max_parents", self.max_parents, 1)
+        resolve_scales(self.label_scale, self.C, self._conditional_estimator())
+
+
+class ChainModel(Chained):
+    """A model of one chain; a subclass says how its modes are searched for.
+
+    Parameters
+    ----------
+    order : None, "random", "correlation" or sequence
+        None: as the labels stand in y. "correlation": begin with the label whose mutual
+        information with all others is largest, go on each time with the label whose mutual
+        information with those already chosen is largest. A sequence: label names or positions.
+
+    Attributes
+    ----------
+    order_ : (d,) array of int
+        Labels (positions) in the order of the chain.
+    models_ : ConditionalModels
+        The fitted links in the order of the labels. `models_.coef[i]` of the built-in
+        regression is (K, p + e + 1): weights of the features, of the columns of all labels (one
+        for a label of two values, K for K values; zero for later labels), and the intercept.
+    label_scale_ : (d,) array
+        Scale of the label columns of every link, of regressions only. The coefficients in
+        `models_` belong to columns of 0 and 1 all the same.
+    """
+
+    order: str | Sequence[str | int] | None = None
+    train_on: ClassVar[str] = "true"
+    order_: Annotated[Indices, "d", Below("d")] = attribute()
+    models_: Annotated[LinearModels | EstimatorModels, "sizes"] = attribute()
+    label_scale_: Annotated[Array | None, "d"] = attribute()
+    _chain: Annotated[LearnedChain, "d sizes p=s"] = attribute()
 
     @abstractmethod
     def _search(self, seed: int) -> ChainSearch:
@@ -76,14 +116,7 @@ class ChainModel(StacksEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.train_on not in _TEACHERS:
-            raise ValueError(
-                f'train_on={self.train_on!r} is unknown: choose "true" (labels) or "predicted".'
-            )
-        check_integer("n_samples", self.n_samples, 1)
-        if self.max_parents is not None:
-            check_integer("max_parents", self.max_parents, 1)
-        resolve_scales(self.label_scale, self.C, self._conditional_estimator())
+        check_choice("train_on", self.train_on, _TEACHERS)
         self._search(0)
 
     def label_notes(self) -> dict[int, str]:
@@ -98,7 +131,7 @@ class ChainModel(StacksEstimator):
         folds = make_folds(data, self.cv, seed)
         scales = resolve_scales(self.label_scale, self.C, self._conditional_estimator())
         teach = _TEACHERS[self.train_on]
-        learner = self._learner(seed)
+        learner = self._learner(seeded(self._conditional_estimator(), seed))
         inputs = self._stacked(data, folds, seed)
         chosen = self.__dict__.pop("_chosen", None)
         taken = {} if chosen is None or self.train_on != "true" else {"chosen": chosen}
@@ -114,12 +147,6 @@ class ChainModel(StacksEstimator):
         model: Self = clone(self)
         model.__dict__["_chosen"] = fitted._chain
         return model
-
-    def _learner(self, seed: int) -> ConditionalLearner:
-        estimator = seeded(self._conditional_estimator(), seed)
-        return make_learner(
-            estimator, self.C, self.tol, self.max_iter, self.n_jobs, self.verbose, self.device
-        )
 
     def _joint(self, X: Any) -> Chain:
         seed = self._sampling_seed
@@ -174,29 +201,6 @@ class ClassifierChain(ChainModel):
 
     Parameters
     ----------
-    C : float or sequence of float
-        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`. From a
-        sequence the best value is chosen for each link by cross-validation.
-    label_scale : None, float or sequence of float
-        How large the columns of the labels are beside the features: 0 and `label_scale`. The
-        penalty holds back a label's weight the less the larger it is; 1 treats labels like
-        features, as classic chains do. From a sequence the best value is chosen for each link by
-        cross-validation, together with C. None: 1 where C is a number, chosen from 1, 10 and 100
-        where C is a sequence. Of the built-in regression only.
-    estimator : classifier, optional
-        Any scikit-learn classifier with `predict_proba`. It learns each label from x alone, and
-        the links are built-in regressions on its held-out scores and the earlier labels (see
-        `stack`).
-    stack : bool
-        Of `estimator`. False, as published: the links are the estimator itself, on x and then the
-        columns of the earlier labels. Trees rarely draw these among many features.
-    max_parents : int or None
-        Most earlier labels a link may use: those that its label depends on most beyond x, by a
-        score test on held-out residuals. None: all of them.
-    order : None, "random", "correlation" or sequence
-        None: as the labels stand in y. "correlation": begin with the label whose mutual
-        information with all others is largest, go on each time with the label whose mutual
-        information with those already chosen is largest. A sequence: label names or positions.
     train_on : {"true", "predicted"}
         Whether links see the true values of earlier labels in training, or values predicted
         for held-out rows, as they will see them in prediction. The second learns link after
@@ -207,23 +211,6 @@ class ClassifierChain(ChainModel):
     decision : str or Decision
         Loss that `predict` minimises, see `decide`. "subset" gives the vector of greedy search
         (classic classifier chains), "hamming" the most probable value of each label alone.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
-    n_samples : int
-        Draws per row that estimate marginals where there are more than 65536 label vectors.
-    tol : float
-        How far, in its own standard errors, an estimate may be from the optimum.
-    max_iter : int
-        Bound on the iterations of the solver.
-    n_jobs : int or None
-        Threads of the built-in regression (None: all cores) or joblib workers for `estimator`.
-    device : None, "cpu", "cuda", "cuda:N" or "auto"
-        Where the built-in regressions are solved, see `BinaryRelevance`.
-    random_state : int, RandomState or None
-        Seed of the folds, of a random order, of an `estimator` without seed, and of the draws.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -240,7 +227,7 @@ class ClassifierChain(ChainModel):
         `models_` belong to columns of 0 and 1 all the same.
     n_iter_ : int
         Most iterations any regression of the final fit took; of regressions only.
-    estimator_scores_ : EstimatorScores
+    estimator_scores_ : EstimatorModels
         Classifiers of each label from x alone; only with a stacked `estimator`.
 
     Notes
@@ -268,44 +255,7 @@ class ClassifierChain(ChainModel):
     'Modes by greedy search: label by label, the most probable value each time. Sums exact, ...'
     """
 
-    def __init__(
-        self,
-        C: float | Sequence[float] = DEFAULT_GRID,
-        *,
-        label_scale: float | Sequence[float] | None = None,
-        estimator: BaseEstimator | None = None,
-        stack: bool = True,
-        max_parents: int | None = None,
-        order: str | Sequence[str | int] | None = None,
-        train_on: str = "true",
-        cv: Any = 5,
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        n_samples: int = 1000,
-        tol: float = DEFAULT_TOLERANCE,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        device: str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.label_scale = label_scale
-        self.estimator = estimator
-        self.stack = stack
-        self.max_parents = max_parents
-        self.order = order
-        self.train_on = train_on
-        self.cv = cv
-        self.decision = decision
-        self.calibrate = calibrate
-        self.n_samples = n_samples
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    train_on: str = "true"  # type: ignore[misc]
 
     def _search(self, seed: int) -> ChainSearch:
         return BeamSearch(1)
@@ -329,27 +279,6 @@ class ProbabilisticClassifierChain(ChainModel):
 
     Parameters
     ----------
-    C : float or sequence of float
-        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`. From a
-        sequence the best value is chosen for each link by cross-validation.
-    label_scale : None, float or sequence of float
-        How large the columns of the labels are beside the features: 0 and `label_scale`. The
-        penalty holds back a label's weight the less the larger it is; 1 treats labels like
-        features, as classic chains do. From a sequence the best value is chosen for each link by
-        cross-validation, together with C. None: 1 where C is a number, chosen from 1, 10 and 100
-        where C is a sequence. Of the built-in regression only.
-    estimator : classifier, optional
-        Any scikit-learn classifier with `predict_proba`. It learns each label from x alone, and
-        the links are built-in regressions on its held-out scores and the earlier labels (see
-        `stack`).
-    stack : bool
-        Of `estimator`. False, as published: the links are the estimator itself, on x and then the
-        columns of the earlier labels. Trees rarely draw these among many features.
-    max_parents : int or None
-        Most earlier labels a link may use: those that its label depends on most beyond x, by a
-        score test on held-out residuals. None: all of them.
-    order : None, "random", "correlation" or sequence
-        See `ClassifierChain`.
     inference : {"auto", "exact", "exhaustive", "epsilon", "beam", "monte_carlo", "greedy"}
         How the most probable vectors are found. "exact": branch and bound, up to a million
         prefixes of a row. "auto": up to 32768, then the best of a beam 32 wide, the greedy vector
@@ -365,27 +294,6 @@ class ProbabilisticClassifierChain(ChainModel):
     n_samples : int
         Draws per row, of inference "monte_carlo" and of marginals where there are more than
         65536 label vectors.
-    cv : int, float, splitter or iterable
-        How rows are held out to choose C: a number of folds, a fraction, a scikit-learn
-        splitter, or pairs of index arrays (train, test).
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
-        vector, "hamming" the most probable value of each label.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
-    tol : float
-        How far, in its own standard errors, an estimate may be from the optimum.
-    max_iter : int
-        Bound on the iterations of the solver.
-    n_jobs : int or None
-        Threads of the built-in regression (None: all cores) or joblib workers for `estimator`.
-    device : None, "cpu", "cuda", "cuda:N" or "auto"
-        Where the built-in regressions are solved, see `BinaryRelevance`.
-    random_state : int, RandomState or None
-        Seed of the folds, of a random order, of an `estimator` without seed, and of the draws.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -415,51 +323,9 @@ class ProbabilisticClassifierChain(ChainModel):
     np.int64(0)
     """
 
-    beam_width: Annotated[int, Between(1, 10**3)]
-    epsilon: Annotated[float, Between(0.0, 1.0)]
-
-    def __init__(
-        self,
-        C: float | Sequence[float] = DEFAULT_GRID,
-        *,
-        label_scale: float | Sequence[float] | None = None,
-        estimator: BaseEstimator | None = None,
-        stack: bool = True,
-        max_parents: int | None = None,
-        order: str | Sequence[str | int] | None = None,
-        inference: str = "auto",
-        epsilon: float = 0.01,
-        beam_width: int = 10,
-        n_samples: int = 1000,
-        cv: Any = 5,
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        tol: float = DEFAULT_TOLERANCE,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        device: str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.label_scale = label_scale
-        self.estimator = estimator
-        self.stack = stack
-        self.max_parents = max_parents
-        self.order = order
-        self.inference = inference
-        self.epsilon = epsilon
-        self.beam_width = beam_width
-        self.n_samples = n_samples
-        self.cv = cv
-        self.decision = decision
-        self.calibrate = calibrate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    inference: str = "auto"
+    epsilon: Annotated[float, Between(0.0, 1.0)] = 0.01
+    beam_width: Annotated[int, Between(1, 10**3)] = 10
 
     def _search(self, seed: int) -> ChainSearch:
         match self.inference:
@@ -481,7 +347,7 @@ class ProbabilisticClassifierChain(ChainModel):
 
 
 @stored("ensemble-of-chains")
-class EnsembleOfChains(StacksEstimator):
+class EnsembleOfChains(Chained):
     r"""A mixture of classifier chains in random orders.
 
     .. math:: P(y \mid x) = \frac{1}{M} \sum_m P_m(y \mid x)
@@ -492,25 +358,10 @@ class EnsembleOfChains(StacksEstimator):
     ----------
     n_chains : int
         Number of chains M.
-    C : float or sequence of float
-        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`. From a
-        sequence the best value is chosen for each link by cross-validation.
-    label_scale : None, float or sequence of float
-        How large the columns of the labels are beside the features: 0 and `label_scale`. The
-        penalty holds back a label's weight the less the larger it is; 1 treats labels like
-        features, as classic chains do. From a sequence the best value is chosen for each link by
-        cross-validation, together with C. None: 1 where C is a number, chosen from 1, 10 and 100
-        where C is a sequence. Of the built-in regression only.
-    estimator : classifier, optional
-        Any scikit-learn classifier with `predict_proba`. It learns each label from x alone, once
-        for all chains, and the links are built-in regressions on its held-out scores and the
-        earlier labels (see `stack`).
     stack : bool
         Of `estimator`. False, as published: the links are the estimator itself, on x and then the
         columns of the earlier labels. `GaussianNB()` gives the ECC-NB of the literature,
         `DecisionTreeClassifier()` is close to its ECC-J48.
-    max_parents : int or None
-        Most earlier labels a link may use, see `ClassifierChain`.
     max_samples : float
         Share of the rows each chain is taught with. Equal rows stay together.
     bootstrap : bool
@@ -520,29 +371,13 @@ class EnsembleOfChains(StacksEstimator):
         How the chains' own candidates for the mode are found, see `ProbabilisticClassifierChain`.
         "greedy" is that of the classic ensemble, whose `decision` is "vote". The mode of the
         mixture is exact with "exact" and with the built-in regression; see `Mixture`.
-    n_samples : int
-        Draws per row that estimate marginals where there are more than 65536 label vectors.
-    cv : int, float, splitter or iterable
-        How rows are held out to choose C: a number of folds, a fraction, a scikit-learn
-        splitter, or pairs of index arrays (train, test).
     decision : str or Decision
         Loss that `predict` minimises, see `decide`. "subset" gives the most probable vector of
         the mixture, "hamming" the most probable value of each
         label. "vote" is the classic ensemble: for each label the value that most chains announce.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
-    tol : float
-        How far, in its own standard errors, an estimate may be from the optimum.
-    max_iter : int
-        Bound on the iterations of the solver.
     n_jobs : int or None
         Threads, one chain each, of the built-in regression (None: all cores), or joblib workers
         for `estimator`. The answer does not depend on it.
-    random_state : int, RandomState or None
-        Seed of orders, rows, folds, draws, and of an `estimator` without seed.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -552,7 +387,7 @@ class EnsembleOfChains(StacksEstimator):
         The chains; `chains_[m].models` are the links in the order of the labels.
     n_iter_ : int
         Most iterations any regression of the final fits took; of regressions only.
-    estimator_scores_ : EstimatorScores
+    estimator_scores_ : EstimatorModels
         Classifiers of each label from x alone; only with a stacked `estimator`.
 
     References
@@ -573,52 +408,13 @@ class EnsembleOfChains(StacksEstimator):
     5
     """
 
-    n_samples: Annotated[int, Between(1, 20_000)]
-    _sampling_seed: int
-    inference: str | ChainSearch
-    chains_: Annotated[list[LearnedChain], "members d sizes p=s"]
-    orders_: Annotated[Indices, "members d", Below("d")]
-
-    def __init__(
-        self,
-        n_chains: int = 10,
-        *,
-        C: float | Sequence[float] = DEFAULT_GRID,
-        label_scale: float | Sequence[float] | None = None,
-        estimator: BaseEstimator | None = None,
-        stack: bool = True,
-        max_parents: int | None = None,
-        max_samples: float = 0.67,
-        bootstrap: bool = False,
-        inference: str | ChainSearch = "greedy",
-        n_samples: int = 1000,
-        cv: Any = 5,
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        tol: float = DEFAULT_TOLERANCE,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_chains = n_chains
-        self.C = C
-        self.label_scale = label_scale
-        self.estimator = estimator
-        self.stack = stack
-        self.max_parents = max_parents
-        self.max_samples = max_samples
-        self.bootstrap = bootstrap
-        self.inference = inference
-        self.n_samples = n_samples
-        self.cv = cv
-        self.decision = decision
-        self.calibrate = calibrate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    n_chains: int = field(default=10, kw_only=False)
+    C: Grid = DEFAULT_GRID
+    max_samples: float = 0.67
+    bootstrap: bool = False
+    inference: str | ChainSearch = "greedy"
+    chains_: Annotated[list[LearnedChain], "members d sizes p=s"] = attribute()
+    orders_: Annotated[Indices, "members d", Below("d")] = attribute()
 
     def _learn(self, data: TrainingData) -> None:
         seed = self._seed()
@@ -643,7 +439,7 @@ class EnsembleOfChains(StacksEstimator):
         # scikit-learn's seeds have 31 bits
         estimator = seeded(self._conditional_estimator(), seed >> 1)
         inner_jobs = 1 if estimator is None else self.n_jobs
-        learner = make_learner(estimator, self.C, self.tol, self.max_iter, inner_jobs, 0)
+        learner = self._learner(estimator, inner_jobs, quiet=True)
         scales = resolve_scales(self.label_scale, self.C, estimator)
         return learn_chain(learner, part, order, own_folds, scales, self.max_parents)
 
@@ -660,19 +456,13 @@ class EnsembleOfChains(StacksEstimator):
         rows, part = resampled(data, self.max_samples, self.bootstrap, seed)
         return part, Folds(folds.of_row[rows], folds.n_folds)
 
-    fits_chunks = True
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_integer("n_chains", self.n_chains, 1)
-        check_integer("n_samples", self.n_samples, 1)
         if not 0 < self.max_samples <= 1:
             raise ValueError(
                 f"max_samples={self.max_samples!r} must be a share of the rows: above 0, at most 1."
             )
-        if self.max_parents is not None:
-            check_integer("max_parents", self.max_parents, 1)
-        resolve_scales(self.label_scale, self.C, self._conditional_estimator())
         as_search(self.inference)
 
     def decision_rule(self) -> Decision:

@@ -32,7 +32,7 @@ from colabel.joint.chain import (
     Links,
     as_order,
 )
-from colabel.joint.tree.passes import draw
+from colabel.joint.elimination import draw
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks import is_chunked
 from colabel.learn.chunks.chunked_data import added
@@ -49,11 +49,12 @@ from colabel.learn.conditional import (
 from colabel.learn.design import linear_scores
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
-from colabel.learn.structure import best_candidates
+from colabel.learn.structure.screening import best_candidates
 from colabel.models._learning import (
     DEFAULT_GRID,
     DEFAULT_TOLERANCE,
     CompletedData,
+    Grid,
     can_hold_out,
     choose,
     dependence,
@@ -102,8 +103,8 @@ DEFAULT_SCALES = (1.0, 10.0, 100.0)
 
 
 def resolve_scales(
-    label_scale: float | Sequence[float] | None,
-    C: float | Sequence[float],
+    label_scale: Grid | None,
+    C: Grid,
     estimator: BaseEstimator | None,
 ) -> tuple[float, ...]:
     """Return the scales to choose from, after checking them."""

@@ -15,6 +15,7 @@ from colabel.joint import Joint
 from colabel.joint.views import label_set_text, named_set
 from colabel.labels import MISSING, LabelSpace
 from colabel.models.evidence.record import FeatureEvidence
+from colabel.rules import CompiledRules
 
 Vector = tuple[int, ...]
 
@@ -313,6 +314,8 @@ class Exploration:
         Whether the probabilities of the listed vectors are exact.
     graph : mapping or None
         The label graph with averaged probabilities, for labels of two values.
+    rules : CompiledRules or None
+        What the model's answers obey.
     """
 
     space: LabelSpace
@@ -320,6 +323,7 @@ class Exploration:
     how: str
     exact: bool
     graph: Mapping[str, Any] | None = None
+    rules: CompiledRules | None = None
 
     @property
     def listed(self) -> float:

@@ -1,5 +1,1 @@
 """A forest whose leaves hold label vectors."""
-
-from colabel.models.forest.joint_forest import JointForest
-
-__all__ = ["JointForest"]

@@ -13,10 +13,10 @@ from colabel.core.hashing import row_keys
 from colabel.core.numeric import log_sum_exp
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.conditional import TrainingData
-from colabel.learn.forest import Grown
+from colabel.learn.forest.forest import Grown
 from colabel.learn.pool import mixture_weights
 from colabel.learn.row_chance import copies
-from colabel.learn.structure import maximum_branching
+from colabel.learn.structure.branching import maximum_branching
 from colabel.models.forest._evidence import Evidence
 from colabel.models.forest._parts import PARTS, VectorPool, members, smooth_tables
 from colabel.models.forest._row_vectors import RowVectors

@@ -24,8 +24,7 @@ from colabel.core.schema import (
     stored,
 )
 from colabel.core.threads import map_threads
-from colabel.learn.forest import Forest, Grown
-from colabel.learn.forest.forest import row_blocks
+from colabel.learn.forest.forest import Forest, Grown, row_blocks
 from colabel.models.forest._row_vectors import RowVectors
 
 _TREES_AT_ONCE = 16

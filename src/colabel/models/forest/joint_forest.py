@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.estimators import attribute
 from colabel.core.parameters import check_choice, check_integer
 from colabel.core.schema import (
     Below,
@@ -20,13 +21,12 @@ from colabel.core.schema import (
     refuse_unless,
     stored,
 )
-from colabel.decide import Decision
 from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks import ChunkedData
 from colabel.learn.conditional import TrainingData, distinct_rows
-from colabel.learn.forest import grow, label_targets
-from colabel.learn.forest.forest import KINDS, ForestKind
+from colabel.learn.forest.contents import label_targets
+from colabel.learn.forest.forest import KINDS, ForestKind, grow
 from colabel.learn.row_chance import row_digests
 from colabel.models.base import JointClassifier
 from colabel.models.forest._evidence import Evidence
@@ -95,17 +95,10 @@ class JointForest(JointClassifier):
         Most questions between the root of a tree and a leaf.
     max_rows : int, default=200_000
         Rows of Dask arrays that are learned from; where they have more, a sample of about so many.
-    decision : str or Decision, default="subset"
-        Loss that `predict` minimises, see `decide`.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
     n_jobs : int or None, default=None
         Threads; None for all cores.
     random_state : int, RandomState or None, default=None
         Seed of the trees.
-    verbose : int, default=0
-        Whether to show progress.
 
     Attributes
     ----------
@@ -147,13 +140,20 @@ class JointForest(JointClassifier):
     np.int64(0)
     """
 
-    forest_: Annotated[VectorForest, "d sizes p"]
-    target_: Target
-    tree_: Annotated[Indices, "d", Below("d", or_none=True)]
-    pair_gains_: Annotated[Array, "d d"]
-    exponents_: Annotated[Array, "5"]
-    weights_: Annotated[Array, "4", Distribution()]
-    oob_log_loss_: Annotated[float | None, Between(0.0)]
+    n_estimators: int = field(default=300, kw_only=False)
+    kind: ForestKind = "random"
+    target: Target | Literal["auto"] = "labels"
+    max_features: Any = "sqrt"
+    min_samples_leaf: int | float = 4
+    max_depth: int | None = None
+    max_rows: int = 200_000
+    forest_: Annotated[VectorForest, "d sizes p"] = attribute()
+    target_: Target = attribute()
+    tree_: Annotated[Indices, "d", Below("d", or_none=True)] = attribute()
+    pair_gains_: Annotated[Array, "d d"] = attribute()
+    exponents_: Annotated[Array, "5"] = attribute()
+    weights_: Annotated[Array, "4", Distribution()] = attribute()
+    oob_log_loss_: Annotated[float | None, Between(0.0)] = attribute()
 
     short_name = "forest"
     parts_heard = ("leaves",)
@@ -165,35 +165,6 @@ class JointForest(JointClassifier):
         refuse_unless(
             (fields["weights_"][~there] == 0).all(), "weights_ weighs a tree without edges"
         )
-
-    def __init__(
-        self,
-        n_estimators: int = 300,
-        *,
-        kind: ForestKind = "random",
-        target: Target | Literal["auto"] = "labels",
-        max_features: Any = "sqrt",
-        min_samples_leaf: int | float = 4,
-        max_depth: int | None = None,
-        max_rows: int = 200_000,
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.kind = kind
-        self.target = target
-        self.max_features = max_features
-        self.min_samples_leaf = min_samples_leaf
-        self.max_depth = max_depth
-        self.max_rows = max_rows
-        self.decision = decision
-        self.calibrate = calibrate
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     fits_chunks = True
     samples_chunks = True

@@ -1,5 +1,1 @@
 """The mixture over label dependency sets (LDS): learning by EM, and what it says of features."""
-
-from colabel.models.lds.mixture import LDSMixture
-
-__all__ = ["LDSMixture"]

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.random import Generator
 
-from colabel.core.arrays import Array, Codes, Flags, Indices
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.compiling import njit
 from colabel.core.numeric import log_sum_exp
 from colabel.core.progress import progress_bar
 from colabel.core.threads import map_threads
 from colabel.joint.lds.network import DependencySets, FeatureColumns, LDSNetwork, sums_by_state
 from colabel.labels import MISSING
 from colabel.learn.smoothing import SmoothingScorer
-from colabel.learn.structure.bayes_network import topological_order
+from colabel.learn.structure.bayes_network import Parents
 from colabel.metrics import f1_label
-from colabel.models.lds import _em_kernels as kernels
 
 # Of the tables of P(value of a feature | state of a set): one gibibyte.
 _MOST_NUMBERS = 2**27
@@ -51,212 +52,6 @@ class EMOptions(NamedTuple):
     verbose: bool = False
 
 
-class EMTrace(NamedTuple):
-    """What EM went through.
-
-    Attributes
-    ----------
-    n_iter : (p,) array
-        Iterations of every feature.
-    objective : tuple of p arrays (n_iter + 1,)
-        Log-likelihood of the feature given the labels plus the smoothing's prior, before every
-        iteration and after the last one.
-    """
-
-    n_iter: Indices
-    objective: tuple[Array, ...]
-
-
-class LabelledCounts(NamedTuple):
-    """Everything that learning needs to know of the rows, since they enter only as counts.
-
-    Attributes
-    ----------
-    labels : (n, d) array
-        Codes of the labels, MISSING where not observed: for the network's tables.
-    weight : (n,) array
-        Weights of these rows.
-    vectors : (U, d) array
-        Complete label vectors, ascending.
-    vector_weights : (U,) array
-        Weight of the rows with each.
-    values : (U, C) array
-        Weight of the rows with each label vector and each value of each feature.
-    """
-
-    labels: Codes
-    weight: Array
-    vectors: Codes
-    vector_weights: Array
-    values: Array
-
-    @classmethod
-    def of(
-        cls, labels: Codes, features: Codes, columns: FeatureColumns, weight: Array | None
-    ) -> LabelledCounts:
-        """Count rows; those of weight zero do not exist, incomplete ones serve the labels only."""
-        every = np.ones(len(labels)) if weight is None else np.asarray(weight, dtype=np.float64)
-        complete = (labels != MISSING).all(axis=1) & (every > 0)
-        vectors, position = np.unique(labels[complete], axis=0, return_inverse=True)
-        position = position.reshape(-1)  # NumPy 2.0 gave it another shape
-        size = len(vectors), columns.n_columns
-        cells = position[:, None] * columns.n_columns + columns.positions(features[complete])
-        spread = np.repeat(every[complete], columns.n_features)
-        values = np.bincount(cells.ravel(), spread, minlength=size[0] * size[1]).reshape(size)
-        of_vector = np.bincount(position, every[complete], minlength=len(vectors))
-        return cls(
-            labels,
-            every,
-            vectors.astype(np.int32),
-            of_vector.astype(np.float64),
-            values.astype(np.float64),
-        )
-
-
-def fit_parameters(
-    counts: LabelledCounts, sets: DependencySets, columns: FeatureColumns, options: EMOptions
-) -> tuple[LDSNetwork, EMTrace]:
-    r"""Estimate all parameters for given label dependency sets.
-
-    The labels' tables are smoothed frequencies. Given the label vectors the features are
-    independent of each other, so that EM is a problem of its own for every feature. It starts
-    from equal mixture weights and from the frequencies of the feature's values in each state of
-    each set, and then alternates
-
-    .. math:: r_{lvk} = \frac{\theta^l_k \phi_k(v \mid l_{LS_k})}
-              {\sum_h \theta^l_h \phi_h(v \mid l_{LS_h})},
-              \quad \theta^l_k \propto s + \sum_v n_{lv} r_{lvk},
-              \quad \phi_k(v \mid z) \propto s + \sum_{l: l_{LS_k} = z} n_{lv} r_{lvk}
-
-    where n counts rows and s is the smoothing. No iteration lowers the log-likelihood plus
-    :math:`s \sum \log \theta + s \sum \log \phi`.
-
-    The M-step that the paper prints weighs every row by :math:`P(v \mid l) = \sum_h \theta^l_h
-    \phi_h(v \mid l_{LS_h})` besides, so that r becomes :math:`\theta^l_k \phi_k(v \mid l_{LS_k})`:
-    values that are probable anyway count more. It may lower the likelihood, and smoothing has more
-    weight beside such smaller counts. `EMOptions.printed` asks for it.
-    """
-    _refuse_large_tables(sets, columns)
-    n_labels, most = sets.n_labels, int(sets.n_states.max())
-    states = sets.states(counts.vectors)
-    tallies = _tallies(counts, states, sets.n_states)
-    theta = np.empty((len(counts.vectors), n_labels, columns.n_features))
-    phi = np.zeros((n_labels, most, columns.n_columns))
-
-    def work(j: int) -> Array:
-        own = np.ascontiguousarray(counts.values[:, columns.of(j)])
-        trace = np.empty(options.max_iter + 1)
-        theta_j = np.full((len(own), n_labels), 1.0 / n_labels)
-        phi_j = _frequencies(tallies, sets.n_states, columns.of(j), options.smoothing)
-        n_iter = kernels.fit_feature(
-            own,
-            states,
-            sets.n_states,
-            theta_j,
-            phi_j,
-            float(options.smoothing),
-            float(options.tol),
-            options.printed,
-            trace,
-        )
-        theta[:, :, j] = theta_j
-        phi[:, :, columns.of(j)] = phi_j
-        return trace[: n_iter + 1]
-
-    every = range(columns.n_features)
-    with progress_bar("mixtures of features", len(every), shown=options.verbose) as advance:
-        traces = map_threads(work, every, options.n_jobs, advance)
-    alpha = label_tables(counts, sets, options.smoothing)
-    network = LDSNetwork(sets, columns, alpha, counts.vectors, counts.vector_weights, theta, phi)
-    n_iter = np.array([len(trace) - 1 for trace in traces], dtype=np.intp)
-    return network, EMTrace(n_iter, tuple(traces))
-
-
-def label_tables(counts: LabelledCounts, sets: DependencySets, smoothing: float) -> Array:
-    """Smoothed frequencies P(l_k | parents) for each state of each set, (d, S).
-
-    A row counts for every set whose labels it has. Parents never seen with these values leave
-    all values of the label equally probable.
-    """
-    tables = np.zeros((sets.n_labels, int(sets.n_states.max())))
-    for k, labels in enumerate(sets.members):
-        known = (counts.labels[:, labels] != MISSING).all(axis=1)
-        state = counts.labels[known][:, labels].astype(np.intp) @ sets.strides[k, list(labels)]
-        found = np.bincount(state, counts.weight[known], minlength=sets.n_states[k])
-        rows = found.reshape(-1, sets.cardinalities[k]) + smoothing
-        total = rows.sum(axis=1, keepdims=True)
-        rows = np.where(total > 0, rows / np.where(total > 0, total, 1.0), 1.0 / rows.shape[1])
-        tables[k, : sets.n_states[k]] = rows.ravel()
-    return tables
-
-
-def _tallies(counts: LabelledCounts, states: Indices, n_states: Indices) -> Array:
-    """How often each value of each feature occurs in each state of each set, (d, S, C)."""
-    most = int(n_states.max())
-    return np.stack([sums_by_state(own, most, counts.values) for own in states.T])
-
-
-def _refuse_large_tables(sets: DependencySets, columns: FeatureColumns) -> None:
-    """Raise ValueError where the features' tables would not fit into the memory."""
-    most = int(sets.n_states.max())
-    n_numbers = sets.n_labels * most * columns.n_columns
-    if n_numbers > _MOST_NUMBERS:
-        raise ValueError(
-            f"The features' tables have {n_numbers:,} numbers ({n_numbers * 8 / 2**30:.1f} GiB): "
-            f"{sets.n_labels} label sets of up to {most:,} states, {columns.n_columns:,} values of "
-            f"features. At most {_MOST_NUMBERS:,} are allowed: set max_parents=1 or 0, or use "
-            "fewer bins, fewer features, or labels of fewer values."
-        )
-
-
-def _frequencies(tallies: Array, n_states: Indices, columns: slice, smoothing: float) -> Array:
-    """Smoothed frequencies (d, S, V) of a feature's values in each state of each set."""
-    own = np.ascontiguousarray(tallies[:, :, columns])
-    found = np.zeros_like(own)
-    for k in range(len(own)):
-        kernels.smoothed(own[k, : n_states[k]], float(smoothing), found[k, : n_states[k]])
-    return found
-
-
-def sample_rows(network: LDSNetwork, n_rows: int, rng: Generator) -> tuple[Codes, Codes]:
-    """Draw labels in topological order, then every feature given the label vector.
-
-    Returns
-    -------
-    labels : (n, d) array of int32
-    features : (n, p) array of int32
-    """
-    sets, columns = network.sets, network.columns
-    labels = np.zeros((n_rows, sets.n_labels), dtype=np.int32)
-    for i in topological_order(sets.parents):
-        # label i is still 0, so the state is that of its first value, and the others follow
-        first = sets.states(labels)[:, i]
-        table = network.alpha[i][first[:, None] + np.arange(sets.cardinalities[i])]
-        labels[:, i] = _draw(table, rng)
-    features = np.empty((n_rows, columns.n_features), dtype=np.int32)
-    vectors, position = np.unique(labels, axis=0, return_inverse=True)
-    conditional = np.exp(network.log_conditional(vectors))
-    for j in range(columns.n_features):
-        features[:, j] = _draw(conditional[position.reshape(-1), columns.of(j)], rng)
-    return labels, features
-
-
-def _draw(table: Array, rng: Generator) -> Codes:
-    """Draw one value a row from probabilities (n, K)."""
-    cumulated = table.cumsum(axis=1)
-    uniform = rng.random(len(table)) * cumulated[:, -1]
-    found: Codes = (uniform[:, None] >= cumulated[:, :-1]).sum(axis=1).astype(np.int32)
-    return found
-
-
-Criterion = Literal["hamming", "f1"]
-# While the smoothing is chosen EM stops here at the latest, as the paper does.
-_COARSE = 0.05
-CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
-Parents = tuple[tuple[int, ...], ...]
-StructureLearner = Callable[[Codes, Array], Parents]
-
-
 @dataclass(frozen=True)
 class TrainingRows:
     """Labels and features in codes.
@@ -279,46 +74,232 @@ class TrainingRows:
 
     def complete(self) -> TrainingRows:
         """Return the rows whose labels are all observed and whose weight is positive."""
-        return self.some(np.flatnonzero(self.is_complete))
-
-    @property
-    def is_complete(self) -> Flags:
-        """Whether a row has all its labels and counts at all, (n,)."""
-        found: Flags = (self.labels != MISSING).all(axis=1) & (self.weight > 0)
-        return found
+        return self.some(np.flatnonzero((self.labels != MISSING).all(axis=1) & (self.weight > 0)))
 
     def some(self, rows: Indices) -> TrainingRows:
         """Return the rows at these positions."""
-        return TrainingRows(
-            self.labels[rows],
-            self.cardinalities,
-            self.features[rows],
-            self.columns,
-            self.weight[rows],
+        return replace(
+            self,
+            labels=self.labels[rows],
+            features=self.features[rows],
+            weight=self.weight[rows],
         )
 
-    def counts(self) -> LabelledCounts:
-        """Count the rows."""
-        return LabelledCounts.of(self.labels, self.features, self.columns, self.weight)
+    @cached_property
+    def counts(self) -> tuple[Codes, Array, Array]:
+        """What EM needs to know of the complete rows.
+
+        Their label vectors (U, d), ascending; the weight (U,) of the rows with each; and the weight
+        (U, C) of those with each value of each feature.
+        """
+        known, columns = self.complete(), self.columns
+        vectors, position = np.unique(known.labels, axis=0, return_inverse=True)
+        position = position.reshape(-1)  # NumPy 2.0 gave it another shape
+        size = len(vectors), columns.n_columns
+        cells = position[:, None] * columns.n_columns + columns.positions(known.features)
+        spread = np.repeat(known.weight, columns.n_features)
+        values = np.bincount(cells.ravel(), spread, minlength=size[0] * size[1]).reshape(size)
+        of_vector = np.bincount(position, known.weight, minlength=len(vectors))
+        return vectors.astype(np.int32), of_vector.astype(np.float64), values.astype(np.float64)
 
 
-class LearnedNetwork(NamedTuple):
-    """What learning found.
+@njit(nogil=True, cache=True, error_model="numpy")
+def expect(
+    counts: Array,
+    states: Indices,
+    theta: Array,
+    phi: Array,
+    theta_counts: Array,
+    phi_counts: Array,
+    printed: bool,
+) -> float:
+    """E-step: fill the expected counts, and return the log-likelihood of the feature.
 
-    Attributes
-    ----------
-    network : LDSNetwork
-        The model of the last round that improved on the one before.
-    trace : EMTrace
-        Its EM.
-    scores : tuple of float
-        Training performance of the labels inferred by the model of each round; the last one
-        did not improve, unless the rounds ran out or nothing was left to change.
+    Pr(lambda = k | v, l) = theta[l, k] phi[k, s_k(l), v] / sum of the same over k.
+
+    A row counts once; with `printed` Pr(v | l) times, which is that sum over k.
+
+    counts (U, V) tells how often value v occurs with label vector l; states (U, d), theta (U, d),
+    phi (d, S, V).
     """
+    n_vectors, n_values = counts.shape
+    n_sets = theta.shape[1]
+    total, scale = np.empty(n_values), np.empty(n_values)
+    phi_counts[:] = 0.0
+    log_likelihood = 0.0
+    for u in range(n_vectors):
+        total[:] = 0.0
+        for k in range(n_sets):
+            weight, table = theta[u, k], phi[k, states[u, k]]
+            for v in range(n_values):
+                total[v] += weight * table[v]
+        for v in range(n_values):
+            scale[v] = 0.0
+            if counts[u, v] > 0.0:
+                log_likelihood += counts[u, v] * math.log(total[v])
+                scale[v] = counts[u, v] if printed else counts[u, v] / total[v]
+        for k in range(n_sets):
+            weight, table, tally = theta[u, k], phi[k, states[u, k]], phi_counts[k, states[u, k]]
+            expected_of_set = 0.0
+            for v in range(n_values):
+                expected = weight * table[v] * scale[v]
+                tally[v] += expected
+                expected_of_set += expected
+            theta_counts[u, k] = expected_of_set
+    return log_likelihood
 
-    network: LDSNetwork
-    trace: EMTrace
-    scores: tuple[float, ...]
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def smoothed(counts: Array, pseudo: float, table: Array) -> float:
+    """M-step: set each row of table (m, n) to its counts plus `pseudo`, divided by their sum.
+
+    A row without any count becomes uniform. Returns the largest change of an entry.
+    """
+    n_rows, n_entries = counts.shape
+    change = 0.0
+    for row in range(n_rows):
+        total = 0.0
+        for entry in range(n_entries):
+            total += counts[row, entry] + pseudo
+        for entry in range(n_entries):
+            value = (counts[row, entry] + pseudo) / total if total > 0.0 else 1.0 / n_entries
+            change = max(change, abs(value - table[row, entry]))
+            table[row, entry] = value
+    return change
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def log_sum(table: Array) -> float:
+    """Sum of the logarithms of all entries."""
+    total = 0.0
+    for value in table.flat:
+        total += math.log(value)
+    return total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def fit_feature(
+    counts: Array,
+    states: Indices,
+    n_states: Indices,
+    theta: Array,
+    phi: Array,
+    pseudo: float,
+    tol: float,
+    printed: bool,
+    trace: Array,
+) -> int:
+    """Run EM until no entry of theta changes by `tol` or more, or the trace is full.
+
+    theta (U, d) and phi (d, S, V) are changed in place. trace (max_iter + 1,) receives the
+    objective before each iteration and after the last one: the log-likelihood plus `pseudo` times
+    the sum of log theta and log phi, which smoothed counts maximise (those of `printed` may lower
+    it). Returns the iterations.
+    """
+    n_sets = theta.shape[1]
+    theta_counts, phi_counts = np.empty_like(theta), np.empty_like(phi)
+    n_iter, change = 0, np.inf
+    while True:
+        trace[n_iter] = expect(counts, states, theta, phi, theta_counts, phi_counts, printed)
+        if pseudo > 0.0:
+            trace[n_iter] += pseudo * log_sum(theta)
+            for k in range(n_sets):
+                trace[n_iter] += pseudo * log_sum(phi[k, : n_states[k]])
+        if change < tol or n_iter == trace.size - 1:
+            return n_iter
+        change = smoothed(theta_counts, pseudo, theta)
+        for k in range(n_sets):
+            smoothed(phi_counts[k, : n_states[k]], pseudo, phi[k, : n_states[k]])
+        n_iter += 1
+
+
+def fit_parameters(
+    rows: TrainingRows, sets: DependencySets, options: EMOptions
+) -> tuple[LDSNetwork, list[Array]]:
+    r"""Estimate all parameters for given label dependency sets.
+
+    The labels' tables are smoothed frequencies. Given the label vectors the features are
+    independent of each other, so that EM is a problem of its own for every feature. It starts
+    from equal mixture weights and from the frequencies of the feature's values in each state of
+    each set, and then alternates
+
+    .. math:: r_{lvk} = \frac{\theta^l_k \phi_k(v \mid l_{LS_k})}
+              {\sum_h \theta^l_h \phi_h(v \mid l_{LS_h})},
+              \quad \theta^l_k \propto s + \sum_v n_{lv} r_{lvk},
+              \quad \phi_k(v \mid z) \propto s + \sum_{l: l_{LS_k} = z} n_{lv} r_{lvk}
+
+    where n counts rows and s is the smoothing. No iteration lowers the log-likelihood plus
+    :math:`s \sum \log \theta + s \sum \log \phi`.
+
+    The M-step that the paper prints weighs every row by :math:`P(v \mid l) = \sum_h \theta^l_h
+    \phi_h(v \mid l_{LS_h})` besides, so that r becomes :math:`\theta^l_k \phi_k(v \mid l_{LS_k})`:
+    values that are probable anyway count more. It may lower the likelihood, and smoothing has more
+    weight beside such smaller counts. `EMOptions.printed` asks for it.
+
+    Returns
+    -------
+    network : LDSNetwork
+    traces : list of p arrays (iterations + 1,)
+        Log-likelihood of each feature given the labels plus the smoothing's prior, before every
+        iteration and after the last one.
+    """
+    vectors, vector_weights, values = rows.counts
+    columns, n_labels, most = rows.columns, sets.n_labels, int(sets.n_states.max())
+    n_numbers = n_labels * most * columns.n_columns
+    if n_numbers > _MOST_NUMBERS:
+        raise ValueError(
+            f"The features' tables have {n_numbers:,} numbers ({n_numbers * 8 / 2**30:.1f} GiB): "
+            f"{n_labels} label sets of up to {most:,} states, {columns.n_columns:,} values of "
+            f"features. At most {_MOST_NUMBERS:,} are allowed: set max_parents=1 or 0, or use "
+            "fewer bins, fewer features, or labels of fewer values."
+        )
+    states = sets.states(vectors)
+    # how often each value of each feature occurs in each state of each set, (d, S, C)
+    tallies = np.stack([sums_by_state(own, most, values) for own in states.T])
+    theta = np.empty((len(vectors), n_labels, columns.n_features))
+    phi = np.zeros((n_labels, most, columns.n_columns))
+
+    def work(j: int) -> Array:
+        tally = np.ascontiguousarray(tallies[:, :, columns.of(j)])
+        phi_j = np.zeros_like(tally)
+        for k, n_states in enumerate(sets.n_states):
+            smoothed(tally[k, :n_states], float(options.smoothing), phi_j[k, :n_states])
+        theta_j = np.full((len(vectors), n_labels), 1.0 / n_labels)
+        trace = np.empty(options.max_iter + 1)
+        n_iter = fit_feature(
+            np.ascontiguousarray(values[:, columns.of(j)]),
+            states,
+            sets.n_states,
+            theta_j,
+            phi_j,
+            float(options.smoothing),
+            float(options.tol),
+            options.printed,
+            trace,
+        )
+        theta[:, :, j] = theta_j
+        phi[:, :, columns.of(j)] = phi_j
+        return trace[: n_iter + 1]
+
+    every = range(columns.n_features)
+    with progress_bar("mixtures of features", len(every), shown=options.verbose) as advance:
+        traces = map_threads(work, every, options.n_jobs, advance)
+    # P(l_k | parents) for each state of each set: a row counts for every set whose labels it has
+    alpha = np.zeros((n_labels, most))
+    for k, labels in enumerate(sets.members):
+        known = (rows.labels[:, labels] != MISSING).all(axis=1)
+        state = rows.labels[known][:, labels].astype(np.intp) @ sets.strides[k, list(labels)]
+        found = np.bincount(state, rows.weight[known], minlength=sets.n_states[k])
+        tally = found.reshape(-1, sets.cardinalities[k]).astype(np.float64)
+        smoothed(tally, float(options.smoothing), alpha[k, : sets.n_states[k]].reshape(tally.shape))
+    return LDSNetwork(sets, columns, alpha, vectors, vector_weights, theta, phi), traces
+
+
+Criterion = Literal["hamming", "f1"]
+# While the smoothing is chosen EM stops here at the latest, as the paper does.
+_COARSE = 0.05
+CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
+StructureLearner = Callable[[Codes, Array], Parents]
 
 
 def learn_network(
@@ -328,7 +309,7 @@ def learn_network(
     *,
     criterion: Criterion = "hamming",
     max_rounds: int = 10,
-) -> LearnedNetwork:
+) -> tuple[LDSNetwork, list[Array], tuple[float, ...]]:
     """Learn structure and parameters in rounds, as in Figure 4 of the paper.
 
     The first network is learned from the training labels, each further one from the labels that
@@ -347,18 +328,26 @@ def learn_network(
         Training performance: the share of labels inferred right, or `colabel.metrics.f1_label`.
     max_rounds : int
         Most networks after the first.
+
+    Returns
+    -------
+    network : LDSNetwork
+        The model of the last round that improved on the one before.
+    traces : list of p arrays
+        Of its EM, see `fit_parameters`.
+    scores : tuple of float
+        Training performance of the labels inferred by the model of each round; the last one
+        did not improve, unless the rounds ran out or nothing was left to change.
     """
     known = rows.complete()
-    counts = rows.counts()
 
-    def fit(parents: Parents) -> tuple[LDSNetwork, EMTrace]:
-        sets = DependencySets.of(parents, rows.cardinalities)
-        return fit_parameters(counts, sets, rows.columns, options)
+    def fit(parents: Parents) -> tuple[LDSNetwork, list[Array]]:
+        return fit_parameters(rows, DependencySets.of(parents, rows.cardinalities), options)
 
     parents = structure(known.labels, known.weight)
     best = fit(parents)
     if max_rounds == 0:
-        return LearnedNetwork(*best, ())
+        return *best, ()
     inferred, score = infer_labels(
         best[0], known, np.zeros_like(known.labels), criterion, options.n_jobs
     )
@@ -375,7 +364,7 @@ def learn_network(
             if score <= scores[-2]:
                 break
             parents, best = new_parents, candidate
-    return LearnedNetwork(*best, tuple(scores))
+    return *best, tuple(scores)
 
 
 def smoothing_scorer(
@@ -391,12 +380,12 @@ def smoothing_scorer(
         known = replace(rows, weight=left)
         first = known.complete()
         sets = DependencySets.of(structure(first.labels, first.weight), rows.cardinalities)
-        counts, found = known.counts(), []
+        found = []
         for value in grid:
             own = options._replace(
                 smoothing=float(value), tol=max(options.tol, _COARSE), verbose=False
             )
-            network, _ = fit_parameters(counts, sets, rows.columns, own)
+            network, _ = fit_parameters(known, sets, own)
             found.append(_log_prob_nearby(network, rows.some(held_out)))
         return np.stack(found)
 

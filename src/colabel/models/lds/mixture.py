@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -10,20 +11,19 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Codes
+from colabel.core.estimators import attribute
 from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
 from colabel.core.schema import Below, Between, CodesOf, Distribution, stored
-from colabel.decide import Decision
 from colabel.joint import Joint, LDSPosterior
 from colabel.joint.lds import Inference, chosen_inference
 from colabel.joint.lds.network import LDSNetwork
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
-from colabel.learn.structure import learn_bayes_network
-from colabel.learn.structure.bayes_network import Search
+from colabel.learn.structure.bayes_network import Parents, learn_bayes_network
 from colabel.models._learning import DEFAULT_SMOOTHING
 from colabel.models.base import JointClassifier
-from colabel.models.chain import completed_by_chain
+from colabel.models.chain.learning import completed_by_chain
 from colabel.models.discrete_features import (
     DiscreteFeatures,
     check_bins,
@@ -36,7 +36,6 @@ from colabel.models.lds.learning import (
     CRITERIA,
     Criterion,
     EMOptions,
-    Parents,
     StructureLearner,
     TrainingRows,
     learn_network,
@@ -193,8 +192,6 @@ def _information(prob: Array, table: Array) -> float:
 
 
 MStep = Literal["em", "printed"]
-# Up to this many labels the best network is found by dynamic programming, beyond by a search.
-_MOST_PROVEN = 20
 # Two gigabytes.
 _MOST_WEIGHTS = 2**28
 
@@ -245,12 +242,6 @@ class LDSMixture(JointClassifier):
     inference : {"auto", "exact", "search", "coordinate ascent"}
         How questions are answered, see `LDSPosterior`: exactly by writing out all label vectors
         ("auto": up to 16,384 of them), by a search, or by coordinate ascent as published.
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
-        vector, "hamming" the most probable value of each label.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
     tol : float
         EM stops when no mixture weight of a feature changes by as much. The paper stops at .05:
         fewer label vectors come out right then, but their probabilities are less extreme.
@@ -264,8 +255,6 @@ class LDSMixture(JointClassifier):
     random_state : int, RandomState or None
         Seed of the search for networks of more than 20 labels; smaller ones are the best there
         are.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -315,53 +304,25 @@ class LDSMixture(JointClassifier):
     ('square', 'loop', 'prime')
     """
 
-    inference: Inference
-    features_: Annotated[DiscreteFeatures, "p values"]
-    parameters_: Annotated[LDSNetwork, "d p sizes values u"]
-    network_: Annotated[tuple[tuple[int, ...], ...], "d _", Below("d")]
-    mixture_weights_: Annotated[Array, "u p d", Distribution()]
-    label_vectors_: Annotated[Codes, "u d", CodesOf()]
-    smoothing_: Annotated[float, Between(0.0)]
-    rounds_: tuple[float, ...]
-
-    def __init__(
-        self,
-        bins: int | None = 4,
-        *,
-        max_parents: int = 2,
-        smoothing: float | Sequence[float] = DEFAULT_SMOOTHING,
-        n_folds: int = 3,
-        network_score: Literal["bdeu", "bic"] = "bdeu",
-        equivalent_sample_size: float = 1.0,
-        criterion: Criterion = "hamming",
-        max_rounds: int = 10,
-        inference: Inference = "auto",
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        tol: float = 0.005,
-        max_iter: int = 1000,
-        m_step: MStep = "em",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.bins = bins
-        self.max_parents = max_parents
-        self.smoothing = smoothing
-        self.n_folds = n_folds
-        self.network_score = network_score
-        self.equivalent_sample_size = equivalent_sample_size
-        self.criterion = criterion
-        self.max_rounds = max_rounds
-        self.inference = inference
-        self.decision = decision
-        self.calibrate = calibrate
-        self.tol = tol
-        self.max_iter = max_iter
-        self.m_step = m_step
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    bins: int | None = field(default=4, kw_only=False)
+    max_parents: int = 2
+    smoothing: float | Sequence[float] = DEFAULT_SMOOTHING
+    n_folds: int = 3
+    network_score: Literal["bdeu", "bic"] = "bdeu"
+    equivalent_sample_size: float = 1.0
+    criterion: Criterion = "hamming"
+    max_rounds: int = 10
+    inference: Inference = "auto"
+    tol: float = 0.005
+    max_iter: int = 1000
+    m_step: MStep = "em"
+    features_: Annotated[DiscreteFeatures, "p values"] = attribute()
+    parameters_: Annotated[LDSNetwork, "d p sizes values u"] = attribute()
+    network_: Annotated[tuple[tuple[int, ...], ...], "d _", Below("d")] = attribute()
+    mixture_weights_: Annotated[Array, "u p d", Distribution()] = attribute()
+    label_vectors_: Annotated[Codes, "u d", CodesOf()] = attribute()
+    smoothing_: Annotated[float, Between(0.0)] = attribute()
+    rounds_: tuple[float, ...] = attribute()
 
     # Asking
 
@@ -424,12 +385,21 @@ class LDSMixture(JointClassifier):
         for name, least in (("n_folds", 2), ("max_parents", 0), ("max_rounds", 0), ("max_iter", 1)):
             check_integer(name, getattr(self, name), least)
         check_choice("criterion", self.criterion, CRITERIA)
+        check_choice("network_score", self.network_score, ("bdeu", "bic"))
         check_choice("m_step", self.m_step, get_args(MStep))
 
     def _learn(self, data: TrainingData) -> None:
         chosen_inference(self.inference, data.cardinalities)
         data = completed_by_chain(data, self._seed(), self.n_jobs)
-        _refuse_too_many_weights(data)
+        complete = data.codes[(data.codes != MISSING).all(axis=1)]
+        n_vectors, n_features = len(np.unique(complete, axis=0)), data.X.shape[1]
+        if n_vectors * n_features * data.n_labels > _MOST_WEIGHTS:
+            raise ValueError(
+                f"There are mixture weights for each of {n_vectors} label vectors, {n_features} "
+                f"features and {data.n_labels} dependency sets, more than {_MOST_WEIGHTS} in all. "
+                "Choose fewer features, for example by scikit-learn's SelectKBest, or "
+                "fewer labels; or use CTBN or ProbabilisticClassifierChain, which take them all."
+            )
         self.features_ = fit_features(data.X, self.bins, data.weight)
         structure = self._structure_learner(data)
         options = EMOptions(
@@ -440,19 +410,18 @@ class LDSMixture(JointClassifier):
             verbose=bool(self.verbose),
         )
         self.smoothing_ = self._choose_smoothing(data, structure, options)
-        learned = learn_network(
+        network, traces, self.rounds_ = learn_network(
             self._rows(data),
             structure,
             options._replace(smoothing=self.smoothing_),
             criterion=self.criterion,
             max_rounds=int(self.max_rounds),
         )
-        self.parameters_ = learned.network
-        self.network_ = learned.network.sets.parents
-        self.mixture_weights_ = learned.network.theta.transpose(0, 2, 1)
-        self.label_vectors_ = learned.network.vectors
-        self.rounds_ = learned.scores
-        self.n_iter_ = int(learned.trace.n_iter.max(initial=0))
+        self.parameters_ = network
+        self.network_ = network.sets.parents
+        self.mixture_weights_ = network.theta.transpose(0, 2, 1)
+        self.label_vectors_ = network.vectors
+        self.n_iter_ = max((len(trace) - 1 for trace in traces), default=0)
 
     def _rows(self, data: TrainingData) -> TrainingRows:
         """Labels and features in codes."""
@@ -477,22 +446,17 @@ class LDSMixture(JointClassifier):
 
     def _structure_learner(self, data: TrainingData) -> StructureLearner:
         seed = self._seed()
-        # many labels are searched in one way, whatever parts their graph falls into
-        search: Search | Literal["auto"] = (
-            "auto" if data.n_labels <= _MOST_PROVEN else "order search"
-        )
 
         def learn(codes: Codes, weight: Array) -> Parents:
             return learn_bayes_network(
                 codes,
                 data.cardinalities,
+                weight,
                 score=self.network_score,
                 max_parents=int(self.max_parents),
                 equivalent_sample_size=float(self.equivalent_sample_size),
-                sample_weight=weight,
                 random_state=seed,
-                search=search,
-            ).parents
+            )
 
         return learn
 
@@ -511,16 +475,3 @@ class LDSMixture(JointClassifier):
         ends = np.array(arcs, dtype=np.intp).reshape(-1, 2)
         meaning = "An arrow points to a label from a label that it depends on."
         return LabelGraph(self.label_names_, ends, meaning, directed=True)
-
-
-def _refuse_too_many_weights(data: TrainingData) -> None:
-    """Raise ValueError where the mixture weights would not fit into the memory."""
-    complete = data.codes[(data.codes != MISSING).all(axis=1)]
-    n_vectors, n_features = len(np.unique(complete, axis=0)), data.X.shape[1]
-    if n_vectors * n_features * data.n_labels > _MOST_WEIGHTS:
-        raise ValueError(
-            f"There are mixture weights for each of {n_vectors} label vectors, {n_features} "
-            f"features and {data.n_labels} dependency sets, more than {_MOST_WEIGHTS} in all. "
-            "Choose fewer features, for example by scikit-learn's SelectKBest, or "
-            "fewer labels; or use CTBN or ProbabilisticClassifierChain, which take them all."
-        )

@@ -13,7 +13,7 @@ from colabel.core.arrays import Array, Flags, Indices, Targets
 from colabel.core.label_features import label_columns
 from colabel.core.numeric import log_sum_exp
 from colabel.joint import Chain, Tree
-from colabel.joint.tree.passes import ROOT
+from colabel.joint.elimination import ROOT
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, TrainingData
 from colabel.learn.design import Design, linear_scores
@@ -21,7 +21,7 @@ from colabel.learn.glm import LBFGS, FittedTasks, Ridge, RowsObjective, loss_for
 from colabel.learn.glm.losses import Sums
 from colabel.learn.glm.tasks import shut_scores
 from colabel.learn.linear import LinearLearner, LinearLearning, LinearModels
-from colabel.models.chain import (
+from colabel.models.chain.learning import (
     LearnedChain,
     earlier_columns,
     learn_chain,

@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from colabel.core.arrays import Array, Flags
+from colabel.core.estimators import attribute
 from colabel.core.numeric import log_sum_exp
 from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
 from colabel.core.progress import Advance, progress_bar
 from colabel.core.schema import Between, Is, stored
 from colabel.core.threads import map_threads
-from colabel.decide import Decision
 from colabel.joint import Mixture
-from colabel.joint.tree.passes import ROOT
+from colabel.joint.elimination import ROOT
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, TrainingData, random_folds
 from colabel.learn.design import Design
 from colabel.learn.glm import LBFGS
-from colabel.models._learning import (
-    DEFAULT_GRID,
-    DEFAULT_TOLERANCE,
-    can_hold_out,
-    linear_learner,
-    make_folds,
-)
-from colabel.models.base import JointClassifier
-from colabel.models.chain import completed_by_chain, resolve_scales
-from colabel.models.chain.learning import LearnedChain
+from colabel.models._learning import DEFAULT_GRID, Grid, can_hold_out, linear_learner, make_folds
+from colabel.models.chain.learning import LearnedChain, completed_by_chain, resolve_scales
 from colabel.models.ctbn import LearnedTree
 from colabel.models.label_graph import LabelGraph
 from colabel.models.mixture_of_trees.experts import (
@@ -42,6 +34,7 @@ from colabel.models.mixture_of_trees.experts import (
     WeightedRows,
     member_joint,
 )
+from colabel.models.with_estimator import Penalised
 
 # An M-step need not reach the maximum, only rise: the next one goes on from there.
 _STEPS = 10
@@ -306,11 +299,8 @@ def _log_prob(em: EM, mixture: Experts, out: TrainingData) -> Array:
     return log_sum_exp(log_terms(em.space, mixture, out, em.n_jobs))
 
 
-_DEFAULT_GATE_GRID = (0.001, 0.01, 0.1)
-
-
 @stored("mixture-of-trees")
-class MixtureOfTrees(JointClassifier):
+class MixtureOfTrees(Penalised):
     r"""A mixture of label trees, or of chains, by EM; its weights may depend on x.
 
     .. math:: P(y \mid x) = \sum_k \pi_k(x) \, T_k(y \mid x)
@@ -359,26 +349,12 @@ class MixtureOfTrees(JointClassifier):
         scikit-learn splitter, or pairs of index arrays (train, test).
     min_rows : float
         Fewest rows (by weight) from which a parent value gets classifiers of its own.
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`: "subset" gives the most probable label
-        vector, "hamming" the most probable value of each label.
-    calibrate : bool
-        Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
-        see `calibration_`. The model is fitted four times.
     growing_iter, final_iter : int
         Most EM iterations after a tree is added, and at the end.
     em_tol : float
         EM stops when an iteration adds less to the log-likelihood, in nats per row.
-    tol : float
-        How far, in its own standard errors, an estimate may be from the optimum.
-    max_iter : int
-        Bound on the iterations of the solver.
-    n_jobs : int or None
-        Threads (None: all cores). The answer does not depend on it.
     random_state : int, RandomState or None
         Seed of the rows held out, of the folds, and of the chains' orders.
-    verbose : int
-        Whether to show progress.
 
     Attributes
     ----------
@@ -421,59 +397,26 @@ class MixtureOfTrees(JointClassifier):
     array([[1, 0, 0, 1, 1, 0, 1]])
     """
 
-    n_trees_: Annotated[int, Between(1, 2**16), Is("members")]
-    trees_: Annotated[list[LearnedTree | LearnedChain], "members d sizes p"]
-    weights_: Annotated[Array, "members", Between(0.0, 1.0)]
-    gate_coef_: Annotated[Array, "members p+1"]
-    gate_C_: Annotated[float | None, Between(0.0)]  # noqa: N815
-    objective_: Annotated[Array, "_"]
-    held_out_scores_: Annotated[Array | None, "_"]
-    _sampling_seed: int
-
-    def __init__(
-        self,
-        n_trees: int | str = "auto",
-        *,
-        gate: str = "linear",
-        base: str = "trees",
-        C: float | Sequence[float] = DEFAULT_GRID,
-        gate_C: float | Sequence[float] = _DEFAULT_GATE_GRID,
-        pairs: str = "shared",
-        max_trees: int = 9,
-        held_out: float = 0.3,
-        cv: Any = 5,
-        min_rows: float = 10,
-        decision: str | Decision = "subset",
-        calibrate: bool = False,
-        growing_iter: int = 50,
-        final_iter: int = 150,
-        em_tol: float = 1e-4,
-        tol: float = DEFAULT_TOLERANCE,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_trees = n_trees
-        self.gate = gate
-        self.base = base
-        self.C = C
-        self.gate_C = gate_C
-        self.pairs = pairs
-        self.max_trees = max_trees
-        self.held_out = held_out
-        self.cv = cv
-        self.min_rows = min_rows
-        self.decision = decision
-        self.calibrate = calibrate
-        self.growing_iter = growing_iter
-        self.final_iter = final_iter
-        self.em_tol = em_tol
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    n_trees: int | str = field(default="auto", kw_only=False)
+    gate: Literal["linear", "constant"] = "linear"
+    base: Literal["trees", "chains"] = "trees"
+    C: Grid = DEFAULT_GRID
+    gate_C: Grid = (0.001, 0.01, 0.1)  # noqa: N815
+    pairs: Literal["shared", "separate"] = "shared"
+    max_trees: int = 9
+    held_out: float = 0.3
+    min_rows: float = 10
+    growing_iter: int = 50
+    final_iter: int = 150
+    em_tol: float = 1e-4
+    n_trees_: Annotated[int, Between(1, 2**16), Is("members")] = attribute()
+    trees_: Annotated[list[LearnedTree | LearnedChain], "members d sizes p"] = attribute()
+    weights_: Annotated[Array, "members", Between(0.0, 1.0)] = attribute()
+    gate_coef_: Annotated[Array, "members p+1"] = attribute()
+    gate_C_: Annotated[float | None, Between(0.0)] = attribute()  # noqa: N815
+    objective_: Annotated[Array, "_"] = attribute()
+    held_out_scores_: Annotated[Array | None, "_"] = attribute()
+    _sampling_seed: int = attribute()
 
     def _learn(self, data: TrainingData) -> None:
         seed = self._seed()

@@ -15,7 +15,8 @@ from colabel.core.arrays import Flags, Indices
 from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING, EncodedLabels, LabelSpace
 from colabel.learn.conditional import TrainingData
-from colabel.learn.forest import grow, label_targets
+from colabel.learn.forest.contents import label_targets
+from colabel.learn.forest.forest import grow
 from colabel.learn.pool import (
     HeldOutOpinions,
     LabelPrior,

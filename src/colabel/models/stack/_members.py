@@ -16,10 +16,10 @@ from colabel.core.label_features import n_label_columns
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.models._cross_fitting import Members
-from colabel.models.chain import ProbabilisticClassifierChain
+from colabel.models.chain.chains import ProbabilisticClassifierChain
 from colabel.models.ctbn import CTBN
 from colabel.models.field import CollectiveCRF
-from colabel.models.forest import JointForest
+from colabel.models.forest.joint_forest import JointForest
 from colabel.preprocess import BoostedFeatures, KernelFeatures, SplineFeatures
 
 _TREES, _EXTRA_TREES = 150, 300

@@ -6,6 +6,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import field
 from functools import partial
 from numbers import Integral
 from typing import Annotated, Any, ClassVar
@@ -14,10 +15,10 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from colabel.core.arrays import Indices
+from colabel.core.estimators import attribute
 from colabel.core.parameters import check_integer, check_positive
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Dims, Estimator, Fields, bind, stored
-from colabel.decide import Decision
 from colabel.joint import Joint
 from colabel.labels import EncodedLabels
 from colabel.learn.conditional import Folds, TrainingData, random_folds
@@ -94,8 +95,6 @@ class JointStack(JointClassifier):
         judge the pool.
     n_listed : int
         How many of its most probable vectors each member names, a row.
-    decision : str or Decision
-        Loss that `predict` minimises, see `decide`.
     time_limit : float or None
         Seconds that `fit` may take. Members are first fitted to a few rows, which says how long
         they will take; those for which there is no time are left out, with a warning, and so are
@@ -105,9 +104,6 @@ class JointStack(JointClassifier):
         reach Dask clusters too).
     random_state : int, RandomState or None
         Seed of the folds, and of members without a seed of their own.
-    verbose : int
-        Whether to show progress: how many members and folds there are, and how long they are
-        expected to take.
 
     Attributes
     ----------
@@ -152,13 +148,17 @@ class JointStack(JointClassifier):
     (1, 7)
     """
 
-    members: Any
-    members_: Annotated[list[Any], "m sizes p", Estimator(does="joint")]
-    member_names_: Annotated[list[str], "m"]
-    voices_: Annotated[list[str], "v"]
-    prior_: Annotated[LabelPrior, "d sizes"]
-    pool_: Annotated[Pool, "m=v"]
-    held_out_log_loss_: Any | None
+    members: Any = field(default="auto", kw_only=False)
+    cv: Any = 3
+    n_listed: int = 12
+    time_limit: float | None = None
+    calibrate: ClassVar[bool] = False  # type: ignore[misc]
+    members_: Annotated[list[Any], "m sizes p", Estimator(does="joint")] = attribute()
+    member_names_: Annotated[list[str], "m"] = attribute()
+    voices_: Annotated[list[str], "v"] = attribute()
+    prior_: Annotated[LabelPrior, "d sizes"] = attribute()
+    pool_: Annotated[Pool, "m=v"] = attribute()
+    held_out_log_loss_: Any | None = attribute()
 
     @staticmethod
     def _check_stored(fields: Fields, dims: Dims) -> None:
@@ -168,27 +168,6 @@ class JointStack(JointClassifier):
                 return
             n_voices += 1 + len(getattr(member.last.declared.type, "parts_heard", ()))
         bind(dims, "v", n_voices, "what the members say")
-
-    def __init__(
-        self,
-        members: Any = "auto",
-        *,
-        cv: Any = 3,
-        n_listed: int = 12,
-        decision: str | Decision = "subset",
-        time_limit: float | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.members = members
-        self.time_limit = time_limit
-        self.cv = cv
-        self.n_listed = n_listed
-        self.decision = decision
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -8,7 +8,7 @@
 
 (() => {
   const data = JSON.parse(document.getElementById("explore-data").textContent);
-  const { labels, values, indicator, rows } = data;
+  const { labels, values, indicator, rows, rules } = data;
   const FIRST = 40; // labels shown at first
   const SETS = 12;
   const BAND = 0.002; // bounds closer than this are not drawn
@@ -72,6 +72,68 @@
         const whole = mass + unlisted;
         return { p: a / mass, low: a / whole, high: Math.min(1, (a + unlisted) / whole) };
       },
+    };
+  }
+
+  // Whether values of the labels that are not known can make a rule hold.
+  function mayHold(rule, known) {
+    if (rule.every) return rule.every.every((part) => mayHold(part, known));
+    if (rule.some) return rule.some.some((part) => mayHold(part, known));
+    if (rule.vectors) {
+      return rule.vectors.some((vector) =>
+        rule.labels.every((label, k) => !known.has(label) || known.get(label) === vector[k]));
+    }
+    let least = 0;
+    let most = 0;
+    for (const [label, worth] of rule.worth) {
+      const open = known.has(label) ? [worth[known.get(label)]] : worth;
+      least += Math.min(...open);
+      most += Math.max(...open);
+    }
+    return most >= rule.low && least <= rule.high;
+  }
+
+  function scope(rule) {
+    if (rule.worth) return rule.worth.map(([label]) => label);
+    return rule.labels || (rule.every || rule.some).flatMap(scope);
+  }
+
+  const touching = labels.map(() => []);
+  for (const rule of rules) {
+    rule.scope = [...new Set(scope(rule))];
+    for (const label of rule.scope) touching[label].push(rule);
+  }
+
+  // What follows from known values, or null if they contradict the rules: a value that makes a rule
+  // impossible is dropped, and a label with one value left is known too.
+  function following(known, left, waiting) {
+    for (const rule of waiting) {
+      waiting.delete(rule); // it may be added again
+      if (!mayHold(rule, known)) return null;
+      for (const label of rule.scope) {
+        if (known.has(label)) continue;
+        const before = left.get(label) ?? values[label].map((_, code) => code);
+        const kept = before.filter((code) => mayHold(rule, known.set(label, code)));
+        known.delete(label);
+        if (!kept.length) return null;
+        left.set(label, kept);
+        if (kept.length > 1) continue;
+        known.set(label, kept[0]);
+        for (const other of touching[label]) waiting.add(other);
+      }
+    }
+    return { known, left };
+  }
+
+  // A function that says whether the rules forbid a value beside what is set.
+  function forbidding() {
+    const start = following(new Map(state.known), new Map(), new Set(rules));
+    return (label, code) => {
+      if (!start || state.known.has(label)) return false;
+      if (start.known.has(label)) return start.known.get(label) !== code;
+      if (start.left.has(label) && !start.left.get(label).includes(code)) return true;
+      const known = new Map(start.known).set(label, code);
+      return !following(known, new Map(start.left), new Set(touching[label]));
     };
   }
 
@@ -185,11 +247,13 @@
     if (indicator) state.order.sort((a, b) => row.marginals[b][0] - row.marginals[a][0] || a - b);
   }
 
-  function chooser(label) {
+  function chooser(label, forbids) {
+    const forbidden = (code) => code !== null && forbids(label, code);
     if (!indicator && values[label].length > 2) {
       const select = make("select", { "aria-label": `${labels[label]} is` });
       select.append(make("option", { value: "", text: "unknown" }));
-      values[label].forEach((value, code) => select.append(make("option", { value: String(code), text: value })));
+      values[label].forEach((value, code) =>
+        select.append(make("option", { value: String(code), text: value, disabled: forbidden(code) })));
       select.value = state.known.has(label) ? String(state.known.get(label)) : "";
       select.dataset.label = String(label);
       select.addEventListener("change", () => set(label, select.value === "" ? null : Number(select.value)));
@@ -202,9 +266,9 @@
       if (word === undefined) continue;
       const on = state.known.has(label) ? state.known.get(label) === code : code === null;
       const input = make("input", { type: "radio", name: `label-${label}`, checked: on,
-        value: code === null ? "" : String(code) });
+        value: code === null ? "" : String(code), disabled: forbidden(code) });
       input.addEventListener("change", () => set(label, code));
-      const said = code === null ? "unknown" : word;
+      const said = code === null ? "unknown" : forbidden(code) ? `${word}: the rules forbid it` : word;
       const text = make("span", { text: word, title: said });
       if (code === null) input.setAttribute("aria-label", "unknown");
       group.append(make("label", {}, input, text));
@@ -245,13 +309,14 @@
     const kept = state.all ? state.order : state.order.filter((i, k) => k < FIRST || state.known.has(i));
     const focus = document.activeElement;
     const again = list.contains(focus) ? [focus.name, focus.value, focus.dataset.label] : null;
+    const forbids = forbidding();
     const lines = kept.map((label) => {
       const code = drawnValue(answers, label);
       const name = make("div", { className: "name" }, ...nameParts(labels[label]));
       if (!indicator) name.append(make("span", { className: "q", text: ` = ${values[label][code]}` }));
       const bars = answers.map((answer, k) => make("div", { className: "pair" }, ...bar(answer, label, code, k > 0)));
       const line = make("div", { className: state.known.has(label) ? "line known" : "line" },
-        name, chooser(label), make("div", { className: "bars" }, ...bars));
+        name, chooser(label, forbids), make("div", { className: "bars" }, ...bars));
       line.dataset.label = String(label);
       return line;
     });

@@ -1,0 +1,503 @@
+"""Commands that apply a fitted model to a table: predict, ask, explain, explore, evaluate."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from colabel.cli._console import (
+    SCREEN,
+    AsJson,
+    Formulas,
+    Keep,
+    Known,
+    ModelFile,
+    Quiet,
+    Reading,
+    TableFile,
+    TableParts,
+    Trust,
+    command,
+    load_table_model,
+    note,
+    opt,
+    output,
+    page_option,
+    say,
+    stderr_is_terminal,
+    working,
+    write_answers,
+)
+from colabel.core.files import refuse_input
+from colabel.core.progress import columns, row_counter
+
+if TYPE_CHECKING:
+    from colabel.tables import Frame, Predictor, TableModel
+
+_DECISION = "subset, hamming, f1 or jaccard: what the labels are chosen for."
+_COVERAGE = (
+    "Also label sets that contain the true one with at least this probability, and labels that are"
+    " sure; for a model fitted with --conformal."
+)
+
+_ANSWERS = "A .csv, .csv.gz or .parquet file"
+_LOSS = "subset, hamming, f1 or jaccard: what a wrong answer costs; log: to be unsure."
+
+_LABEL, _DEFAULT_LABELS = "A label to explain; repeatable.", "those of the answer or in doubt"
+_AGAINST = "Rows to compare the row's columns with, such as the training table."
+
+_EVIDENCE = "Also what speaks for and against each label, as in explain: slower."
+_CELLS = 30  # columns that are shown of a row
+_LONGEST = 200  # characters of a value
+_AT_ONCE = 100  # rows
+_MOST_SETS = 200_000  # on a page
+
+_SHOWN = 10  # labels and confusions on the screen
+
+
+@command
+def predict(
+    model: ModelFile,
+    table: TableParts,
+    options: Reading,
+    output_file: Annotated[
+        Path | None, opt("FILE", f"{_ANSWERS}, or a folder.", "--output", "-o", default=SCREEN)
+    ] = None,
+    top_k: Annotated[int, opt("K", "Also the K most probable label sets of each row.", min=0)] = 0,
+    known: Known = [],
+    decision: Annotated[str | None, opt("LOSS", _DECISION, default="the model's")] = None,
+    coverage: Annotated[float | None, opt("P", _COVERAGE, default=False)] = None,
+    keep: Keep = [],
+    probabilities: Annotated[
+        bool,
+        opt("", "Also the probability of each label alone.", "--probabilities/--no-probabilities"),
+    ] = True,
+    formulas: Formulas = False,
+    trust: Trust = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Predict the labels of the rows of a table.
+
+    The table is read and answered a few thousand rows at a time, so it may be
+    larger than the memory. The output file appears when it is complete. Several
+    tables are answered into a folder, each to a file of its own; those that are
+    finished are not done again.
+
+    [bold]Examples[/bold]
+
+      [cyan]colabel predict model.colabel new.csv -o out.csv[/cyan]
+
+      [cyan]colabel predict model.colabel new.csv --top-k 3 --keep id[/cyan]
+
+      [cyan]colabel predict model.colabel new.csv --given known_tags --decision f1[/cyan]
+
+      [cyan]colabel predict model.colabel new.csv --coverage 0.9[/cyan]
+
+      [cyan]colabel predict model.colabel 'part-*.parquet' -o answers/[/cyan]
+    """
+    from colabel import tables
+
+    target = _answer_file(output_file)
+    if as_json and target is None:
+        raise tables.TableError("--json prints a summary: say with -o where the predictions go.")
+    parts = tables.find_parts(table)
+    request = tables.PredictionRequest(decision, probabilities, top_k, known, keep, coverage)
+    fitted = load_table_model(model, trust=trust)
+    labels = fitted.label_names_ if fitted.space.is_indicator else ()
+    header: list[str] = []
+    n_rows = n_finished = 0
+    started = time.perf_counter()
+
+    def answer(part: Path, target: Path | None) -> None:
+        nonlocal n_rows, header
+        if target is not None:
+            tables.answers.check_ending(target)
+        predictor = tables.Predictor(fitted, tables.open_table(part, options), request)
+        header = predictor.header
+        found = predictor.answers()
+        n_rows += write_answers(
+            found, target, "predicting", quiet=quiet, labels=labels, formulas=formulas
+        )
+
+    # "out/" arrives as "out"
+    into_folder = target is not None and (target.is_dir() or not target.suffix)
+    if len(parts) == 1 and not into_folder:
+        refuse_input(target, *parts, model)
+        answer(parts[0], target)
+    elif target is None:
+        raise tables.TableError(
+            f"{len(parts)} tables are predicted into a folder: name it with -o."
+        )
+    else:
+        asked = {"request": asdict(request), "options": asdict(options)}
+        folder = tables.AnswerFolder.open(target, model, asked)
+        for part, own in zip(parts, folder.targets(parts), strict=True):
+            if part.exists() and folder.is_finished(part, own):
+                n_finished += 1
+            else:
+                answer(part, own)
+                folder.finish(part, own)
+    seconds = time.perf_counter() - started
+    if as_json:
+        found = {"rows": n_rows, "seconds": seconds, "file": str(output_file), "columns": header}
+        output().print_json(json.dumps(found))
+    elif not quiet:
+        where = f" to {target}" if target else ""
+        before = f" {n_finished} of {len(parts)} parts were finished before." * bool(n_finished)
+        speed = f"{n_rows / max(seconds, 1e-9):,.0f} rows a second"
+        say(f"{n_rows:,} rows predicted{where} in {seconds:.1f} s ({speed}).{before}", target)
+
+
+def _answer_file(given: Path | None) -> Path | None:
+    """The file that is meant, None for standard output; "-" is that too."""
+    return None if given is None or str(given) == "-" else given
+
+
+@command
+def ask(
+    model: ModelFile,
+    table: TableFile,
+    options: Reading,
+    output_file: Annotated[
+        Path | None, opt("FILE", f"{_ANSWERS}.", "--output", "-o", default=SCREEN)
+    ] = None,
+    loss: Annotated[str | None, opt("LOSS", _LOSS, default="the model's decision")] = None,
+    top: Annotated[int, opt("N", "How many labels to name.", min=1)] = 1,
+    known: Known = [],
+    keep: Keep = [],
+    formulas: Formulas = False,
+    trust: Trust = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say which label of each row to check first.
+
+    It is the label whose value, once known, removes most of the loss that is
+    expected of the prediction: ask_1, and gain_1 of the expected_loss. Where the
+    table has the label columns of the model, their values are taken as known
+    and empty cells as unknown.
+
+    [bold]Examples[/bold]
+
+      [cyan]colabel ask model.colabel new.csv -o ask.csv[/cyan]
+
+      [cyan]colabel ask model.colabel new.csv --loss f1 --top 3 --keep id[/cyan]
+    """
+    from colabel import tables
+
+    target = _answer_file(output_file)
+    if target is not None:
+        tables.answers.check_ending(target)
+        refuse_input(target, table, model)
+    source = tables.open_table(table, options)
+    asker = tables.Asker(load_table_model(model, trust=trust), source, loss, top, known, keep)
+    started = time.perf_counter()
+    n_rows = write_answers(asker.answers(), target, "asking", quiet=quiet, formulas=formulas)
+    if quiet:
+        return
+    where = f" to {target}" if target else ""
+    say(f"{n_rows:,} rows asked about{where} in {time.perf_counter() - started:.1f} s.", target)
+    if n_rows and not asker.n_open:
+        note(
+            f"{table} knows every label of every row, so there was nothing to ask: leave cells "
+            "empty whose label is not known, or the label columns out."
+        )
+
+
+@command
+def evaluate(
+    model: ModelFile,
+    table: TableFile,
+    options: Reading,
+    page: Annotated[Path | None, page_option("Also a page.")] = None,
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a fitted model on rows that it has not seen.
+
+    All measures with standard errors over rows, precision, recall and
+    calibration of each label, and the labels that it confuses. The table
+    needs the model's columns and its label columns; empty labels count
+    neither way.
+
+    [bold]Examples[/bold]
+
+      [cyan]colabel evaluate model.colabel test.csv[/cyan]
+
+      [cyan]colabel evaluate model.colabel test.csv --html test.html --json[/cyan]
+    """
+    from colabel import comparing, report, tables
+
+    refuse_input(page, table, model)
+    fitted = load_table_model(model, trust=trust)
+    scores = comparing.evaluate_table(fitted, tables.open_table(table, options))
+    if page is not None:
+        report.write_evaluation_html(page, scores, f"{model.name} on {table.name}")
+    console = output()
+    if as_json:
+        console.print_json(scores.to_json())
+        return
+    console.print(str(scores), markup=False, highlight=False)
+    weakest = sorted(scores.labels, key=lambda one: (one.f1 == one.f1, one.f1))
+    shown = columns("label", ">rows", ">precision", ">recall", ">F1", ">calibration error")
+    for one in weakest[:_SHOWN]:
+        numbers = (one.precision, one.recall, one.f1, one.calibration_error)
+        written = ("–" if value != value else f"{value:.3f}" for value in numbers)
+        shown.add_row(one.name, f"{one.n_true:,}", *written)
+    console.print("\nThe weakest labels", markup=False)
+    console.print(shown)
+    if scores.confusions:
+        shown = columns("missed", "predicted instead", ">rows")
+        for missed, predicted, n_rows in scores.confusions[:_SHOWN]:
+            shown.add_row(missed, predicted, f"{n_rows:,}")
+        console.print("\nConfused", markup=False)
+        console.print(shown)
+    if page is not None:
+        say(f"The page is {page}.", page)
+
+
+@command
+def explain(
+    model: ModelFile,
+    options: Reading,
+    table: Annotated[
+        Path | None, typer.Argument(metavar="TABLE", help="A table, to explain a row of it.")
+    ] = None,
+    row: Annotated[int, opt("N", "Its row; the first below the header is 1.")] = 1,
+    known: Known = [],
+    top_k: Annotated[int, opt("K", "Runner-up label sets to list.", min=1)] = 3,
+    labels: Annotated[list[str], opt("NAME", _LABEL, "--label", default=_DEFAULT_LABELS)] = [],
+    against: Annotated[Path | None, opt("TABLE", _AGAINST, default="the rows around it")] = None,
+    page: Annotated[Path | None, page_option("Write it as a page, too.")] = None,
+    trust: Trust = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show the label graph of a model, or why a row has the labels it has.
+
+    For a row: the most probable label set and the runners-up, which columns
+    and words speak for and against each label, which labels go together, and
+    which label, if it were known, would change the answer most.
+
+    [bold]Examples[/bold]
+
+      [cyan]colabel explain model.colabel[/cyan]
+
+      [cyan]colabel explain model.colabel new.csv --row 17[/cyan]
+
+      [cyan]colabel explain model.colabel new.csv --row 17 --label happy --html why.html[/cyan]
+    """
+    from colabel import report, tables
+    from colabel.models.evidence.rows import explain_row
+    from colabel.report import text
+
+    refuse_input(page, table, model, against)
+    fitted = load_table_model(model, trust=trust)
+    console = output()
+    if table is None:
+        _explain_model(console, fitted, as_json=as_json, quiet=quiet)
+        return
+    if row < 1:
+        raise tables.TableError(
+            f"--row {row}: rows are counted from 1, the first one below the header."
+        )
+    asked = tables.PredictionRequest(given=known)
+    predictor = tables.Predictor(fitted, tables.open_table(table, options), asked)
+    around, place = _find_row(predictor, row)
+    own = around.rows(slice(place, place + 1))
+    why = explain_row(predictor.joint(own, row), n_runners_up=top_k)
+    if against is not None:
+        other = tables.open_table(against, options)
+        around = next(tables.Predictor(fitted, other, tables.PredictionRequest()).frames())
+    evidence = None
+    try:
+        explained = [why.space.index(name) for name in labels]
+    except KeyError as error:
+        raise tables.TableError(str(error.args[0])) from None
+    if around.n_rows > 1:
+        codes = predictor.known_codes(own, row)[0]
+        facts = {
+            name: classes[code]
+            for name, classes, code in zip(why.space.names, why.space.classes, codes, strict=True)
+            if code >= 0
+        }
+        chosen = explained or [i for i in why.in_question if codes[i] < 0]
+        with working("asking what speaks for and against each label", shown=not quiet):
+            evidence = fitted.feature_evidence(
+                own, background=around, given=facts or None, labels=chosen or None
+            )
+    if page is not None:
+        report.write_explanation_html(page, why, evidence, f"{table.name}, row {row}")
+    if as_json:
+        extra = {} if evidence is None else {"evidence": evidence.to_dict()}
+        console.print_json(json.dumps({"row": row, **why.to_dict(), **extra}))
+        return
+    console.print(f"[bold]Row {row}[/bold]: the most probable label sets\n")
+    console.print(text.label_sets(why))
+    if not quiet:
+        console.print()
+        console.print(text.in_words(why), markup=False)
+    text.show_lifts(console, why)
+    if evidence is not None:
+        text.show_evidence(console, evidence, quiet=quiet)
+    elif not quiet:
+        console.print(
+            "\nWhat its columns say is measured against other rows, and the table has only this"
+            " one: give some, such as the training table, by --against.",
+            style="dim",
+        )
+    text.show_counterfactuals(console, why)
+    if not why.exact and not quiet:
+        console.print(f"\n{why.how}", style="dim", markup=False)
+    if page is not None and not quiet:
+        console.print(f"\nThe page is in {page}.", markup=False, soft_wrap=True)
+
+
+def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet: bool) -> None:
+    from colabel import report
+    from colabel.models.wrapped import title_of
+
+    graph = report.label_graph(model)
+    if as_json:
+        console.print_json(json.dumps({"model": title_of(model.model), **graph.to_dict()}))
+        return
+    if not quiet:
+        kinds = Counter(column.kind for column in model.columns)
+        said = ", ".join(f"{n:,} {kind}" for kind, n in kinds.items())
+        console.print(
+            f"[bold]{title_of(model.model)}[/bold], fitted to {model.n_rows:,} rows: "
+            f"{len(graph.names):,} labels; columns: {said}.\n"
+        )
+        console.print(graph.meaning, style="dim", markup=False)
+        console.print()
+    if len(graph.ends) or graph.parents is not None:
+        console.print(report.graph_text(graph), markup=False, soft_wrap=True)
+
+
+def _find_row(predictor: Predictor, row: int) -> tuple[Frame, int]:
+    """Return the part of the table that has a row, which counts from 1, and its place there."""
+    from colabel.tables import TableError
+
+    start = 1
+    for frame in predictor.frames():
+        if row < start + frame.n_rows:
+            return frame, row - start
+        start += frame.n_rows
+    raise TableError(f"{predictor.source.path} has {start - 1} rows, so no row {row}.")
+
+
+@command
+def explore(
+    model: ModelFile,
+    table: TableFile,
+    options: Reading,
+    page: Annotated[Path, opt("FILE", "The page.", "--output", "-o")] = Path("explore.html"),
+    rows: Annotated[int, opt("N", "Most rows on the page.", min=1, max=5000)] = 200,
+    start: Annotated[int, opt("N", "The first of them, from 1.", min=1)] = 1,
+    top_k: Annotated[int, opt("K", "Most label sets of a row.", min=1, max=2000)] = 200,
+    keep: Keep = [],
+    evidence: Annotated[bool, opt("", _EVIDENCE, "--evidence")] = False,
+    trust: Trust = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a page to ask the joint: set labels of a row, watch the others follow.
+
+    One HTML file that needs no network. It holds the most probable label
+    sets of each row and what its columns hold: share it as you would share
+    the table.
+
+    [bold]Examples[/bold]
+
+      [cyan]colabel explore model.colabel new.csv -o explore.html[/cyan]
+
+      [cyan]colabel explore model.colabel new.csv --keep title --start 1001 --rows 100[/cyan]
+    """
+    from colabel import comparing, report, tables
+    from colabel.core.wrapping import model_inside
+    from colabel.models import ConformalSets
+    from colabel.rules import Rules
+
+    refuse_input(page, table, model)
+    fitted = load_table_model(model, trust=trust)
+    source = tables.open_table(table, options)
+    predictor = tables.Predictor(fitted, source, tables.PredictionRequest(keep=keep))
+    most = max(1, min(top_k, _MOST_SETS // rows))
+    frames: list[Frame] = []
+    found, joint, first, more = [], None, 1, False
+    with row_counter("asking", shown=stderr_is_terminal() and not quiet) as count:
+        for frame in predictor.frames(_AT_ONCE):
+            last = first + frame.n_rows
+            wanted = frame.rows(slice(max(0, start - first), max(0, start + rows - first)))
+            if wanted.n_rows:
+                number = max(start, first)
+                joint = predictor.joint(wanted, number)
+                names = _names(wanted, keep, number)
+                for i, row in enumerate(report.explored_rows(joint, names, _cells(wanted), most)):
+                    if evidence and frame.n_rows > 1:
+                        own = fitted.feature_evidence(wanted, i, background=frame)
+                        row = replace(row, evidence=own)
+                    found.append(row)
+                    count(1)
+                frames.append(wanted)
+            more = last > start + rows
+            if more:
+                break
+            first = last
+    if joint is None:
+        raise tables.TableError(f"{source.path} has {first - 1} rows, so none from row {start} on.")
+    X = fitted.preprocessor.transform(tables.Frame.stacked(frames))
+    graph = comparing.averaged_graph(fitted.model, X)
+    exact = "log_prob" in joint.exact
+    inside = model_inside(fitted.model)
+    inside = inside.members_[0] if isinstance(inside, ConformalSets) else inside
+    rules = Rules.parse(getattr(inside, "rules_", "")).compiled(joint.space)
+    explored = report.Exploration(joint.space, tuple(found), joint.how, exact, graph, rules)
+    report.write_exploration_html(page, explored, f"{table.name}: ask the joint")
+    say(
+        f"{len(found):,} rows with {explored.n_vectors:,} label sets, {explored.listed_text} of "
+        f"the probability of a row on average, are in {page}.",
+        page,
+    )
+    if more and not quiet:
+        say(
+            f"The table has more rows: --rows {2 * rows} writes more of them, "
+            f"--start {start + rows} goes on.",
+            page,
+        )
+
+
+def _names(frame: Frame, keep: Sequence[str], number: int) -> list[str]:
+    """Name rows by their number in the table and the columns to keep."""
+    kept = [name for name in frame.names if name in keep]
+    names = []
+    for i in range(frame.n_rows):
+        said = [_shown(frame.column(name)[i]) for name in kept]
+        names.append(" · ".join([f"row {number + i}", *(text for text in said if text)]))
+    return names
+
+
+def _cells(frame: Frame) -> list[tuple[tuple[str, str], ...]]:
+    """Write what each row holds; of sparse rows, what is not 0."""
+    columns = [(name, frame.column(name)) for name in frame.names[: 10 * _CELLS]]
+    rows = []
+    for i in range(frame.n_rows):
+        held = [(name, column[i]) for name, column in columns]
+        if frame.is_sparse:
+            held = [(name, value) for name, value in held if isinstance(value, str) or value]
+        rows.append(tuple((name, _shown(value)) for name, value in held[:_CELLS]))
+    return rows
+
+
+def _shown(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    text = value if isinstance(value, str) else f"{value:.6g}"
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,515 @@
+"""Commands about a table with labels: compare, audit, rules."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from colabel.cli._console import (
+    INTERRUPTED,
+    AsJson,
+    Folds,
+    LabelledTable,
+    LearnedTable,
+    Quiet,
+    RulesFile,
+    Seed,
+    Thresholds,
+    command,
+    fail,
+    messages,
+    note,
+    opt,
+    output,
+    page_option,
+    stderr_is_terminal,
+    working,
+)
+from colabel.core.files import refuse_input, written_whole
+from colabel.core.progress import columns
+
+if TYPE_CHECKING:
+    from colabel.comparing import Progress, TableComparison
+    from colabel.decide import Audit
+    from colabel.tables import TableData, TableRequest
+
+_GROUPS = "Rows of equal value in it, such as one patient's, stay on one side of a fold."
+_TIME = "Train on older rows, test on newer ones: a column of numbers or dates like 2026-01-31."
+_MODELS = "all, default, or some of {models}, joined by commas. {features}"
+_DEFAULTS = "br,ctbn,pcc,cdn,mlknn,iblr,forest,forest+pcc,kernel+pcc"
+_MEASURE = (
+    "What decides: 'exact match', 'joint log-loss', 'Hamming accuracy', 'micro F1' or 'macro F1'."
+)
+_DECISIVE = "exact match; with --thresholds macro F1"
+_CALIBRATE = "Also try the recommended model with its joint calibrated."
+_COVERAGE = "Also measure how many label sets it must list to hold the true one this often."
+_MAX_ROWS = "Compare on a sample of so many rows; 0 for all of them."
+_CHECKPOINT = "Finished results are kept here while the rest runs."
+_WEIGHTS = "How many rows each row stands for."
+_TIME_LIMIT = "Models that would not be done within it are left out, the slowest first."
+
+_MODEL = (
+    "auto (a forest of label vectors and a chain on forest features), or one of {models}."
+    " {features}"
+)
+_FIX = (
+    "Also write a copy of a CSV table with the corrections of --at-least, and a column that says"
+    " what changed."
+)
+_SHOWN = 15  # labels on the screen
+_LONGEST = 300  # characters of a cell on the page
+
+
+@command
+def compare(
+    request: LearnedTable,
+    models: Annotated[str, opt("NAMES", _MODELS, "--models", "-m", default=_DEFAULTS)] = "default",
+    cv: Folds = 5,
+    measure: Annotated[str, opt("NAME", _MEASURE, default=_DECISIVE)] = "",
+    decision: Annotated[str, opt("LOSS", "subset, hamming, f1 or jaccard.")] = "subset",
+    thresholds: Thresholds = False,
+    calibrate: Annotated[bool, opt("", _CALIBRATE, "--calibrate")] = False,
+    coverage: Annotated[float | None, opt("P", _COVERAGE, default=False)] = None,
+    max_rows: Annotated[int | None, opt("N", _MAX_ROWS, default="5000", min=0)] = None,
+    jobs: Annotated[int, opt("N", "Processes; -1 for all cores.", "--jobs", "-j")] = 1,
+    report_file: Annotated[Path, opt("FILE", "The HTML report.", "--report")] = Path(
+        "compare.html"
+    ),
+    no_report: Annotated[bool, opt("", "Write no report.", "--no-report")] = False,
+    groups: Annotated[str, opt("COLUMN", _GROUPS, default=False)] = "",
+    time: Annotated[str, opt("COLUMN", _TIME, default=False)] = "",
+    weights: Annotated[str, opt("COLUMN", _WEIGHTS, default=False)] = "",
+    time_limit: Annotated[float | None, opt("SECONDS", _TIME_LIMIT, default=False)] = None,
+    checkpoint: Annotated[Path, opt("FOLDER", _CHECKPOINT)] = Path("compare.part"),
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check a table, cross-validate models on it, recommend one, write a report.
+
+    Scaling, encoding and filling in are learned from the training folds only.
+    A stopped comparison goes on where it stopped when the same command is
+    typed again.
+
+    [bold]Examples[/bold]
+
+      [cyan]colabel compare data.csv --labels 'tag_*'[/cyan]
+
+      [cyan]colabel compare data.csv --labels @names.txt --models all --cv 10[/cyan]
+
+      [cyan]colabel compare data.csv --labels 'tag_*' --models default,stack,kernel+ctbn[/cyan]
+
+      [cyan]colabel compare data.csv --labels 'tag_*' --thresholds --measure 'macro F1'[/cyan]
+
+      [cyan]colabel compare visits.csv --labels 'icd_*' --groups patient[/cyan]
+
+      [cyan]colabel compare posts.csv --labels tags --separator ';' --text body[/cyan]
+    """
+    from colabel import comparing, tables
+    from colabel.report import text, write_comparison_html
+    from colabel.tables.loading import column_of
+
+    table, options = request.path, request.options
+    wanted = comparing.ComparisonRequest(
+        models or "default",
+        cv,
+        seed,
+        measure,
+        decision,
+        thresholds,
+        calibrate,
+        coverage,
+        comparing.MOST_ROWS if max_rows is None else max_rows or None,
+        jobs,
+        graph=not no_report,
+        groups=column_of(table, options, groups) if groups else None,
+        times=column_of(table, options, time, in_order=True) if time else None,
+        weights=column_of(table, options, weights) if weights else None,
+        time_limit=time_limit,
+    )
+    report = None if no_report else report_file
+    refuse_input(report, table)
+    request = replace(request, drop=[*request.drop, *filter(None, (groups, time, weights))])
+    data = tables.load_table(request)
+    summary = tables.summarise(data)
+    console = output()
+    if not (quiet or as_json):
+        text.show_summary(console, summary)
+        if wanted.max_rows is not None and data.features.n_rows > wanted.max_rows:
+            console.print(
+                f"  [yellow]![/yellow] Compared on {wanted.max_rows:,} of these rows, drawn at"
+                " random: --max-rows takes more, or all with 0. The model is fitted to all of them."
+            )
+    with watched(bar=stderr_is_terminal() and not quiet, lines=not quiet) as watch:
+        try:
+            comparison = comparing.run_comparison(data, wanted, watch, checkpoint)
+        except KeyboardInterrupt:
+            watch.stop()
+            _show_stopped(console, watch.last, checkpoint)
+
+    command = _fit_command(request, comparison, weights)
+    if report is not None:
+        write_comparison_html(report, summary, comparison, command)
+    if as_json:
+        found = {"table": summary.to_dict(), **comparison.to_dict()}
+        console.print_json(json.dumps({**found, "report": str(report) if report else None}))
+        return
+    text.show_scores(console, comparison.results, comparison.n_folds, comparison.measure)
+    for name, why in comparison.failed.items():
+        console.print(f"  [yellow]![/yellow] {name} failed: {escape(why)}")
+    text.show_decisions(console, comparison)
+    console.print(f"\n[bold]Take {comparison.recommended}.[/bold] {escape(comparison.reason)}")
+    for sentence in comparison.warnings:
+        console.print(f"  [yellow]![/yellow] {escape(sentence)}")
+    if comparison.calibration:
+        console.print(escape(comparison.calibration))
+    if comparison.sets is not None:
+        console.print(escape(comparison.sets.sentence))
+    if quiet:
+        return
+    console.print(f"\n  {command}\n", markup=False, soft_wrap=True)
+    if comparison.untried:
+        console.print(comparison.untried, markup=False)
+    if report is not None:
+        console.print(f"The report is in {report}.", markup=False, soft_wrap=True)
+
+
+class _Watch:
+    """Prints a line for each model that is done, and moves a bar where there is one."""
+
+    def __init__(self, bar: Any, *, lines: bool) -> None:
+        self.bar, self.lines = bar, lines
+        self.last: Progress | None = None
+        self.printed: set[str] = set()
+        self.task = None if bar is None else bar.add_task("", total=None, at_work="", left="")
+
+    def __call__(self, progress: Progress) -> None:
+        self.last = progress
+        for name in progress.finished if self.lines else ():
+            if name not in self.printed:
+                self.printed.add(name)
+                line = progress.line(name)
+                if self.bar is None:
+                    sys.stderr.write(f"{line}\n")
+                else:
+                    self.bar.console.print(line, markup=False, highlight=False)
+        if self.bar is None:
+            return
+        at_work, seconds, left = "what was learned", progress.seconds_left, ""
+        if progress.left:
+            name, fold = progress.left[0]
+            at_work = f"{name}, fold {fold + 1} of {progress.n_folds}"
+        if seconds >= 90:
+            left = f"about {round(seconds / 60)} min left"
+        elif seconds > 0:
+            left = f"about {max(1, round(seconds / 10)) * 10} s left"
+        done = {"completed": progress.n_parts - len(progress.left), "total": progress.n_parts}
+        self.bar.update(self.task, **done, at_work=at_work, left=left)
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self.bar is not None:
+            self.bar.stop()
+
+
+@contextmanager
+def watched(*, bar: bool, lines: bool) -> Iterator[_Watch]:
+    """Give what is to be called with every `Progress`: for a terminal a bar, and lines."""
+    if not bar:
+        yield _Watch(None, lines=lines)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    parts = (
+        TextColumn("{task.fields[at_work]}", style="bold"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
+    with Bar(*parts, console=messages(), transient=True) as shown:
+        yield _Watch(shown, lines=lines)
+
+
+def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
+    """Print what is done, and stop."""
+    from colabel.report import text
+
+    done = {} if last is None else {n: own for n, own in last.answers.items() if own}
+    if last is not None and done:
+        results = {name: last.result(name) for name in done}
+        text.show_scores(console, results, last.n_folds, last.request.measure)
+        few = [f"{name} {len(own)}" for name, own in done.items() if len(own) < last.n_folds]
+        rest = "; of the others all" if len(few) < len(done) else ""
+        if few:
+            console.print(f"Folds done of {last.n_folds}: {', '.join(few)}{rest}.")
+    fail(
+        f"Stopped. What is finished is kept in {kept}: the same command goes on from there.",
+        INTERRUPTED,
+    )
+
+
+def _fit_command(request: TableRequest, comparison: TableComparison, weights: str) -> str:
+    """Write the command that fits a model to the same table, read in the same way."""
+    options, asked = request.options, comparison.request
+    several = {
+        "--labels": request.labels,
+        "--drop": [name for name in request.drop if name != weights],
+        "--category": request.category,
+        "--text": request.text,
+        "--missing": options.missing,
+    }
+    single = {
+        "--separator": request.separator,
+        "--delimiter": options.delimiter or None,
+        "--decimal": options.decimal or None,
+        "--encoding": options.encoding if options.encoding != "utf-8" else None,
+        "--weights": weights or None,
+        "--model": comparison.recommended,
+    }
+    words = ["colabel", "fit", str(request.path)]
+    words += [word for name, own in several.items() for value in own for word in (name, value)]
+    words += [word for name, own in single.items() if own is not None for word in (name, own)]
+    if asked.thresholds:
+        words.append("--thresholds")
+    elif asked.decision != "subset":
+        words += ["--set", f"decision={asked.decision}"]
+    words += ["--calibrate"] * comparison.calibration_helps
+    words += ["--conformal"] * (comparison.sets is not None and not asked.thresholds)
+    return shlex.join([*words, "-o", "model.colabel"])
+
+
+@command
+def audit(
+    request: LearnedTable,
+    model: Annotated[str, opt("NAME", _MODEL, "--model", "-m")] = "auto",
+    cv: Folds = 5,
+    output_file: Annotated[
+        Path, opt("FILE", "A .csv, .csv.gz or .parquet file.", "--output", "-o")
+    ] = Path("audit.csv"),
+    page: Annotated[Path | None, page_option("Also a page to read, with the rows.")] = None,
+    fix: Annotated[Path | None, opt("FILE", _FIX, default=False)] = None,
+    at_least: Annotated[
+        float, opt("P", "How probable a correction must be.", min=0.5, max=1.0)
+    ] = 0.95,
+    most: Annotated[int, opt("N", "Most labels in the file and on the page.", min=1)] = 1000,
+    rules: RulesFile = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Rank the labels of a table by how wrong they look, the worst first.
+
+    Each label is judged by models that have not seen its row, from the
+    features and the row's other labels: P(label | features, other labels).
+    Rows are counted from 1.
+
+    [bold]Examples[/bold]
+
+      [cyan]colabel audit data.csv --labels 'tag_*' -o audit.csv --html audit.html[/cyan]
+
+      [cyan]colabel audit data.csv --labels 'tag_*' --fix corrected.csv --at-least 0.99[/cyan]
+    """
+    from colabel import comparing, report, tables
+    from colabel.rules import Rules
+
+    tables.answers.check_ending(output_file)
+    for target in (output_file, page, fix):
+        refuse_input(target, request.path)
+    data = tables.load_table(request)
+    with working("fitting models to folds", shown=not quiet):
+        known = None if rules is None else Rules.load(rules)
+        found = comparing.audit_table(data, model, cv, seed, known)
+    cells = found.worst_labels[:most]
+    rows, at = data.row_numbers[cells[:, 0]] + 1, cells[:, 1]
+    names = [found.space.names[i] for i in at]
+    listed: dict[str, Any] = {
+        "row": rows,
+        "label": names,
+        "given": [str(value) for value in found.values_at(found.codes, cells)],
+        "probability": found.probability[cells[:, 0], at],
+        "suggestion": [str(value) for value in found.values_at(found.suggestion, cells)],
+        "gain": found.log_odds[cells[:, 0], at],
+    }
+    with tables.answers_written(output_file) as write:
+        write(tables.Answers.of(list(listed), list(listed.values())))
+    if page is not None:
+        report.write_audit_html(page, found, data.row_numbers, _row_cells(data), most)
+    n_changed = None if fix is None else _write_fixed(fix, request, data, found, at_least)
+    n_wrong = found.n_wrong()
+    if as_json:
+        noise = {kind: asdict(rate) for kind, rate in found.noise().items()}
+        summary = {"n_wrong": asdict(n_wrong), "noise": noise, "n_changed": n_changed}
+        output().print_json(json.dumps({**summary, "output": str(output_file)}))
+        return
+    if quiet:
+        return
+    console = output()
+    shown = columns(">row", "label", "given", ">P(given)", "rather", ">gain, nats")
+    n_suspicious = int((listed["gain"] > 0).sum())
+    for row, name, was, p, rather, gain in list(zip(*listed.values(), strict=True))[
+        : min(_SHOWN, n_suspicious)
+    ]:
+        shown.add_row(str(row), name, was, f"{p:.3f}", rather, f"{gain:+.1f}")
+    if n_suspicious:
+        console.print(shown)
+    else:
+        console.print("No given label is less probable than another value would be.")
+    console.print(
+        f"About {n_wrong.rate:,.0f} of {int(found.known.sum()):,} labels look wrong (between "
+        f"{n_wrong.low:,.0f} and {n_wrong.high:,.0f}); {_rates(found)}. The worst "
+        f"{len(cells):,} are in {output_file}.",
+        markup=False,
+        soft_wrap=True,
+    )
+    if fix is not None:
+        console.print(f"{n_changed:,} labels are corrected in {fix}.", markup=False, soft_wrap=True)
+    if page is not None:
+        console.print(f"The page is {page}.", markup=False, soft_wrap=True)
+    if found.broken.any():
+        rows_broken = data.row_numbers[found.broken][:5] + 1
+        note(
+            f"{int(found.broken.sum()):,} rows break a rule, such as "
+            f"{', '.join(map(str, rows_broken))}: they come first on the page."
+        )
+    if data.n_unlabelled:
+        note(f"{data.n_unlabelled:,} rows without any label were left out.")
+
+
+def _rates(found: Audit) -> str:
+    """Say how often labels are wrong, and name the label that is forgotten most."""
+    noise = found.noise()
+    if "wrong" in noise:
+        return f"{noise['wrong'].rate:.1%} of them"
+    said = f"{noise['forgotten'].rate:.1%} forgotten, {noise['added'].rate:.1%} added"
+    each = {name: found.noise(name)["forgotten"] for name in found.space.names}
+    often = [name for name, rate in each.items() if rate.low > 2 * noise["forgotten"].rate + 0.02]
+    if often:
+        worst = max(often, key=lambda name: each[name].rate)
+        said += f"; {worst} is forgotten most ({each[worst].rate:.0%})"
+    return said
+
+
+def _row_cells(data: TableData) -> Any:
+    """Return a function that gives what the columns of a row hold, for people."""
+
+    def cells(row: int) -> list[tuple[str, str]]:
+        frame = data.features.rows(slice(row, row + 1))
+        values = ((name, str(frame.column(name)[0])) for name in frame.names[:30])
+        return [(name, text[:_LONGEST]) for name, text in values if text not in ("", "nan", "None")]
+
+    return cells
+
+
+def _write_fixed(
+    target: Path, request: TableRequest, data: TableData, found: Audit, at_least: float
+) -> int:
+    """Write a copy of a CSV table with corrected labels; return how many were corrected."""
+    import numpy as np
+
+    from colabel.tables import TableError
+    from colabel.tables.csv_file import CsvSource
+    from colabel.tables.text import LONGEST_LINE, open_text
+
+    path, options, source = request.path, request.options, data.labels.source
+    endings = path.name.lower().removesuffix(".gz")
+    if not endings.endswith((".csv", ".tsv", ".txt")):
+        raise TableError(f"--fix corrects CSV tables, and {path} is none.")
+    _, changed = found.corrected(at_least)
+    by_row = {int(data.row_numbers[row]): row for row in np.flatnonzero(changed.any(axis=1))}
+    opened = CsvSource.open(path, options)
+
+    def corrected(lines: Iterator[list[str]]) -> Iterator[list[str]]:
+        header = next(lines)
+        yield [*header, "corrected"]
+        at = [header.index(name) for name in source.columns]
+        for number, line in enumerate(line for line in lines if line):
+            row = by_row.get(number)
+            if row is None:
+                yield [*line, ""]
+                continue
+            cells = np.flatnonzero(changed[row])
+            after = np.where(changed[row], found.suggestion[row], found.codes[row])
+            if source.separator:
+                tags = [found.space.names[i] for i in np.flatnonzero(after == 1)]
+                line[at[0]] = source.written(tags)
+            else:
+                for i in cells:
+                    line[at[i]] = str(found.space.classes[i][after[i]])
+            yield [*line, "; ".join(found.space.names[i] for i in cells)]
+
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # as the table was read
+    with (
+        written_whole(target) as part,
+        part.open("w", encoding="utf-8", newline="") as writing,
+        open_text(path, options.encoding) as text,
+    ):
+        lines = csv.reader(text, delimiter=opened.delimiter)
+        csv.writer(writing, delimiter=opened.delimiter).writerows(corrected(lines))
+    return int(changed.sum())
+
+
+@command
+def rules(
+    request: LabelledTable,
+    output_file: Annotated[
+        Path | None, opt("FILE", "Where the rules go; else the screen.", "--output", "-o")
+    ] = None,
+    check: Annotated[
+        Path | None,
+        opt("FILE", "Say which rows break the rules of this file instead.", default=False),
+    ] = None,
+    support: Annotated[int, opt("N", "Rows that could have broken a rule, at least.", min=1)] = 10,
+) -> None:
+    """Suggest rules on label sets: implications, exclusions and counts that all rows obey.
+
+    They are printed as a file to edit: delete what merely happens to hold. The
+    most surprising rules, if labels were independent, come first.
+
+    [bold]Examples[/bold]
+
+      [cyan]colabel rules data.csv --labels 'tag_*' -o rules.txt[/cyan]
+
+      [cyan]colabel rules data.csv --labels 'tag_*' --check rules.txt[/cyan]
+
+      [cyan]colabel fit data.csv --labels 'tag_*' --rules rules.txt[/cyan]
+    """
+    from colabel.rules import Rules
+    from colabel.tables import load_table
+
+    refuse_input(output_file, request.path)
+    data = load_table(request)
+    console = output()
+    if check is not None:
+        found = Rules.load(check).violations(data.labels.Y, data.labels.names)
+        numbered = found._replace(rows=data.row_numbers[found.rows] + 1)
+        console.print(str(numbered), markup=False, highlight=False, soft_wrap=True)
+        if len(found.rows):
+            raise typer.Exit(2)
+        return
+    lines = [f"# Rules that all {data.features.n_rows:,} rows obey. Delete what need not hold."]
+    for one in Rules.suggest(data.labels.Y, data.labels.names, min_support=support):
+        lines.append(f"{one.rule.text}  # {one.support:,} rows could have broken it")
+    if len(lines) == 1:
+        lines = [
+            f"# No rule on two 0/1 labels holds in all {data.features.n_rows:,} rows and could "
+            f"have been broken by {support:,} of them."
+        ]
+    if output_file is None:
+        console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+        return
+    with written_whole(output_file) as part:
+        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    console.print(f"{len(lines) - 1:,} rules are in {output_file}.", markup=False, soft_wrap=True)

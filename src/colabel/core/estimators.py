@@ -1,0 +1,125 @@
+"""Estimators whose parameters are fields with defaults, each described once."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, ClassVar, Literal, dataclass_transform
+
+_SECTION = re.compile(r"\n\n(\w[\w ]*)\n-{3,}\n")
+
+
+def attribute(*, init: Literal[False] = False) -> Any:
+    """Return the field of an attribute that `fit` sets; it is not a parameter."""
+    return field(init=init)
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field, attribute))
+class Parameters:
+    """Base of estimators that declare parameters as a dataclass does, and inherit them.
+
+    The annotated fields of a class and of its bases are the parameters of its constructor, but
+    for those marked by `attribute`. The sections "Parameters" and "Attributes" of a docstring
+    describe what is new or different; what the bases say of the others is added to them.
+
+    Examples
+    --------
+    >>> from sklearn.base import BaseEstimator
+    >>> class Penalised(Parameters, BaseEstimator):
+    ...     '''A base.
+    ...
+    ...     Parameters
+    ...     ----------
+    ...     C : float
+    ...         Inverse strength of the penalty.
+    ...     '''
+    ...     C: float = 1.0
+    >>> class Model(Penalised):
+    ...     '''A model.'''
+    ...     k: int = 3
+    ...     coef_: Any = attribute()
+    >>> Model(C=0.1)
+    Model(C=0.1)
+    >>> Model.__doc__.splitlines()[-2:]
+    ['C : float', '    Inverse strength of the penalty.']
+    >>> Model(q=2)
+    Traceback (most recent call last):
+    TypeError: Model has no parameter 'q'. It has k, C.
+    """
+
+    _described: ClassVar[dict[str, dict[str, str]]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclass(eq=False, repr=False, kw_only=True, match_args=False)(cls)
+        if "__init__" in vars(cls):
+            cls.__init__ = _naming_unknown(cls)  # type: ignore[method-assign]
+        _describe(cls)
+
+
+def _naming_unknown(cls: Any) -> Callable[..., None]:
+    """Let a constructor say which parameters there are when it is given another."""
+    init: Callable[..., None] = cls.__init__
+    signature = inspect.signature(init)
+
+    def place(parameter: inspect.Parameter) -> tuple[Any, int]:
+        """Positional parameters first, then those of the class itself before its bases'."""
+        declared = (parameter.name in vars(c).get("__annotations__", ()) for c in cls.__mro__)
+        return parameter.kind, next((i for i, here in enumerate(declared) if here), 0)
+
+    ordered = sorted(signature.parameters.values(), key=place)
+    known = [parameter.name for parameter in ordered][1:]
+
+    @wraps(init)
+    def checking(self: Any, *args: Any, **kwargs: Any) -> None:
+        if unknown := kwargs.keys() - set(known):
+            raise TypeError(
+                f"{type(self).__name__} has no parameter {min(unknown)!r}. It has"
+                f" {', '.join(known)}."
+                + (
+                    " BinaryRelevance takes class_weight; every model can predict rare labels more"
+                    " often by ThresholdedClassifier or another decision."
+                    if "class_weight" in unknown
+                    else ""
+                )
+            )
+        init(self, *args, **kwargs)
+
+    vars(checking)["__signature__"] = signature.replace(parameters=ordered)
+    return checking
+
+
+def _describe(cls: Any) -> None:
+    """Complete the sections of a docstring by what the docstrings of the bases say."""
+    described: dict[str, dict[str, str]] = {}
+    text, place = inspect.cleandoc(cls.__doc__ or ""), 0
+    fields = [name for name in cls.__dataclass_fields__ if name[-1] == "_"]
+    for title, wanted in (
+        ("Parameters", list(inspect.signature(cls).parameters)),
+        ("Attributes", fields),
+    ):
+        heading = re.search(rf"\n\n{title}\n-+\n", text)
+        begin = heading.end() if heading else place
+        following = _SECTION.search(text, begin)
+        end = following.start() if following else len(text)
+        described[title] = own = _entries(text[begin:end]) if heading else {}
+        inherited: dict[str, str] = {}
+        for base in reversed(cls.__mro__[1:]):
+            inherited |= vars(base).get("_described", {}).get(title, {})
+        more = {inherited[name]: None for name in wanted if name in inherited and name not in own}
+        before = "" if heading or not more else f"\n\n{title}\n{'-' * len(title)}"
+        added = "\n".join([before, *more])
+        text, place = text[:end] + added + text[end:], end + len(added)
+    cls._described, cls.__doc__ = described, text
+
+
+def _entries(section: str) -> dict[str, str]:
+    """Return the description of each name; names that are described together share it."""
+    found = {}
+    for entry in re.split(r"\n(?=\w)", section):
+        for name in entry.partition(" :")[0].partition("\n")[0].split(", "):
+            found[name] = entry
+    return found

@@ -1,0 +1,363 @@
+r"""Variable elimination: one set of passes for trees and for fields of small treewidth.
+
+Eliminating label v joins it with its *scope*, those neighbours of it that are still there, into one
+table over v and the scope, and leaves a message over the scope behind, which goes to the table of
+that label of the scope that is eliminated next. A forest whose children go before their parents
+has scopes of one label. With :math:`t_v` the scores that enter at v,
+
+.. math:: b_v(v, S_v) = t_v(v, S_v) + \sum_c m_c(S_c), \qquad m_v(S_v) = \oplus_v b_v(v, S_v)
+
+where :math:`\oplus` is log sum exp for probabilities, or a merge of lists of the k best for label
+vectors. Tables are arrays (K_v, \*K_scope, m): the rows of a chunk come last, so that every
+operation runs over them. Where scores are far from zero, tables are long numbers (3, ...).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from colabel.core.arrays import Array, Codes, Indices
+from colabel.joint._long_sums import add_to, less, long_log_sum_exp, long_sum, rounded
+
+ROOT = -1  # the parent of a label that has none
+_MOST_AXES = 60  # NumPy arrays have at most 64
+_FEW = 8  # entries
+
+
+@dataclass(frozen=True, eq=False)
+class Elimination:
+    """An order of elimination.
+
+    Attributes
+    ----------
+    order : tuple of d int
+        The labels.
+    scopes : tuple of d tuples of int
+        The scope of each label, by label, in the order of elimination.
+    sizes : tuple of d int
+        Number of values of each label, by label.
+    """
+
+    order: tuple[int, ...]
+    scopes: tuple[tuple[int, ...], ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        """Largest number of labels in a scope: the treewidth of the graph, or more."""
+        return max(map(len, self.scopes))
+
+    @cached_property
+    def n_entries(self) -> int:
+        """Number of entries of all the tables of one row."""
+        return sum(math.prod(self.shape(v)) for v in self.order)
+
+    @cached_property
+    def place(self) -> dict[int, int]:
+        """Position of each label in the order."""
+        return {v: place for place, v in enumerate(self.order)}
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """Labels whose messages each label receives; the last entry, -1, holds the roots."""
+        found: list[list[int]] = [[] for _ in range(len(self.order) + 1)]
+        for v in reversed(self.order):
+            found[self.scopes[v][0] if self.scopes[v] else ROOT].append(v)
+        return tuple(map(tuple, found))
+
+    def axes(self, v: int) -> tuple[int, ...]:
+        """Labels of the table of a label."""
+        return (v, *self.scopes[v])
+
+    def shape(self, v: int) -> tuple[int, ...]:
+        """Shape of the table of a label, without the rows."""
+        return tuple(self.sizes[i] for i in self.axes(v))
+
+
+@lru_cache(maxsize=64)  # rows come and go, the graph stays
+def eliminate(
+    sizes: tuple[int, ...], edges: tuple[tuple[int, int], ...], most_entries: int
+) -> Elimination | None:
+    """Return a min-fill elimination order, or None once its tables exceed `most_entries`.
+
+    The label that joins the fewest pairs of neighbours goes first; in a tie the one with the
+    smaller table, then the first.
+    """
+    around: list[set[int]] = [set() for _ in sizes]
+    for i, j in edges:
+        around[i].add(j)
+        around[j].add(i)
+    left = set(range(len(sizes)))
+    fill, tables = {}, {}
+    changed = set(left)
+    scopes: dict[int, set[int]] = {}
+    n_entries = 0
+    while left:
+        for i in changed & left:  # pairs of neighbours that are not joined yet
+            joined = sum(len(around[j] & around[i]) for j in around[i])
+            fill[i] = (len(around[i]) * (len(around[i]) - 1) - joined) // 2
+            tables[i] = math.prod(sizes[j] for j in around[i]) * sizes[i]
+        v = min(left, key=lambda i: (fill[i], tables[i], i))
+        n_entries += tables[v]
+        if n_entries > most_entries or len(around[v]) > _MOST_AXES:
+            return None
+        scopes[v], changed = around[v], set(around[v])
+        left.remove(v)
+        for i in around[v]:
+            around[i] |= around[v]
+            around[i] -= {i, v}
+            changed |= around[i]
+    place = {v: p for p, v in enumerate(scopes)}
+    ordered = [tuple(sorted(scopes[v], key=place.__getitem__)) for v in range(len(sizes))]
+    return Elimination(tuple(scopes), tuple(ordered), sizes)
+
+
+def aligned(part: Array, labels: Sequence[int], axes: Sequence[int]) -> Array:
+    """Insert axes of length one, so that a part over `labels` broadcasts over `axes`."""
+    before = part.ndim - len(labels) - 1  # of a long number
+    sizes = dict(zip(labels, part.shape[before:], strict=False))  # the rows' axis stays last
+    return part.reshape(*part.shape[:before], *(sizes.get(i, 1) for i in axes), part.shape[-1])
+
+
+def upward(
+    elimination: Elimination, tables: Sequence[Array], far: bool = False
+) -> tuple[list[Array], Array]:
+    """Eliminate all labels; return log P(v | scope) of each, and the log-total (m,) or (3, m)."""
+    messages: dict[int, Array] = {}
+    conditionals = [np.empty(0)] * len(tables)
+    for v in elimination.order:
+        table = tables[v]
+        if elimination.children[v]:
+            table = table.copy()
+        for child in elimination.children[v]:
+            part = aligned(messages.pop(child), elimination.scopes[child], elimination.axes(v))
+            if far:
+                for term in part:
+                    add_to(table, term)
+            else:
+                table += part
+        if far:
+            messages[v] = long_log_sum_exp(table)
+            total = rounded(messages[v])
+            given = np.minimum(less(table, messages[v][:, None]), 0.0)
+        else:
+            messages[v] = total = _log_sum_first(table)
+            given = table - np.where(np.isneginf(total), 0.0, total)
+        # Where the scope's values are impossible, any conditional will do: it is never reached.
+        impossible = np.isneginf(total)
+        if impossible.any():
+            np.copyto(given, -math.log(len(given)), where=impossible)
+        conditionals[v] = given
+    roots = [messages[v] for v in elimination.children[ROOT]]
+    if far:
+        return conditionals, long_sum([t for root in roots for t in root], roots[0].shape[1:])
+    return conditionals, sum(roots[1:], start=roots[0])
+
+
+def _log_sum_first(table: Array) -> Array:
+    """Take log sum exp over the first axis, silently -inf where all is -inf."""
+    top = table.max(axis=0)
+    top[np.isneginf(top)] = 0.0
+    with np.errstate(divide="ignore"):
+        found: Array = np.log(np.exp(table - top).sum(axis=0))
+    found += top
+    return found
+
+
+def downward(
+    elimination: Elimination, conditionals: Sequence[Array]
+) -> Iterator[tuple[int, Array]]:
+    """Yield labels v with P(v, scope), last eliminated first, of log P(v | scope).
+
+    P(v, scope) = P(v | scope) P(scope), and P(scope) is a sum of the parent's table.
+    """
+    waiting = [len(children) for children in elimination.children]
+    probs: dict[int, Array] = {}
+    for v in reversed(elimination.order):
+        prob = np.exp(conditionals[v])
+        if elimination.scopes[v]:
+            parent = elimination.scopes[v][0]
+            prob *= summed(probs[parent], elimination.axes(parent), elimination.scopes[v])
+            waiting[parent] -= 1
+            if not waiting[parent]:
+                del probs[parent]
+        if waiting[v]:
+            probs[v] = prob
+        yield v, prob
+
+
+def summed(prob: Array, axes: tuple[int, ...], kept: tuple[int, ...]) -> Array:
+    """Sum a table over all its axes but those of the labels kept; these come in the order asked."""
+    away = tuple(place for place, i in enumerate(axes) if i not in kept)
+    found: Array = prob.sum(axis=away) if away else prob
+    left = [i for i in axes if i in kept]
+    return found.transpose(*(left.index(i) for i in kept), len(kept))
+
+
+def expected_log(prob: Array, log: Array) -> Array:
+    """Sum prob times log (..., m) over all but the rows, where 0 times -inf is 0."""
+    terms = prob * np.where(np.isneginf(log), 0.0, log)
+    return np.asarray(terms.sum(axis=tuple(range(terms.ndim - 1))))
+
+
+def sample(
+    elimination: Elimination, conditionals: Sequence[Array], size: int, rng: Generator
+) -> Codes:
+    """Draw codes (size, m, d): labels in reverse order, each given its scope."""
+    n_rows = conditionals[0].shape[-1]
+    codes = np.empty((size, n_rows, len(conditionals)), dtype=np.int32)
+    for v in reversed(elimination.order):
+        above = tuple(codes[:, :, i] for i in elimination.scopes[v])
+        # (size, m, K_v), or (m, K_v) of a label with an empty scope
+        chosen = np.moveaxis(conditionals[v], 0, -1)[(*above, np.arange(n_rows))]
+        codes[:, :, v] = draw(chosen, rng.random((size, n_rows)))
+    return codes
+
+
+def draw(log_prob: Array, uniform: Array) -> Indices:
+    """Invert the distribution function: log_prob (..., K) and uniform [0, 1) draws (...)."""
+    cumulated = np.exp(log_prob).cumsum(axis=-1)
+    # Dividing makes the last value exactly 1, so a state of probability zero is never drawn.
+    cumulated /= cumulated[..., -1:]
+    drawn: Indices = (uniform[..., None] >= cumulated[..., :-1]).sum(axis=-1)
+    return drawn
+
+
+# Lists of the best
+
+
+class Merged(NamedTuple):
+    """The best sums of entries of several lists, and how to find them again.
+
+    All the entries of a list are different vectors, so impossible ones (-inf) are listed too
+    when there are not enough possible ones.
+
+    Attributes
+    ----------
+    score : (m, S, L)
+        Descending along the last axis.
+    merges : list of (left, right, chosen)
+        Of two lists at a time: ranks in both of each candidate pair, and the candidates (m, S, L)
+        that won.
+    """
+
+    score: Array
+    merges: list[tuple[Indices, Indices, Indices]]
+
+    def ranks(self, rows: Indices, states: Indices | Codes, rank: Indices) -> list[Indices]:
+        """Ranks (n, k) in each of the lists behind the ranks (n, k) in the merged one."""
+        ranks = []
+        for left, right, chosen in reversed(self.merges):
+            pair = chosen[rows, states, rank]
+            ranks.append(right[pair])
+            rank = left[pair]
+        return [rank, *reversed(ranks)]
+
+
+def merged(lists: Sequence[Array], k: int) -> Merged:
+    """Merge lists (m, S, L), one after the other, keeping the k best sums.
+
+    Ties go to the candidate that comes first: the smaller rank in the first list, then in the
+    second.
+    """
+    score, merges = lists[0], []
+    for part in lists[1:]:
+        left, right = _pairs(score.shape[-1], part.shape[-1], k)
+        score, chosen = leading(score[..., left] + part[..., right], k)
+        merges.append((left, right, chosen))
+    return Merged(score, merges)
+
+
+def _pairs(n_left: int, n_right: int, k: int) -> tuple[Indices, Indices]:
+    """Rank pairs (a, b) that can be among the k best sums of two descending lists.
+
+    The (a + 1)(b + 1) pairs with ranks up to (a, b) are no worse than (a, b) and come first in a
+    tie, so only those with (a + 1)(b + 1) <= k remain: about k log k instead of k^2.
+    """
+    widths = [min(n_right, k // (a + 1)) for a in range(min(n_left, k))]
+    left = np.repeat(np.arange(len(widths)), widths)
+    right = np.concatenate([np.arange(width) for width in widths])
+    return left, right
+
+
+def leading(scores: Array, k: int) -> tuple[Array, Indices]:
+    """Return the k largest of the last axis in descending order, and their positions."""
+    if k == 1 and scores.shape[-1] <= _FEW:
+        # a reduction over so short an axis costs several times what comparing its slices does
+        best, first = scores[..., 0].copy(), np.zeros(scores.shape[:-1], dtype=np.intp)
+        for j in range(1, scores.shape[-1]):
+            better = scores[..., j] > best
+            np.copyto(best, scores[..., j], where=better)
+            np.copyto(first, j, where=better)
+        return best[..., None], first[..., None]
+    if k == 1:
+        position = scores.argmax(axis=-1)[..., None]
+    else:
+        position = np.argsort(-scores, axis=-1, kind="stable")[..., :k]
+    return np.take_along_axis(scores, position, axis=-1), position
+
+
+def k_best(elimination: Elimination, tables: Sequence[Array], k: int) -> tuple[Codes, Array]:
+    """Return codes (m, k, d) and scores (m, k), best first; k at most the number of vectors.
+
+    Here tables have their rows first and their entries flat: (m, S), where the entry of value v of
+    the label and state p of its scope has the position p K_v + v. Ties go to the smaller value,
+    then to the smaller rank in the lists of the children.
+    """
+    n_rows = tables[0].shape[-1]
+    below: dict[int, Merged] = {}  # of the children, over the labels of their scopes
+    at: dict[int, Indices] = {}  # where in these lists each entry of a table is
+    messages: dict[int, Array] = {}
+    picked: dict[int, Indices] = {}  # value K' + rank, by state of the scope and rank
+    for v in elimination.order:
+        size, n_above = elimination.sizes[v], math.prod(elimination.shape(v)[1:])
+        flat = np.moveaxis(tables[v], (-1, 0), (0, -1)).reshape(n_rows, n_above * size, 1)
+        children = elimination.children[v]
+        if children:
+            scopes = [elimination.scopes[child] for child in children]
+            joint = tuple(i for i in (*elimination.scopes[v], v) if any(i in s for s in scopes))
+            lists = [
+                messages.pop(child)[:, _positions(elimination, joint, scope)]
+                for child, scope in zip(children, scopes, strict=True)
+            ]
+            below[v] = merged(lists, k)
+            at[v] = _positions(elimination, (*elimination.scopes[v], v), joint)
+            flat = flat + below[v].score[:, at[v]]
+        # One state of the scope after the other: each chooses among the values of the label.
+        score, picked[v] = leading(flat.reshape(n_rows, n_above, size * flat.shape[2]), k)
+        messages[v] = score
+    roots = elimination.children[ROOT]
+    root = merged([messages[v] for v in roots], k)
+    rows, states = np.arange(n_rows)[:, None], np.zeros((n_rows, k), dtype=np.intp)
+    ranks = root.ranks(rows, states, np.broadcast_to(np.arange(k), (n_rows, k)))
+    rank_of = dict(zip(roots, ranks, strict=True))
+    codes = np.empty((n_rows, k, len(tables)), dtype=np.int32)
+    for v in reversed(elimination.order):
+        state = np.zeros((n_rows, k), dtype=np.intp)
+        for i in elimination.scopes[v]:
+            state = state * elimination.sizes[i] + codes[:, :, i]
+        chosen = picked[v][rows, state, rank_of.pop(v)]
+        if v not in below:
+            codes[:, :, v] = chosen
+            continue
+        codes[:, :, v], rank = np.divmod(chosen, below[v].score.shape[-1])
+        state = at[v][state * elimination.sizes[v] + codes[:, :, v]]
+        ranks = below[v].ranks(rows, state, rank)
+        rank_of.update(zip(elimination.children[v], ranks, strict=True))
+    return codes, root.score[:, 0]
+
+
+def _positions(elimination: Elimination, axes: Sequence[int], scope: Sequence[int]) -> Indices:
+    """Position among the states of `scope` of each state of `axes`, the last changing fastest."""
+    grid = np.indices([elimination.sizes[i] for i in axes]).reshape(len(axes), -1)
+    found = np.zeros(grid.shape[1], dtype=np.intp)
+    for i in scope:
+        found = found * elimination.sizes[i] + grid[list(axes).index(i)]
+    return found
