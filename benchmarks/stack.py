@@ -88,6 +88,7 @@ def _tagged(shape: Shape, rng: np.random.Generator) -> tuple[Any, Any]:
     n, p, d = shape.n_rows, shape.n_columns, len(shape.sizes)
     n_topics = 12 + d // 4
     topics = rng.dirichlet(np.full(n_topics, 1.5 / n_topics), size=n)
+    X: Any
     if shape.words:
         rate = topics @ (rng.gamma(0.1, size=(n_topics, p)) / np.arange(1, p + 1) ** 0.7)
         drawn = rng.poisson(rate * (shape.words / rate.sum(axis=1, keepdims=True)))

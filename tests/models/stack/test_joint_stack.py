@@ -249,11 +249,7 @@ def test_default_members_take_the_seed_of_their_stack():
         (data_of(np.zeros((5, 4)), (2,) * 6), ["lines", "curves", "kernel", "boosting"], PCC),
         (data_of(np.zeros((5, 4)), (3, 2)), ["lines", "curves", "kernel", "boosting"], PCC),
         (data_of(sparse.csr_array((5, 4)), (2,) * 50), ["lines", "boosting"], PCC),
-        (
-            data_of(np.zeros((5, 4)), (2,) * 6, True),
-            ["lines", "curves", "kernel", "boosting"],
-            CTBN,
-        ),
+        (data_of(np.zeros((5, 4)), (2,) * 6, True), ["lines", "curves", "kernel", "boosting"], PCC),
         (data_of(np.full((5, 4), np.nan), (2,) * 6), ["boosting"], PCC),
         (data_of(sparse.csr_array((20_000, 90_000)), (2,) * 2000), ["lines"], CTBN),
     ],
