@@ -3,7 +3,6 @@
     python -m benchmarks.penalties tolerance   # do choices change when the solver works harder?
     python -m benchmarks.penalties patience    # or when every path is walked to its end?
     python -m benchmarks.penalties grids       # does a wider grid hurt?
-    python -m benchmarks.penalties borrowing   # do rare labels gain from the others' curves?
 
 All folds are drawn by seed 0; binary features stay as they are, others are standardised.
 """
@@ -21,9 +20,8 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks._common import machine, parser, print_table
 from colabel import CTBN, BinaryRelevance
+from colabel.learn import linear
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
-from colabel.learn.glm import LBFGS, Tasks, held_out_path
-from colabel.learn.glm.tasks import best_points
 from colabel.learn.linear import PATIENCE, LinearLearner
 from colabel.metrics import exact_match, joint_log_loss
 from studies.datasets import kfold, load
@@ -65,20 +63,12 @@ def patience(sets: list[str], folder: Path, _: int) -> None:
         given = TrainingData(X, data.Y.astype(np.int32), (2,) * data.n_labels)
         learning = LinearLearner(np.array(GRID), 1e-2, 1000, 1, False).on(given)
         folds = random_folds(given, 5, 0)
+        group = RowGroup(None, np.arange(data.n_labels))
         choices, seconds = [], []
         for points in (None, PATIENCE):
+            vars(linear)["PATIENCE"] = points
             start = time.process_time()
-            parts = []
-            for first in range(0, data.n_labels, 12):
-                own = np.arange(first, min(first + 12, data.n_labels))
-                targets = np.ascontiguousarray(given.codes[:, own].T, dtype=np.int16)
-                prior = np.stack([learning.frequencies[label] for label in own])
-                tasks, grid = Tasks(targets, 2, prior), np.array(GRID)
-                found = held_out_path(
-                    learning.design, tasks, grid, folds.of_row, 5, LBFGS(), patience=points
-                )
-                parts.append(best_points(found.total, grid, found.informed))
-            choices.append(np.concatenate(parts))
+            choices += learning.cross_validate([group], folds, lambda _, own: own.choice, "")
             seconds.append(f"{time.process_time() - start:.1f}")
         rows.append([name, data.n_labels, int((choices[0] != choices[1]).sum()), *seconds])
     print_table(["data", "labels", "choices changed", "CPU s to the end", "CPU s"], rows)
@@ -115,59 +105,6 @@ def grids(sets: list[str], folder: Path, n_folds: int) -> None:
     print_table([*header, *(f"exact match, {key}" for key in GRIDS)], rows)
 
 
-def shrunken(total: Any, log_prob: Any, codes: Any) -> Any:
-    """Best points of held-out curves (G, T) shrunk towards their pooled curve.
-
-    A curve is measured from the point that is best for all labels together; its variance is that
-    of the rows' differences (G, T, n), its expected height the pooled one times the number of rows
-    of the rarer value, and the spread between labels follows by the method of moments.
-    """
-    reference = total.sum(axis=1).argmax()
-    curve = total - total[reference]
-    noise = log_prob.shape[2] * (log_prob - log_prob[reference]).var(axis=2)
-    mass = 1.0 + np.minimum(codes.sum(axis=0), len(codes) - codes.sum(axis=0))
-    expected = np.outer(curve.sum(axis=1) / mass.sum(), mass)
-    spread = np.maximum(0.0, ((curve - expected) ** 2 - noise).sum(axis=1) / (mass**2).sum())
-    own = spread[:, None] * mass**2
-    blended = (curve * own + expected * noise) / np.maximum(own + noise, 1e-300)
-    return blended.argmax(axis=0)
-
-
-def borrowing(sets: list[str], folder: Path, n_folds: int) -> None:
-    """Log-losses of binary relevance with three ways to choose C."""
-    rows = []
-    for name in sets:
-        data = load(name, data_home=folder)
-        losses: dict[str, list[float]] = {"own curve": [], "shrunken": [], "one C": []}
-        for train, test in kfold(data.X.shape[0], n_folds, 0):
-            X, held = _scaled(data, train, test)
-            codes, truth = data.Y[train].astype(np.int32), data.Y[test]
-            given = TrainingData(X, codes, (2,) * data.n_labels)
-            learning = LinearLearner(np.array(GRID), 1e-2, 1000, 1, False).on(given)
-            folds = random_folds(given, 5, 0)
-            targets = np.ascontiguousarray(codes.T, dtype=np.int16)
-            found = held_out_path(
-                learning.design,
-                Tasks(targets, 2, np.stack(learning.frequencies)),
-                np.array(GRID),
-                folds.of_row,
-                5,
-                LBFGS(),
-            )
-            choices = {
-                "own curve": best_points(found.total, np.array(GRID)),
-                "shrunken": shrunken(found.total, found.log_prob, codes),
-                "one C": np.full(data.n_labels, found.total.sum(axis=1).argmax()),
-            }
-            every = RowGroup(None, np.arange(data.n_labels))
-            for key, choice in choices.items():
-                tables = learning.fit([every], [choice]).log_prob(held)
-                picked = [t[np.arange(len(truth)), truth[:, i]] for i, t in enumerate(tables)]
-                losses[key].append(joint_log_loss(np.sum(picked, axis=0)))
-        rows.append([name, *(f"{np.mean(value):.4f}" for value in losses.values())])
-    print_table(["data", "own curve", "shrunken", "one C for all"], rows)
-
-
 def main() -> None:
     """Run one of them."""
     verbs = {
@@ -188,12 +125,11 @@ def main() -> None:
             0,
         ),
         "grids": (grids, ["emotions", "scene", "enron"], 10),
-        "borrowing": (borrowing, ["emotions", "yeast", "scene", "image", "medical", "enron"], 3),
     }
     options: argparse.ArgumentParser = parser(__doc__)
     options.add_argument("verb", choices=list(verbs))
     options.add_argument("--sets", nargs="+")
-    options.add_argument("--folds", type=int, help="ten for grids, three for borrowing")
+    options.add_argument("--folds", type=int, help="of grids: ten")
     given = options.parse_args()
     warnings.filterwarnings("ignore")
     print(machine() + "\n")

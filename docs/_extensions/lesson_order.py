@@ -8,6 +8,7 @@ ORDER = (
     "plot_joint_and_marginals",
     "plot_label_tree",
     "plot_known_labels",
+    "plot_hierarchy",
     "plot_feature_evidence",
     "plot_f1_decisions",
     "plot_compare_own_table",

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from colabel.cli import app
 from colabel.datasets import load_digit_traits
+from tests.report.browser import Browser, find_browser
 from tests.report.html_page import Page
 
 
@@ -86,6 +87,57 @@ def test_tags_are_corrected_in_their_own_form(tmp_path, encoding):
             assert before ^ now == set(row["corrected"].split("; "))
 
 
+def test_class_variables_with_holes_are_audited_by_groups_and_corrected(tmp_path):
+    """Sizes follow a number; one is wrong, one is missing; visits of a patient stay together."""
+    rng = np.random.default_rng(0)
+    value = rng.normal(size=240)
+    size = np.array(["S", "M", "L"])[np.digitize(value, [-0.5, 0.5])]
+    wide = np.where(size == "S", "no", "yes")
+    wrong, empty = int(np.flatnonzero(size == "L")[3]), int(np.flatnonzero(size == "S")[3])
+    size[wrong], wide[wrong], size[empty] = "S", "yes", ""
+    table, found, fixed = (tmp_path / name for name in ("t.csv", "audit.csv", "fixed.csv"))
+    lines = [
+        f"{i // 3},{v:.4f},{s},{w}"
+        for i, (v, s, w) in enumerate(zip(value, size, wide, strict=True))
+    ]
+    table.write_text("\n".join(["patient,value,size,wide", *lines]))
+    labels = ["-l", "size,wide", "--groups", "patient", "--cv", 3]
+    said = run("audit", table, *labels, "-o", found, "--fix", fixed, "--at-least", 0.8)
+    assert "against it" in said
+    first = next(csv.DictReader(found.open()))
+    assert (int(first["row"]), first["label"], first["given"]) == (wrong + 1, "size", "S")
+    assert first["suggestion"] in {"M", "L"}
+    assert first["against"] == "wide=yes"
+    assert float(first["surprise"]) > 1
+    after = list(csv.DictReader(fixed.open()))
+    assert after[wrong]["corrected"] == "size"
+    assert (after[empty]["size"], after[empty]["corrected"]) == ("S", "size")
+    kept = [row for row in after if not row["corrected"]]
+    assert len(kept) > 200
+    assert all(row["value"] == lines[i].split(",")[1] for i, row in enumerate(after))
+
+
+@pytest.mark.skipif(find_browser() is None, reason="no Chromium or Chrome on this machine")
+def test_rows_that_break_rules_come_first_and_keys_go_through_the_page(spoiled, tmp_path):
+    table, _, names = spoiled
+    page, rules = tmp_path / "audit.html", tmp_path / "rules.txt"
+    rules.write_text("prime -> not square")
+    options = ["-m", "br", "--cv", 2, "-o", tmp_path / "a.csv", "--html", page, "--rules", rules]
+    said = run("audit", table, "-l", ",".join(names), *options)
+    assert "break a rule, such as" in " ".join(said.split())
+    with Browser(find_browser(), tmp_path / "profile") as browser:
+        browser.open(page)
+        headings = browser.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)")
+        breaks = ["breaks a rule" in heading for heading in headings]
+        assert breaks[0]
+        assert breaks == sorted(breaks, reverse=True)
+        focused = "document.activeElement.id"
+        for key, row in (("j", 1), ("j", 2), ("k", 1)):
+            browser.press(key)
+            assert browser.evaluate(focused) == f"row-{row}"
+        assert browser.complaints == []
+
+
 def test_evaluate_gives_a_table_a_page_and_json(spoiled, tmp_path):
     table, _, names = spoiled
     model, page = tmp_path / "model.colabel", tmp_path / "test.html"
@@ -126,6 +178,10 @@ def test_rules_are_suggested_checked_and_obeyed(spoiled, tmp_path):
     done = CliRunner().invoke(app, ["rules", str(table), *labels, "--check", str(rules)])
     assert done.exit_code == 2
     assert "rows break rules" in done.output
+    compared = ["-m", "br", "--cv", 2, "--rules", rules, "--measure", "joint log-loss"]
+    said = run("compare", clean, *labels, *compared, "--report", tmp_path / "compare.html")
+    assert "Take br, ruled." in said  # what it obeys, all rows obey
+    assert f"--model br --rules {rules}" in " ".join(said.split())
     model, answers = tmp_path / "model.colabel", tmp_path / "out.csv"
     run("fit", clean, *labels, "-m", "br", "--set", "C=0.001", "--rules", rules, "-o", model)
     run("predict", model, table, "-o", answers)

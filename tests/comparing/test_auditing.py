@@ -10,6 +10,7 @@ from sklearn.model_selection import KFold
 
 from colabel import BinaryRelevance, ClassifierChain, JointForest, audit
 from colabel.datasets import load_digit_traits
+from colabel.rules import Rules
 from colabel.tables import make_model
 
 
@@ -95,7 +96,9 @@ def test_frames_sets_and_class_values_come_back_as_given(spoiled):
     words = np.where(Y[:120, :2] == 1, "yes", "no")
     frame = audit(ClassifierChain(C=0.1, random_state=0), X[:120], words, cv=2).to_frame(3)
     assert set(frame["given"]) | set(frame["suggestion"]) <= {"yes", "no"}
-    assert list(frame.columns) == ["row", "label", "given", "probability", "suggestion", "gain"]
+    assert list(frame.columns) == [
+        *("row", "label", "given", "probability", "suggestion", "gain", "against")
+    ]
     assert frame["gain"].is_monotonic_decreasing
 
 
@@ -117,3 +120,32 @@ def test_models_by_name(spoiled):
     X, Y, _ = spoiled
     named = audit("br", X, Y, cv=3)
     np.testing.assert_array_equal(named.order, audit(make_model("br", 0), X, Y, cv=3).order)
+
+
+def test_rows_of_a_group_are_judged_together(rng):
+    X = np.column_stack([np.arange(60) // 3, rng.normal(size=60)])
+    Y = (rng.random((60, 2)) < 0.5).astype(int)
+    Remembering.seen.clear()
+    audit(Remembering(), X, Y, cv=4, groups=X[:, 0])
+    assert Remembering.seen == [True] * 4
+
+
+def test_the_label_that_gives_an_error_away_is_named(spoiled, found):
+    wrong = spoiled[2]
+    doubtful = found.against >= 0
+    assert doubtful[wrong].mean() > 0.5 > doubtful[~wrong].mean()
+    frame = found.to_frame(20)
+    assert frame["against"].str.len().gt(0).mean() > 0.5
+
+
+def test_rules_put_the_labels_of_broken_ones_first(spoiled):
+    X, Y, _ = spoiled
+    names = list("abcdefg")
+    rules = Rules.parse("b -> not c")
+    broken = np.flatnonzero((Y[:, 1] == 1) & (Y[:, 2] == 1))
+    assert len(broken) > 1
+    forest = JointForest(n_estimators=30, random_state=0)
+    checked = audit(forest, X, Y, cv=2, label_names=names, rules=rules)
+    first = checked.worst_labels[: 2 * len(broken)]
+    assert {tuple(cell) for cell in first} == {(r, i) for r in broken for i in (1, 2)}
+    assert set(checked.order[: len(broken)]) == set(broken)

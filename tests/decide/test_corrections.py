@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from colabel.decide import corrections, log_conditionals, pooled
+from colabel.decide.corrections import corrections, log_conditionals, pooled, speaking_against
 from colabel.joint import Independent, VectorList
 from colabel.labels import MISSING, LabelSpace
 
@@ -29,9 +29,8 @@ def listed(space, rng):
 
 
 def audit_of(joint, codes):
-    nobody = np.zeros(len(codes), dtype=bool)
     surprise = -joint.log_prob_codes(codes)
-    return corrections(log_conditionals(joint, codes), joint.space, codes, surprise, nobody)
+    return corrections(log_conditionals(joint, codes), joint.space, codes, surprise)
 
 
 def test_conditionals_of_complete_rows_and_of_rows_with_holes(listed, rng):
@@ -126,10 +125,44 @@ def test_planted_noise_is_estimated(rng, forgotten, added):
 def test_broken_rules_come_first(listed):
     joint, _ = listed
     codes = np.zeros((5, 3), dtype=np.int32)
-    broken = np.array([False, False, True, False, False])
+    broken = np.zeros((5, 3), dtype=bool)
+    broken[2, [0, 2]] = True
     table = log_conditionals(joint, codes)
     audit = corrections(table, joint.space, codes, np.zeros(5), broken)
     assert audit.order[0] == 2
+    assert {tuple(cell) for cell in audit.worst_labels[:2]} == {(2, 0), (2, 2)}
+
+
+def test_what_speaks_against_a_label_by_enumeration(listed, rng):
+    joint, table = listed
+    codes = np.stack([rng.integers(0, k, 5) for k in SIZES], axis=1).astype(np.int32)
+    codes[4, 0] = MISSING
+    tables = log_conditionals(joint, codes)
+    found, nats = speaking_against(joint, codes, tables)
+
+    def odds(row, i, hidden):
+        """Log-odds of the likeliest value of label i against the given one, others as given."""
+        kept = [
+            slice(None) if j in (i, hidden) or codes[row, j] == MISSING else codes[row, j]
+            for j in range(3)
+        ]
+        free = [j for j in range(3) if isinstance(kept[j], slice)]
+        left = table[row][tuple(kept)]
+        left = left.sum(axis=tuple(a for a, j in enumerate(free) if j != i))
+        return np.log(left[tables[i][row].argmax()] / left[codes[row, i]])
+
+    doubtful = 0
+    for row, i in itertools.product(range(5), range(3)):
+        if codes[row, i] == MISSING or tables[i][row].argmax() == codes[row, i]:
+            assert found[row, i] == -1
+            continue
+        doubtful += 1
+        others = [j for j in range(3) if j != i and codes[row, j] != MISSING]
+        drops = {j: odds(row, i, None) - odds(row, i, j) for j in others}
+        best = max(drops, key=drops.get)
+        assert found[row, i] == (best if drops[best] > 0 else -1)
+        assert nats[row, i] == pytest.approx(np.clip(drops[best], 0, 30), abs=1e-6)
+    assert doubtful > 3
 
 
 def test_a_model_that_knows_nothing_of_a_row_says_so(space):

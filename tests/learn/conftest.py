@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from colabel.learn.glm.device import solver
+from colabel.learn.glm import device
 
 STORAGES = {"dense": np.asarray, "csr": sp.csr_array}
 
@@ -20,7 +20,8 @@ def store(request):
 def device_store(request, monkeypatch):
     """Storages, and sparse rows that would not fit a device as a dense matrix."""
     stays = request.param not in STORAGES
-    monkeypatch.setattr(solver, "dense_fits", lambda *_: not stays)
+    if stays:
+        monkeypatch.setattr(device, "free_memory", lambda _: 0)
     return sp.csr_array if stays else STORAGES[request.param]
 
 

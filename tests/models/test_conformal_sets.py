@@ -182,7 +182,6 @@ def test_weights_count_as_rows(rng):
         ({"max_listed": 0}, "max_listed=0 must be an integer of at least 1"),
         ({"allow_empty": 1}, "allow_empty=1 must be True or False"),
         ({"cv": "all"}, "cv='all' must be"),
-        ({"estimator": "ctbn"}, "estimator='ctbn' must be a model"),
         ({"decision": "square"}, "no decision for the loss 'square'"),
     ],
 )
@@ -196,6 +195,8 @@ def test_what_cannot_be_done_is_said(rng):
     X, Y = make_data(rng, 60)
     with pytest.raises((TypeError, ValueError), match="DecisionTreeClassifier has no joint"):
         ConformalSets(DecisionTreeClassifier(random_state=0)).fit(X, Y)
+    with pytest.raises(TypeError, match="str has no joint: give a model of colabel"):
+        ConformalSets("ctbn").fit(X, Y)
     with pytest.raises(ValueError, match="No rows can be held out of 1 sample"):
         ConformalSets(CTBN(**QUICK)).fit(X[:1], Y[:1])
     model = ConformalSets(CTBN(**QUICK), random_state=0).fit(X, Y)

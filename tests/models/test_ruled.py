@@ -54,7 +54,7 @@ def test_every_prediction_obeys(data, inner, decision):
 def test_its_joint_is_the_conditioned_one_and_files_keep_it(data, tmp_path):
     model = ruled(data, CTBN(C=0.01, random_state=0))
     new = data.X[300:320]
-    expected = model.model_.joint(new).subject_to(RULES)
+    expected = model.estimator_.joint(new).subject_to(RULES)
     np.testing.assert_allclose(model.joint(new).marginals(), expected.marginals())
     colabel.save(model, tmp_path / "m.colabel")
     loaded = colabel.load(tmp_path / "m.colabel")
@@ -93,7 +93,7 @@ def test_rows_that_break_a_rule_are_dropped_kept_or_refused(data):
     obeys = np.setdiff1d(np.arange(300), Rules.parse(RULES).violations(Y, names).rows)
     alone = BinaryRelevance(C=0.1, random_state=0).fit(X[obeys], Y[obeys])
     np.testing.assert_allclose(
-        model.model_.predict_proba(X[:5]), alone.predict_proba(X[:5]), atol=1e-6
+        model.estimator_.predict_proba(X[:5]), alone.predict_proba(X[:5]), atol=1e-6
     )
     with pytest.raises(ValueError, match="mend them"):
         RuledClassifier(BinaryRelevance(), RULES, violations="refuse").fit(X, Y, label_names=names)

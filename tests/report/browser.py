@@ -187,7 +187,8 @@ class Browser:
             "Enter": 13, "Tab": 9, "Escape": 27, "ArrowDown": 40, "ArrowUp": 38, "ArrowRight": 39,
             "End": 35, "Home": 36,
         }  # fmt: skip
-        about = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
+        number = codes.get(key) or ord(key.upper())
+        about = {"key": key, "code": key, "windowsVirtualKeyCode": number}
         text = {"text": "\r"} if key == "Enter" else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", **about, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", **about)

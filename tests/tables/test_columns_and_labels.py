@@ -118,10 +118,10 @@ def test_label_values():
     plain = read_labels(frame, ["zero_one", "words"])
     assert plain.codes.tolist() == [[0, 1], [1, 0], [1, 1]]
     assert plain.Y.tolist() == [[0, "yes"], [1, "NO"], [1, "yes"]]  # as they were given
-    assert plain.is_zero_one
+    assert plain.space.is_indicator
     some = read_labels(frame, ["zero_one", "missing"])
     assert some.Y.tolist() == [[0, 1], [1, None], [1, 0]]
-    assert some.missing.tolist() == [[False, False], [False, True], [False, False]]
+    assert some.codes.tolist() == [[0, 1], [1, -1], [1, 0]]
     mixed = read_labels(frame, ["zero_one", "grade", "risk"])
     assert mixed.Y.tolist() == [[0, 3, "low"], [1, 1, None], [1, 2, "high"]]
     with pytest.raises(TableError, match=r"'half' holds 0\.5"):

@@ -16,6 +16,7 @@ from colabel.tables import (
     load_table,
     make_model,
     open_table,
+    texts_of,
 )
 
 
@@ -44,7 +45,8 @@ def fitted(table, labels=("a", "b"), **options):
 
 
 def answers(predictor):
-    return [dict(zip(predictor.header, row, strict=True)) for row in next(predictor.chunks())]
+    found = next(predictor.answers())
+    return [dict(zip(found.column_names, row, strict=True)) for row in texts_of(found)]
 
 
 def test_sets_with_a_coverage(table, rng):
@@ -111,8 +113,8 @@ def test_what_to_ask(table, rng):
     write_table(table / "new.csv", rng, 30, labels=False)
     model = fitted(table)
     asker = Asker(model, open_table(table / "new.csv"), "hamming", n_questions=9, keep=["id"])
-    assert asker.header == ["row", "id", "expected_loss", "ask_1", "gain_1", "ask_2", "gain_2"]
     rows = answers(asker)
+    assert [*rows[0]] == ["row", "id", "expected_loss", "ask_1", "gain_1", "ask_2", "gain_2"]
     frame = next(asker.predictor.frames())
     found = next_question(model.joint(frame), "hamming")
     assert [row["ask_1"] for row in rows] == found.labels.tolist()

@@ -6,6 +6,7 @@ import csv
 import tracemalloc
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from colabel import CTBN
@@ -18,6 +19,7 @@ from colabel.tables import (
     load_table,
     open_table,
     read_frame,
+    texts_of,
 )
 
 N = 60
@@ -50,8 +52,8 @@ def model(file):
 
 def answers(model, file, n_rows=None, **request):
     predictor = Predictor(model, open_table(file), PredictionRequest(**request))
-    rows = [row for chunk in predictor.chunks(n_rows) for row in chunk]
-    return {name: [row[j] for row in rows] for j, name in enumerate(predictor.header)}
+    found = pa.concat_tables(predictor.answers(n_rows))
+    return dict(zip(found.column_names, map(list, zip(*texts_of(found), strict=True)), strict=True))
 
 
 def test_the_answers_are_the_joints(model, file):
@@ -123,7 +125,7 @@ def test_rows_are_read_as_they_are_needed(model, tmp_path):
     """The first answers are there before what is wrong at the end has been read."""
     long = tmp_path / "long.csv"
     long.write_text("u,v,colour\n" + "0.5,1,red\n" * 5000 + "oops,1,red\n")
-    chunks = Predictor(model, open_table(long), PredictionRequest()).chunks(n_rows=10)
+    chunks = Predictor(model, open_table(long), PredictionRequest()).answers(n_rows=10)
     assert len(next(chunks)) == 10
     with pytest.raises(TableError, match="line 5002: the column 'u' holds 'oops'"):
         list(chunks)
@@ -134,7 +136,7 @@ def test_memory_does_not_grow_with_the_table(model, tmp_path):
     for n_rows in (2000, 16_000):
         long = tmp_path / "long.csv"
         long.write_text("u,v,colour\n" + "0.5,1,red\n" * n_rows)
-        chunks = Predictor(model, open_table(long), PredictionRequest(top_k=2)).chunks(n_rows=500)
+        chunks = Predictor(model, open_table(long), PredictionRequest(top_k=2)).answers(n_rows=500)
         next(chunks)  # what is compiled or cached at first use
         tracemalloc.start()
         assert sum(map(len, chunks)) == n_rows - 500

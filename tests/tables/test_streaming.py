@@ -11,7 +11,6 @@ import pytest
 from scipy import sparse
 
 from colabel.tables import (
-    PredictionRequest,
     Predictor,
     TableError,
     TableModel,
@@ -20,9 +19,9 @@ from colabel.tables import (
     make_model,
     open_table,
     prepare_parts,
-    streaming,
     summarise,
 )
+from colabel.tables.streaming import one_by_one
 
 pytest.importorskip("dask")
 
@@ -72,11 +71,8 @@ def request(path, **more):
 
 
 def of_blocks(table):
-    features = [block.read_features() for block in table.blocks]
-    labels = np.concatenate([block.read_labels(table.labels) for block in table.blocks])
-    if sparse.issparse(features[0]):
-        return sparse.vstack(features).toarray(), labels
-    return np.concatenate(features), labels
+    X, Y = (own.compute() for own in table.dask_arrays())
+    return (X.toarray() if sparse.issparse(X) else X), Y
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
@@ -103,21 +99,22 @@ def test_prepared_as_in_memory(tmp_path, rows, cuts, ending, monkeypatch):
     assert len(found.blocks) > len(parts)
 
 
-def test_counts_of_parts_are_not_held_together(tmp_path, rows, monkeypatch):
+def test_counts_of_parts_are_not_held_together(tmp_path, rows):
     """They are added as they come: memory does not grow with the number of parts."""
     counted, n_alive = [], []
-    count = streaming._count
 
-    def watched(*arguments, **options):
-        n_alive.append(sum(own() is not None for own in counted))
-        found = count(*arguments, **options)
-        counted.append(weakref.ref(found))
-        return found
+    def run(what, function, parts, combine=None):
+        def watched(part):
+            n_alive.append(sum(own() is not None for own in counted))
+            found = function(part)
+            counted.append(weakref.ref(found.every))
+            return found
 
-    monkeypatch.setattr(streaming, "_count", watched)
+        return one_by_one(what, watched if what == "counting" else function, parts, combine)
+
     parts = write(tmp_path, rows, [10, 30, 50, 70, 90])
     (tmp_path / "scratch").mkdir()
-    prepare_parts(request(parts[0]), parts, tmp_path / "scratch")
+    prepare_parts(request(parts[0]), parts, tmp_path / "scratch", run)
     assert len(counted) == len(parts) == 6
     assert max(n_alive) <= 2
 
@@ -135,7 +132,7 @@ def test_class_variables_and_tags(tmp_path, rows, labels):
     found = prepare_parts(asked, parts, scratch)
     _, Y = of_blocks(found)
     np.testing.assert_array_equal(Y, data.labels.Y)
-    assert found.labels.names == data.labels.names
+    assert found.labels.space.names == data.labels.names
     assert found.labels.source == data.labels.source
     assert found.summary == summarise(data)
 
@@ -155,8 +152,8 @@ def test_the_same_model(tmp_path, rows, name):
     assert found.n_rows == expected.n_rows
     frame = data.features
     np.testing.assert_allclose(found.predict_proba(frame), expected.predict_proba(frame), atol=1e-6)
-    predictor = Predictor(found, open_table(whole), PredictionRequest())
-    assert predictor.header[1:4] == ["a", "b", "c"]
+    answers = next(Predictor(found, open_table(whole)).answers())
+    assert answers.column_names[1:4] == ["a", "b", "c"]
 
 
 def refusal(tmp_path, parts, **more):
@@ -231,7 +228,7 @@ def test_a_part_that_changes_meanwhile(tmp_path, rows):
     def run(what, function, parts, combine=None):
         if what == "preparing":
             parts[1].write_text(parts[1].read_text() + ",".join(rows[0]) + "\n")
-        return streaming.one_by_one(what, function, parts, combine)
+        return one_by_one(what, function, parts, combine)
 
     with pytest.raises(TableError, match=r"part-1\.csv has changed while it was read"):
         prepare_parts(request(parts[0]), parts, scratch, run)

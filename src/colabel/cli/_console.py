@@ -21,7 +21,9 @@ from colabel.core.compiling import told_when_compiling
 from colabel.core.progress import columns, row_counter
 
 if TYPE_CHECKING:
-    from colabel.tables import Answers, ReadingOptions, TableModel, TableRequest
+    import pyarrow as pa
+
+    from colabel.tables import ReadingOptions, TableModel, TableRequest
 
 # Exit codes; `colabel --help` lists them.
 INTERNAL = 1  # a fault of colabel
@@ -375,7 +377,7 @@ def load_table_model(path: Path, *, trust: bool = False) -> TableModel:
 
 
 def write_answers(
-    found: Iterable[Answers],
+    found: Iterable[pa.Table],
     target: Path | None,
     what: str,
     *,
@@ -396,18 +398,20 @@ def write_answers(
     with row_counter(what, shown=shown) as count, answers_written(target, safe=not formulas) as w:
         for answers in found:
             w(answers)
-            n_rows += answers.n_rows
-            count(answers.n_rows)
+            n_rows += answers.num_rows
+            count(answers.num_rows)
     return n_rows
 
 
-def _show(found: Iterable[Answers], labels: Sequence[str]) -> int:
+def _show(found: Iterable[pa.Table], labels: Sequence[str]) -> int:
     """Print the first rows as a table; it has as many columns as the screen has room for."""
+    from colabel.tables import texts_of
+
     names: list[str] = []
     rows: list[tuple[str, ...]] = []
     for answers in found:
-        names = list(answers.columns)
-        rows += answers.rows()[: _SHOWN + 1 - len(rows)]
+        names = answers.column_names
+        rows += texts_of(answers)[: _SHOWN + 1 - len(rows)]
         if len(rows) > _SHOWN:
             break
     more, rows = len(rows) > _SHOWN, rows[:_SHOWN]

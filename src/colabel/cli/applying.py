@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -118,14 +118,19 @@ def predict(
     started = time.perf_counter()
 
     def answer(part: Path, target: Path | None) -> None:
-        nonlocal n_rows, header
+        nonlocal n_rows
         if target is not None:
             tables.answers.check_ending(target)
         predictor = tables.Predictor(fitted, tables.open_table(part, options), request)
-        header = predictor.header
-        found = predictor.answers()
+
+        def noted() -> Iterator[Any]:
+            nonlocal header
+            for found in predictor.answers():
+                header = found.column_names
+                yield found
+
         n_rows += write_answers(
-            found, target, "predicting", quiet=quiet, labels=labels, formulas=formulas
+            noted(), target, "predicting", quiet=quiet, labels=labels, formulas=formulas
         )
 
     # "out/" arrives as "out"

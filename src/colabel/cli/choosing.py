@@ -59,6 +59,8 @@ _CHECKPOINT = "Finished results are kept here while the rest runs."
 _WEIGHTS = "How many rows each row stands for."
 _TIME_LIMIT = "Models that would not be done within it are left out, the slowest first."
 
+_COMPARED_RULES = "Rules on label sets: models are compared with and without them."
+
 _MODEL = (
     "auto (a forest of label vectors and a chain on forest features), or one of {models}."
     " {features}"
@@ -91,6 +93,7 @@ def compare(
     time: Annotated[str, opt("COLUMN", _TIME, default=False)] = "",
     weights: Annotated[str, opt("COLUMN", _WEIGHTS, default=False)] = "",
     time_limit: Annotated[float | None, opt("SECONDS", _TIME_LIMIT, default=False)] = None,
+    rules: Annotated[Path | None, opt("FILE", _COMPARED_RULES, default=False)] = None,
     checkpoint: Annotated[Path, opt("FOLDER", _CHECKPOINT)] = Path("compare.part"),
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -118,6 +121,7 @@ def compare(
     """
     from colabel import comparing, tables
     from colabel.report import text, write_comparison_html
+    from colabel.rules import Rules
     from colabel.tables.loading import column_of
 
     table, options = request.path, request.options
@@ -137,6 +141,7 @@ def compare(
         times=column_of(table, options, time, in_order=True) if time else None,
         weights=column_of(table, options, weights) if weights else None,
         time_limit=time_limit,
+        rules="" if rules is None else Rules.load(rules),
     )
     report = None if no_report else report_file
     refuse_input(report, table)
@@ -158,7 +163,7 @@ def compare(
             watch.stop()
             _show_stopped(console, watch.last, checkpoint)
 
-    command = _fit_command(request, comparison, weights)
+    command = _fit_command(request, comparison, weights, rules)
     if report is not None:
         write_comparison_html(report, summary, comparison, command)
     if as_json:
@@ -261,9 +266,12 @@ def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
     )
 
 
-def _fit_command(request: TableRequest, comparison: TableComparison, weights: str) -> str:
+def _fit_command(
+    request: TableRequest, comparison: TableComparison, weights: str, rules: Path | None
+) -> str:
     """Write the command that fits a model to the same table, read in the same way."""
     options, asked = request.options, comparison.request
+    model, ruled, _ = comparison.recommended.partition(", ruled")
     several = {
         "--labels": request.labels,
         "--drop": [name for name in request.drop if name != weights],
@@ -277,7 +285,8 @@ def _fit_command(request: TableRequest, comparison: TableComparison, weights: st
         "--decimal": options.decimal or None,
         "--encoding": options.encoding if options.encoding != "utf-8" else None,
         "--weights": weights or None,
-        "--model": comparison.recommended,
+        "--model": model,
+        "--rules": str(rules) if ruled else None,
     }
     words = ["colabel", "fit", str(request.path)]
     words += [word for name, own in several.items() for value in own for word in (name, value)]
@@ -306,6 +315,7 @@ def audit(
     ] = 0.95,
     most: Annotated[int, opt("N", "Most labels in the file and on the page.", min=1)] = 1000,
     rules: RulesFile = None,
+    groups: Annotated[str, opt("COLUMN", _GROUPS, default=False)] = "",
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -322,16 +332,20 @@ def audit(
 
       [cyan]colabel audit data.csv --labels 'tag_*' --fix corrected.csv --at-least 0.99[/cyan]
     """
+    import pyarrow as pa
+
     from colabel import comparing, report, tables
     from colabel.rules import Rules
 
     tables.answers.check_ending(output_file)
     for target in (output_file, page, fix):
         refuse_input(target, request.path)
+    own = tables.loading.column_of(request.path, request.options, groups) if groups else None
+    request = replace(request, drop=[*request.drop, *filter(None, [groups])])
     data = tables.load_table(request)
     with working("fitting models to folds", shown=not quiet):
         known = None if rules is None else Rules.load(rules)
-        found = comparing.audit_table(data, model, cv, seed, known)
+        found = comparing.audit_table(data, model, cv, seed, known, own)
     cells = found.worst_labels[:most]
     rows, at = data.row_numbers[cells[:, 0]] + 1, cells[:, 1]
     names = [found.space.names[i] for i in at]
@@ -342,9 +356,11 @@ def audit(
         "probability": found.probability[cells[:, 0], at],
         "suggestion": [str(value) for value in found.values_at(found.suggestion, cells)],
         "gain": found.log_odds[cells[:, 0], at],
+        "against": found.said_against(cells),
+        "surprise": found.surprise[cells[:, 0]],
     }
     with tables.answers_written(output_file) as write:
-        write(tables.Answers.of(list(listed), list(listed.values())))
+        write(pa.table(listed))
     if page is not None:
         report.write_audit_html(page, found, data.row_numbers, _row_cells(data), most)
     n_changed = None if fix is None else _write_fixed(fix, request, data, found, at_least)
@@ -357,12 +373,12 @@ def audit(
     if quiet:
         return
     console = output()
-    shown = columns(">row", "label", "given", ">P(given)", "rather", ">gain, nats")
+    shown = columns(">row", "label", "given", ">P(given)", "rather", ">gain, nats", "against it")
     n_suspicious = int((listed["gain"] > 0).sum())
-    for row, name, was, p, rather, gain in list(zip(*listed.values(), strict=True))[
+    for row, name, was, p, rather, gain, against, _ in list(zip(*listed.values(), strict=True))[
         : min(_SHOWN, n_suspicious)
     ]:
-        shown.add_row(str(row), name, was, f"{p:.3f}", rather, f"{gain:+.1f}")
+        shown.add_row(str(row), name, was, f"{p:.3f}", rather, f"{gain:+.1f}", against)
     if n_suspicious:
         console.print(shown)
     else:
@@ -379,10 +395,10 @@ def audit(
     if page is not None:
         console.print(f"The page is {page}.", markup=False, soft_wrap=True)
     if found.broken.any():
-        rows_broken = data.row_numbers[found.broken][:5] + 1
+        rows_broken = data.row_numbers[found.broken.any(axis=1)] + 1
         note(
-            f"{int(found.broken.sum()):,} rows break a rule, such as "
-            f"{', '.join(map(str, rows_broken))}: they come first on the page."
+            f"{len(rows_broken):,} rows break a rule, such as "
+            f"{', '.join(map(str, rows_broken[:5]))}: their labels come first."
         )
     if data.n_unlabelled:
         note(f"{data.n_unlabelled:,} rows without any label were left out.")

@@ -12,8 +12,10 @@ from sklearn.pipeline import make_pipeline
 
 from colabel.comparing.held_out import folds_of, rows_of
 from colabel.core.arrays import Array, Indices
-from colabel.decide import Audit, corrections, log_conditionals, pooled
+from colabel.decide import Audit
+from colabel.decide.corrections import corrections, log_conditionals, pooled, speaking_against
 from colabel.labels import EncodedLabels, LabelSpace
+from colabel.model_selection import LabelKFold
 from colabel.models import JointForest, ProbabilisticClassifierChain
 from colabel.models.wrapped import joint_of
 from colabel.preprocess import ForestFeatures
@@ -42,6 +44,7 @@ def audit(
     *,
     label_names: Sequence[str] | None = None,
     rules: Rules | None = None,
+    groups: Any = None,
     n_jobs: int | None = None,
     random_state: int = 0,
 ) -> Audit:
@@ -68,6 +71,9 @@ def audit(
     label_names : sequence of d str, optional
     rules : Rules, optional
         What is known of label sets. Rows that break a rule come first.
+    groups : (n,), optional
+        Rows of equal value, such as one patient's, are judged by models that have seen none of
+        them; with a number of folds.
     n_jobs : int, optional
         Processes.
     random_state : int, default=0
@@ -102,6 +108,8 @@ def audit(
     if not models:
         raise ValueError("No model was given to audit with.")
     space, codes = LabelSpace.infer(Y, label_names)
+    if groups is not None and isinstance(cv, int | np.integer):
+        cv = list(LabelKFold(int(cv), random_state=random_state).split(None, codes, groups))
     folds = folds_of(cv, codes, random_state, X)
     asked = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(codes))
     if (asked != 1).any():
@@ -115,20 +123,31 @@ def audit(
         for one, train, test in jobs
     )
     in_order = np.argsort(np.concatenate([test for _, test in folds]))
-    experts, surprise = [], np.zeros(len(codes))
+    experts, against, surprise = [], None, np.zeros(len(codes))
     for k in range(len(models)):
         own = answers[k * len(folds) : (k + 1) * len(folds)]
-        for opinion in zip(*(opinions for opinions, _ in own), strict=False):  # that all folds have
+        for opinion in zip(*(answer[0] for answer in own), strict=False):  # that all folds have
             experts.append([np.concatenate(each)[in_order] for each in zip(*opinion, strict=True)])
-        surprise -= np.concatenate([log_prob for _, log_prob in own])[in_order] / len(models)
-    broken = np.zeros(len(codes), dtype=bool)
+        surprise -= np.concatenate([answer[1] for answer in own])[in_order] / len(models)
+        if against is None and all(answer[2] is not None for answer in own):
+            labels, nats = zip(*(answer[2] for answer in own), strict=True)
+            against = np.concatenate(labels)[in_order], np.concatenate(nats)[in_order]
+    broken = np.zeros(codes.shape, dtype=bool)
     if rules is not None:
-        broken[rules.violations(EncodedLabels(space, codes)).rows] = True
-    return corrections(pooled(experts, codes), space, codes, surprise, broken)
+        scopes = [list(node.scope) for node in rules.compiled(space).nodes]
+        violations = rules.violations(EncodedLabels(space, codes))
+        for row, place in zip(violations.rows, violations.broken, strict=True):
+            broken[row, scopes[place]] = True
+    return corrections(pooled(experts, codes), space, codes, surprise, broken, against)
 
 
 def audit_table(
-    data: TableData, model: str = "auto", cv: int = 5, seed: int = 0, rules: Rules | None = None
+    data: TableData,
+    model: str = "auto",
+    cv: int = 5,
+    seed: int = 0,
+    rules: Rules | None = None,
+    groups: Any = None,
 ) -> Audit:
     """Audit the labels of a table; preprocessing is learned anew without each fold."""
     models = auditors(seed) if model == "auto" else [make_model(model, seed)]
@@ -139,22 +158,25 @@ def audit_table(
         cv,
         label_names=data.labels.names,
         rules=rules,
+        groups=None if groups is None else np.asarray(groups)[data.row_numbers],
         random_state=seed,
     )
 
 
 def _asked(
     model: Any, X: Any, labels: EncodedLabels, train: Indices, test: Indices
-) -> tuple[list[list[Array]], Array]:
+) -> tuple[list[list[Array]], Array, tuple[Indices, Array] | None]:
     """Fit a model without the test rows; return its opinions of them, and log-probabilities.
 
-    The second opinion is about each label from the features alone, of a joint that sums exactly.
+    Of a joint that sums exactly there is a second opinion, about each label from the features
+    alone, and what speaks against each label.
     """
     fitted = clone(model).fit(rows_of(X, train), labels[train])
     joint = joint_of(fitted, rows_of(X, test))
     codes = labels.codes[test]
-    opinions = [log_conditionals(joint, codes)]
+    opinions, against = [log_conditionals(joint, codes)], None
     if "sums" in joint.exact:
+        against = speaking_against(joint, codes, opinions[0])
         with np.errstate(divide="ignore"):
             opinions.append([np.log(table) for table in joint.marginal_tables()])
-    return opinions, joint.log_prob_codes(codes)
+    return opinions, joint.log_prob_codes(codes), against

@@ -36,9 +36,10 @@ from colabel.core.optional import require
 from colabel.decide import Nonconformity, measured_coverage, resolve_decision
 from colabel.labels import MISSING
 from colabel.model_selection import LabelKFold, TimeFolds
-from colabel.models import JointStack
+from colabel.models import JointStack, RuledClassifier
 from colabel.models.thresholds import thresholded
 from colabel.models.wrapped import model_inside, with_model_inside
+from colabel.rules import Rules
 from colabel.tables import (
     MODEL_NAMES,
     ModelName,
@@ -110,6 +111,9 @@ class ComparisonRequest:
     time_limit : float, optional
         Seconds. Models that would not be done within them are left out, the slowest first; a fold
         that has begun is finished.
+    rules : Rules or str
+        What is known about label sets: each model is compared twice, as it is and obeying them
+        ("ctbn, ruled").
     """
 
     models: Models = DEFAULT_MODELS
@@ -127,6 +131,7 @@ class ComparisonRequest:
     times: Any = None
     weights: Any = None
     time_limit: float | None = None
+    rules: Rules | str = ""
     estimators: Mapping[str, BaseEstimator] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -149,6 +154,8 @@ class ComparisonRequest:
             raise TableError(f"cv is {self.cv}: give at least 2 folds.")
         if self.time_limit is not None and not self.time_limit > 0:
             raise TableError(f"time_limit is {self.time_limit}: give a number of seconds.")
+        if self.thresholds and self.rules:
+            raise TableError("Thresholds decide each label by itself, against rules: give one.")
         object.__setattr__(self, "estimators", self._made())
 
     @property
@@ -183,6 +190,12 @@ class ComparisonRequest:
             if "decision" in inner.get_params(deep=False) and isinstance(model, str):
                 inner.set_params(decision=self.decision)
             made.setdefault(name, own)
+            if self.rules and hasattr(inner, "joint"):
+                decision = inner.get_params(deep=False).get("decision", self.decision)
+                made.setdefault(
+                    f"{name}, ruled",
+                    RuledClassifier(clone(own), str(self.rules), decision=decision),
+                )
         if not made:
             raise TableError("No model is named: name at least one.")
         if BASELINE in made:

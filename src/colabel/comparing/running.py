@@ -45,6 +45,7 @@ from colabel.joint import Independent, Joint
 from colabel.learn.conditional import TrainingData
 from colabel.models import JointClassifier
 from colabel.models.wrapped import model_inside, title_of, with_model_inside
+from colabel.rules import Rules
 from colabel.tables import (
     Preprocessor,
     TableData,
@@ -364,6 +365,7 @@ def compare(
     times: Any = None,
     weights: Any = None,
     time_limit: float | None = None,
+    rules: Rules | str = "",
     label_names: Sequence[str] | None = None,
     random_state: int = 0,
     n_jobs: int = 1,
@@ -413,6 +415,9 @@ def compare(
     time_limit : float, optional
         Seconds. Models that would not be done within them are left out, the slowest first; a fold
         that has begun is finished.
+    rules : Rules or str
+        What is known about label sets: each model is compared twice, as it is and inside a
+        `RuledClassifier`.
     label_names : sequence of str, optional
         Names of the labels, where they have none.
     random_state : int
@@ -456,6 +461,7 @@ def compare(
         times=times,
         weights=weights,
         time_limit=time_limit,
+        rules=rules,
     )
     if isinstance(data, str | Path):
         patterns = [labels] if isinstance(labels, str) else list(labels)

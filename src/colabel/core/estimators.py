@@ -67,8 +67,9 @@ def _naming_unknown(cls: Any) -> Callable[..., None]:
 
     def place(parameter: inspect.Parameter) -> tuple[Any, int]:
         """Positional parameters first, then those of the class itself before its bases'."""
-        declared = (parameter.name in vars(c).get("__annotations__", ()) for c in cls.__mro__)
-        return parameter.kind, next((i for i, here in enumerate(declared) if here), 0)
+        named = [parameter.name in vars(c).get("__annotations__", ()) for c in cls.__mro__]
+        by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY and any(named)
+        return parameter.kind, named.index(True) if by_name else 0
 
     ordered = sorted(signature.parameters.values(), key=place)
     known = [parameter.name for parameter in ordered][1:]

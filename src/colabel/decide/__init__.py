@@ -16,7 +16,7 @@ from colabel.decide.conformal import (
     p_value,
     stated_words,
 )
-from colabel.decide.corrections import Audit, NoiseRate, corrections, log_conditionals, pooled
+from colabel.decide.corrections import Audit, NoiseRate
 from colabel.decide.decisions import (
     DECISIONS,
     F1,
@@ -56,13 +56,10 @@ __all__ = [
     "Votes",
     "confident_codes",
     "conformal_sets",
-    "corrections",
     "decide",
-    "log_conditionals",
     "measured_coverage",
     "next_question",
     "p_value",
-    "pooled",
     "resolve_decision",
     "stated_words",
 ]

@@ -49,6 +49,48 @@ def log_conditionals(joint: Joint, codes: Codes) -> list[Array]:
     return tables
 
 
+def speaking_against(joint: Joint, codes: Codes, tables: Sequence[Array]) -> tuple[Indices, Array]:
+    r"""Return which other label speaks most against each doubtful one, and by how much.
+
+    Label j adds to the log-odds of label i being otherwise what they lose where j is not known:
+
+    .. math:: \log\frac{P(y_i = v \mid x, y_{-i})}{P(y_i \mid x, y_{-i})}
+        - \log\frac{P(y_i = v \mid x, y_{-ij})}{P(y_i \mid x, y_{-ij})}
+
+    Parameters
+    ----------
+    joint : Joint
+        One that sums exactly.
+    codes : (n, d)
+    tables : d arrays (n, K_i)
+        Its `log_conditionals`.
+
+    Returns
+    -------
+    labels : (n, d), -1 where the given value is the most probable one
+    nats : (n, d)
+    """
+    likeliest = np.stack([table.argmax(axis=1) for table in tables], axis=1)
+    rows, labels = np.nonzero((codes != MISSING) & (likeliest != codes))
+    cells, each = np.arange(len(rows)), codes[rows]
+    otherwise = each.copy()
+    otherwise[cells, labels] = likeliest[rows, labels]
+    added = np.full((len(rows), codes.shape[1]), -np.inf)
+    odds = joint.log_prob_at(rows, otherwise) - joint.log_prob_at(rows, each)
+    for j in range(codes.shape[1]):
+        asked = np.flatnonzero((labels != j) & (each[:, j] != MISSING))
+        without, before = otherwise[asked], each[asked]
+        without[:, j] = before[:, j] = MISSING
+        unknown = joint.log_prob_at(rows[asked], without) - joint.log_prob_at(rows[asked], before)
+        with np.errstate(invalid="ignore"):
+            added[asked, j] = np.nan_to_num(odds[asked] - unknown, nan=0.0)
+    found, nats = np.full(codes.shape, -1), np.zeros(codes.shape)
+    best = added.argmax(axis=1) if len(rows) else labels
+    most = np.clip(added[cells, best], 0.0, _MOST_LOG_ODDS)
+    found[rows, labels], nats[rows, labels] = np.where(most > 0, best, -1), most
+    return found, nats
+
+
 @dataclass(frozen=True)
 class NoiseRate:
     """How often one kind of error seems to happen, with a 90 % interval."""
@@ -77,8 +119,13 @@ class Audit:
         Positive where the correction is more probable than what is given; -inf where missing.
     surprise : (n,) array
         ``-log P(y | x)``: rows that are unusual given their features have a large one.
-    broken : (n,) array of bool
-        Rows that break a rule.
+    broken : (n, d) array of bool
+        Labels in a rule that their row breaks.
+    against : (n, d) array of int
+        Position of the other label that speaks most against what is given; -1 where none does, or
+        where nobody could say.
+    against_nats : (n, d) array
+        How much `log_odds` owes to it: what one model's falls by where that label is not known.
     """
 
     space: LabelSpace
@@ -88,6 +135,8 @@ class Audit:
     log_odds: Array
     surprise: Array
     broken: Flags
+    against: Indices
+    against_nats: Array
 
     def __repr__(self) -> str:
         n_rows, n_labels = self.codes.shape
@@ -107,7 +156,8 @@ class Audit:
         """
         with np.errstate(divide="ignore"):
             score = logsumexp(self.log_odds, axis=1)
-        return np.asarray(np.where(self.broken, _MOST_LOG_ODDS + np.maximum(score, 0.0), score))
+        first = _MOST_LOG_ODDS + np.maximum(score, 0.0)
+        return np.asarray(np.where(self.broken.any(axis=1), first, score))
 
     @property
     def order(self) -> Indices:
@@ -116,9 +166,12 @@ class Audit:
 
     @property
     def worst_labels(self) -> Indices:
-        """Cells (row, label) that are given, the most suspicious first, (m, 2)."""
+        """Cells (row, label) that are given, the most suspicious first, (m, 2).
+
+        Labels in a rule that their row breaks come before all others.
+        """
         rows, labels = np.nonzero(self.known)
-        order = np.argsort(-self.log_odds[rows, labels], kind="stable")
+        order = np.lexsort((-self.log_odds[rows, labels], ~self.broken[rows, labels]))
         return np.stack([rows, labels], axis=1)[order]
 
     def noise(self, label: int | str | None = None) -> dict[str, NoiseRate]:
@@ -178,8 +231,8 @@ class Audit:
     def to_frame(self, n: int | None = None) -> pd.DataFrame:
         """Return the `n` most suspicious labels (all by default) as a data frame, worst first.
 
-        One line per label: row, label, what is given, its probability, the suggestion, and by how
-        many nats the row's label vector would gain.
+        One line per label: row, label, what is given, its probability, the suggestion, by how many
+        nats the row's label vector would gain, and the other label that speaks most against it.
         """
         from colabel.joint.views import require_pandas
 
@@ -196,8 +249,23 @@ class Audit:
                 "probability": self.probability[rows, labels],
                 "suggestion": self.values_at(self.suggestion, cells),
                 "gain": self.log_odds[rows, labels],
+                "against": self.said_against(cells),
             }
         )
+
+    def said_against(self, cells: Indices) -> list[str]:
+        """Name what speaks most against some cells (m, 2), such as "beach" or "not beach"."""
+        said = []
+        for row, label in cells:
+            other = int(self.against[row, label])
+            if other < 0:
+                said.append("")
+            elif self.space.is_indicator:
+                said.append("not " * int(self.codes[row, other] == 0) + self.space.names[other])
+            else:
+                value = self.space.classes[other][self.codes[row, other]]
+                said.append(f"{self.space.names[other]}={value}")
+        return said
 
     def values_at(self, codes: Codes, cells: Indices) -> NDArray[Any]:
         """Return the user's values of some cells (m, 2) of a table of codes."""
@@ -268,7 +336,12 @@ def pooled(experts: Sequence[Sequence[Array]], codes: Codes) -> list[Array]:
 
 
 def corrections(
-    opinions: Sequence[Array], space: LabelSpace, codes: Codes, surprise: Array, broken: Flags
+    opinions: Sequence[Array],
+    space: LabelSpace,
+    codes: Codes,
+    surprise: Array,
+    broken: Flags | None = None,
+    against: tuple[Indices, Array] | None = None,
 ) -> Audit:
     """Turn the probabilities of all values of every label into an audit.
 
@@ -280,9 +353,12 @@ def corrections(
     codes : (n, d)
         The labels as given.
     surprise : (n,)
-    broken : (n,) of bool
+    broken : (n, d) of bool, optional
+        Labels in a rule that their row breaks.
+    against : two (n, d) arrays, optional
+        What `speaking_against` returns.
     """
-    n, rows = len(codes), np.arange(len(codes))
+    rows = np.arange(len(codes))
     probability, log_odds = np.empty(codes.shape), np.empty(codes.shape)
     suggestion = np.empty_like(codes)
     for i, (column, opinion) in enumerate(zip(codes.T, opinions, strict=True)):
@@ -296,4 +372,6 @@ def corrections(
         own = np.where(given, values[rows, at], values[rows, suggestion[:, i]])
         probability[:, i] = np.exp(own)
         log_odds[:, i] = np.where(given, best - own, -np.inf)
-    return Audit(space, codes, probability, suggestion, log_odds.reshape(n, -1), surprise, broken)
+    broken = np.zeros(codes.shape, dtype=bool) if broken is None else broken
+    against = (np.full(codes.shape, -1), np.zeros(codes.shape)) if against is None else against
+    return Audit(space, codes, probability, suggestion, log_odds, surprise, broken, *against)

@@ -167,6 +167,10 @@ class TrainingData:
         """Return the data with further features ``columns(data, *arguments)`` (n, n_extra)."""
         return replace(self, extra=columns(self, *arguments))
 
+    def by_fold(self, at: AtFolds, models: FoldModels, folds: Folds) -> Any:
+        """Return what models say of the rows of their folds."""
+        return at(models, self, folds.of_row)
+
     def class_frequencies(self, label: int) -> Array:
         """Smoothed frequencies (K,) of a variable's values over all rows (Laplace's rule)."""
         return laplace(self.value_counts[label])
@@ -231,7 +235,7 @@ class HeldOutScores(NamedTuple):
     ----------
     log_prob : (m, n_group)
         Log-probability of each true value by the model that did not see it; zero for rows
-        that are never held out and for missing values.
+        that are never held out and for missing values. Regressions have it if it was asked for.
     choice : (m,)
         Position of the chosen hyperparameter in the learner's grid.
     total : (m,)
@@ -239,15 +243,15 @@ class HeldOutScores(NamedTuple):
     path : tuple of m arrays (G, F, K_i, p + 1), or None
         Coefficients without each fold's rows along the grid, if they were asked for: where models
         of the same targets on other rows may start.
-    models : ConditionalModels or None
-        Those without each fold's rows at the choice, of a fold together, where the path is known.
+    models : FoldModels or None
+        Those without each fold's rows at the choice, where the path is known.
     """
 
     log_prob: Any
     choice: Indices
     total: Array
     path: tuple[Array, ...] | None = None
-    models: Any = None
+    models: FoldModels | None = None
 
 
 class Folds(NamedTuple):
@@ -351,7 +355,7 @@ class Learning(Protocol):
         start : d arrays (G, F, K_i, p + 1), or None
             Where to start from (`HeldOutScores.path`), for learners that iterate.
         keep : bool
-            Whether to hand on the path, where there is one.
+            Whether to hand on the path, where there is one, and log-probabilities.
         """
         ...
 
@@ -368,6 +372,52 @@ class Learning(Protocol):
         every label alone, and `models` are those of `HeldOutScores` on the same folds, if known.
         """
         ...
+
+
+AtFolds = Callable[["FoldModels", TrainingData, Indices], Any]
+
+
+@dataclass(frozen=True)
+class FoldModels:
+    """Models of every label, d for each fold, learned without its rows.
+
+    Attributes
+    ----------
+    models : ConditionalModels
+        Those of a fold together.
+    n_labels : int
+    """
+
+    models: ConditionalModels
+    n_labels: int
+
+    def tables(self, part: TrainingData, fold: Indices) -> list[Array]:
+        """Log-probabilities, d arrays (m, K_i), by the models of each row's fold.
+
+        Zero for rows that are never held out.
+        """
+        found = [np.zeros((part.n_rows, size)) for size in part.cardinalities]
+        for held in np.unique(fold[fold >= 0]):
+            rows = np.flatnonzero(fold == held)
+            own = np.arange(held * self.n_labels, (held + 1) * self.n_labels)
+            for whole, table in zip(
+                found, self.models.take(own).log_prob(part.X[rows]), strict=True
+            ):
+                whole[rows] = table
+        return found
+
+
+def held_out_scores(models: FoldModels, part: TrainingData, fold: Indices) -> tuple[Array, ...]:
+    """See `Learning.cross_fitted_scores`: d arrays (K_i, m)."""
+    return tuple(scores_of(table.T) for table in models.tables(part, fold))
+
+
+def held_out_log_prob(models: FoldModels, part: TrainingData, fold: Indices) -> Array:
+    """See `HeldOutScores.log_prob`: (d, m)."""
+    found = np.zeros((models.n_labels, part.n_rows))
+    for own, table, truth in zip(found, models.tables(part, fold), part.codes.T, strict=True):
+        own[:] = np.where(truth >= 0, table[np.arange(len(truth)), np.maximum(truth, 0)], 0.0)
+    return found
 
 
 def scores_of(log_prob: Array) -> Array:

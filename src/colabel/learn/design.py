@@ -13,6 +13,7 @@ Products with sparse rows are compiled. They take C-contiguous arrays and check 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -182,6 +183,8 @@ class Design:
         Whether all rows of the data share one row of features.
     single : bool
         Whether products with sparse rows may read their argument in single precision.
+    scales : (q,) or None
+        What `scale` says, where that is known: rows on a device are torch's, dense or CSR.
 
     Examples
     --------
@@ -199,6 +202,7 @@ class Design:
     n_extra: int = 0
     shared: bool = False
     single: bool = False
+    scales: Any = None
 
     @classmethod
     def of(cls, X: Any, weight: Array | None = None, extra: Array | None = None) -> Design:
@@ -258,15 +262,23 @@ class Design:
 
     def scores(self, coef: Array) -> Array:
         """Scores (c, n) of coefficients (c, q), one row of them for each task."""
-        if is_sparse(self.rows):
-            return np.ascontiguousarray(_csr_product(self.rows, coef.T, self.single).T)
-        return np.asarray(coef @ self.rows.T)
+        found: Array = self._product(coef, self.rows, lambda factor: factor @ self.rows.T)
+        return found
 
     def pulled(self, residual: Array) -> Array:
         """Residuals (c, n) pulled back to coordinates (c, q), the transposed product."""
+        found = self._product(residual, self.columns, lambda factor: factor @ self.rows)
+        double: Array = found if isinstance(found, np.ndarray) else found.double()
+        return double
+
+    def _product(self, factor: Any, sparse: Any, dense: Callable[[Any], Any]) -> Any:
+        """Rows of a factor times a sparse matrix, or the product of dense rows; or on a device."""
         if is_sparse(self.rows):
-            return np.ascontiguousarray(_csr_product(self.columns, residual.T, self.single).T)
-        return np.asarray(residual @ self.rows)
+            return np.ascontiguousarray(_csr_product(sparse, factor.T, self.single).T)
+        if isinstance(self.rows, np.ndarray):
+            return dense(factor)
+        factor = factor.to(self.rows.dtype)
+        return dense(factor) if self.columns is None else (sparse @ factor.T).T.contiguous()
 
     def in_single(self) -> Design:
         """Return the same rows for a solver that may read steps and residuals rounded.
@@ -298,8 +310,12 @@ class Design:
         own scales and a common one takes fewer iterations than either. Not far above its own,
         though: beside a huge column all others would look steep, and soon converged.
         """
+        if self.scales is not None:
+            known: Array = self.scales
+            return known
         energy = self.energy()
-        return half_way(energy, energy.mean()) if is_sparse(self.rows) else energy
+        scales: Array = half_way(energy, energy.mean()) if is_sparse(self.rows) else energy
+        return scales
 
     def take(self, rows: Indices | slice) -> Design:
         """Return some of the rows, in the same coordinates."""
@@ -363,11 +379,11 @@ class Design:
         return self.coordinates.leave(coef)
 
 
-def half_way(energy: Array, mean: float) -> Array:
-    """Scales (q,) of sparse columns of some energy, see `Design.scale`; the constant keeps its."""
-    own = energy[:-1]
-    scaled = np.minimum(np.sqrt(own * mean), _STEEPEST * own)
-    return np.concatenate([scaled, energy[-1:]])
+def half_way(energy: Any, mean: Any) -> Any:
+    """Scales (..., q) of sparse columns, see `Design.scale`; the constant keeps its energy."""
+    scaled = ((energy * mean) ** 0.5).clip(max=_STEEPEST * energy)
+    scaled[..., -1] = energy[..., -1]
+    return scaled
 
 
 def linear_scores(X: Any, coef: Array, extra: Array | None = None) -> Array:

@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Below, Between, Dims, Fields, Is, bind, refuse_unless, stored
 from colabel.core.threads import map_threads
 from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
+    FoldModels,
     Folds,
+    GainOver,
+    Gains,
     HeldOutScores,
     Offsets,
     RowGroup,
     TrainingData,
-    scores_of,
+    held_out_log_prob,
+    held_out_scores,
 )
 from colabel.learn.design import Design, linear_scores
-from colabel.learn.glm import LBFGS, FittedTasks, Tasks, fit_tasks, held_out_path, loss_for
-from colabel.learn.glm.device.devices import device_for_rows, torch_device
-from colabel.learn.glm.tasks import best_points
+from colabel.learn.glm.device import torch_device
+from colabel.learn.glm.lbfgs import LBFGS
+from colabel.learn.glm.losses import loss_for
+from colabel.learn.glm.path import Block, LocalRows, fit_block, held_out_path
+from colabel.learn.glm.tasks import FittedTasks, Tasks, best_points, informed_tasks
 
 Result = TypeVar("Result")
 
@@ -173,56 +180,175 @@ class LinearLearner:
         return self.grid[choice]
 
     def on(self, data: TrainingData) -> LinearLearning:
-        if is_chunked(data):
-            from colabel.learn.chunks.chunked_linear import ChunkedLearning
+        frequencies = tuple(data.class_frequencies(label) for label in range(data.n_labels))
+        if not is_chunked(data):
+            torch_device(self.device)  # complains at once, if it must
+            return LinearLearning(
+                self, data, Design.of(data.X, data.weight, data.extra), frequencies
+            )
+        if self.device is not None:
+            raise ValueError(
+                f"device={self.device!r} is for rows in memory: leave it out for Dask arrays."
+            )
+        from colabel.learn.chunks.chunked_design import ChunkedDesign
 
-            return ChunkedLearning.of(self, data)
-        frequencies = [data.class_frequencies(label) for label in range(data.n_labels)]
-        torch_device(self.device)  # complains at once, if it must
-        design = Design.of(data.X, data.weight, data.extra)
-        stored = design.rows.nnz if is_sparse(design.rows) else None
-        device = device_for_rows(self.device, design.n_rows, design.n_coordinates, stored)
-        if device is None:
-            return LinearLearning(self, data, design, tuple(frequencies))
-        from colabel.learn.device_linear import DeviceLearning
-
-        return DeviceLearning.of(self, data, design, tuple(frequencies), device)
+        rows: Any = data
+        return LinearLearning(self, rows, ChunkedDesign.of(data), frequencies)
 
 
-# Targets of one group with as many values, solved together: the group's number, positions among
-# its targets, and that number of values.
-_Chunk = tuple[int, Indices, int]
+class Batch(NamedTuple):
+    """Targets that are solved together: their groups, positions in these, and labels, (T,) each."""
+
+    group: Indices
+    position: Indices
+    label: Indices
+    n_classes: int
+
+
+@dataclass(frozen=True)
+class RowsInMemory:
+    """The rows of groups; see `LinearLearning.cross_validate` for what is known of them."""
+
+    learning: LinearLearning
+    groups: Sequence[RowGroup]
+    folds: Folds | None
+    offsets: Offsets | None
+    over: Any
+    constant: bool
+    _designs: Any = field(default_factory=WeakValueDictionary)
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads that solve batches."""
+        return self.learning.learner.n_jobs
+
+    def n_rows(self, group: int) -> int:
+        """Number of rows of a group."""
+        rows = self.groups[group].rows
+        return self.learning.data.n_rows if rows is None else len(rows)
+
+    def batches(self, n_fits: int, sizes: BatchSizes | None = None) -> list[Batch]:
+        """Targets of a group that have as many values, some at a time; large groups first."""
+        found, sizes = [], sizes or _BATCH
+        for group in sorted(range(len(self.groups)), key=lambda g: -self.n_rows(g)):
+            for n_classes, positions, label in self.learning.by_size(self.groups[group]):
+                scores = max(1, self.n_rows(group)) * (1 if n_classes == 2 else n_classes)
+                width = max(sizes.narrowest, sizes.scores // scores)
+                step = max(1, max(1, min(width, sizes.most // scores)) // n_fits)
+                for start in range(0, len(positions), step):
+                    own = slice(start, start + step)
+                    of_group = np.full(len(positions[own]), group)
+                    found.append(Batch(of_group, positions[own], label[own], n_classes))
+        return found
+
+    def rows(self, batch: Batch) -> tuple[LocalRows, Indices, Indices]:
+        """Return the rows of a batch, and group and target that each of its tasks has there."""
+        index, data = int(batch.group[0]), self.learning.data
+        rows = self.groups[index].rows
+        at: Any = slice(None) if rows is None else rows
+        design = self._designs.get(index)
+        if design is None:
+            few, whole = self.constant and rows is not None, self.learning.design
+            design = whole.constants(rows) if few else whole.block(rows)
+            self._designs[index] = design  # as long as a batch has it
+        local = LocalRows(
+            design,
+            np.ascontiguousarray(data.codes[at][:, batch.label].T, dtype=np.int16),
+            None if self.folds is None else self.folds.of_row[at],
+            None
+            if self.offsets is None
+            else np.stack([self.offsets[i][:, at] for i in batch.label]),
+            None if self.over is None else np.stack([self.over[i][at] for i in batch.label]),
+        )
+        return local, np.zeros_like(batch.label), np.arange(len(batch.label))
 
 
 @dataclass(frozen=True)
 class LinearLearning:
-    """A learner on its rows, in the coordinates of one design."""
+    """A learner on its rows, in the coordinates of one design.
+
+    Attributes
+    ----------
+    learner : LinearLearner
+    data : TrainingData or ChunkedData
+    design : Design or ChunkedDesign
+    frequencies : d arrays (K_i,)
+        Smoothed frequencies of the labels' values.
+    known : dict
+        What earlier calls have found of these rows.
+    """
 
     learner: LinearLearner
     data: TrainingData
-    design: Design
+    design: Any
     frequencies: tuple[Array, ...]
+    known: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def needs_choice(self) -> bool:
         return self.learner.needs_choice
 
-    def _batch_sizes(self) -> BatchSizes:
-        return _BATCH
+    def place(
+        self,
+        groups: Sequence[RowGroup],
+        folds: Any,
+        offsets: Any,
+        over: Any = None,
+        constant: bool = False,
+    ) -> Any:
+        """Return the rows of groups, where they are."""
+        known = (self, groups, folds, offsets, over, constant)
+        if is_chunked(self.data):
+            from colabel.learn.chunks.chunked_block import ChunkedRows
 
-    def _solver(self, looser: float = 1.0) -> LBFGS:
-        return LBFGS(tol=looser * self.learner.tol, max_iter=self.learner.max_iter)
+            return ChunkedRows.of(*known)
+        here = RowsInMemory(*known)
+        if torch_device(self.learner.device) is None:
+            return here
+        from colabel.learn.device_rows import RowsOnDevice
+
+        return RowsOnDevice.of(here) or here
+
+    def by_size(self, group: RowGroup) -> Iterator[tuple[int, Indices, Indices]]:
+        """Numbers of values, and positions and labels of the targets that have so many."""
+        sizes = np.array([self.data.cardinalities[t] for t in group.targets], dtype=np.intp)
+        for n_classes in np.unique(sizes):
+            positions = np.flatnonzero(sizes == n_classes)
+            yield int(n_classes), positions, group.targets[positions]
+
+    def block(self, place: Any, batch: Batch, n_folds: int) -> tuple[Block, Array]:
+        """Return the tasks of a batch, and the weights (T, 1 + F, K) of their classes by fold.
+
+        With folds they are F T tasks, those of a fold together.
+        """
+
+        def each(name: str) -> Any:
+            given = [getattr(place.groups[g], name) for g in batch.group]
+            if any(values is None for values in given):
+                return None
+            return np.stack([v[p] for v, p in zip(given, batch.position, strict=True)])
+
+        rows, group, label = place.rows(batch)
+        prior = np.stack([self.frequencies[i] for i in batch.label])
+        never = np.full(len(label), -1)
+        scale = each("extra_scale")
+        tasks = Tasks(label, batch.n_classes, prior, never, group, each("allowed"), scale)
+        counts = rows.counts(tasks, n_folds)
+        if not n_folds:
+            return Block.of(rows, tasks, counts), counts
+        every = tasks.without_folds(n_folds)
+        return Block.of(rows, every, np.tile(counts, (n_folds, 1, 1))), counts
 
     def cross_validate(
         self,
         groups: Sequence[RowGroup],
-        folds: Folds,
+        folds: Any,
         reduce: Callable[[RowGroup, HeldOutScores], Result],
         description: str,
         *,
         start: Offsets | None = None,
         keep: bool = False,
-        offsets: Offsets | None = None,
+        offsets: Any = None,
         constant: bool = False,
     ) -> list[Result]:
         """See `Learning.cross_validate`.
@@ -235,105 +361,51 @@ class LinearLearning:
         constant : bool
             Whether nothing but slope and intercept may deviate: no product with the rows is needed.
         """
-
-        def score(index: int) -> tuple[Result, int]:
-            scores, failed = self._score_group(groups[index], folds, offsets, constant, start, keep)
-            return reduce(groups[index], scores), failed
-
-        order = sorted(range(len(groups)), key=lambda i: -self._n_rows(groups[i]))
-        learner = self.learner
-        with progress_bar(description, len(groups), shown=learner.verbose) as advance:
-            if len(groups) > 1:
-                found = map_threads(score, order, learner.n_jobs, advance)
-            else:
-                # A lone group is spread over threads chunk by chunk, inside.
-                found = [score(index) for index in order]
-        warn_of_failures(sum(failed for _, failed in found))
-        results = dict(zip(order, (result for result, _ in found), strict=True))
-        return [results[index] for index in range(len(groups))]
-
-    def _score_group(
-        self,
-        group: RowGroup,
-        folds: Folds,
-        offsets: Offsets | None,
-        constant: bool,
-        start: Offsets | None,
-        keep: bool,
-    ) -> tuple[HeldOutScores, int]:
-        log_prob = np.zeros((len(group.targets), self._n_rows(group)))
-        choice = np.zeros(len(group.targets), dtype=np.intp)
-        total = np.zeros(len(group.targets))
-        path: list[Array] = [np.empty(0)] * len(group.targets)
-        models: list[tuple[Indices, int, FittedTasks]] = []
-        if constant and group.rows is not None:
-            design = self.design.constants(group.rows)
-        else:
-            design = self.design.block(group.rows)
-        of_row = folds.of_row if group.rows is None else folds.of_row[group.rows]
+        over = reduce.log_prob if isinstance(reduce, GainOver) else None
+        place = self.place(groups, folds, offsets, over, constant)
         grid = self.learner.grid if offsets is None else self.learner.deviations
         grid = grid[:1] if constant else grid
+        n_folds = folds.n_folds
+        found = [_Found.empty(len(group.targets)) for group in groups]
 
-        def score_chunk(chunk: _Chunk) -> int:
-            _, positions, n_classes = chunk
-            targets = group.targets[positions]
-            found = held_out_path(
-                design,
-                self._tasks(group, chunk, offsets),
-                grid,
-                of_row,
-                folds.n_folds,
-                self._solver(1.0 if group.rows is None else LOOSER),
-                start=None if start is None else np.stack([start[t] for t in targets], axis=2),
-                keep=keep,
-                patience=PATIENCE,
-            )
-            best = best_points(found.total, grid, found.informed)
-            every = np.arange(len(best))
-            log_prob[positions], choice[positions] = found.log_prob[best, every], best
-            total[positions] = found.total[best, every]
-            if found.coef is not None:
-                for at, position in enumerate(positions):
-                    path[position] = found.coef[:, :, at]
-                for fold, floor in enumerate(found.floor):
-                    coef = found.coef[best, fold, every]
-                    fitted = FittedTasks(coef, floor, np.ones(len(best), dtype=bool), 1)
-                    places = fold * len(group.targets) + positions
-                    models.append((places, n_classes, fitted))
-            return found.n_failed
+        def score(batch: Batch) -> int:
+            block, counts = self.block(place, batch, n_folds)
+            looser = 1.0 if groups[batch.group[0]].rows is None else LOOSER
+            like = None if start is None else np.stack([start[i] for i in batch.label], axis=2)
+            solver = self._solver(looser)
+            path = held_out_path(block, grid, n_folds, solver, like, keep, PATIENCE)
+            best = best_points(path.sums[0], grid, informed_tasks(counts, block.support))
+            floor = block.floor.reshape(n_folds, len(best), -1)
+            for task, (group, position) in enumerate(zip(batch.group, batch.position, strict=True)):
+                own = found[group]
+                own.choice[position] = best[task]
+                own.sums[:, position] = path.sums[:, best[task], task]
+                if path.coef is not None:
+                    own.path[position] = path.coef[:, :, task]
+                    own.models[position] = path.coef[best[task], :, task], floor[:, task]
+            return path.n_failed
 
-        chunks = list(self._chunks([group], folds.n_folds))
-        threads = self.learner.n_jobs if group.rows is None else 1
-        failed = sum(map_threads(score_chunk, chunks, threads, lambda: None))
-        scores = HeldOutScores(log_prob, choice, total)
-        if keep:
-            models.sort(key=lambda part: int(part[0][0]))  # not as threads have come
-            without = LinearModels(tuple(models), folds.n_folds * len(group.targets))
-            scores = scores._replace(path=tuple(path), models=without)
-        return scores, failed
-
-    def cross_fitted_scores(
-        self, folds: Folds, choice: Indices, models: Any = None
-    ) -> tuple[Array, ...]:
-        data = self.data
-        if models is None:
-            every = np.arange(data.n_labels)
-            groups = [RowGroup(folds.rows_outside(fold), every) for fold in range(folds.n_folds)]
-            models = self.fit(groups, [choice] * len(groups))
-        shapes = [1 if size == 2 else size for size in data.cardinalities]
-        scores = tuple(np.zeros((size, data.n_rows)) for size in shapes)
-        for fold in range(folds.n_folds):
-            rows = np.flatnonzero(folds.of_row == fold)
-            part = models.take(np.arange(fold * data.n_labels, (fold + 1) * data.n_labels))
-            for own, table in zip(scores, part.log_prob(data.X[rows]), strict=True):
-                own[:, rows] = scores_of(table.T)
-        return scores
+        batches = place.batches(n_folds)
+        with progress_bar(description, len(batches), shown=self.learner.verbose) as advance:
+            warn_of_failures(sum(map_threads(score, batches, place.n_jobs, advance)))
+        results: list[Any] = []
+        for group, own in zip(groups, found, strict=True):
+            if over is not None:
+                results.append(Gains(own.sums[1], own.sums[2], own.choice))
+                continue
+            scores = HeldOutScores(None, own.choice, own.sums[0])
+            if keep:
+                without = own.without(n_folds)
+                log_prob = self.data.by_fold(held_out_log_prob, without, folds)
+                scores = scores._replace(log_prob=log_prob, path=tuple(own.path), models=without)
+            results.append(reduce(group, scores))
+        return results
 
     def fit(
         self,
         groups: Sequence[RowGroup],
         choices: Sequence[Indices],
-        offsets: Offsets | None = None,
+        offsets: Any = None,
         base: Mapping[int, Array] | None = None,
     ) -> LinearModels:
         """See `Learning.fit`.
@@ -342,62 +414,64 @@ class LinearLearning:
         the coefficients `base` (K_i, p + 1).
         """
         first = np.cumsum([0, *(len(group.targets) for group in groups)])
+        if not first[-1]:
+            return LinearModels((), 0)
         grid = self.learner.grid if offsets is None else self.learner.deviations
+        place = self.place(groups, None, offsets)
 
-        def fit_chunk(chunk: _Chunk) -> FittedTasks:
-            index, positions, _ = chunk
-            group = groups[index]
-            targets = group.targets[positions]
-            return fit_tasks(
-                self.design.block(group.rows),
-                self._tasks(group, chunk, offsets),
-                grid[choices[index][positions]],
-                self._solver(),
-                None if base is None else np.stack([base[int(t)] for t in targets]),
-            )
+        def fit_batch(batch: Batch) -> FittedTasks:
+            block, _ = self.block(place, batch, 0)
+            picks = [choices[g][p] for g, p in zip(batch.group, batch.position, strict=True)]
+            around = None if base is None else np.stack([base[int(i)] for i in batch.label])
+            return fit_block(block, grid[np.array(picks)], self._solver(), around)
 
-        chunks = list(self._chunks(groups, 1))
-        fitted = map_threads(fit_chunk, chunks, self.learner.n_jobs, lambda: None)
+        batches = place.batches(1)
+        fitted = map_threads(fit_batch, batches, place.n_jobs, lambda: None)
         warn_of_failures(sum(int((~part.converged).sum()) for part in fitted))
         parts = tuple(
-            (first[index] + positions, n_classes, part)
-            for (index, positions, n_classes), part in zip(chunks, fitted, strict=True)
+            (first[batch.group] + batch.position, batch.n_classes, part)
+            for batch, part in zip(batches, fitted, strict=True)
         )
         return LinearModels(parts, int(first[-1]))
 
-    def _n_rows(self, group: RowGroup) -> int:
-        return self.data.n_rows if group.rows is None else len(group.rows)
+    def cross_fitted_scores(self, folds: Any, choice: Indices, models: Any = None) -> Any:
+        """See `Learning.cross_fitted_scores`; of rows in chunks known for each part of them."""
+        if models is None:
+            every = np.arange(self.data.n_labels)
+            groups = [RowGroup(folds.rows_outside(fold), every) for fold in range(folds.n_folds)]
+            fitted = self.fit(groups, [choice] * len(groups))
+            models = FoldModels(fitted, self.data.n_labels)
+        return self.data.by_fold(held_out_scores, models, folds)
 
-    def _tasks(self, group: RowGroup, chunk: _Chunk, offsets: Offsets | None) -> Tasks:
-        _, positions, n_classes = chunk
-        own = group.take(positions)
-        codes = self.data.codes if group.rows is None else self.data.codes[group.rows]
-        rows = slice(None) if group.rows is None else group.rows
-        offset = None
-        if offsets is not None:
-            offset = np.stack([offsets[target][:, rows] for target in own.targets])
-        return Tasks(
-            np.ascontiguousarray(codes[:, own.targets].T, dtype=np.int16),
-            n_classes,
-            np.stack([self.frequencies[target] for target in own.targets]),
-            own.allowed,
-            own.extra_scale,
-            offset,
-            None if offset is None else np.arange(len(offset)),
-        )
+    def _solver(self, looser: float = 1.0) -> LBFGS:
+        return LBFGS(tol=looser * self.learner.tol, max_iter=self.learner.max_iter)
 
-    def _chunks(self, groups: Sequence[RowGroup], fits_per_target: int) -> Iterator[_Chunk]:
-        batch = self._batch_sizes()
-        for index, group in enumerate(groups):
-            sizes = np.array([self.data.cardinalities[t] for t in group.targets], dtype=np.intp)
-            for n_classes in np.unique(sizes):
-                positions = np.flatnonzero(sizes == n_classes)
-                scores = max(1, self._n_rows(group)) * (1 if n_classes == 2 else int(n_classes))
-                width = max(batch.narrowest, batch.scores // scores)
-                width = max(1, min(width, batch.most // scores))
-                step = max(1, width // fits_per_target)
-                for start in range(0, len(positions), step):
-                    yield index, positions[start : start + step], int(n_classes)
+
+class _Found(NamedTuple):
+    """What cross-validation says of m targets of a group so far."""
+
+    choice: Indices
+    sums: Array  # (3, m), see `HeldOutPath`
+    path: list[Array]
+    models: list[tuple[Array, Array]]  # coefficients (F, K, p + 1) and floors (F, c)
+
+    @classmethod
+    def empty(cls, m: int) -> _Found:
+        none = np.empty(0)
+        return cls(np.zeros(m, dtype=np.intp), np.zeros((3, m)), [none] * m, [(none, none)] * m)
+
+    def without(self, n_folds: int) -> FoldModels:
+        """The models at the choice that have not seen each fold's rows."""
+        sizes = np.array([floor.shape[1] for _, floor in self.models])
+        parts = []
+        for size in np.unique(sizes):
+            own = np.flatnonzero(sizes == size)
+            coef = np.concatenate([self.models[i][0] for i in own])
+            floor = np.concatenate([self.models[i][1] for i in own])
+            places = (np.arange(n_folds) * len(sizes) + own[:, None]).ravel()
+            fitted = FittedTasks(coef, floor, np.ones(len(coef), dtype=bool), 1)
+            parts.append((places, int(size), fitted))
+        return FoldModels(LinearModels(tuple(parts), n_folds * len(sizes)), len(sizes))
 
 
 def warn_of_failures(n_failed: int) -> None:

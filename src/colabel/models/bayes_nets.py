@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.estimators import attribute
 from colabel.core.parameters import check_choice, check_integer, check_positive, checked_grid
-from colabel.core.schema import Below, Between, Dims, Distribution, Fields, refuse_unless, stored
+from colabel.core.schema import Below, Between, Distribution, refuse_unless, stored
 from colabel.decide import Decision, resolve_decision
 from colabel.joint import Joint, PairwiseField
 from colabel.joint.field import Engine
@@ -290,7 +290,7 @@ class BayesNetEnsemble(JointClassifier):
     factors_: tuple[FeatureFactor, ...] = attribute()
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         sizes, values = dims["sizes"], dims["values"]
         for r, row in enumerate(fields["arc_log_prob_"]):
             for i, arc in enumerate(row):

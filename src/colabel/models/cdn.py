@@ -14,7 +14,7 @@ from colabel.core.estimators import attribute
 from colabel.core.hashing import row_keys
 from colabel.core.label_features import column_owner, label_columns, n_label_columns
 from colabel.core.parameters import check_choice, check_integer
-from colabel.core.schema import Between, CodesOf, Dims, Fields, Is, bind, refuse_unless, stored
+from colabel.core.schema import Between, CodesOf, Is, bind, refuse_unless, stored
 from colabel.joint import DependencyNetwork, DiscreteDependencyNetwork, Joint, LinearConditionals
 from colabel.joint.gibbs.sampler import GibbsOptions
 from colabel.learn.conditional import ConditionalLearner, Folds, RowGroup, TrainingData
@@ -257,7 +257,7 @@ class CDN(MayLackProbabilities, StacksEstimator):
     _usual: Annotated[Codes, "d", CodesOf()] = attribute()
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         linear = fields["models_"].declared.type is LinearModels
         refuse_unless(
             linear == (fields.get("_network") is not None), "_network does not fit models_"

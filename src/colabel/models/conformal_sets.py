@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from dataclasses import field
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.base import MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Indices
@@ -18,7 +16,7 @@ from colabel.core.estimators import attribute
 from colabel.core.hashing import mix, row_keys
 from colabel.core.parameters import check_choice, check_flag, check_integer
 from colabel.core.progress import progress_bar
-from colabel.core.schema import Between, Dims, Estimator, Fields, refuse_unless, stored
+from colabel.core.schema import Between, Estimator, refuse_unless, stored
 from colabel.decide import (
     NONCONFORMITIES,
     RISKS,
@@ -34,24 +32,18 @@ from colabel.decide import (
 )
 from colabel.joint import Joint, Mixture
 from colabel.joint.user_terms import codes_of_labels
-from colabel.labels import MISSING, LabelSpace
-from colabel.learn.conditional import TrainingData
-from colabel.models._cross_fitting import (
-    Members,
-    counted,
-    fitted_members,
-    held_out_folds,
-    joints_of,
-    require_joint,
-)
-from colabel.models._learning import can_hold_out, make_folds, seeded
-from colabel.models.base import JointClassifier
+from colabel.labels import MISSING
+from colabel.learn.conditional import Folds, TrainingData
+from colabel.models._cross_fitting import counted, held_out_folds
+from colabel.models._learning import can_hold_out, make_folds
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lazy import row_chunks
+from colabel.models.with_estimator import AroundModel
+from colabel.models.wrapped import joint_of
 
 
 @stored("conformal-sets")
-class ConformalSets(MetaEstimatorMixin, JointClassifier):
+class ConformalSets(AroundModel):
     r"""For each row a set of label vectors that holds the true one with a chosen probability.
 
     Some rows are held out, and their true vectors are scored by how strange they are to a model
@@ -140,13 +132,11 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
     (1, 7)
     """
 
-    estimator: Annotated[Any, Estimator(fitted=False)] = field(kw_only=False)
     coverage: Annotated[float, Between(0.0, 1.0)] = 0.9
     cv: Any = 0.25
     nonconformity: NonconformityName = "mass"
     max_listed: Annotated[int, Between(1, 10**5)] = 1000
     allow_empty: bool = False
-    calibrate: ClassVar[bool] = False  # type: ignore[misc]  # the sets are about the model's own
     members_: Annotated[list[Any], "m sizes p", Estimator(does="joint")] = attribute()
     held_out_: Annotated[list[CalibrationScores], "m"] = attribute()
     row_errors_: HeldOutErrors = attribute()
@@ -154,7 +144,7 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
     chance_seed_: Annotated[int, Between(0, 2**32)] = attribute()
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         refuse_unless(dims["m"], "members_ is empty")
 
     def predict_sets(self, X: Any, coverage: float | None = None) -> LabelSets:
@@ -256,9 +246,8 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
 
     def label_graph(self) -> LabelGraph:
         """Return which label depends on which, as the model has learned it, if there is one."""
-        if len(self.members_) == 1 and hasattr(self.members_[0], "label_graph"):
-            graph: LabelGraph = self.members_[0].label_graph()
-            return graph
+        if len(self.members_) == 1:
+            return self._graph_of(self.members_[0])
         meaning = f"The mean of {len(self.members_)} models: it has no one graph of the labels."
         return LabelGraph.without_edges(self.label_names_, meaning)
 
@@ -272,12 +261,6 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         check_integer("max_listed", self.max_listed, 1)
         check_flag("allow_empty", self.allow_empty)
         check_choice("nonconformity", self.nonconformity, NONCONFORMITIES)
-        if not hasattr(self.estimator, "fit"):
-            raise ValueError(
-                f"estimator={self.estimator!r} must be a model of colabel that has probabilities,"
-                " or a pipeline that ends with one."
-            )
-        require_joint(self.estimator)
 
     def _learn(self, data: TrainingData) -> None:
         seed = self._seed()
@@ -289,19 +272,12 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
                 f"No rows can be held out of {data.n_rows} sample{'s' * (data.n_rows != 1)} that"
                 " differ: sets with a guarantee need some that no model has seen."
             )
-        members: Members = [("model", seeded(self.estimator, seed))]
         with (
             progress_bar("holding out", len(numbers), shown=bool(self.verbose)) as done,
             Parallel(n_jobs=self.n_jobs, return_as="generator") as parallel,
         ):
             calls = (
-                delayed(self._held_out)(
-                    members,
-                    data,
-                    self.label_space_,
-                    np.flatnonzero(folds.of_row != f),
-                    np.flatnonzero(folds.of_row == f),
-                )
+                delayed(self._held_out)(data, np.flatnonzero(folds.of_row == f), folds, seed)
                 for f in numbers
             )
             answers = []
@@ -314,31 +290,21 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         self.label_errors_ = HeldOutErrors.joined(*(answer.label_errors for answer in answers))
         self._say_if_incomplete(data, np.isin(folds.of_row, numbers))
 
-    def _held_out(
-        self,
-        members: Members,
-        data: TrainingData,
-        space: LabelSpace,
-        train: Indices,
-        test: Indices,
-    ) -> _Answer:
-        """Fit the model to some rows, and see how strange the vectors of others are to it."""
+    def _held_out(self, data: TrainingData, test: Indices, folds: Folds, seed: int) -> _Answer:
+        """Fit the model without a fold, and see how strange the fold's vectors are to it."""
+        train = np.flatnonzero(folds.of_row != folds.of_row[test[0]])
         complete = test[(data.codes[test] != MISSING).all(axis=1)]
         if not len(complete):
             raise ValueError(
                 f"None of the {len(test)} rows held out has all its labels: the guarantee is"
                 " measured on complete label vectors. Give rows whose labels are all known."
             )
-        test = complete
-        fitted, failed = fitted_members(members, data.take(train), space)
-        if not failed:
-            joints, failed = joints_of(fitted, data.X[test])
-        if failed:
-            raise ValueError(f"The model cannot be fitted without the rows held out: {failed[0]}")
-        joint, codes, weights = joints[0], data.codes[test], data.row_weights[test]
+        test, model = complete, self._fitted(data.take(train), seed)
+        joint = joint_of(model, data.X[test])
+        codes, weights = data.codes[test], data.row_weights[test]
         scores = self._nonconformity.of_codes(joint, codes, self._chance(data.X[test]))
         return _Answer(
-            fitted[0],
+            model,
             CalibrationScores.of(scores, weights),
             HeldOutErrors.of_codes(joint, codes, weights, "row"),
             HeldOutErrors.of_codes(joint, codes, weights, "label"),
@@ -374,10 +340,7 @@ class ConformalSets(MetaEstimatorMixin, JointClassifier):
         return chance
 
     def _joints(self, X: Any) -> list[Joint]:
-        found, failed = joints_of(dict(enumerate(self.members_)), X)
-        if failed:
-            raise ValueError(f"The model has no answer: {next(iter(failed.values()))}")
-        return list(found.values())
+        return [joint_of(model, X) for model in self.members_]
 
     def _joint(self, X: Any) -> Joint:
         joints = self._joints(X)

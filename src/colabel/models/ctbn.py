@@ -14,9 +14,7 @@ from colabel.core.parameters import check_choice, check_integer, check_positive
 from colabel.core.schema import (
     Below,
     Between,
-    Dims,
     Estimator,
-    Fields,
     Is,
     bind,
     refuse_cycles,
@@ -58,7 +56,7 @@ def check_slots(
     tree: Indices,
     slots: Sequence[Sequence[int]],
     model_sizes: Sequence[int],
-    dims: Dims,
+    dims: dict[str, Any],
     name: str = "slots",
 ) -> None:
     """Refuse stored parents (d,) that are no tree, and slots that do not fit them."""
@@ -94,7 +92,7 @@ class LearnedTree:
     cardinalities: Annotated[tuple[int, ...], "d", Between(1, 2**31), Is("sizes")]
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         check_slots(fields["parents"], fields["slots"], fields["models"].dims["sizes"], dims)
 
     def joint(self, space: LabelSpace, X: Any) -> Tree:
@@ -482,7 +480,7 @@ class CTBN(StacksEstimator):
     models_: Annotated[ConditionalModels, "q=s+1"] = attribute()
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         sizes = fields["models_"].dims["sizes"]
         check_slots(fields["tree_"], fields["_slots"], sizes, dims, "_slots")
         StacksEstimator._check_stored(fields, dims)

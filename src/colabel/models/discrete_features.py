@@ -10,7 +10,7 @@ import numpy as np
 
 from colabel.core.arrays import Array, Codes, dense
 from colabel.core.parameters import check_integer
-from colabel.core.schema import Ascending, Between, Dims, Fields, refuse_unless, stored
+from colabel.core.schema import Ascending, Between, refuse_unless, stored
 from colabel.joint.lds import FeatureColumns
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData, distinct_rows
@@ -34,7 +34,7 @@ class DiscreteFeatures(NamedTuple):
     binned: bool
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         full = fields["binned"] or min(dims["values"]) > 1
         refuse_unless(full, "a feature has no value")
 
@@ -66,15 +66,23 @@ class DiscreteFeatures(NamedTuple):
         return (f"below {cuts[0]}", *between, f"{cuts[-1]} and above")
 
 
-def fit_features(X: Any, bins: int | None, weight: Array | None) -> DiscreteFeatures:
-    """Learn bins of about equal weight, or the categories of features that are discrete."""
+def fit_features(
+    X: Any, bins: int | None, weight: Array | None, *, unseen: bool = True
+) -> DiscreteFeatures:
+    """Learn bins of about equal weight, or the categories of features that are discrete.
+
+    Without a value for what is `unseen`, categories are bins around the values that were.
+    """
     rows = dense(X)
     if bins is not None:
         found = FeatureBins(n_bins=int(bins)).fit(rows, sample_weight=weight)
         return DiscreteFeatures(tuple(found.cuts_), True)
     if weight is not None:
         rows = rows[weight > 0]
-    return DiscreteFeatures(tuple(np.unique(column) for column in rows.T), False)
+    values = tuple(np.unique(column) for column in rows.T)
+    if unseen:
+        return DiscreteFeatures(values, False)
+    return DiscreteFeatures(tuple((own[:-1] + own[1:]) / 2.0 for own in values), True)
 
 
 def check_bins(bins: object) -> None:

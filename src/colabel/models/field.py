@@ -19,17 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from colabel.core.arrays import Array, Codes, Indices, dense
 from colabel.core.estimators import attribute
 from colabel.core.parameters import check_choice, check_flag, check_integer, check_positive
-from colabel.core.schema import (
-    Below,
-    Between,
-    CodesOf,
-    Dims,
-    Fields,
-    NotEmpty,
-    Sometimes,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Below, Between, CodesOf, NotEmpty, Sometimes, refuse_unless, stored
 from colabel.joint import Joint, PairwiseField, VectorList
 from colabel.joint.field import Engine
 from colabel.labels import all_vectors
@@ -202,7 +192,7 @@ class FieldModel(Penalised):
     engine: Engine = "auto"
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         edges = fields["field_"].fields["layout"].fields["edges"]
         same = np.array_equal(fields["graph_"], edges)
         refuse_unless(same, "graph_ is not the graph of the field")
@@ -368,7 +358,7 @@ class CollectiveCRF(FieldModel):
     vectors_: Annotated[Codes, "_ d", CodesOf(), NotEmpty(), Sometimes()] = attribute()
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         FieldModel._check_stored(fields, dims)
         supported = fields["training_"] == "supported"
         has_vectors = fields.get("vectors_") is not None

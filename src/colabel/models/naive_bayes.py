@@ -20,9 +20,7 @@ from colabel.core.refitting import fits_afresh
 from colabel.core.schema import (
     Ascending,
     Between,
-    Dims,
     Distribution,
-    Fields,
     Is,
     NotEmpty,
     refuse_unless,
@@ -52,7 +50,7 @@ class ValueCells(NamedTuple):
     searched: Annotated[dict[int, Array], "_", Ascending(), NotEmpty()]
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         refuse_unless(fields["first"][0] == 0, "first does not begin at zero")
         n_cells = np.diff(fields["first"])
         for j, values in fields["searched"].items():

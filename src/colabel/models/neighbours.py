@@ -18,9 +18,7 @@ from colabel.core.label_features import column_owner, label_columns, n_label_col
 from colabel.core.schema import (
     Below,
     Between,
-    Dims,
     Distribution,
-    Fields,
     Is,
     Matrix,
     bind,
@@ -79,7 +77,7 @@ class Neighbours:
     n_jobs: Annotated[int | None, Between(-1024, 1024)]
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         metric = fields["metric"]
         known = isinstance(metric, str) and any(metric in m for m in VALID_METRICS.values())
         refuse_unless(known and metric != "precomputed", f"metric is {metric!r:.40}, which is none")
@@ -477,7 +475,7 @@ class IBLR(NeighbourClassifier, Regressions):
     models_: Annotated[ConditionalModels, "sizes"] = attribute()
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         width = n_label_columns(dims["sizes"]) + (dims["p"] if fields["features"] else 0) + 1
         bind(dims, width, fields["models_"].dims.get("q", width), "models_")  # of regressions
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin
 
 from colabel.core.arrays import Codes
 from colabel.core.estimators import attribute
@@ -16,17 +15,16 @@ from colabel.core.schema import Estimator, stored
 from colabel.decide import F1, Decision, Jaccard, Subset
 from colabel.joint import Joint
 from colabel.learn.conditional import TrainingData
-from colabel.models._cross_fitting import fitted_members, joints_of, require_joint
-from colabel.models._learning import seeded
-from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
+from colabel.models.with_estimator import AroundModel
+from colabel.models.wrapped import joint_of
 from colabel.rules import Rules
 
 _CANDIDATES = 64  # label vectors that a decision chooses among where its own choice breaks a rule
 
 
 @stored("ruled-classifier")
-class RuledClassifier(MetaEstimatorMixin, JointClassifier):
+class RuledClassifier(AroundModel):
     r"""A model whose answers obey rules on label sets: implications, exclusions, counts.
 
     The joint of the model is conditioned on the rules, :math:`P(y \mid x, y \text{ obeys})`, so
@@ -34,8 +32,6 @@ class RuledClassifier(MetaEstimatorMixin, JointClassifier):
 
     Parameters
     ----------
-    estimator : model of colabel, or pipeline that ends with one
-        It must have a joint.
     rules : Rules or str
         What is known, see `colabel.rules.Rules`; as text, ``str(rules)``, for a model that is to
         be saved.
@@ -48,7 +44,7 @@ class RuledClassifier(MetaEstimatorMixin, JointClassifier):
 
     Attributes
     ----------
-    model_ : fitted model
+    estimator_ : fitted model
     rules_ : str
         The rules as text.
     n_violating_ : int
@@ -67,13 +63,11 @@ class RuledClassifier(MetaEstimatorMixin, JointClassifier):
     False
     """
 
-    estimator: Annotated[Any, Estimator(fitted=False)] = field(kw_only=False)
     rules: Any = field(default="", kw_only=False)
     violations: Literal["drop", "keep", "refuse"] = "drop"
-    calibrate: ClassVar[bool] = False  # type: ignore[misc]  # it would know nothing of the rules
     n_jobs: ClassVar[None] = None  # type: ignore[misc]
     verbose: ClassVar[int] = 0  # type: ignore[misc]
-    model_: Annotated[Any, "sizes p", Estimator(does="joint")] = attribute()
+    estimator_: Annotated[Any, "sizes p", Estimator(does="joint")] = attribute()
     rules_: str = attribute()
     n_violating_: int = attribute()
 
@@ -81,10 +75,7 @@ class RuledClassifier(MetaEstimatorMixin, JointClassifier):
 
     def label_graph(self) -> LabelGraph:
         """Return which label depends on which, as the model inside has learned it."""
-        if hasattr(self.model_, "label_graph"):
-            graph: LabelGraph = self.model_.label_graph()
-            return graph
-        return LabelGraph.without_edges(self.label_names_, "The model inside learns no graph.")
+        return self._graph_of(self.estimator_)
 
     def decision_rule(self) -> Decision:
         """Return how `predict` chooses the labels of a joint: among the sets that obey."""
@@ -97,7 +88,6 @@ class RuledClassifier(MetaEstimatorMixin, JointClassifier):
         check_choice("violations", self.violations, ("drop", "keep", "refuse"))
         if not isinstance(self.rules, Rules | str):
             raise ValueError(f"rules={self.rules!r} must be text or colabel.rules.Rules.")
-        require_joint(self.estimator)
 
     def _learn(self, data: TrainingData) -> None:
         rules = Rules.parse(self.rules) if isinstance(self.rules, str) else self.rules
@@ -110,18 +100,12 @@ class RuledClassifier(MetaEstimatorMixin, JointClassifier):
             which = "Rules.violations, or colabel rules --check, says which."
             warnings.warn(f"{said} and are left out: {which}", UserWarning, stacklevel=4)
             data = data.take(np.flatnonzero(obeys))
-        members = [("model", seeded(self.estimator, self._seed()))]
-        fitted, failed = fitted_members(members, data, self.label_space_)
-        if failed:
-            raise ValueError(next(iter(failed.values())))
-        self.model_ = fitted[0]
+        self.estimator_ = self._fitted(data, self._seed())
         self.rules_, self.n_violating_ = str(rules), len(breaking)
 
     def _joint(self, X: Any) -> Joint:
-        found, failed = joints_of({0: self.model_}, X)
-        if failed:
-            raise ValueError(f"The model has no answer: {next(iter(failed.values()))}")
-        return found[0].subject_to(self.rules_) if self.rules_ else found[0]
+        joint = joint_of(self.estimator_, X)
+        return joint.subject_to(self.rules_) if self.rules_ else joint
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from colabel.core.schema import Between, stored
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
 from colabel.learn.chunks.chunked_data import added
-from colabel.learn.chunks.row_parts import FoldModels
 from colabel.learn.conditional import (
     ConditionalLearner,
     ConditionalModels,
+    FoldModels,
     Folds,
     Learning,
     RowGroup,

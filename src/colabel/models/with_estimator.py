@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
@@ -18,11 +18,14 @@ from colabel.core.estimators import attribute
 from colabel.core.label_features import n_label_columns
 from colabel.core.parameters import check_flag
 from colabel.core.refitting import fits_afresh
-from colabel.core.schema import Dims, Estimator, Fields, Sometimes, bind, stored
+from colabel.core.schema import Estimator, Sometimes, bind, stored
 from colabel.learn.conditional import ConditionalLearner, Folds, TrainingData
 from colabel.learn.from_estimator import EstimatorLearner, EstimatorModels, carries_scores, stack
+from colabel.models._cross_fitting import fitted_members, require_joint
 from colabel.models._learning import DEFAULT_GRID, DEFAULT_TOLERANCE, Grid, make_learner, seeded
 from colabel.models.base import JointClassifier
+from colabel.models.label_graph import LabelGraph
+from colabel.models.wrapped import model_inside
 
 
 @stored("hard-decisions")
@@ -221,7 +224,7 @@ class StacksEstimator(Regressions):
     estimator_scores_: Annotated[EstimatorModels, "m=d sizes", Sometimes()] = attribute()
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         """Regressions on s features have those of X, or the scores of all labels."""
         stacked = "estimator_scores_" in fields
         if "s" in dims:
@@ -253,3 +256,41 @@ class StacksEstimator(Regressions):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_flag("stack", self.stack)
+
+
+class AroundModel(MetaEstimatorMixin, JointClassifier):
+    """Base of models around another, which has a joint.
+
+    Parameters
+    ----------
+    estimator : model of colabel, or pipeline that ends with one
+        It must have a joint.
+    random_state : int, RandomState or None
+        Seed of the folds, and of a model without a seed of its own.
+    """
+
+    estimator: Annotated[Any, Estimator(fitted=False)] = field(kw_only=False)
+    calibrate: ClassVar[bool] = False  # type: ignore[misc]  # the model may calibrate itself
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require_joint(self.estimator)
+
+    def _fitted(self, data: TrainingData, seed: int) -> Any:
+        """Fit the model to some rows."""
+        inner = model_inside(self.estimator)
+        if data.weight is not None and not has_fit_parameter(inner, "sample_weight"):
+            raise ValueError(
+                f"estimator={self.estimator!r} does not accept sample_weight. Fit without weights"
+                " or choose an estimator that takes them."
+            )
+        members = [("model", seeded(self.estimator, seed))]
+        fitted, failed = fitted_members(members, data, self.label_space_)
+        if failed:
+            raise ValueError(f"The model cannot be fitted: {failed[0]}")
+        return fitted[0]
+
+    def _graph_of(self, model: Any) -> LabelGraph:
+        """Return which label depends on which, as the model inside has learned it."""
+        inner = model_inside(model)
+        return inner.label_graph() if hasattr(inner, "label_graph") else super().label_graph()

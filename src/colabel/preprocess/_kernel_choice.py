@@ -98,7 +98,9 @@ class LabelsAlone:
             # a regression that stops early is a comparison of what it has reached
             warnings.simplefilter("ignore", ConvergenceWarning)
             learning = learner.on(data)
-            return learning.cross_validate([group], self.folds, summed, "comparing features")[0]
+            return learning.cross_validate(
+                [group], self.folds, summed, "comparing features", keep=True
+            )[0]
 
 
 def clearly_better(one: Array, other: Array, errors: float = 1.0) -> bool:

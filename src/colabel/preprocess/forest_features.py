@@ -154,10 +154,10 @@ class _LabelFeatures(TransformerMixin, BaseEstimator):
 
         def held_out(features: Any) -> float:
             own = TrainingData(features, data.codes, data.cardinalities, data.weight)
-            (log_prob,) = learner.on(own).cross_validate(
-                [group], folds, lambda _, scores: scores.log_prob.sum(axis=0), "keeping X or not"
+            (total,) = learner.on(own).cross_validate(
+                [group], folds, lambda _, scores: scores.total.sum(), "keeping X or not"
             )
-            return float(log_prob @ data.row_weights)
+            return float(total)
 
         return held_out(_side_by_side(data.X, log_odds)) > held_out(log_odds)
 

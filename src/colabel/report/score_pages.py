@@ -39,16 +39,22 @@ def write_audit_html(
     by_row: dict[int, list[int]] = {}
     for row, label in worst[looked]:
         by_row.setdefault(int(row), []).append(int(label))
+    for row in np.flatnonzero(found.broken.any(axis=1)):
+        by_row.setdefault(int(row), [])
     order = [int(row) for row in found.order if int(row) in by_row]
     names = found.space.names
 
     def value(codes: Any, row: int, label: int) -> str:
         return str(found.values_at(codes, np.array([[row, label]]))[0])
 
+    def against(row: int, label: int) -> str:
+        said = found.said_against(np.array([[row, label]]))[0]
+        return f"{said} ({signed(found.against_nats[row, label], 1)})" if said else ""
+
     rows = [
         {
             "number": f"{int(row_numbers[row]) + 1:,}",
-            "breaks": bool(found.broken[row]),
+            "breaks": bool(found.broken[row].any()),
             "cells": cells(row),
             "labels": [
                 [
@@ -60,6 +66,7 @@ def write_audit_html(
                         "text": signed(found.log_odds[row, label], 1),
                         "key": float(found.log_odds[row, label]),
                     },
+                    against(row, label),
                 ]
                 for label in by_row[row]
             ],
@@ -77,7 +84,8 @@ def write_audit_html(
         f"{counted(len(found.codes), 'row')}, {counted(len(names), 'label')}. About "
         f"{n_wrong.rate:,.0f} of {int(found.known.sum()):,} given labels look wrong (between "
         f"{n_wrong.low:,.0f} and {n_wrong.high:,.0f}). Each was judged by models that have not "
-        "seen its row, from the features and the row's other labels. Keys: j next row, k previous."
+        "seen its row, from the features and the row's other labels; the last column names the "
+        "other label that speaks most against it. Keys: j next row, k previous."
     )
     content = page("audit.html", "audit.js", title="Labels that look wrong", about=about, rows=rows)
     write_page(path, content)

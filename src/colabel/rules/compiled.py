@@ -6,7 +6,7 @@ import difflib
 import fnmatch
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -132,14 +132,11 @@ class Helper:
         Values of the other variable that agree with each state; a helper is -1 less its position.
     unary : (n_states,) array of bool
         States that obey.
-    state_of : callable
-        From codes (m, d) and the helpers' states so far, (m, h), to states (m,).
     """
 
     n_states: int
     masks: dict[int, Flags]
     unary: Flags
-    state_of: Callable[[Codes, Indices], Indices]
 
 
 class CompiledRules:
@@ -173,10 +170,6 @@ class CompiledRules:
         """Bind expressions to a label space; the texts name them in errors."""
         pairs = zip(expressions, texts, strict=True)
         return cls(space, [_Compiler(space, text).node(each, True) for each, text in pairs])
-
-    def over(self, space: LabelSpace) -> CompiledRules:
-        """Return the same rules over a space that has more labels behind its own."""
-        return CompiledRules(space, self.nodes, self.max_listed, self.memory)
 
     @classmethod
     def joined(cls, *parts: CompiledRules) -> CompiledRules:
@@ -379,24 +372,7 @@ def _add_counters(node: Tally, labels: Sequence[int], total: int, helpers: list[
         good = (states[:, 0] >= node.low) & (states[:, 0] <= node.high)
         # counts never fall: too many are too many already
         unary = good if last else states[:, 0] <= node.high
-
-        def state_of(
-            codes: Codes,
-            so_far: Indices,
-            before: int = before,
-            i: int = i,
-            worth: Indices = worth,
-            worth_before: Indices = worth_before,
-            states: Indices = states,
-        ) -> Indices:
-            value = codes[:, before] if before >= 0 else so_far[:, -1 - before]
-            added = worth[codes[:, i]]
-            count = np.minimum(worth_before[value] + added, most)
-            match = (states[:, 0] == count[:, None]) & (states[:, 1] == added[:, None])
-            found: Indices = match.argmax(axis=1)
-            return found
-
-        helpers.append(Helper(len(states), masks, unary, state_of))
+        helpers.append(Helper(len(states), masks, unary))
         counts, before, worth_before = np.unique(states[:, 0]), -len(helpers), states[:, 0]
 
 
@@ -406,13 +382,7 @@ def _combination_helper(labels: Indices, vectors: Codes, sizes: tuple[int, ...])
         int(i): np.arange(sizes[i])[:, None] == column
         for i, column in zip(labels, vectors.T, strict=True)
     }
-    place = {tuple(vector): state for state, vector in enumerate(vectors.tolist())}
-
-    def state_of(codes: Codes, _: Indices) -> Indices:
-        found = [place.get(tuple(vector), 0) for vector in codes[:, labels].tolist()]
-        return np.array(found, dtype=np.intp)
-
-    return Helper(len(vectors), masks, np.ones(len(vectors), dtype=bool), state_of)
+    return Helper(len(vectors), masks, np.ones(len(vectors), dtype=bool))
 
 
 class _Compiler:

@@ -26,7 +26,7 @@ from colabel._version import __version__
 from colabel.core.files import written_whole
 from colabel.core.schema import NotAsDeclaredError
 from colabel.labels import LabelSpace
-from colabel.models import LabelClassifier, ThresholdedClassifier
+from colabel.models import LabelClassifier
 from colabel.models.wrapped import title_of
 from colabel.saving import _other_types as _other_types  # declares the types it lists
 from colabel.saving._archive import (
@@ -266,7 +266,7 @@ def _space_of(model: Any, what: str, file: str | None = None) -> LabelSpace:
             f"{where}, a search, which holds all that it tried: save its best_estimator_ instead"
             + (", with the steps before it." if last is not model else ".")
         )
-    if not isinstance(last, LabelClassifier | ThresholdedClassifier):
+    if not isinstance(last, LabelClassifier):
         raise ModelFileError(
             f"{where}, which cannot {what}: models of colabel, and pipelines that end in one, can."
         )

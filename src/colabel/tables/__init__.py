@@ -1,7 +1,6 @@
 """A user's own table: reading it, choosing its labels, preparing its columns, predicting it."""
 
-from colabel.tables.answers import AnswerFolder, Answers, answers_written
-from colabel.tables.asking import Asker
+from colabel.tables.answers import AnswerFolder, answers_written, texts_of
 from colabel.tables.checking import TableSummary, summarise
 from colabel.tables.columns import Column, ColumnChoice, choose_columns
 from colabel.tables.frame import Frame
@@ -14,7 +13,7 @@ from colabel.tables.model_names import (
     ModelName,
     make_model,
 )
-from colabel.tables.predicting import PredictionRequest, Predictor
+from colabel.tables.predicting import Asker, PredictionRequest, Predictor
 from colabel.tables.preprocessing import Preprocessor
 from colabel.tables.reading import find_parts, open_table, read_chunks, read_frame
 from colabel.tables.streaming import PreparedTable, prepare_parts
@@ -26,7 +25,6 @@ __all__ = [
     "FEATURE_NAMES",
     "MODEL_NAMES",
     "AnswerFolder",
-    "Answers",
     "Asker",
     "Column",
     "ColumnChoice",
@@ -57,4 +55,5 @@ __all__ = [
     "read_labels",
     "summarise",
     "table_of",
+    "texts_of",
 ]

@@ -1,8 +1,8 @@
-"""Answers for some rows of a table, as Arrow columns; and how they are written to files.
+"""Answers as files: CSV with numbers of six digits, or Parquet with the numbers as they are.
 
-A spreadsheet runs a cell as a formula that begins with =, +, -, @ or a tab. Unless told otherwise,
-texts that do so and are no numbers are written to CSV with an apostrophe before them, which a
-spreadsheet takes for "this is text"; so are the names of columns.
+What a spreadsheet would run as a formula (a text that begins with =, +, -, @ or a tab, and is no
+number) is written to CSV with an apostrophe before it, which a spreadsheet takes for "this is
+text"; so are the names of columns.
 """
 
 from __future__ import annotations
@@ -11,113 +11,92 @@ import gzip
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
 
-from colabel.core.arrays import Array, Codes, Indices
+from colabel.core.arrays import Array
 from colabel.core.files import refuse_input, written_whole
 from colabel.tables.csv_file import as_numbers
 from colabel.tables.text import TableError
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")
 _RECORD = ".colabel-predict.json"
-_SPECIAL = r"[,\"\n\r]"
 _FORMULA = r"^[=+\-@\t]"
 
-AnswerColumn: TypeAlias = Any
-"""Probabilities or other numbers, whole numbers, or texts."""
 
-
-def coded_texts(values: Sequence[str], codes: Codes | Indices) -> pa.DictionaryArray:
-    """Return a column of texts: the different ones, and which of them each row has."""
-    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(values, "string"))
-
-
-@dataclass(frozen=True)
-class Answers:
-    """Columns of answers by name, n rows each.
+def texts_of(answers: pa.Table) -> list[tuple[str, ...]]:
+    """Return the rows of answers as texts: numbers with six digits.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from colabel.tables.answers import Answers, coded_texts
-    >>> colour = coded_texts(("red", "=blue"), np.array([1, 0]))
-    >>> answers = Answers({"row": np.array([1, 2]), "colour": colour, "p": np.array([1 / 3, 1.0])})
-    >>> answers.rows()
-    [('1', '=blue', '0.333333'), ('2', 'red', '1')]
-    >>> print(answers.to_csv().decode(), end="")
-    1,'=blue,0.333333
-    2,red,1
+    >>> import pyarrow as pa
+    >>> from colabel.tables.answers import texts_of
+    >>> texts_of(pa.table({"row": [1, 2], "colour": ["=blue", None], "p": [1 / 3, 1.0]}))
+    [('1', '=blue', '0.333333'), ('2', '', '1')]
     """
-
-    columns: Mapping[str, AnswerColumn]
-
-    @classmethod
-    def of(cls, names: Sequence[str], columns: Iterable[AnswerColumn | list[str]]) -> Answers:
-        """Make answers of columns, of which some may be texts as they are."""
-        coded = (pa.array(c).dictionary_encode() if isinstance(c, list) else c for c in columns)
-        return cls(dict(zip(names, coded, strict=True)))
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(next(iter(self.columns.values())))
-
-    def rows(self) -> list[tuple[str, ...]]:
-        """Return the rows as texts: numbers with six digits."""
-        texts = (_as_texts(column, cell=None).to_pylist() for column in self.columns.values())
-        return list(zip(*texts, strict=True))
-
-    def to_csv(self, *, safe: bool = True) -> bytes:
-        """Return the rows as lines of a CSV file, in UTF-8; `safe` has spreadsheets run nothing."""
-        if not self.n_rows:
-            return b""
-        texts = [_as_texts(column, cell=safe) for column in self.columns.values()]
-        lines = pc.binary_join_element_wise(*texts, ",") if len(texts) > 1 else texts[0]
-        whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], "int32"), lines)
-        return bytes(pc.binary_join(whole, "\n")[0].as_buffer()) + b"\n"
-
-    def to_arrow(self) -> Any:
-        """Return a table of pyarrow: numbers as they are."""
-        columns = {
-            name: c if isinstance(c, np.ndarray) else c.cast("string")
-            for name, c in self.columns.items()
-        }
-        return pa.table(columns)
+    columns = _as_written(answers, safe=False).columns
+    return list(zip(*(c.cast("string").fill_null("").to_pylist() for c in columns), strict=True))
 
 
-def csv_cells(texts: Any, *, safe: bool) -> Any:
-    """Quote texts where a CSV file needs it, and make formulas harmless."""
-    if safe:
-        formula = pc.match_substring_regex(texts, _FORMULA)
-        if pc.any(formula).as_py():
-            is_number = pa.array(~as_numbers(texts, [])[1])
-            marked = pc.binary_join_element_wise("'", texts, "")
-            texts = pc.if_else(pc.and_not(formula, is_number), marked, texts)
-    special = pc.match_substring_regex(texts, _SPECIAL)
-    if not pc.any(special).as_py():
+def csv_of(answers: pa.Table, *, safe: bool = True, header: bool = False) -> bytes:
+    """Return answers as lines of a CSV file, in UTF-8; `safe` has spreadsheets run nothing.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from colabel.tables.answers import csv_of
+    >>> print(csv_of(pa.table({"colour": ["=blue", "red"], "p": [1 / 3, 1.0]})).decode(), end="")
+    '=blue,0.333333
+    red,1
+    """
+    table = _as_written(answers, safe=safe)
+    found = b""
+    if header:
+        names = _harmless(pa.array(answers.column_names), safe=safe).to_pylist()
+        found = csv_of(pa.table({str(k): [name] for k, name in enumerate(names)}), safe=False)
+    for style in ("none", "needed"):  # where a text needs quotes, all texts have them
+        lines = pa.BufferOutputStream()
+        options = arrow_csv.WriteOptions(include_header=False, quoting_style=style)
+        try:
+            arrow_csv.write_csv(table, lines, options)
+            break
+        except pa.ArrowInvalid:
+            continue
+    return found + bytes(lines.getvalue())
+
+
+def _as_written(answers: pa.Table, *, safe: bool) -> pa.Table:
+    columns = {}
+    for name, column in zip(answers.column_names, answers.columns, strict=True):
+        kind = column.type
+        if pa.types.is_floating(kind):
+            column = pa.array(_six_digits(column.to_numpy()), from_pandas=True)
+        elif pa.types.is_dictionary(kind):
+            column = column.combine_chunks()
+            values = _harmless(column.dictionary, safe=safe)
+            column = pa.DictionaryArray.from_arrays(column.indices, values).cast("string")
+        elif pa.types.is_string(kind):
+            column = _harmless(column, safe=safe)
+        columns[name] = column
+    return pa.table(columns)
+
+
+def _harmless(texts: Any, *, safe: bool) -> Any:
+    """Put an apostrophe before texts that are formulas."""
+    formula = pc.match_substring_regex(texts, _FORMULA)
+    if not safe or not pc.any(formula).as_py():
         return texts
-    doubled = pc.replace_substring(texts, '"', '""')
-    return pc.if_else(special, pc.binary_join_element_wise('"', doubled, '"', ""), texts)
-
-
-def _as_texts(column: AnswerColumn, cell: bool | None) -> Any:
-    """Write a column as texts; as cells of a CSV file, harmless ones if `cell` is True."""
-    if not isinstance(column, np.ndarray):
-        values = pc.fill_null(column.dictionary, "")
-        if cell is not None:
-            values = csv_cells(values, safe=cell)
-        return pc.fill_null(values.take(column.indices), "")
-    if column.dtype.kind in "iu":
-        return pa.array(column).cast("string")
-    return pc.fill_null(pa.array(_six_digits(column), from_pandas=True).cast("string"), "")
+    is_number = pa.array(~as_numbers(pc.fill_null(texts, ""), [])[1])
+    marked = pc.binary_join_element_wise("'", texts, "")
+    return pc.if_else(pc.and_not(formula, is_number), marked, texts)
 
 
 def _six_digits(values: Array) -> Array:
@@ -132,9 +111,6 @@ def _six_digits(values: Array) -> Array:
     return np.where(plain, rounded, values)
 
 
-Write = Callable[[Answers], None]
-
-
 def check_ending(file: Path) -> None:
     """Refuse the name of a file that is none that can be written."""
     if not file.name.endswith(ENDINGS):
@@ -144,60 +120,52 @@ def check_ending(file: Path) -> None:
 
 
 @contextmanager
-def answers_written(file: Path | None, *, safe: bool = True) -> Iterator[Write]:
+def answers_written(
+    file: Path | None, *, safe: bool = True
+) -> Iterator[Callable[[pa.Table], None]]:
     """Give a function that writes answers to a file, or (None) to standard output.
 
     Of answers that do not come nothing is written, not even the names of the columns. With `safe`,
     no cell of a CSV file is a formula to a spreadsheet.
     """
+    header_is_due = True
+
+    def put(answers: pa.Table) -> None:
+        nonlocal header_is_due
+        lines = csv_of(answers, safe=safe, header=header_is_due)
+        header_is_due = False
+        if raw is None:
+            sys.stdout.write(lines.decode())
+        else:
+            raw.write(lines)
+
+    raw: Any = None
     if file is None:
-        yield _csv_writer(lambda lines: sys.stdout.write(lines.decode()), safe)
+        yield put
         sys.stdout.flush()
         return
     with written_whole(file) as part:
-        if file.suffix == ".parquet":
-            with _parquet_writer(part) as write:
-                yield write
-        else:
+        if file.suffix != ".parquet":
             with gzip.open(part, "wb") if file.suffix == ".gz" else part.open("wb") as raw:
-                yield _csv_writer(raw.write, safe)
+                yield put
+            return
+        with ExitStack() as stack:
+            writer: Any = None
 
+            def write(answers: pa.Table) -> None:
+                nonlocal writer
+                import pyarrow.parquet as parquet
 
-def _csv_writer(put: Callable[[bytes], Any], safe: bool) -> Write:
-    header_is_due = True
+                texts = [f.name for f in answers.schema if pa.types.is_dictionary(f.type)]
+                plain = [f.with_type(pa.string()) if f.name in texts else f for f in answers.schema]
+                if writer is None:
+                    # probabilities and numbers of rows do not repeat: a dictionary costs time
+                    options = {"use_dictionary": texts}
+                    writer = parquet.ParquetWriter(part, pa.schema(plain), **options)
+                    stack.callback(writer.close)
+                writer.write_table(answers.cast(pa.schema(plain)))
 
-    def write(answers: Answers) -> None:
-        nonlocal header_is_due
-        lines = answers.to_csv(safe=safe)
-        if header_is_due:
-            names = csv_cells(pa.array([*answers.columns], "string"), safe=safe).to_pylist()
-            put((",".join(names) + "\n").encode())
-            header_is_due = False
-        put(lines)
-
-    return write
-
-
-@contextmanager
-def _parquet_writer(part: Path) -> Iterator[Write]:
-    import pyarrow.parquet as parquet
-
-    file: Any = None
-
-    def write(answers: Answers) -> None:
-        nonlocal file
-        table = answers.to_arrow()
-        if file is None:
-            # probabilities and numbers of rows do not repeat: a dictionary of them costs time
-            repeats = [n for n, c in answers.columns.items() if not isinstance(c, np.ndarray)]
-            file = parquet.ParquetWriter(part, table.schema, use_dictionary=repeats)
-        file.write_table(table)
-
-    try:
-        yield write
-    finally:
-        if file is not None:
-            file.close()
+            yield write
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
 import numpy as np
 
+from colabel.core.arrays import Indices
+from colabel.labels import LabelSpace
 from colabel.tables.columns import ColumnChoice, ColumnStatistics, Kind
 from colabel.tables.loading import TableData
 from colabel.tables.table_labels import Labels
@@ -92,70 +93,62 @@ class LabelTally:
 
     Attributes
     ----------
-    names : tuple of d str
-    is_zero_one : bool
+    space : LabelSpace
     n_rows : int
-    n_present : int
-        Of 0/1 labels, how many are there in all the rows.
-    counts : tuple of d {value: rows}
+    counts : tuple of d arrays
+        Rows that have each value of a label.
     vectors : frozenset
         The label vectors of fully labelled rows.
-    columns : tuple of d bytes
-        Digests of the columns: labels that are always the same have the same.
+    digests : tuple of d bytes
+        Of the columns: labels that are always the same have the same.
     """
 
-    names: tuple[str, ...]
-    is_zero_one: bool
+    space: LabelSpace
     n_rows: int
-    n_present: int
-    counts: tuple[Counter[Any], ...]
+    counts: tuple[Indices, ...]
     vectors: frozenset[Any]
-    columns: tuple[bytes, ...]
+    digests: tuple[bytes, ...]
 
     @classmethod
     def of(cls, labels: Labels) -> LabelTally:
         """Count in labels."""
         codes = np.ascontiguousarray(labels.codes, dtype=np.int32)
-        counts = []
-        for values, column in zip(labels.values, codes.T, strict=True):
-            times = np.bincount(column[column >= 0], minlength=len(values)).tolist()
-            counts.append(Counter({v: n for v, n in zip(values, times, strict=True) if n}))
+        pairs = list(zip(labels.space.classes, codes.T, strict=True))
         complete = codes[(codes >= 0).all(axis=1)]
         rows = complete.view(np.dtype((np.void, complete.itemsize * complete.shape[1])))
-        columns = tuple(
-            _digest(repr(values).encode() + column.tobytes())
-            for values, column in zip(labels.values, codes.T, strict=True)
-        )
-        vectors = frozenset(np.unique(rows.ravel()).tolist())
-        n_present = int((codes == 1).sum())
         return cls(
-            labels.names,
-            labels.is_zero_one,
+            labels.space,
             len(codes),
-            n_present,
-            tuple(counts),
-            vectors,
-            columns,
+            tuple(np.bincount(own[own >= 0], minlength=len(values)) for values, own in pairs),
+            frozenset(np.unique(rows.ravel()).tolist()),
+            tuple(_digest(repr(v.tolist()).encode() + own.tobytes()) for v, own in pairs),
         )
 
     def __add__(self, other: LabelTally) -> LabelTally:
         return LabelTally(
-            self.names,
-            self.is_zero_one,
+            self.space,
             self.n_rows + other.n_rows,
-            self.n_present + other.n_present,
             tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
             self.vectors | other.vectors,
-            tuple(_digest(a + b) for a, b in zip(self.columns, other.columns, strict=True)),
+            tuple(_digest(a + b) for a, b in zip(self.digests, other.digests, strict=True)),
         )
 
     def summary(
         self, path: str, choice: ColumnChoice, counted: ColumnStatistics, n_unlabelled: int
     ) -> TableSummary:
         """Return what was seen in a table with these labels."""
-        labels = tuple(map(self._count, self.names, self.counts))
+        labels = []
+        alike: dict[bytes, list[str]] = {}
+        for name, classes, times, digest in zip(
+            self.space.names, self.space.classes, self.counts, self.digests, strict=True
+        ):
+            pairs = zip(map(str, classes.tolist()), times.tolist(), strict=True)
+            counts = dict(sorted((p for p in pairs if p[1]), key=lambda pair: (-pair[1], pair[0])))
+            labels.append(LabelCount(name, counts, self.n_rows - sum(counts.values())))
+            alike.setdefault(digest, []).append(name)
         used = [column.name for column in choice.used]
         kinds = {kind: choice.of_kind(kind) for kind in get_args(Kind)}
+        n_present = sum(int(t[1]) for t in self.counts) if self.space.is_indicator else 0
         return TableSummary(
             path=path,
             n_rows=self.n_rows,
@@ -163,69 +156,47 @@ class LabelTally:
             left_out=dict(choice.left_out),
             missing_share=counted.n_missing(used) / max(1, self.n_rows * len(used)),
             is_sparse=counted.is_sparse,
-            labels=labels,
-            labels_per_row=self.n_present / self.n_rows if self.is_zero_one else None,
+            labels=tuple(labels),
+            labels_per_row=n_present / self.n_rows if self.space.is_indicator else None,
             n_label_sets=len(self.vectors),
-            warnings=tuple(_warnings(n_unlabelled, labels, self._duplicates())),
+            warnings=tuple(_warnings(n_unlabelled, labels, list(alike.values()))),
         )
-
-    def _count(self, name: str, counts: Counter[Any]) -> LabelCount:
-        ordered = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
-        n_missing = self.n_rows - sum(counts.values())
-        return LabelCount(name, {str(v): n for v, n in ordered}, n_missing)
-
-    def _duplicates(self) -> list[list[str]]:
-        groups: dict[bytes, list[str]] = {}
-        for name, column in zip(self.names, self.columns, strict=True):
-            groups.setdefault(column, []).append(name)
-        return [names for names in groups.values() if len(names) > 1]
 
 
 def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
-def _warnings(
-    n_unlabelled: int, labels: tuple[LabelCount, ...], duplicates: list[list[str]]
-) -> list[str]:
+def _warnings(n_unlabelled: int, labels: list[LabelCount], alike: list[list[str]]) -> list[str]:
+    def listed(names: list[str]) -> str:
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        return ", ".join(names[:_LISTED]) + more
+
+    def it(names: list[str]) -> str:
+        return "it" if len(names) == 1 else "them"
+
     found = []
     if n_unlabelled:
-        found.append(f"{_n(n_unlabelled, 'row')} without any known label left out.")
-    constant = [label.name for label in labels if len(label.counts) < 2]
+        rows = f"{n_unlabelled:,} row{'s' * (n_unlabelled != 1)}"
+        found.append(f"{rows} without any known label left out.")
+    constant = [own.name for own in labels if len(own.counts) < 2]
     if constant:
         found.append(
-            f"The same in every row: {_listed(constant)}. Nothing can be learned about "
-            f"{_it(constant)}."
+            f"The same in every row: {listed(constant)}. Nothing can be learned about "
+            f"{it(constant)}."
         )
-    for names in duplicates:
-        found.append(f"The labels {_listed(names)} are the same in every row.")
-    rare = [
-        label.name
-        for label in labels
-        if len(label.counts) > 1 and min(label.counts.values()) < _RARE
-    ]
+    same = [names for names in alike if len(names) > 1]
+    found += [f"The labels {listed(names)} are the same in every row." for names in same]
+    rare = [o.name for o in labels if len(o.counts) > 1 and min(o.counts.values()) < _RARE]
     if rare:
         found.append(
-            f"Fewer than {_RARE} rows have a value of {_listed(rare)}: expect little for "
-            f"{_it(rare)}."
+            f"Fewer than {_RARE} rows have a value of {listed(rare)}: expect little for {it(rare)}."
         )
-    n_missing = sum(label.n_missing for label in labels)
+    n_missing = sum(own.n_missing for own in labels)
     if n_missing:
         found.append(
-            f"{_n(n_missing, 'label entry', 'label entries')} missing: such rows serve the labels "
-            "they have. Exact match is of the rows that lack none, all else of the known labels."
+            f"{n_missing:,} label {'entry' if n_missing == 1 else 'entries'} missing: such rows "
+            "serve the labels they have. Exact match is of the rows that lack none, all else of "
+            "the known labels."
         )
     return found
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
-
-
-def _it(names: list[str]) -> str:
-    return "it" if len(names) == 1 else "them"
-
-
-def _n(count: int, noun: str, plural: str | None = None) -> str:
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

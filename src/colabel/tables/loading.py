@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colabel.core.arrays import Indices
-from colabel.labels import LabelSpace
+from colabel.labels import MISSING, LabelSpace
 from colabel.tables.columns import ColumnChoice, ColumnStatistics, Kind, choose_columns
 from colabel.tables.frame import Frame
 from colabel.tables.reading import open_table, read_chunks, read_frame
@@ -71,14 +71,12 @@ class TableRequest:
         both = set(columns) & set(dropped)
         if both:
             raise TableError(f"The column {min(both)!r} is a label and to be dropped: choose one.")
-        forced: dict[str, Kind] = {}
-        kinds: tuple[tuple[Kind, Sequence[str]], ...] = (
-            ("category", self.category),
-            ("text", self.text),
-        )
-        for kind, patterns in kinds:
-            for name in match_columns(patterns, names, kind) if patterns else ():
-                forced[name] = kind
+        kinds: dict[Kind, Sequence[str]] = {"category": self.category, "text": self.text}
+        forced = {
+            name: kind
+            for kind, patterns in kinds.items()
+            for name in (match_columns(patterns, names, kind) if patterns else ())
+        }
         return ColumnRoles(columns, dropped, forced)
 
 
@@ -158,7 +156,7 @@ class TableData:
         cls, path: Path, features: Frame, labels: Labels, forced: Mapping[str, Kind]
     ) -> TableData:
         """Leave out the rows without a known label, and decide what the columns are."""
-        known = ~labels.missing.all(axis=1)
+        known = (labels.codes != MISSING).any(axis=1)
         if not known.all():
             features, labels = features.rows(np.flatnonzero(known)), labels.rows(known)
         refuse_few(features.n_rows, path)
@@ -253,8 +251,7 @@ def table_of(
                 )
         features = Frame.of(data)
         space, codes = LabelSpace.infer(labels, label_names)
-        values = tuple(classes.tolist() for classes in space.classes)
-        found = Labels(tuple(space.names), codes, values, LabelSource(tuple(space.names)))
+        found = Labels(space, codes, LabelSource(space.names))
     if len(found.codes) != features.n_rows:
         raise TableError(
             f"There are {features.n_rows:,} rows of features and {len(found.codes):,} of labels: "

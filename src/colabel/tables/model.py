@@ -91,7 +91,7 @@ class TableModel:
         """Learn a clone of the model from a table in parts (`prepare_parts`), by Dask."""
         X, Y = table.dask_arrays()
         fresh = clone(model)
-        fitted = fresh.fit(X, Y, **fit_arguments(fresh, table.labels.names))
+        fitted = fresh.fit(X, Y, **fit_arguments(fresh, table.labels.space.names))
         return cls(table.choice.used, table.preprocessor, fitted, table.labels.source, table.n_rows)
 
     @property

@@ -1,16 +1,17 @@
-"""Predictions for a table of any length, a chunk of rows at a time."""
+"""Answers for a table of any length, a chunk of rows at a time: predictions, and what to ask."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from colabel.core.arrays import Codes
 from colabel.core.threads import one_blas_thread
-from colabel.decide import LabelSets, resolve_decision
+from colabel.decide import DECISIONS, LabelSets, RiskMinimiser, next_question, resolve_decision
 from colabel.joint import Joint
 from colabel.joint.user_terms import ImpossibleEvidenceError
 from colabel.joint.views import named_set
@@ -18,7 +19,6 @@ from colabel.labels import MISSING, LabelSpace
 from colabel.labels.columns import ABSENT_PRESENT
 from colabel.models.conformal_sets import ConformalSets
 from colabel.models.wrapped import model_inside
-from colabel.tables.answers import AnswerColumn, Answers, coded_texts
 from colabel.tables.frame import Frame, Storage
 from colabel.tables.model import TableModel
 from colabel.tables.reading import read_chunks
@@ -26,18 +26,7 @@ from colabel.tables.source import Source
 from colabel.tables.table_labels import expanded, match_columns, split_tags
 from colabel.tables.text import TableError
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 _NO_LABEL = "no label"
-
-
-@dataclass(frozen=True)
-class KnownColumn:
-    """A column with known values of one label, or (label None) with known tags."""
-
-    name: str
-    label: int | None
 
 
 @dataclass(frozen=True)
@@ -53,12 +42,15 @@ class PredictionRequest:
     top_k : int
         How many label sets to give with their joint probabilities.
     given : sequence of str
-        Names, globs, @lists of columns with labels that are already known, see `find_known`.
+        Names, globs, @lists of columns with labels that are already known. A column named like a
+        label holds its values, and so does one whose name has a label where a pattern has its "*",
+        such as known_red for "known_*". Any other holds tags that are known to be there, or, with
+        a "!" before them, known not to be.
     keep : sequence of str
         Columns to copy.
     coverage : float, optional
         Probability with which a row's listed label sets shall have the true one among them; only
-        for models that have held rows out, see `coverage_columns`.
+        for models that have held rows out.
     """
 
     decision: str | None = None
@@ -78,14 +70,6 @@ class Predictor:
     source : what `open_table` returned
     request : PredictionRequest
 
-    Attributes
-    ----------
-    header : list of str
-        Names of the columns of the answer: the row's number (from 1), the columns that are kept,
-        the labels (where they were learned from a column of tags, that column), p_<label> (or
-        p_<label>=<value>), and set_1, p_set_1, set_2, ...; with a coverage also n_sets, sets,
-        sets_listed and sure_<label>.
-
     Examples
     --------
     >>> import tempfile, pathlib
@@ -97,29 +81,30 @@ class Predictor:
     >>> estimator = make_model("ctbn", seed=0, settings={"C": 1.0})
     >>> model = TableModel.fit(estimator, data.features, data.choice, data.labels)
     >>> predictor = Predictor(model, open_table(file), PredictionRequest(probabilities=False))
-    >>> predictor.header
-    ['row', 'a', 'b']
-    >>> next(predictor.chunks(n_rows=2))
-    [('1', '0', '1'), ('2', '1', '1')]
+    >>> next(predictor.answers(n_rows=2)).to_pydict()
+    {'row': [1, 2], 'a': [0, 1], 'b': [1, 1]}
     >>> folder.cleanup()
     """
 
-    def __init__(self, model: TableModel, source: Source, request: PredictionRequest) -> None:
+    def __init__(
+        self,
+        model: TableModel,
+        source: Source,
+        request: PredictionRequest = PredictionRequest(),  # noqa: B008
+    ) -> None:
         self.model, self.source, self.request = model, source, request
         asked = request.decision
         self.rule = resolve_decision(asked) if asked else model_inside(model.model).decision_rule()
-        space = model.space
-        self._values = [[str(v) for v in classes.tolist()] for classes in space.classes]
-        self._known: tuple[KnownColumn, ...] = ()
-        if request.given:
-            self._known = find_known(request.given, source.names, space)
-        clash = [column.name for column in self._known if column.name in model.storage]
+        self._known = self._find_known(model.space) if request.given else {}
+        clash = [name for name in self._known if name in model.storage]
         if clash:
             raise TableError(f"The column {clash[0]!r} is a feature of the model, not a label.")
         self._keep: tuple[str, ...] = ()
         if request.keep:
             self._keep = match_columns(request.keep, source.names, "column to keep")
-            taken = sorted({"row", *self._label_columns} & set(self._keep))
+            labels = model.label_source
+            own = labels.columns if labels.separator else model.label_names_
+            taken = sorted({"row", *own} & set(self._keep))
             if taken:
                 raise TableError(
                     f"The column {taken[0]!r} cannot be kept beside the predictions, for they have "
@@ -128,25 +113,34 @@ class Predictor:
         if request.top_k < 0:
             raise TableError(f"top_k is {request.top_k}: give the number of label sets, 1 or more.")
         if request.coverage is not None:
-            require_sets(model, request.coverage, request.given)
-        self.header = self._header(space)
+            if not isinstance(model.model, ConformalSets):
+                raise TableError(
+                    "A coverage can only be promised by a model that has held rows out: fit it "
+                    "with colabel fit --conformal."
+                )
+            if request.given:
+                raise TableError(
+                    "A coverage was measured on rows of which no label was known: leave either "
+                    "--coverage or --given away."
+                )
+            if not 0 < request.coverage < 1:
+                raise TableError(
+                    f"The coverage is {request.coverage:g}: give a probability, such as 0.9."
+                )
 
-    @property
-    def kept(self) -> tuple[str, ...]:
-        """Names of the columns that are copied."""
-        return self._keep
+    def answers(self, n_rows: int | None = None) -> Iterator[pa.Table]:
+        """Give the answers, a chunk of rows at a time.
 
-    def kept_texts(self, frame: Frame) -> list[list[str]]:
-        """Return the columns that are copied, as texts."""
-        return [[text or "" for text in frame.column(name)] for name in self._keep]
+        Their columns are the row's number (from 1), the columns that are kept, the labels (where
+        they were learned from a column of tags, that column), p_<label> (or p_<label>=<value>), and
+        set_1, p_set_1, set_2, ...; with a coverage also
 
-    def chunks(self, n_rows: int | None = None) -> Iterator[list[tuple[str, ...]]]:
-        """Give the answers as rows of texts, a chunk of rows at a time."""
-        for answers in self.answers(n_rows):
-            yield answers.rows()
-
-    def answers(self, n_rows: int | None = None) -> Iterator[Answers]:
-        """Give the answers as columns, a chunk of rows at a time."""
+        - n_sets: how many label sets are listed; sets: these, joined by " | ";
+        - sets_listed: "all", or "not listed within K" where the set has more than could be listed,
+          so that the true one is in the set, but perhaps not in the list;
+        - sure_<label>: yes, no or unsure; in a row, all that are not unsure are right with the
+          probability asked for.
+        """
         start = 1
         for frame in self.frames(n_rows):
             with one_blas_thread:  # the products of a chunk are too small to share
@@ -156,12 +150,13 @@ class Predictor:
 
     def frames(self, n_rows: int | None = None) -> Iterator[Frame]:
         """Give the rows, a chunk at a time, with the columns that the answers need."""
-        storage: dict[str, Storage] = {
-            **dict.fromkeys((column.name for column in self._known), "text"),
-            **dict.fromkeys(self._keep, "text"),
-            **self.model.storage,
-        }
-        yield from read_chunks(self.source, storage, n_rows)
+        storage: dict[str, Storage] = dict.fromkeys((*self._known, *self._keep), "text")
+        yield from read_chunks(self.source, {**storage, **self.model.storage}, n_rows)
+
+    def numbered(self, frame: Frame, start: int) -> dict[str, Any]:
+        """Return the numbers of rows, and the columns that are copied."""
+        rows = np.arange(start, start + frame.n_rows)
+        return {"row": rows, **{name: frame.texts[name] for name in self._keep}}
 
     def joint(self, frame: Frame, first_row: int = 1) -> Joint:
         """Return the joint of a frame's rows, given the labels known in it."""
@@ -181,162 +176,116 @@ class Predictor:
     def known_codes(self, frame: Frame, first_row: int = 1) -> Codes:
         """Return the codes (n, d) of the labels known in a frame, -1 where they are not."""
         space = self.model.space
-        if not self._known:
-            return np.full((frame.n_rows, space.n_labels), MISSING, dtype=np.int32)
-        separator = self.model.label_source.separator
-        return evidence_codes(frame, self._known, space, separator, first_row, self.source.path)
+        out = np.full((frame.n_rows, space.n_labels), MISSING, dtype=np.int32)
+        position = {name: i for i, name in enumerate(space.names)}
+        separator = self.model.label_source.separator or ";"
+        for name, label in self._known.items():
+            texts, places = frame.coded(name)
+            lookup = {} if label is None else _codes_of_texts(space.classes[label])
+            of_texts = np.full((len(texts) + 1, space.n_labels), MISSING, dtype=np.int32)
+            used, first = np.unique(places, return_index=True)
+            for k, i in zip(used.tolist(), first.tolist(), strict=True):
+                where = f"{self.source.path}, row {first_row + i}: the column {name!r} says"
+                if k < 0:
+                    continue
+                if label is not None:
+                    if texts[k].lower() not in lookup:
+                        values = ", ".join(map(str, space.classes[label][:6]))
+                        raise TableError(
+                            f"{where} {texts[k]!r}, but the label {space.names[label]!r} has the "
+                            f"values {values}."
+                        )
+                    of_texts[k, label] = lookup[texts[k].lower()]
+                    continue
+                for tag in split_tags(texts[k], separator):
+                    is_known = tag in position or not tag.startswith("!")
+                    own = tag if is_known else tag[1:].strip()
+                    if own not in position:
+                        raise TableError(
+                            f"{where} {tag!r}, which is none of the model's {space.n_labels} "
+                            "labels."
+                        )
+                    of_texts[k, position[own]] = is_known
+            told = of_texts[places]
+            out = np.where(told == MISSING, out, told)
+        return out
 
-    def _header(self, space: LabelSpace) -> list[str]:
-        header = ["row", *self._keep, *self._label_columns]
-        if self.request.probabilities:
-            for name, values in zip(space.names, self._values, strict=True):
-                if space.is_indicator:
-                    header.append(f"p_{name}")
-                else:
-                    header += [f"p_{name}={value}" for value in values]
-        for place in range(1, self._n_sets(space) + 1):
-            header += [f"set_{place}", f"p_set_{place}"]
-        return header if self.request.coverage is None else [*header, *coverage_header(space)]
+    def _find_known(self, space: LabelSpace) -> dict[str, int | None]:
+        """Return the columns that hold known values, and of which label; None for tags."""
+        found: dict[str, int | None] = {}
+        for pattern in expanded(self.request.given):
+            before, star, after = pattern.partition("*")
+            for name in match_columns([pattern], self.source.names, "known labels"):
+                label = name
+                if name not in space.names and star and "*" not in after:
+                    label = name.removeprefix(before).removesuffix(after)
+                found[name] = space.names.index(label) if label in space.names else None
+                if found[name] is None and not space.is_indicator:
+                    raise TableError(
+                        f"The column {name!r} is named like no label, and only 0/1 labels can be "
+                        "given as tags: name it like the label whose values it holds."
+                    )
+        return found
 
-    def _n_sets(self, space: LabelSpace) -> int:
-        n_vectors = 1
-        for size in space.cardinalities:
-            n_vectors = min(n_vectors * size, self.request.top_k)
-        return min(n_vectors, self.request.top_k)
-
-    def _answers(self, frame: Frame, start: int) -> Answers:
+    def _answers(self, frame: Frame, start: int) -> pa.Table:
         joint = self.joint(frame, start)
-        columns: list[AnswerColumn | list[str]] = [np.arange(start, start + frame.n_rows)]
-        columns += self.kept_texts(frame)
+        space, source = joint.space, self.model.label_source
+        found = self.numbered(frame, start)
         decided = self.rule.codes(joint)
-        if self.model.label_source.separator:
+        texts = [[str(value) for value in classes.tolist()] for classes in space.classes]
+        if source.separator:
             vectors, which = np.unique(decided, axis=0, return_inverse=True)
-            names = np.array(joint.space.names, dtype=object)
-            tags = [self.model.label_source.written(names[row > 0].tolist()) for row in vectors]
-            columns.append(coded_texts(tags, which.reshape(-1)))
+            names = np.array(space.names, dtype=object)
+            tags = [source.written(names[row > 0].tolist()) for row in vectors]
+            found[source.columns[0]] = coded_texts(tags, which.reshape(-1))
         else:
-            columns += self._label_values(joint.space, decided)
+            for name, own, classes, codes in zip(
+                space.names, texts, space.classes, decided.T, strict=True
+            ):
+                is_whole = classes.dtype.kind in "iu"
+                found[name] = classes[codes] if is_whole else coded_texts(own, codes)
         if self.request.probabilities:
-            for table in joint.marginal_tables():
-                columns += list(table[:, 1:].T if joint.space.is_indicator else table.T)
-        n_sets = self._n_sets(joint.space)
+            tables = joint.marginal_tables()
+            for name, own, table in zip(space.names, texts, tables, strict=True):
+                if space.is_indicator:
+                    found[f"p_{name}"] = table[:, 1]
+                else:
+                    found |= {f"p_{name}={v}": p for v, p in zip(own, table.T, strict=True)}
+
+        def written(vectors: Codes) -> list[str]:
+            return [source.written(named_set(v, space)) or _NO_LABEL for v in vectors.tolist()]
+
+        n_sets = 1
+        for size in space.cardinalities:
+            n_sets = min(n_sets * size, self.request.top_k)
         if n_sets:
             best, log_prob = joint.top_k_codes(n_sets)
-            write = self._set_writer(joint.space)
-            for place in range(n_sets):
-                columns.append([write(codes) for codes in best[:, place].tolist()])
-                columns.append(np.exp(log_prob[:, place]))
+            for k in range(n_sets):
+                found[f"set_{k + 1}"] = written(best[:, k])
+                found[f"p_set_{k + 1}"] = np.exp(log_prob[:, k])
         if self.request.coverage is not None:
-            write = self._set_writer(joint.space)
-            columns += coverage_columns(self.model, frame, self.request.coverage, write)
-        return Answers.of(self.header, columns)
-
-    @property
-    def _label_columns(self) -> tuple[str, ...]:
-        """Tags in, tags out: the columns that labels stood in are those they are written to."""
-        source = self.model.label_source
-        return source.columns if source.separator else self.model.label_names_
-
-    def _label_values(self, space: LabelSpace, decided: Codes) -> Iterator[AnswerColumn]:
-        for classes, values, codes in zip(space.classes, self._values, decided.T, strict=True):
-            is_whole = classes.dtype.kind in "iu"
-            yield classes[codes] if is_whole else coded_texts(values, codes)
-
-    def _set_writer(self, space: LabelSpace) -> Callable[[list[int]], str]:
-        return lambda codes: self.model.label_source.written(named_set(codes, space)) or _NO_LABEL
+            X = self.model.preprocessor.transform(frame)
+            sets: LabelSets = self.model.model.predict_sets(X, self.request.coverage)
+            listed, ends = written(sets.codes), sets.sizes.cumsum()
+            found["n_sets"] = sets.sizes
+            found["sets"] = [
+                " | ".join(listed[end - size : end])
+                for size, end in zip(sets.sizes.tolist(), ends.tolist(), strict=True)
+            ]
+            beyond = f"not listed within {sets.max_listed}"
+            found["sets_listed"] = [beyond if cut else "all" for cut in sets.cut.tolist()]
+            words = self.model.model.predict_labels(X, self.request.coverage)
+            pairs = zip(space.names, words.T.tolist(), strict=True)
+            found |= {f"sure_{name}": own for name, own in pairs}
+        return pa.table(found)
 
 
-def find_known(
-    patterns: Sequence[str], names: Sequence[str], space: LabelSpace
-) -> tuple[KnownColumn, ...]:
-    """Find the columns that hold known labels.
-
-    A column named like a label holds its values, and so does one whose name has a label where a
-    pattern has its "*", such as known_red for "known_*". Any other holds tags that are known to
-    be there, or, with a "!" before them, known not to be.
-    """
-    found: dict[str, KnownColumn] = {}
-    for pattern in expanded(patterns):
-        for name in match_columns([pattern], names, "known labels"):
-            label = name if name in space.names else _at_star(name, pattern)
-            position = space.names.index(label) if label in space.names else None
-            if position is None and not space.is_indicator:
-                raise TableError(
-                    f"The column {name!r} is named like no label, and only 0/1 labels can be "
-                    "given as tags: name it like the label whose values it holds."
-                )
-            found[name] = KnownColumn(name, position)
-    return tuple(found.values())
+def coded_texts(values: Sequence[str], codes: Any) -> pa.DictionaryArray:
+    """Return a column of texts: the different ones, and which of them each row has."""
+    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(values, "string"))
 
 
-def _at_star(name: str, pattern: str) -> str | None:
-    before, star, after = pattern.partition("*")
-    if not star or "*" in after or not name.startswith(before) or not name.endswith(after):
-        return None
-    return name[len(before) : len(name) - len(after)]
-
-
-def evidence_codes(
-    frame: Frame,
-    known: Sequence[KnownColumn],
-    space: LabelSpace,
-    separator: str = "",
-    first_row: int = 1,
-    path: Any = None,
-) -> Codes:
-    """Return the codes (n, d) of what is known, MISSING elsewhere.
-
-    What cannot be understood is named by its row, counted from `first_row`, and by `path`.
-    """
-
-    def place(i: int) -> str:
-        return f"Row {first_row + i}" if path is None else f"{path}, row {first_row + i}"
-
-    codes = np.full((frame.n_rows, space.n_labels), MISSING, dtype=np.int32)
-    for column in known:
-        texts = frame.column(column.name)
-        if column.label is None:
-            _put_tags(codes, texts, column.name, space, separator or ";", place)
-            continue
-        lookup = _codes_of_texts(space.classes[column.label])
-        for i, text in enumerate(texts):
-            if text is None:
-                continue
-            code = lookup.get(text.lower())
-            if code is None:
-                values = ", ".join(map(str, space.classes[column.label][:6]))
-                raise TableError(
-                    f"{place(i)}: the column {column.name!r} says {text!r}, but the label "
-                    f"{space.names[column.label]!r} has the values {values}."
-                )
-            codes[i, column.label] = code
-    return codes
-
-
-def _put_tags(
-    codes: Codes,
-    texts: NDArray[np.object_],
-    name: str,
-    space: LabelSpace,
-    separator: str,
-    place: Callable[[int], str],
-) -> None:
-    position = {label: i for i, label in enumerate(space.names)}
-    for i, text in enumerate(texts):
-        for tag in split_tags(text, separator):
-            label = position.get(tag)
-            value = 1
-            if label is None and tag.startswith("!"):
-                label, value = position.get(tag[1:].strip()), 0
-            if label is None:
-                raise TableError(
-                    f"{place(i)}: the column {name!r} says {tag!r}, which is none of the "
-                    f"model's {space.n_labels} labels."
-                )
-            codes[i, label] = value
-
-
-def _codes_of_texts(classes: NDArray[Any]) -> dict[str, int]:
+def _codes_of_texts(classes: Any) -> dict[str, int]:
     """Texts that stand for the values of a label, in lower case."""
     lookup: dict[str, int] = {}
     for code, value in enumerate(classes.tolist()):
@@ -351,48 +300,87 @@ def _codes_of_texts(classes: NDArray[Any]) -> dict[str, int]:
     return lookup
 
 
-def require_sets(model: TableModel, coverage: float, given: Any) -> None:
-    """Refuse to promise what the model, or the question, does not allow."""
-    if not isinstance(model.model, ConformalSets):
-        raise TableError(
-            "A coverage can only be promised by a model that has held rows out: fit it with "
-            "colabel fit --conformal."
-        )
-    if given:
-        raise TableError(
-            "A coverage was measured on rows of which no label was known: leave either --coverage "
-            "or --given away."
-        )
-    if not 0 < coverage < 1:
-        raise TableError(f"The coverage is {coverage:g}: give a probability, such as 0.9.")
+class Asker:
+    r"""A model, applied to the rows of a source to find the label whose value would help most.
 
+    Labels that the table knows already, in the columns where the training table had its labels and
+    in those named by `given`, are taken as known.
 
-def coverage_header(space: LabelSpace) -> list[str]:
-    """Return the names of the columns that `coverage_columns` gives."""
-    return ["n_sets", "sets", "sets_listed", *(f"sure_{name}" for name in space.names)]
+    Parameters
+    ----------
+    model : TableModel
+    source : what `open_table` returned
+    loss : str, optional
+        See `next_question`; by default what the model's predictions minimise.
+    n_questions : int
+        How many labels to name.
+    given, keep : sequence of str
+        Columns of labels that are known, and to copy; see `PredictionRequest`.
 
+    Attributes
+    ----------
+    n_open : int
+        Of how many rows so far some label is unknown.
 
-def coverage_columns(
-    model: TableModel, frame: Frame, coverage: float, write: Callable[[list[int]], str]
-) -> list[list[str]]:
-    """Return the columns for the rows of a frame, as texts.
-
-    - n_sets: how many label sets are listed; sets: these, joined by " | ";
-    - sets_listed: "all", or "not listed within K" where the set has more than could be listed, so
-      that the true one is in the set, but perhaps not in the list;
-    - sure_<label>: yes, no or unsure; in a row, all that are not unsure are right with the
-      probability asked for.
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from colabel.tables import *
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = pathlib.Path(folder.name) / "toy.csv"
+    >>> _ = file.write_text("size,a,b\n" + "1,0,1\n2,1,1\n5,1,0\n" * 10)
+    >>> data = load_table(TableRequest(file, ["a", "b"]))
+    >>> estimator = make_model("ctbn", seed=0, settings={"C": 1.0})
+    >>> model = TableModel.fit(estimator, data.features, data.choice, data.labels)
+    >>> new = pathlib.Path(folder.name) / "new.csv"
+    >>> _ = new.write_text("size,a,b\n3,,\n3,1,\n3,1,0\n")
+    >>> found = next(Asker(model, open_table(new)).answers())
+    >>> found.column_names
+    ['row', 'expected_loss', 'ask_1', 'gain_1']
+    >>> found["ask_1"].to_pylist()
+    ['b', 'b', '']
+    >>> folder.cleanup()
     """
-    X = model.preprocessor.transform(frame)
-    sets: LabelSets = model.model.predict_sets(X, coverage)
-    written = [write(codes) for codes in sets.codes.tolist()]
-    ends = sets.sizes.cumsum().tolist()
-    starts = [0, *ends[:-1]] if ends else []
-    beyond = f"not listed within {sets.max_listed}"
-    words = model.model.predict_labels(X, coverage)
-    return [
-        [str(size) for size in sets.sizes.tolist()],
-        [" | ".join(written[first:last]) for first, last in zip(starts, ends, strict=True)],
-        [beyond if cut else "all" for cut in sets.cut.tolist()],
-        *words.T.tolist(),
-    ]
+
+    def __init__(
+        self,
+        model: TableModel,
+        source: Source,
+        loss: str | None = None,
+        n_questions: int = 1,
+        given: Sequence[str] = (),
+        keep: Sequence[str] = (),
+    ) -> None:
+        losses = (*DECISIONS, "log")
+        if loss is not None and loss not in losses:
+            raise TableError(f"There is no loss {loss!r}: choose from {', '.join(losses)}.")
+        own = model_inside(model.model).decision_rule()
+        self.loss = loss or (own if isinstance(own, RiskMinimiser) else "subset")
+        known = [name for name in model.label_source.columns if name in source.names]
+        request = PredictionRequest(given=[*known, *given], keep=keep)
+        self.predictor = Predictor(model, source, request)
+        self.n_open = 0
+        self.n_questions = min(n_questions, model.space.n_labels)
+
+    def answers(self, n_rows: int | None = None) -> Iterator[pa.Table]:
+        """Give the answers, a chunk of rows at a time.
+
+        Their columns are the row's number (from 1), the columns that are kept, the expected loss as
+        things are, and ask_1, gain_1, ask_2, ...: the labels, and what of the loss each would
+        remove if its value were known. No label is named where all are known.
+        """
+        start = 1
+        for frame in self.predictor.frames(n_rows):
+            found = next_question(self.predictor.joint(frame, start), self.loss)
+            rows = np.arange(frame.n_rows)
+            self.n_open += int(found.is_open.any(axis=1).sum())
+            columns = self.predictor.numbered(frame, start)
+            columns["expected_loss"] = found.risk
+            for k, label in enumerate(found.order[:, : self.n_questions].T, start=1):
+                is_open = found.is_open[rows, label]
+                # the place after the last name is that of no label
+                named = np.where(is_open, label, len(found.space.names))
+                columns[f"ask_{k}"] = coded_texts([*found.space.names, ""], named)
+                columns[f"gain_{k}"] = np.where(is_open, found.gain[rows, label], np.nan)
+            yield pa.table(columns)
+            start += frame.n_rows

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -29,7 +29,7 @@ from colabel.tables.loading import ColumnRoles, TableRequest, refuse_few
 from colabel.tables.preprocessing import Preprocessor
 from colabel.tables.reading import open_table, read_chunks
 from colabel.tables.source import Count, Seen, added, ignore, storage_of
-from colabel.tables.table_labels import LabelReader, LabelStatistics, decoded
+from colabel.tables.table_labels import LabelReader, LabelSource, LabelStatistics, is_labelled
 from colabel.tables.text import ReadingOptions, TableError
 
 # Values of a block: 32 megabytes of numbers, of which every thread of a worker holds one.
@@ -87,25 +87,23 @@ class PartReader:
     roles: ColumnRoles
     states: Mapping[Path, tuple[int, int]]
 
-    def frames(self, part: Path, count: Count) -> Iterator[tuple[Frame, int]]:
-        """Give the rows of a part, some at a time, and how many came before them."""
-        n_before = 0
+    def frames(self, part: Path, count: Count) -> Iterator[Frame]:
+        """Give the rows of a part, some at a time."""
         self._require_unchanged(part)
         for frame in read_chunks(open_table(part, self.options), self.storage):
-            yield frame, n_before
-            n_before += frame.n_rows
+            yield frame
             count(frame.n_rows)
         self._require_unchanged(part)
 
-    def labelled(self, part: Path, count: Count, labels: LabelReader) -> Iterator[Frame]:
+    def labelled(self, part: Path, count: Count, source: LabelSource) -> Iterator[Frame]:
         """Give the rows of a part with at least one known label, some at a time."""
-        for frame, _ in self.frames(part, count):
-            known = labels.is_labelled(frame)
+        for frame in self.frames(part, count):
+            known = is_labelled(frame, source)
             if known.any():
                 yield frame if known.all() else frame.rows(np.flatnonzero(known))
 
     def _require_unchanged(self, part: Path) -> None:
-        if self.states.get(part, state_of(part)) != state_of(part):
+        if self.states[part] != state_of(part):
             raise TableError(
                 f"{part} has changed while it was read, and what was learned from it so far is of "
                 "other rows: fit again when it is written to the end."
@@ -118,46 +116,34 @@ def state_of(part: Path) -> tuple[int, int]:
     return found.st_size, found.st_mtime_ns
 
 
-@dataclass(frozen=True)
-class PartCounts:
+class PartCounts(NamedTuple):
     """What the first pass counts in a part: in its columns, and in those of rows with labels."""
 
     labels: LabelStatistics
     every: ColumnStatistics
     labelled: ColumnStatistics | None  # None if there are no such rows
 
-    def __add__(self, other: PartCounts) -> PartCounts:
-        one, two = self.labelled, other.labelled
-        labelled = two if one is None else one if two is None else one + two
-        return PartCounts(self.labels + other.labels, self.every + other.every, labelled)
+
+def _added_counts(one: PartCounts, two: PartCounts) -> PartCounts:
+    labelled = [own for own in (one.labelled, two.labelled) if own is not None]
+    both = reduce(add, labelled) if labelled else None
+    return PartCounts(one.labels + two.labels, one.every + two.every, both)
 
 
 @dataclass(frozen=True)
 class BlockFile:
-    """Features and labels of some rows, in a file.
-
-    Attributes
-    ----------
-    file : Path
-    n_rows : int
-        How many of the rows of the file these are, from the first on.
-    """
+    """Features and codes of labels of some rows, in a file: of its rows, the first `n_rows`."""
 
     file: Path
     n_rows: int
 
-    def read_features(self) -> Any:
-        """Return the features (n, p), dense or CSR."""
+    def read(self, what: str) -> Any:
+        """Return the features (n, p), dense or CSR, or the labels (n, d)."""
         with _reachable(self.file), np.load(self.file) as held:
-            if "shape" not in held:
-                return held["features"][: self.n_rows]
+            if what in held:
+                return held[what][: self.n_rows]
             entries = held["data"], held["indices"], held["indptr"]
             return sparse.csr_array(entries, shape=held["shape"])[: self.n_rows]
-
-    def read_labels(self, labels: LabelReader) -> Any:
-        """Return the labels (n, d)."""
-        with _reachable(self.file), np.load(self.file) as held:
-            return decoded(held["labels"][: self.n_rows], labels.values)
 
 
 @contextmanager
@@ -208,19 +194,16 @@ class PreparedTable:
         import dask.array as da
         from dask import delayed
 
-        n_features, n_labels = self.preprocessor.n_features_out_, len(self.labels.names)
-        meta: Any = np.zeros((0, n_features))
-        if self.preprocessor.is_sparse_:
-            meta = sparse.csr_array((0, n_features))
-        features = delayed(BlockFile.read_features, pure=False)
-        values = delayed(BlockFile.read_labels, pure=False)
-        reader = delayed(self.labels, pure=False)
+        space, p = self.labels.space, self.preprocessor.n_features_out_
+        meta: Any = sparse.csr_array((0, p)) if self.preprocessor.is_sparse_ else np.zeros((0, p))
+        dtype = space.values(np.zeros((0, space.n_labels), dtype=np.int8)).dtype
+        read = delayed(BlockFile.read, pure=False)
+        values = delayed(space.values, pure=False)
         X, Y = [], []
         for block in self.blocks:
-            shapes = (block.n_rows, n_features), (block.n_rows, n_labels)
-            X.append(da.from_delayed(features(block), shapes[0], meta=meta))
-            own = values(block, reader)
-            Y.append(da.from_delayed(own, shapes[1], dtype=self.labels.dtype))
+            X.append(da.from_delayed(read(block, "features"), (block.n_rows, p), meta=meta))
+            own = values(read(block, "labels"))
+            Y.append(da.from_delayed(own, (block.n_rows, space.n_labels), dtype=dtype))
         return da.concatenate(X), da.concatenate(Y)
 
 
@@ -249,9 +232,25 @@ def prepare_parts(
     block_values : int
         Numbers of a block of prepared rows.
     """
-    reader = _look_at(request, parts, run)
-    (counts,) = run("counting", partial(_count, reader), parts, add)
-    roles = reader.roles
+    roles = request.roles(open_table(parts[0], request.options))
+    options = roles.options(request.options)
+    first = open_table(parts[0], options)
+    if isinstance(first, CsvSource):  # the parts are written alike
+        options = replace(options, decimal=first.with_decimal(first.names).decimal)
+    looked = run("looking", partial(_look, options), parts)
+    for part, (seen, _) in zip(parts, looked, strict=True):
+        if seen.keys() != looked[0][0].keys():
+            odd = min(seen.keys() ^ looked[0][0].keys())
+            has, lacks = (part, parts[0]) if odd in seen else (parts[0], part)
+            raise TableError(
+                f"{has} has a column {odd!r} and {lacks} has none: the parts of a table have the "
+                "same columns."
+            )
+    storage = storage_of(reduce(added, (seen for seen, _ in looked)), frozenset(options.as_text))
+    roles.features(Frame.of({name: [0.0] for name in storage}), request.path)
+    states = {part: state for part, (_, state) in zip(parts, looked, strict=True)}
+    reader = PartReader(options, storage, roles, states)
+    (counts,) = run("counting", partial(_count, reader), parts, _added_counts)
     labels = counts.labels.reader(roles.labels, request.separator, [*roles.forced])
     # with tags, a row without any is a label set too
     counted = counts.every if labels.source.separator else counts.labelled
@@ -260,15 +259,15 @@ def prepare_parts(
     assert counted is not None
     choice = choose_columns(counted, roles.kinds(counted.names))
     wanted = {*(column.name for column in choice.used), *roles.labels}
-    used = replace(reader, storage={n: how for n, how in reader.storage.items() if n in wanted})
+    used = replace(reader, storage={n: how for n, how in storage.items() if n in wanted})
     preprocessor = Preprocessor(choice.used)
     words: dict[str, WordStatistics] = {}
     if choice.of_kind("text"):
-        count = partial(_count_words, used, labels, preprocessor)
+        count = partial(_count_words, used, labels.source, preprocessor)
         (words,) = run("counting words", count, parts, _added_words)
     preprocessor.fit_statistics(counted, words)
     n_features = preprocessor.n_features_out_
-    needed = _ROOM * n_labelled * 8 * (n_features + len(labels.names))
+    needed = _ROOM * n_labelled * 8 * (n_features + labels.space.n_labels)
     free = shutil.disk_usage(scratch).free
     if needed > free and not preprocessor.is_sparse_:  # how many entries there are is not known
         raise TableError(
@@ -276,80 +275,53 @@ def prepare_parts(
             f"{free / 1e9:.1f} GB left: name a folder on a larger disk (--scratch)."
         )
     n_block = max(1, block_values // n_features)
-    write = partial(_write, used, labels, preprocessor, scratch, n_block)
-    written = run("preparing", write, parts)
+    written = run("preparing", partial(_write, used, labels, preprocessor, scratch, n_block), parts)
     blocks = [block for own, _ in written for block in own]
-    tally = reduce(add, (tally for _, tally in written if tally is not None))
+    tally = reduce(add, (tally for _, tallies in written for tally in tallies))
     n_unlabelled = counts.labels.n_rows - n_labelled
     summary = tally.summary(str(request.path), choice, counted, n_unlabelled)
     return PreparedTable(choice, preprocessor, labels, blocks, summary)
 
 
-def _look_at(request: TableRequest, parts: Sequence[Path], run: RunsParts) -> PartReader:
-    """Find out how the columns of all the parts are read, and where the labels are."""
-    roles = request.roles(open_table(parts[0], request.options))
-    options = roles.options(request.options)
-    first = open_table(parts[0], options)
-    if isinstance(first, CsvSource):  # the parts are written alike
-        options = replace(options, decimal=first.with_decimal(first.names).decimal)
-    looked = run("looking", partial(_look, options), parts)
-    states = {part: state for part, (_, state) in zip(parts, looked, strict=True)}
-    storage = _common(parts, [seen for seen, _ in looked], options)
-    roles.features(Frame.of({name: [0.0] for name in storage}), request.path)
-    return PartReader(options, storage, roles, states)
-
-
 def _look(
     options: ReadingOptions, part: Path, count: Count = ignore
 ) -> tuple[dict[str, Seen], tuple[int, int]]:
-    """What the columns of a part hold, and the file's state."""
-    return open_table(part, options).seen(count), state_of(part)
-
-
-def _common(
-    parts: Sequence[Path], seen: Sequence[Mapping[str, Seen]], options: ReadingOptions
-) -> dict[str, Storage]:
-    """How the columns that all the parts must have are read."""
-    for part, own in zip(parts, seen, strict=True):
-        if own.keys() != seen[0].keys():
-            odd = min(own.keys() ^ seen[0].keys())
-            has, lacks = (part, parts[0]) if odd in own else (parts[0], part)
-            raise TableError(
-                f"{has} has a column {odd!r} and {lacks} has none: the parts of a table have the "
-                "same columns."
-            )
-    return storage_of(reduce(added, seen), frozenset(options.as_text))
+    """What the columns of a part hold, and the file's state before it was read."""
+    source, state = open_table(part, options), state_of(part)
+    return source.seen(count), state
 
 
 def _count(reader: PartReader, part: Path, count: Count = ignore) -> PartCounts:
     """Count in the rows of a part, of which there is one at least, or it is refused."""
+    total: PartCounts | None = None
+    for frame in reader.frames(part, count):
+        n_before = 0 if total is None else total.every.n_rows
 
-    def counts_of(frame: Frame, n_before: int) -> PartCounts:
-        def place(i: int) -> str:
+        def place(i: int, n_before: int = n_before) -> str:
             return f"{part}, row {n_before + i + 1}: "
 
         labels = LabelStatistics.of(frame, reader.roles.labels, place)
-        known = np.zeros(frame.n_rows, dtype=bool)
-        for name in reader.roles.labels:
-            known |= frame.coded(name)[1] >= 0
+        known = is_labelled(frame, LabelSource(reader.roles.labels))
         features = reader.roles.features(frame, part)
         every = ColumnStatistics.of(features)
-        labelled = every if known.all() else None
-        if known.any() and labelled is None:
-            labelled = ColumnStatistics.of(features.rows(np.flatnonzero(known)))
-        return PartCounts(labels, every, labelled)
-
-    return reduce(add, (counts_of(*found) for found in reader.frames(part, count)))
+        labelled: ColumnStatistics | None = every
+        if not known.all():
+            some = features.rows(np.flatnonzero(known))
+            labelled = ColumnStatistics.of(some) if known.any() else None
+        own = PartCounts(labels, every, labelled)
+        total = own if total is None else _added_counts(total, own)
+    assert total is not None
+    return total
 
 
 def _count_words(
     reader: PartReader,
-    labels: LabelReader,
+    source: LabelSource,
     preprocessor: Preprocessor,
     part: Path,
     count: Count = ignore,
 ) -> dict[str, WordStatistics]:
-    frames = reader.labelled(part, count, labels)
+    frames = reader.labelled(part, count, source)
     return reduce(_added_words, map(preprocessor.count_words, frames), {})
 
 
@@ -367,40 +339,35 @@ def _write(
     n_rows: int,
     part: Path,
     count: Count = ignore,
-) -> tuple[list[BlockFile], LabelTally | None]:
+) -> tuple[list[BlockFile], list[LabelTally]]:
     """Prepare the rows of a part and write them to blocks; also count in their labels."""
     blocks: list[BlockFile] = []
-    tally: LabelTally | None = None
+    tallies: list[LabelTally] = []
     # a worker that was lost may have left files of the same part: names are never used twice
     stem = f"{part.stem}-{secrets.token_hex(6)}"
-    for frame in _in_blocks(reader.labelled(part, count, labels), n_rows):
+    held: list[Frame] = []
+
+    def write(frame: Frame) -> None:
         features: Any = preprocessor.transform(frame)
         own = labels.read(frame)
-        codes = own.codes.astype(np.int8 if max(map(len, own.values)) < 128 else np.int32)
-        held = {"features": features}
+        codes = own.codes.astype(np.int8 if max(own.space.cardinalities) < 128 else np.int32)
+        arrays = {"features": features}
         if sparse.issparse(features):
-            held = {key: getattr(features, key) for key in ("data", "indices", "indptr", "shape")}
+            arrays = {key: getattr(features, key) for key in ("data", "indices", "indptr", "shape")}
         file = folder / f"{stem}-{len(blocks)}.npz"
         with _reachable(file):
-            np.savez(file, labels=codes, **held)
+            np.savez(file, labels=codes, **arrays)
         blocks.append(BlockFile(file, frame.n_rows))
-        counted = LabelTally.of(own)
-        tally = counted if tally is None else tally + counted
-    return blocks, tally
+        tallies[:] = [reduce(add, [*tallies, LabelTally.of(own)])]
 
-
-def _in_blocks(frames: Iterable[Frame], n_rows: int) -> Iterator[Frame]:
-    """Put rows together, or cut them, to blocks of n_rows; the last may have fewer."""
-    held: list[Frame] = []
-    n_held = 0
-    for frame in frames:
-        start = 0
-        while n_held + frame.n_rows - start >= n_rows:
-            end = start + n_rows - n_held
-            yield Frame.stacked([*held, frame.rows(slice(start, end))])
-            held, n_held, start = [], 0, end
-        if start < frame.n_rows:
-            held.append(frame.rows(slice(start, None)))
-            n_held += frame.n_rows - start
+    for chunk in reader.labelled(part, count, labels.source):
+        held.append(chunk)
+        if sum(map(len, held)) >= n_rows:  # the last block may have fewer
+            whole = Frame.stacked(held)
+            n_full = len(whole) // n_rows * n_rows
+            for start in range(0, n_full, n_rows):
+                write(whole.rows(slice(start, start + n_rows)))
+            held = [whole.rows(slice(n_full, None))] if len(whole) > n_full else []
     if held:
-        yield Frame.stacked(held)
+        write(Frame.stacked(held))
+    return blocks, tallies

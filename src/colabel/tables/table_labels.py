@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from colabel.core.arrays import Codes, Flags
 from colabel.core.schema import stored
-from colabel.labels import MISSING, SEPARATORS
-from colabel.labels.columns import ABSENT_PRESENT, object_array, says_presence
+from colabel.labels import MISSING, SEPARATORS, LabelSpace
+from colabel.labels.columns import ABSENT_PRESENT, object_array
 from colabel.labels.space import written_list
 from colabel.tables.csv_file import as_numbers
 from colabel.tables.frame import Frame
@@ -71,58 +71,25 @@ class LabelSource:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Labels read from a table.
+    """Labels read from a table: their values as they were given, and the codes (n, d) of rows."""
 
-    Attributes
-    ----------
-    names : tuple of d str
-    codes : (n, d)
-        Places of the values, -1 where missing.
-    values : tuple of d lists
-        Of each label: numbers, True and False, or texts, as they were given.
-    source : LabelSource
-    """
-
-    names: tuple[str, ...]
+    space: LabelSpace
     codes: Codes
-    values: tuple[list[Any], ...]
     source: LabelSource
 
     @property
-    def missing(self) -> Flags:
-        """Which labels are not observed, (n, d)."""
-        return np.asarray(self.codes == MISSING)
+    def names(self) -> tuple[str, ...]:
+        """Names of the labels."""
+        return self.space.names
 
     @cached_property
     def Y(self) -> NDArray[Any]:  # noqa: N802
-        """The values (n, d): whole numbers, True and False, or objects with None where missing."""
-        return decoded(self.codes, self.values)
-
-    @property
-    def is_zero_one(self) -> bool:
-        """Whether all the labels are there or not."""
-        return all(says_presence(as_classes(values)) for values in self.values)
+        """The values (n, d); with missing ones, an array of objects has None there."""
+        return self.space.values(self.codes)
 
     def rows(self, index: Any) -> Labels:
         """Return the labels of some rows."""
         return replace(self, codes=self.codes[index])
-
-
-def as_classes(values: list[Any]) -> NDArray[Any]:
-    """Return the values of a label as an array of their type."""
-    return object_array(values) if any(isinstance(v, str) for v in values) else np.array(values)
-
-
-def decoded(codes: NDArray[np.integer[Any]], values: Sequence[list[Any]]) -> NDArray[Any]:
-    """Return the values (n, d) behind codes (n, d)."""
-    kinds = {type(value) for own in values for value in own}
-    if len(kinds) == 1 and kinds <= {int, bool} and not (codes < 0).any():
-        Y = np.empty(codes.shape, dtype=kinds.pop())
-    else:
-        Y = np.empty(codes.shape, dtype=object)
-    for i, own in enumerate(values):
-        Y[:, i] = object_array([*own, None])[codes[:, i]]
-    return Y
 
 
 def match_columns(patterns: Iterable[str], names: Sequence[str], what: str) -> tuple[str, ...]:
@@ -272,23 +239,26 @@ class LabelStatistics:
         source = LabelSource(tuple(columns), separator or "")
         if source.separator:
             return self._tags(source)
-        values, codes = [], []
+        classes: list[list[Any]] = []
+        codes: list[Mapping[str, int]] = []
         for name, counts, first in zip(columns, self.counts, self.first, strict=True):
             of_texts = _values_of(name, counts, first, is_settled=name in settled)
             own = sorted(set(of_texts.values()), key=lambda v: (isinstance(v, str), v))
             if own and set(map(type, own)) <= {int} and {*own} <= {0, 1}:
                 own = [0, 1]
             place = {value: k for k, value in enumerate(own)}
-            values.append(own)
+            classes.append(own)
             codes.append({text: place[value] for text, value in of_texts.items()})
         if not any(self.counts):
             raise TableError("Every label is missing: fill in the label columns.")
-        binary = all(set(own) <= {0, 1} for own in values)
-        empty = [name for name, own in zip(columns, values, strict=True) if not own]
-        if empty and not binary:
+        empty = [name for name, own in zip(columns, classes, strict=True) if not own]
+        if empty and not all(set(own) <= {0, 1} for own in classes):
             raise TableError(f"The label column {empty[0]!r} is empty: fill it in.")
-        values = [own or [0, 1] for own in values]
-        return LabelReader(source, tuple(columns), tuple(codes), tuple(values))
+        values = tuple(
+            object_array(own) if any(isinstance(v, str) for v in own) else np.array(own or [0, 1])
+            for own in classes
+        )
+        return LabelReader(source, LabelSpace(tuple(columns), values, "matrix"), tuple(codes))
 
     def _separator(self, name: str, given: str | None) -> str:
         """Find out what separates tags in the one label column, or check what the user says."""
@@ -340,7 +310,8 @@ class LabelStatistics:
                 f"{_MOST_LABELS}: is it text? Or are tags separated by something else than "
                 f"{source.separator!r}?"
             )
-        return LabelReader(source, tuple(sorted(tags)), (), ([0, 1],) * len(tags))
+        space = LabelSpace(tuple(sorted(tags)), (np.array([0, 1]),) * len(tags), "matrix")
+        return LabelReader(source, space, ())
 
 
 def _values_of(
@@ -408,44 +379,38 @@ class LabelReader:
     Attributes
     ----------
     source : LabelSource
-    names : tuple of d str
+    space : LabelSpace
     codes : tuple of d {text: code}
         Of the texts in each column; of tags there are none.
-    values : tuple of d lists
-        The value of each code.
     """
 
     source: LabelSource
-    names: tuple[str, ...]
+    space: LabelSpace
     codes: tuple[Mapping[str, int], ...]
-    values: tuple[list[Any], ...]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of the values, where none is missing."""
-        return decoded(np.zeros((0, len(self.names)), dtype=np.int8), self.values).dtype
 
     def read(self, frame: Frame) -> Labels:
         """Read the labels of the rows of a frame."""
+        names = self.space.names
         if self.source.separator:
-            position = {tag: i for i, tag in enumerate(self.names)}
+            position = {tag: i for i, tag in enumerate(names)}
             texts, places = frame.coded(self.source.columns[0])
-            of_texts = np.zeros((len(texts) + 1, len(self.names)), dtype=np.int32)
+            of_texts = np.zeros((len(texts) + 1, len(names)), dtype=np.int32)
             for k, text in enumerate(texts):
                 of_texts[k, [position[t] for t in split_tags(text, self.source.separator)]] = 1
-            return Labels(self.names, of_texts[places], self.values, self.source)
-        out = np.empty((frame.n_rows, len(self.names)), dtype=np.int32)
-        for i, (name, codes) in enumerate(zip(self.names, self.codes, strict=True)):
+            return Labels(self.space, of_texts[places], self.source)
+        out = np.empty((frame.n_rows, len(names)), dtype=np.int32)
+        for i, (name, codes) in enumerate(zip(names, self.codes, strict=True)):
             texts, places = frame.coded(name)
             out[:, i] = np.array([*(codes.get(text, MISSING) for text in texts), MISSING])[places]
-        return Labels(self.names, out, self.values, self.source)
+        return Labels(self.space, out, self.source)
 
-    def is_labelled(self, frame: Frame) -> Flags:
-        """Whether a row has a known label, (n,); with tags, none of them is a label set too."""
-        known = np.full(frame.n_rows, bool(self.source.separator))
-        for name in () if self.source.separator else self.names:
-            known |= frame.coded(name)[1] >= 0
-        return known
+
+def is_labelled(frame: Frame, source: LabelSource) -> Flags:
+    """Whether a row has a known label, (n,); with tags, none of them is a label set too."""
+    known = np.full(frame.n_rows, bool(source.separator))
+    for name in () if source.separator else source.columns:
+        known |= frame.coded(name)[1] >= 0
+    return known
 
 
 def read_labels(frame: Frame, columns: Sequence[str], separator: str | None = None) -> Labels:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 
 import networkx as nx
 import numpy as np
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from colabel.joint import PairwiseField
 from colabel.joint.field._approximate import BeliefPropagation
-from tests.joint.field.test_pairwise_field import build, dense_field, fields, scores
+from tests.joint.field.test_pairwise_field import build, dense_field, fields
 from tests.joint.oracle import make_space, random_evidence
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -94,10 +93,8 @@ def test_a_list_of_all_vectors_holds_them_all(instance, engine):
 def test_mode_and_lists_of_a_dense_field_are_mostly_right():
     exact = dense_field(12, n_rows=40, scale=0.6)
     loopy = dense_field(12, n_rows=40, scale=0.6, engine=BP)
-    alone = dense_field(12, n_rows=40, scale=0.6, engine=BP, mode_engine="icm")
     best = exact.score_codes(exact.mode_codes())
     assert (loopy.score_codes(loopy.mode_codes()) >= best - 1e-9).mean() >= 0.9
-    assert (alone.score_codes(alone.mode_codes()) >= best - 1e-9).mean() >= 0.8
     listed = exact.top_k_codes(5)[1] + exact.log_partition()[:, None]  # scores
     found = loopy.top_k_codes(5)[1] + loopy.log_partition()[:, None]
     right = np.isclose(found, listed, atol=1e-9)
@@ -210,39 +207,3 @@ def test_threads_and_rows_do_not_change_the_answer(engine):
     np.testing.assert_array_equal(one.log_partition()[[5, 2]], part.log_partition())
     np.testing.assert_array_equal(one.sample(7, 3), two.sample(7, 3))
     np.testing.assert_array_equal(one.mode(), two.mode())
-
-
-# ---------------------------------------------------------------------------------- toulbar2
-
-
-@settings(max_examples=15, deadline=None)
-@given(fields(max_labels=6, styles=("smooth", "zeros")))
-def test_toulbar2_finds_the_mode(instance):
-    pytest.importorskip(
-        "pytoulbar2", reason="pytoulbar2 is not installed: pip install pytoulbar2 checks the mode"
-    )
-    joint, oracle, _ = build(instance, engine=BP, mode_engine="toulbar2")
-    found = oracle.log_prob(joint.mode_codes())
-    np.testing.assert_allclose(found, oracle.best(1)[:, 0], atol=1e-4)
-
-
-def test_toulbar2_beats_the_search_or_agrees():
-    pytest.importorskip("pytoulbar2", reason="pytoulbar2 is not installed")
-    rng = np.random.default_rng(2)
-    edges = list(itertools.combinations(range(16), 2))
-    unary = [scores(rng, (4, 2), "smooth") for _ in range(16)]
-    tables = [scores(rng, (4, 2, 2), "smooth") for _ in edges]
-    space = make_space((2,) * 16)
-    exact = PairwiseField(space, unary, edges, tables)
-    proved = PairwiseField(space, unary, edges, tables, engine=BP, mode_engine="toulbar2")
-    np.testing.assert_allclose(
-        exact.score_codes(proved.mode_codes()), exact.score_codes(exact.mode_codes()), atol=1e-4
-    )
-    assert "proved optimal by toulbar2" in proved.report.to_text()
-
-
-def test_toulbar2_missing_is_a_sentence(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pytoulbar2", None)
-    joint = dense_field(4, engine=BP, mode_engine="toulbar2")
-    with pytest.raises(ImportError, match="needs the optional package pytoulbar2"):
-        joint.mode()

@@ -315,7 +315,6 @@ def test_rows_without_any_possible_vector():
         ({"tables": [np.zeros((3, 2, 2))]}, r"has shape \(3, 2, 2\) but must have \(2, 2, 2\)"),
         ({"tables": [np.full((1, 2, 2), np.inf)]}, r"edge \(0, 1\) holds inf at \(0, 0, 0\)"),
         ({"engine": "magic"}, "engine='magic' must be one of 'auto', 'enumeration'"),
-        ({"mode_engine": "magic"}, "mode_engine='magic' must be one of"),
         ({"memory": 0}, "memory=0 must be an integer of at least 1"),
         ({"damping": 1.0}, "damping=1.0 must be at least 0 and below 1"),
         ({"tol": 0.0}, "tol=0.0 must be a positive"),

@@ -14,14 +14,11 @@ from colabel.labels import LabelSpace
 from colabel.labels.space import SeenLabels
 from colabel.learn import row_chance
 from colabel.learn.chunks import RowPart, counting_passes
-from colabel.learn.chunks.chunked_block import ChunkBlock, ChunkTasks, Where
-from colabel.learn.chunks.chunked_design import ChunkedDesign, Survey
 from colabel.learn.chunks.reading import chunked_data, seen_labels
 from colabel.learn.chunks.row_parts import RowSample
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
-from colabel.learn.design import Design
-from colabel.learn.glm import LBFGS, Tasks
-from colabel.learn.glm.path import Block
+from colabel.learn.glm import LBFGS
+from colabel.learn.linear import LinearLearner
 from tests.learn.chunks.problems import in_chunks, labels_that_depend
 
 LENGTHS = (30, 1, 49)
@@ -114,40 +111,26 @@ def test_rows_that_are_brought_keep_their_order(rows):
 
 @pytest.mark.parametrize("value", [None, (0, 1)])
 def test_an_objective_is_that_of_the_rows_in_memory(rows, value, rng):
-    """Value, gradient, diagonal and line at any point; tasks that skip a fold each."""
-    here, there = rows
-    group = RowGroup(None if value is None else there.rows_with(*value), np.array([1, 2]))
-    folds = there.random_folds(2, 0)
-    of_row = in_order(folds).astype(int)
-    design = ChunkedDesign.of(there)
-    survey = Survey.of(there, design, [group], folds)
-    base = ChunkTasks(
-        np.zeros(2, dtype=np.intp), group.targets, np.full(2, -1), 2, np.full((2, 2), 0.5)
-    )
-    block = ChunkBlock.on(
-        Where(there, (group,), survey, folds, None), design, base.without_folds(2)
-    )
-    positions = np.arange(80) if value is None else here.rows_with(*value)
-    local = Design.of(here.X, here.weight).block(positions)
-    targets = here.codes[positions][:, group.targets].T.astype(np.int16)
-    tasks = Tasks(targets, 2, np.full((2, 2), 0.5)).without_folds(of_row[positions], 2)
-    expected = Block.of(local, tasks)
-    np.testing.assert_allclose(block.support.smoothed, expected.support.smoothed)
-    np.testing.assert_array_equal(block.support.absent, expected.support.absent)
-    # coefficients of features, in the coordinates of each
-    features = rng.normal(size=(4, 1, 6))
-    ahead = rng.normal(size=(4, 1, 6))
+    """Value, gradient, Hessian and line at any point; tasks that skip a fold each."""
+    features, ahead = rng.normal(size=(2, 4, 1, 6))  # coefficients of features
 
-    def asked(block):
-        design = block.design
-        objective = block.objective(LBFGS(), design.enter(features))
-        first = [objective.value(), leave_gradient(design, objective.gradient())]
-        line = objective.along(design.enter(ahead))
+    def asked(data):
+        learning = LinearLearner(np.ones(1), 1e-2, 9, 1, False).on(data)
+        group = RowGroup(None if value is None else data.rows_with(*value), np.array([1, 2]))
+        place = learning.place([group], random_folds(data, 2, 0), None)
+        (batch,) = place.batches(2)
+        block, counts = learning.block(place, batch, 2)
+        enter = block.design.enter
+        objective = block.rows.objective(block, LBFGS(), enter(features))
+        first = [counts, objective.value(), leave_gradient(block.design, objective.gradient())]
+        line = objective.along(enter(ahead))
         objective.move(np.full(4, 0.3))
         objective.keep(np.array([True, False, True, True]))
-        return [*first, *line, objective.value(), leave_gradient(design, objective.gradient())]
+        held_out = block.rows.held_out(block, enter(features))
+        last = [objective.value(), leave_gradient(block.design, objective.gradient())]
+        return [*first, *line, *last, held_out, block.support.smoothed]
 
-    for a, b in zip(asked(block), asked(expected), strict=True):
+    for a, b in zip(*map(asked, rows), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10)
 
 

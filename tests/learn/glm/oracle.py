@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,9 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 from colabel.learn.design import Design
-from colabel.learn.glm import LBFGS, Loss, Ridge, RowsObjective, Solution
+from colabel.learn.glm import LBFGS, Block, LocalRows, Loss, Ridge, RowsObjective, Solution, path
+from colabel.learn.glm import Tasks as SmallTasks
+from colabel.learn.glm.tasks import informed_tasks, log_probabilities
 
 TIGHT = LBFGS(tol=1e-9, max_iter=3000)
 
@@ -65,6 +67,96 @@ def solve(design: Any, loss: Loss, problem: Problem, solver: LBFGS = TIGHT) -> S
     solution = solver.solve(objective, Ridge(strength, free), start)
     scores = scores_at(design, solution.coef, problem.offset)
     return Solved(design.leave(solution.coef), scores, solution)
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Regressions, their targets (T, n) and offsets (B, K, n), of which task t has `base[t]`."""
+
+    targets: np.ndarray
+    n_classes: int
+    prior: np.ndarray | None = None
+    allowed: np.ndarray | None = None
+    extra_scale: np.ndarray | None = None
+    offset: np.ndarray | None = None
+    base: np.ndarray | None = None
+
+    def take(self, tasks: np.ndarray) -> Tasks:
+        names = ("targets", "prior", "allowed", "extra_scale", "base")
+        parts = {name: getattr(self, name) for name in names}
+        return replace(self, **{k: v if v is None else v[tasks] for k, v in parts.items()})
+
+
+def block_of(design: Any, tasks: Tasks, folds: Any = None, n_folds: int = 0) -> Block:
+    """The block of tasks on the rows of a design; with folds one task without each of them."""
+    label = np.arange(len(tasks.targets))
+    small = SmallTasks(
+        label,
+        tasks.n_classes,
+        tasks.prior,
+        np.full(len(label), -1),
+        np.zeros_like(label),
+        tasks.allowed,
+        tasks.extra_scale,
+    )
+    offset = None if tasks.offset is None else tasks.offset[tasks.base]
+    rows = LocalRows(design, tasks.targets, folds, offset)
+    counts = rows.counts(small, n_folds)
+    if not n_folds:
+        return Block.of(rows, small, counts)
+    return Block.of(rows, small.without_folds(n_folds), np.tile(counts, (n_folds, 1, 1)))
+
+
+def fit_tasks(design: Any, tasks: Tasks, C: Any, solver: LBFGS, base: Any = None) -> Any:
+    """Fit every task with its own C (T,)."""
+    return path.fit_block(block_of(design, tasks), C, solver, base)
+
+
+class HeldOut(NamedTuple):
+    """See `HeldOutPath`; with the log-probabilities (G, T, n) of the rows held out."""
+
+    log_prob: np.ndarray
+    total: np.ndarray
+    coef: np.ndarray | None
+    floor: np.ndarray
+    n_failed: int
+    informed: np.ndarray
+
+
+def held_out_path(
+    design: Any,
+    tasks: Tasks,
+    grid: Any,
+    folds: Any,
+    n_folds: int,
+    solver: LBFGS,
+    start: Any = None,
+    keep: bool = False,
+    patience: int | None = None,
+) -> HeldOut:
+    """Score tasks over a grid; each row's log-probability is computed from the coefficients."""
+    block = block_of(design, tasks, folds, n_folds)
+    found = path.held_out_path(block, grid, n_folds, solver, start, True, patience)
+    n_tasks, n_rows = tasks.targets.shape
+    slope = block.calibrated(solver)[0].slope if block.deviates else block.slope
+    slope = slope.reshape(n_folds, n_tasks, -1)
+    floor = block.floor.reshape(n_folds, n_tasks, -1)
+    log_prob = np.zeros((len(grid), n_tasks, n_rows))
+    for g, fold in np.ndindex(len(grid), n_folds):
+        scores = scores_at(design, design.enter(found.coef[g, fold]))
+        if tasks.offset is not None:
+            scores = scores + slope[fold][:, :, None] * tasks.offset[tasks.base]
+        every = log_probabilities(block.rows.loss(tasks.n_classes), scores, floor[fold])
+        own = np.take_along_axis(every, np.maximum(tasks.targets, 0)[:, None], axis=1)[:, 0]
+        shown = (folds == fold) & (tasks.targets >= 0) & np.isfinite(found.sums[0, g])[:, None]
+        log_prob[g][shown] = own[shown]
+    looked = np.isfinite(found.sums[0])
+    weight = np.ones(n_rows) if design.weight is None else design.weight
+    np.testing.assert_allclose((log_prob @ weight)[looked], found.sums[0][looked], atol=1e-8)
+    counts = block.rows.counts(block.tasks.take(np.arange(n_tasks)), n_folds)
+    informed = informed_tasks(counts, block.support)
+    coef = found.coef if keep else None
+    return HeldOut(log_prob, found.sums[0], coef, floor, found.n_failed, informed)
 
 
 def scores_at(design: Any, coef: np.ndarray, offset: np.ndarray | None = None) -> np.ndarray:

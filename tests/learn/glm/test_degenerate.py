@@ -7,9 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from colabel.learn.design import Design, linear_scores
-from colabel.learn.glm import Logistic, Softmax, Tasks, fit_tasks, held_out_path
-from colabel.learn.glm.tasks import class_support
-from tests.learn.glm.oracle import TIGHT
+from colabel.learn.glm import Logistic, Softmax
+from tests.learn.glm.oracle import TIGHT, Tasks, block_of, fit_tasks, held_out_path
 
 
 def smoothed(counts, prior=None):
@@ -62,9 +61,8 @@ def test_weights_count_like_rows(rng):
 
 
 def test_a_class_of_weight_zero_is_absent():
-    support = class_support(
-        np.array([[0, 0, 1]], dtype=np.int16), 2, np.array([1.0, 1.0, 0.0]), None
-    )
+    tasks = Tasks(np.array([[0, 0, 1]], dtype=np.int16), 2)
+    support = block_of(Design.of(np.eye(3), np.array([1.0, 1.0, 0.0])), tasks).support
     assert support.absent.tolist() == [[False, True]]
     assert support.constant.tolist() == [True]
 

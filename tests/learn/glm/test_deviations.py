@@ -7,10 +7,16 @@ import pytest
 from scipy.optimize import minimize
 
 from colabel.learn.design import Design, linear_scores
-from colabel.learn.glm import Tasks, fit_tasks, held_out_path, loss_for
-from colabel.learn.glm.path import Block
+from colabel.learn.glm import loss_for
 from colabel.learn.glm.tasks import best_points
-from tests.learn.glm.oracle import TIGHT, softmax_targets
+from tests.learn.glm.oracle import (
+    TIGHT,
+    Tasks,
+    block_of,
+    fit_tasks,
+    held_out_path,
+    softmax_targets,
+)
 from tests.learn.glm.shapes import weights
 
 WEAK = 1.0 / 2.5**2  # half a nat for a log-odds ratio of 2.5
@@ -82,14 +88,14 @@ def problem(rng, n_classes, weighted):
 
 def test_slope_and_intercept_are_the_best_under_a_weak_penalty(problem, store):
     X, weight, tasks, _ = problem
-    block = Block.of(Design.of(store(X), weight), tasks)
+    block = block_of(Design.of(store(X), weight), tasks)
     w = np.ones(N) if weight is None else weight
     calibrated, point = block.calibrated(TIGHT)
     assert point.converged.all()
     assert not point.coef[..., :-1].any()
     for task in range(3):
         offset = tasks.offset[tasks.base[task]]
-        slope, level = best_line(block.loss, offset, tasks.targets[task], w, w)
+        slope, level = best_line(loss_for(tasks.n_classes), offset, tasks.targets[task], w, w)
         np.testing.assert_allclose(calibrated.slope[task], slope, atol=1e-4)
         np.testing.assert_allclose(point.coef[task, :, -1], level, atol=1e-4)
 
@@ -97,7 +103,7 @@ def test_slope_and_intercept_are_the_best_under_a_weak_penalty(problem, store):
 def test_slope_and_intercept_stay_finite_where_a_class_is_absent(problem):
     X, weight, tasks, _ = problem
     tasks.targets[0] = np.where(tasks.targets[0] >= 0, 1, -1)
-    calibrated, point = Block.of(Design.of(X, weight), tasks).calibrated(TIGHT)
+    calibrated, point = block_of(Design.of(X, weight), tasks).calibrated(TIGHT)
     assert point.converged.all()
     assert np.abs(calibrated.slope).max() < 20
     assert np.abs(point.coef).max() < 20

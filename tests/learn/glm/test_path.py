@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from colabel.learn.design import Design
-from colabel.learn.glm import LBFGS, Tasks, fit_tasks, held_out_path
+from colabel.learn.glm import LBFGS
 from colabel.learn.glm.tasks import best_points
 from tests.learn.glm.oracle import (
     TIGHT,
+    Tasks,
+    fit_tasks,
+    held_out_path,
     logistic_targets,
     sklearn_coef,
     sklearn_model,

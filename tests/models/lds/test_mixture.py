@@ -106,6 +106,11 @@ def test_values_never_seen_get_the_probability_that_smoothing_leaves():
     np.testing.assert_allclose(network.phi[0, :, 2], 1 / 13)
     joint = model.joint([[7], [-1]])
     np.testing.assert_allclose(joint.marginals(), 0.5)
+    # as in the paper there are two values, and what is new counts as the nearest of them
+    printed = LDSMixture(None, unseen=False, smoothing=1.0).fit(X, Y)
+    np.testing.assert_allclose(printed.parameters_.phi[0], [[11 / 12, 1 / 12], [1 / 12, 11 / 12]])
+    near = printed.joint([[1], [0]]).marginals()
+    np.testing.assert_array_equal(printed.joint([[7], [-1]]).marginals(), near)
 
 
 def test_the_published_heuristic_can_be_compared_with_the_exact_mode(drawn):
@@ -262,6 +267,7 @@ def test_information_is_mutual_information(rng, drawn):
         ("bins", 1),
         ("bins", 2.5),
         ("bins", True),
+        ("unseen", "no"),
         ("smoothing", 0.0),
         ("smoothing", [1.0, -1.0]),
         ("smoothing", "much"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
@@ -16,37 +17,40 @@ from colabel.core.chunks import row_slices
 from colabel.core.compiling import njit
 from colabel.core.label_features import label_columns
 from colabel.labels import MISSING
+from colabel.rules import CompiledRules
 
 # Features of (row, prefix) pairs that a classifier is shown at once, as numbers: 128 MiB.
 _NUMBERS_AT_ONCE = 1 << 24
 
 
-class Links(Protocol):
+class Links(ABC):
     """The conditionals of a chain for a batch of rows; everything here is in chain order.
 
     Attributes
     ----------
-    n_rows : int
-        Number of rows n.
-    cardinalities : (d,)
-        Number of values of the label at each position.
+    costly : bool
+        Whether asking is far more work than a few sums: then searches ask on request only.
+    normalised : bool
+        Whether the probabilities after each prefix sum to one.
+    codes_at_once : int
+        Codes that the prefixes of one step of a search may hold, as numbers: 32 MiB.
     """
 
+    costly: ClassVar[bool] = False
+    normalised: ClassVar[bool] = True
+    codes_at_once: ClassVar[int] = 1 << 23
+
     @property
+    @abstractmethod
     def n_rows(self) -> int:
         """Number of rows n."""
-        ...
 
     @property
+    @abstractmethod
     def cardinalities(self) -> tuple[int, ...]:
         """Number of values of the label at each position, (d,)."""
-        ...
 
-    @property
-    def costly(self) -> bool:
-        """Whether asking is far more work than a few sums: then searches ask on request only."""
-        ...
-
+    @abstractmethod
     def log_prob(self, rows: Indices, prefix: Codes) -> Array:
         """Log-probabilities (m, K) of the values of the label at position k.
 
@@ -57,38 +61,32 @@ class Links(Protocol):
         prefix : (m, k)
             Codes of the labels at positions 0 to k - 1.
         """
-        ...
+
+    @abstractmethod
+    def take(self, rows: Rows) -> Self:
+        """Return the links of some of the rows."""
 
     def log_prob_grid(self, prefixes: Codes) -> Array:
         """Log-probabilities (n, M, K) for every row and each of the prefixes (M, k)."""
-        ...
+        rows = np.repeat(np.arange(self.n_rows), len(prefixes))
+        table = self.log_prob(rows, np.tile(prefixes, (self.n_rows, 1)))
+        return table.reshape(self.n_rows, len(prefixes), -1)
 
     def log_ceiling(self, known: Codes) -> Array:
         """Upper bounds (n, d) of the log-probability any value has after any prefix.
 
-        Zeros will do; tighter bounds spare an exact search some prefixes.
+        Tighter bounds than zeros spare an exact search some prefixes.
 
         Parameters
         ----------
         known : (n, d)
             Values that prefixes must have, MISSING elsewhere; a bound may make use of them.
         """
-        ...
-
-    def take(self, rows: Rows) -> Self:
-        """Return the links of some of the rows."""
-        ...
-
-
-def _grid_of_pairs(links: Links, prefixes: Codes) -> Array:
-    """Ask about every row and prefix pair by pair."""
-    rows = np.repeat(np.arange(links.n_rows), len(prefixes))
-    table = links.log_prob(rows, np.tile(prefixes, (links.n_rows, 1)))
-    return table.reshape(links.n_rows, len(prefixes), -1)
+        return np.zeros(known.shape)
 
 
 @dataclass(frozen=True)
-class TableLinks:
+class TableLinks(Links):
     """Links written out: one table (n, K_0, ..., K_k) of log-probabilities per position k.
 
     For chains made by hand. The tables grow as fast as the number of prefixes does.
@@ -105,7 +103,6 @@ class TableLinks:
     """
 
     tables: tuple[Array, ...]
-    costly: ClassVar[bool] = False
 
     @classmethod
     def of(cls, tables: Sequence[ArrayLike]) -> TableLinks:
@@ -132,9 +129,6 @@ class TableLinks:
     def log_prob(self, rows: Indices, prefix: Codes) -> Array:
         found: Array = self.tables[prefix.shape[1]][(rows, *prefix.T)]
         return found
-
-    def log_prob_grid(self, prefixes: Codes) -> Array:
-        return _grid_of_pairs(self, prefixes)
 
     def log_ceiling(self, known: Codes) -> Array:
         largest = [table.max(axis=tuple(range(1, table.ndim))) for table in self.tables]
@@ -272,11 +266,10 @@ def _log_odds_grid(base: Array, gained: Array, table: Array) -> None:
 
 
 @dataclass(frozen=True)
-class LinearLinks:
+class LinearLinks(Links):
     """Links that are linear in x and in the labels before: no product with X after the first."""
 
     links: tuple[LinearLink, ...]
-    costly: ClassVar[bool] = False
 
     @property
     def n_rows(self) -> int:
@@ -311,7 +304,7 @@ class Classifier(Protocol):
 
 
 @dataclass(frozen=True)
-class EstimatorLinks:
+class EstimatorLinks(Links):
     """Links by any fitted classifiers; a level of the chain is one call of `predict_proba`."""
 
     classifiers: Sequence[Classifier]  # in label order
@@ -340,12 +333,46 @@ class EstimatorLinks:
             table[part] = self.classifiers[target].log_prob(self.X[rows[part]], extra)
         return table
 
-    def log_prob_grid(self, prefixes: Codes) -> Array:
-        return _grid_of_pairs(self, prefixes)
-
-    def log_ceiling(self, known: Codes) -> Array:
-        """See `Links.log_ceiling`: nothing is known of a classifier."""
-        return np.zeros(known.shape)
-
     def take(self, rows: Rows) -> EstimatorLinks:
         return replace(self, X=self.X[rows])
+
+
+@dataclass(frozen=True)
+class PrunedLinks(Links):
+    """Links in which values whose prefix nothing that obeys rules begins with are impossible.
+
+    They do not sum to one: the chain of them is that of the vectors that obey, unnormalised.
+    """
+
+    links: Links
+    order: Indices
+    rules: CompiledRules
+    normalised: ClassVar[bool] = False
+
+    @property
+    def n_rows(self) -> int:
+        return self.links.n_rows
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        return self.links.cardinalities
+
+    @property
+    def costly(self) -> bool:  # type: ignore[override]
+        return self.links.costly
+
+    def log_prob(self, rows: Indices, prefix: Codes) -> Array:
+        table = self.links.log_prob(rows, prefix)
+        m, k = table.shape
+        length = prefix.shape[1]
+        codes = np.full((m * k, len(self.order)), MISSING, dtype=np.int32)
+        codes[:, self.order[:length]] = np.repeat(prefix, k, axis=0)
+        codes[:, self.order[length]] = np.tile(np.arange(k), m)
+        allowed = self.rules.may_hold(codes, int(self.order[length])).reshape(m, k)
+        return np.where(allowed, table, -np.inf)
+
+    def log_ceiling(self, known: Codes) -> Array:
+        return self.links.log_ceiling(known)
+
+    def take(self, rows: Rows) -> PrunedLinks:
+        return replace(self, links=self.links.take(rows))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, NamedTuple, Protocol
 
@@ -20,18 +20,15 @@ import numpy as np
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.schema import Between, stored
 from colabel.joint.chain import prefixes as grown
-from colabel.joint.chain._draws import draw_vectors, shared_uniforms
-from colabel.joint.chain._grid import alike, grid
 from colabel.joint.chain._links import Links
+from colabel.joint.chain._sums import draw_vectors, shared_uniforms
 from colabel.joint.chain.prefixes import Prefixes, children
 
-ENUMERATION_LIMIT = 1 << 16  # label vectors of one row that are written out
 MAX_PREFIXES = 1_000_000  # prefixes of one row that an exact search visits before it gives up
 # The same for "auto": all prefixes of 14 labels, a thousand times what a row of sparse tags needs.
 AUTO_PREFIXES = 1 << 15
 
-_SEED_WIDTH = 4  # beam that finds the first bound of an exact search
-_CUT_WIDTH = 32  # beam of the rows in which an exact search gave up
+_SEED_WIDTH = 4  # beam that finds the first bound of an exact search, at most
 _UNPROVEN_WIDTH = 256  # prefixes that a listing keeps of a row, once it cannot list all there are
 _USUAL_WIDTH = 1024  # prefixes of a row and length for which a listing plans its memory
 _SLACK = 1e-9  # nats; the same prefix may differ by rounding between two calls of a classifier
@@ -107,7 +104,7 @@ class BeamSearch:
     def candidates(self, links: Links, known: Codes, k: int) -> Found:
         width = max(self.width, k)
         rows = np.arange(links.n_rows)
-        chunks = grown.chunks_of(rows, width, len(links.cardinalities))
+        chunks = grown.chunks_of(links, rows, width)
         found = [_beam(links, known, part, width) for part in chunks]
         return _uncut(links, grown.joined([grown.nothing(known.shape[1]), *found]))
 
@@ -141,8 +138,8 @@ class BranchAndBound:
     Prefixes of all rows grow together, level by level; a level that is too large for memory is
     halved, and the first half is finished before the second is looked at again.
 
-    A row that needs more than `max_prefixes` is cut: it keeps the best vectors of a beam 32 wide,
-    of the greedy search and of those seen. It says so by a warning, unless `warns` is false.
+    A row that needs more than `max_prefixes` is cut: it keeps the best vectors of a beam, of the
+    greedy search and of those seen. It says so by a warning, unless `warns` is false.
 
     Examples
     --------
@@ -155,6 +152,7 @@ class BranchAndBound:
     max_prefixes: Annotated[int, Between(1, MAX_PREFIXES)] = MAX_PREFIXES
     exact: bool = True
     warns: bool = True
+    beam_width: Annotated[int, Between(1, 10**3)] = 32
 
     @property
     def how(self) -> str:
@@ -167,7 +165,11 @@ class BranchAndBound:
 
     def candidates(self, links: Links, known: Codes, k: int) -> Found:
         n_rows, d = links.n_rows, len(links.cardinalities)
-        best = BeamSearch(max(k, _SEED_WIDTH)).candidates(links, known, k).vectors
+        best = (
+            BeamSearch(max(k, min(_SEED_WIDTH, self.beam_width)))
+            .candidates(links, known, k)
+            .vectors
+        )
         bound = _kth(best, n_rows, k)
         ahead = _log_ahead(links, known)
         visited = np.zeros(n_rows, dtype=np.intp)
@@ -181,7 +183,7 @@ class BranchAndBound:
             if length == d:
                 best = _best(grown.joined([best, prefixes]), n_rows, k)
                 bound = _kth(best, n_rows, k)
-            elif len(prefixes) * d > grown._CODES_AT_ONCE and len(prefixes) > 1:
+            elif len(prefixes) * d > links.codes_at_once and len(prefixes) > 1:
                 half = len(prefixes) // 2
                 stack += [prefixes.take(slice(half, None)), prefixes.take(slice(half))]
             elif len(prefixes):
@@ -191,20 +193,20 @@ class BranchAndBound:
                 stack.append(prefixes.grow(table, (table >= least) & (table > -np.inf)))
         cut = visited > self.max_prefixes
         if cut.any():
-            beams = _beams(links, known, np.flatnonzero(cut), k)
+            beams = _beams(links, known, np.flatnonzero(cut), max(k, self.beam_width))
             best = _best(grown.joined([best, *beams]), n_rows, k)
         if self.warns:
             _warn_of_cut(int(cut.sum()), self.max_prefixes)
         return Found(best, cut)
 
 
-def _beams(links: Links, known: Codes, rows: Indices, k: int) -> Iterator[Prefixes]:
+def _beams(links: Links, known: Codes, rows: Indices, widest: int) -> Iterator[Prefixes]:
     """Yield what a wide beam and a greedy search find in some of the rows.
 
     A beam may drop the prefix that greedy search follows, so it is not sure to do better.
     """
-    for width in (1, max(k, _CUT_WIDTH)):
-        for part in grown.chunks_of(rows, width, known.shape[1]):
+    for width in (1, widest):
+        for part in grown.chunks_of(links, rows, width):
             yield _beam(links, known, part, width)
 
 
@@ -220,7 +222,7 @@ def above(links: Links, known: Codes, least: Array, width: int) -> Found:
     cut = np.zeros(links.n_rows, dtype=bool)
     visited = np.zeros(links.n_rows, dtype=np.intp)
     found = [grown.nothing(known.shape[1])]
-    for part in grown.chunks_of(wanted, min(width, _USUAL_WIDTH), known.shape[1]):
+    for part in grown.chunks_of(links, wanted, min(width, _USUAL_WIDTH)):
         prefixes = grown.root(part)
         for position in range(known.shape[1]):
             table = children(links, prefixes, known)
@@ -312,7 +314,7 @@ class EpsilonSearch:
         rows = np.arange(links.n_rows)
         parts = [
             self._reached(links, known, part, bound - _SLACK)
-            for part in grown.chunks_of(rows, widest * (1 if k == 1 else d), d)
+            for part in grown.chunks_of(links, rows, widest * (1 if k == 1 else d))
         ]
         return _uncut(links, grown.joined([greedy, *parts]))
 
@@ -336,40 +338,6 @@ def _greedy_step(prefixes: Prefixes, table: Array) -> Prefixes:
     every = np.arange(len(prefixes))
     value = table.argmax(axis=1)
     return prefixes.extend(every, value, table[every, value])
-
-
-@stored("exhaustive")
-@dataclass(frozen=True)
-class Exhaustive:
-    """Write out every label vector, shared prefixes once; exact, for few labels.
-
-    Examples
-    --------
-    >>> Exhaustive().limit
-    65536
-    """
-
-    limit: Annotated[int, Between(1, ENUMERATION_LIMIT)] = ENUMERATION_LIMIT
-    exact: bool = True
-
-    @property
-    def how(self) -> str:
-        return "Modes exact, by enumeration of all label vectors."
-
-    def candidates(self, links: Links, known: Codes, k: int) -> Found:
-        bits = grown.log_completions(known, links.cardinalities)
-        vectors = 2.0 ** bits.max(initial=0.0)
-        if vectors > self.limit:
-            raise ValueError(
-                f"There are {vectors:.4g} label vectors, more than the {self.limit} that "
-                'exhaustive inference writes out. Choose inference="exact" (branch and bound), '
-                '"epsilon", "beam" or "monte_carlo".'
-            )
-        found = [grown.nothing(known.shape[1])]
-        for part in alike(np.arange(links.n_rows), known, bits):
-            best = grid(links.take(part), known[part[0]], known.shape[1]).best(k)
-            found.append(replace(best, rows=part[best.rows]))
-        return _uncut(links, grown.joined(found))
 
 
 @stored("monte-carlo")
@@ -398,7 +366,7 @@ class MonteCarlo:
     def candidates(self, links: Links, known: Codes, k: int) -> Found:
         rows = np.arange(links.n_rows)
         uniforms = shared_uniforms(self.n_samples, len(links.cardinalities), self.seed)
-        chunks = grown.chunks_of(rows, self.n_samples, len(links.cardinalities))
+        chunks = grown.chunks_of(links, rows, self.n_samples)
         parts = [draw_vectors(links, known, part, uniforms).vectors for part in chunks]
         possible = grown.joined([grown.nothing(known.shape[1]), *parts])
         return _uncut(links, possible.take(possible.log_prob > -np.inf))
@@ -408,7 +376,6 @@ SEARCHES: Mapping[str, Callable[[], ChainSearch]] = MappingProxyType(
     {
         "exact": BranchAndBound,
         "auto": lambda: BranchAndBound(AUTO_PREFIXES, warns=False),
-        "exhaustive": Exhaustive,
         "epsilon": EpsilonSearch,
         "beam": BeamSearch,
         "greedy": lambda: BeamSearch(1),

@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
-from colabel.core.numeric import bin_sums, log_sum_exp
+from colabel.core.numeric import bin_sums
 from colabel.joint._listing import Listed
 from colabel.joint.base import Joint
 from colabel.joint.chain import _sums as sums
 from colabel.joint.chain import prefixes as grown
-from colabel.joint.chain._links import Links
-from colabel.joint.chain._search import (
-    ENUMERATION_LIMIT,
-    BranchAndBound,
-    ChainSearch,
-    above,
-    as_search,
-)
+from colabel.joint.chain._links import Links, PrunedLinks
+from colabel.joint.chain._search import BranchAndBound, ChainSearch, above, as_search
 from colabel.joint.chain.prefixes import Prefixes
-from colabel.joint.elimination import draw
 from colabel.joint.exactness import Exactness
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import fill_impossible, impossible_evidence
 from colabel.joint.vectors import VectorList
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
-
-if TYPE_CHECKING:
-    from colabel.joint.obeying import Weighted
 
 __all__ = ["Chain", "as_order"]
 
@@ -82,10 +72,8 @@ class Chain(Joint):
         object like them.
     inference : str or ChainSearch, default="exact"
         "exact" (branch and bound), "auto" (the same, with a beam where that takes more than 32768
-        prefixes), "exhaustive" (enumeration, up to 65536 label vectors),
-        "epsilon", "beam", "greedy", "monte_carlo", or one of `BranchAndBound()`,
-        `Exhaustive(limit)`, `EpsilonSearch(epsilon)`, `BeamSearch(width)` and
-        `MonteCarlo(n_samples, seed)`.
+        prefixes), "epsilon", "beam", "greedy", "monte_carlo", or one of `BranchAndBound()`,
+        `EpsilonSearch(epsilon)`, `BeamSearch(width)` and `MonteCarlo(n_samples, seed)`.
     limit : int, default=65536
         Most label vectors of a row that sums enumerate.
     n_samples : int, default=1000
@@ -120,7 +108,7 @@ class Chain(Joint):
         links: Links,
         *,
         inference: str | ChainSearch = "exact",
-        limit: int = ENUMERATION_LIMIT,
+        limit: int = 1 << 16,
         n_samples: int = 1000,
         seed: int = 0,
     ) -> None:
@@ -188,7 +176,7 @@ class Chain(Joint):
     def top_k_codes(self, k: int) -> tuple[Codes, Array]:
         """Return codes (n, k, d) and log-probabilities (n, k), best first.
 
-        Exact with the inferences "exact" and "exhaustive". "greedy" and "beam" return the k
+        Exact with the inference "exact". "greedy" and "beam" return the k
         last survivors of a beam at least k wide, "epsilon" and "monte_carlo" the best of the
         vectors they have seen.
         """
@@ -335,9 +323,15 @@ class Chain(Joint):
         return joint
 
     def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
-        from colabel.joint.obeying import drawn_joint, obeying_list
+        from colabel.joint.obeying import obeying_list, with_mass
 
-        return obeying_list(self, rules) or drawn_joint(self, rules, _draws_that_obey)
+        listed = obeying_list(self, rules)
+        if listed is not None:
+            return listed
+        joint = self._with(PrunedLinks(self.links, self.order, rules), self._known)
+        joint.how += " Prefixes that nothing which obeys the rules begins with are left out."
+        mass = np.minimum(joint._evidence_mass() - self._evidence_mass(), 0.0)
+        return (self if np.isneginf(mass).all() else with_mass(joint, mass)), mass
 
     def rows(self, index: Rows) -> Chain:
         """Return the joint of some of the rows."""
@@ -369,97 +363,6 @@ class Chain(Joint):
     def _to_labels(self, codes: Codes) -> Codes:
         """Turn codes (..., d) in chain order into codes in the order of the space."""
         return np.ascontiguousarray(codes[..., np.argsort(self.order)])
-
-
-@dataclass(frozen=True)
-class _ObeyingLinks:
-    """Links in which values whose prefix nothing that obeys the rules begins with are impossible.
-
-    They do not sum to one: the chain of them is that of the vectors that obey, unnormalised.
-    """
-
-    links: Links
-    order: Indices
-    rules: CompiledRules
-
-    @property
-    def n_rows(self) -> int:
-        return self.links.n_rows
-
-    @property
-    def cardinalities(self) -> tuple[int, ...]:
-        return self.links.cardinalities
-
-    @property
-    def costly(self) -> bool:
-        return self.links.costly
-
-    def log_prob(self, rows: Indices, prefix: Codes) -> Array:
-        table = self.links.log_prob(rows, prefix)
-        m, k = table.shape
-        length = prefix.shape[1]
-        codes = np.full((m * k, len(self.order)), MISSING, dtype=np.int32)
-        codes[:, self.order[:length]] = np.repeat(prefix, k, axis=0)
-        codes[:, self.order[length]] = np.tile(np.arange(k), m)
-        allowed = self.rules.may_hold(codes, int(self.order[length])).reshape(m, k)
-        return np.where(allowed, table, -np.inf)
-
-    def log_prob_grid(self, prefixes: Codes) -> Array:
-        rows = np.repeat(np.arange(self.n_rows), len(prefixes))
-        table = self.log_prob(rows, np.tile(prefixes, (self.n_rows, 1)))
-        return table.reshape(self.n_rows, len(prefixes), -1)
-
-    def log_ceiling(self, known: Codes) -> Array:
-        return self.links.log_ceiling(known)
-
-    def take(self, rows: Rows) -> _ObeyingLinks:
-        return replace(self, links=self.links.take(rows))
-
-
-def _draws_that_obey(joint: Joint, rules: CompiledRules) -> Weighted:
-    """Draw along a chain, around prefixes that nothing that obeys begins with.
-
-    A draw weighs what the values it could choose from had in all; the best vectors are searched
-    for with the same prefixes left out.
-    """
-    from colabel.joint.obeying import Weighted, n_draws
-
-    assert isinstance(joint, Chain)
-    links = _ObeyingLinks(joint.links, joint.order, rules)
-    known, d, size = joint._known, joint.space.n_labels, n_draws(joint)
-    rows = np.tile(np.arange(joint.n_rows), size)
-    prefixes, log_weights = grown.root(rows), -joint._evidence_mass()[rows]
-    rng = np.random.default_rng(0)
-    for _ in range(d):
-        table = grown.children(links, replace(prefixes, log_prob=np.zeros(len(rows))), known)
-        total = log_sum_exp(table)
-        log_weights += total
-        table[np.isneginf(total)] = 0.0  # a dead end: its weight is zero already
-        value = draw(table, rng.random(len(rows)))
-        prefixes = prefixes.extend(np.arange(len(rows)), value, prefixes.log_prob)
-    shape = size, joint.n_rows
-    log_weights = log_weights.reshape(shape)
-    mass = np.minimum(log_sum_exp(log_weights, axis=0) - np.log(size), 0.0)
-
-    def best(k: int) -> tuple[Prefixes, bool]:
-        search = joint.inference if joint.inference.exact else BranchAndBound(warns=False)
-        found = search.candidates(links, known, k)
-        codes, log_prob = joint._to_labels(found.vectors.codes), found.vectors.log_prob
-        drawn = np.flatnonzero(log_weights.ravel() > -np.inf)
-        own = joint._to_labels(prefixes.codes[drawn])
-        more = joint.log_prob_at(rows[drawn], own)
-        log_prob = log_prob - joint._evidence_mass()[found.vectors.rows]
-        both = grown.joined(
-            [Prefixes(found.vectors.rows, codes, log_prob), Prefixes(rows[drawn], own, more)]
-        )
-        return both, not found.cut.any()
-
-    how = (
-        f"Approximate sums: {size} draws a row along the chain that obey the rules, weighted. "
-        "Modes: a search that leaves out prefixes which nothing that obeys begins with."
-    )
-    codes = joint._to_labels(prefixes.codes).reshape(*shape, d)
-    return Weighted(codes, log_weights, mass, best, how)
 
 
 def as_order(order: Any, space: LabelSpace) -> Indices:

@@ -12,9 +12,6 @@ from colabel.core.chunks import row_slices
 from colabel.joint.chain._links import Links
 from colabel.labels import MISSING
 
-# Codes that the prefixes of one step may hold, as numbers: 32 MiB.
-_CODES_AT_ONCE = 1 << 23
-
 
 @dataclass(frozen=True)
 class Prefixes:
@@ -131,15 +128,8 @@ def log_completions(known: Codes, cardinalities: Sequence[int]) -> Array:
     return found
 
 
-def last_known(known: Codes) -> Indices:
-    """Last position (n,) that is known, -1 if none is."""
-    d = known.shape[1]
-    reached: Indices = np.where(known != MISSING, np.arange(d), -1).max(axis=1, initial=-1)
-    return reached
-
-
-def chunks_of(rows: Indices, vectors_each: float, n_labels: int) -> list[Indices]:
+def chunks_of(links: Links, rows: Indices, vectors_each: float) -> list[Indices]:
     """Cut rows so that a chunk with so many vectors for each row stays small."""
-    numbers_each = max(1.0, vectors_each) * max(1, n_labels)
-    parts = row_slices(len(rows), _CODES_AT_ONCE, numbers_each) if len(rows) else []
+    numbers_each = max(1.0, vectors_each) * max(1, len(links.cardinalities))
+    parts = row_slices(len(rows), links.codes_at_once, numbers_each) if len(rows) else []
     return [rows[part] for part in parts]

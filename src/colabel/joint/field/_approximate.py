@@ -18,13 +18,7 @@ from colabel.joint.elimination import Elimination, eliminate
 from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.field._engine import FieldEngine, FieldOptions, FieldSums, k_best_rows
 from colabel.joint.field._flat import FlatField, by_blocks, joined, run_rows, wires_of
-from colabel.joint.field._search import (
-    WALL,
-    best_by_toulbar2,
-    climbed,
-    k_best_by_toulbar2,
-    neighbourhood,
-)
+from colabel.joint.field._search import WALL, climbed, neighbourhood
 from colabel.joint.field._tables import FieldTables
 from colabel.joint.gibbs.diagnostics import SUSPICIOUS, split_r_hat
 from colabel.joint.gibbs.random import chain_keys
@@ -50,8 +44,7 @@ Answer = TypeVar("Answer")
 class Approximate(FieldEngine):
     """A connected field whose sums are estimated; its best vectors may be proved all the same.
 
-    They are where the field is a tree, on which max-product is variable elimination, or where
-    toulbar2 is asked.
+    They are where the field is a tree, on which max-product is variable elimination.
 
     Parameters
     ----------
@@ -82,9 +75,11 @@ class Approximate(FieldEngine):
         self._start = start
         self._wires = wires_of(field)
         self._is_tree = len(field.edges) == field.n_labels - 1
-        proved = self._eliminates or options.mode_engine == "toulbar2"
         sums = sums if self._is_tree else APPROXIMATE
-        self.exact = Exactness([*sums, "mode"]) if proved else sums
+        self.exact = Exactness([*sums, "mode"]) if self._eliminates else sums
+        self._mode_note = "mode by max-product"
+        if not self._eliminates:
+            self._mode_note += " and local search"
 
     def _of(self, field: FieldTables) -> FieldEngine:
         return type(self)(field, self._options, self._row_keys, self._start)
@@ -94,7 +89,7 @@ class Approximate(FieldEngine):
     @property
     def _eliminates(self) -> bool:
         """Whether the best vectors are found by elimination: lists fit the tables of a tree."""
-        if not self._is_tree or self._options.mode_engine == "icm":
+        if not self._is_tree:
             return False
         sizes = self._field.cardinalities
         n_entries = max(sizes) + sum(sizes[i] * sizes[j] for i, j in self._field.edges)
@@ -109,15 +104,13 @@ class Approximate(FieldEngine):
 
     @cached_property
     def _mode(self) -> Codes:
-        options = self._options
         # Which value of a label is likelier shows long before the beliefs have converged.
-        starts = [self._likeliest(_GUESS_SWEEPS, maximise=False), self._start]
-        if options.mode_engine != "icm":
-            starts.append(self._likeliest(_MAX_PRODUCT_SWEEPS, maximise=True))
-        found = climbed(self._field, self._wires, starts, options.n_jobs)
-        if options.mode_engine == "toulbar2":
-            return best_by_toulbar2(self._field, found)
-        return found
+        starts = [
+            self._likeliest(_GUESS_SWEEPS, maximise=False),
+            self._start,
+            self._likeliest(_MAX_PRODUCT_SWEEPS, maximise=True),
+        ]
+        return climbed(self._field, self._wires, starts, self._options.n_jobs)
 
     def entropy(self) -> Array:
         """Return the entropy (n,) in nats."""
@@ -132,13 +125,7 @@ class Approximate(FieldEngine):
         if k == 1:
             return self._mode[:, None, :], self._field.score(self._mode)[:, None]
         k = min(k, math.prod(self._field.cardinalities))
-        found = neighbourhood(self._field, self._wires, self._mode, k, self._options.n_jobs)
-        if self._options.mode_engine != "toulbar2":
-            return found
-        codes, scores, cut = k_best_by_toulbar2(self._field, *found)
-        if cut.any():
-            self.exact = self.exact.without("mode")
-        return codes, scores
+        return neighbourhood(self._field, self._wires, self._mode, k, self._options.n_jobs)
 
     def _likeliest(self, most: int, maximise: bool) -> Codes:
         """Return the value of each label with the largest belief after a few sweeps, (n, d)."""
@@ -217,16 +204,6 @@ class Approximate(FieldEngine):
         parts = np.split(pairs, cuts, axis=1) if shapes else []
         return [p.reshape(-1, *shape) for p, shape in zip(parts, shapes, strict=True)]
 
-    def _mode_note(self) -> str:
-        """Say how the mode is found."""
-        if self._eliminates:
-            return "mode by max-product"
-        return {
-            "auto": "mode by max-product and local search",
-            "icm": "mode by local search",
-            "toulbar2": "mode proved optimal by toulbar2",
-        }[self._options.mode_engine]
-
 
 _KEPT = 2**23  # beliefs of edges (64 MB) that are kept without being asked for
 
@@ -261,8 +238,8 @@ class BeliefPropagation(Approximate):
     def note(self) -> str:  # type: ignore[override]
         """Say what is exact all the same."""
         if self._is_tree:
-            return "a tree, so marginals and log Z are exact, " + self._mode_note()
-        return "log Z is Bethe's estimate, " + self._mode_note()
+            return "a tree, so marginals and log Z are exact, " + self._mode_note
+        return "log Z is Bethe's estimate, " + self._mode_note
 
     @cached_property
     def _sums(self) -> tuple[Array, Array, Array]:
@@ -324,7 +301,7 @@ class GibbsField(Approximate):
         """Say what was sampled."""
         return (
             f"{self._options.n_chains} chains a row, the residual is R-hat - 1, log Z by the "
-            f"estimated probability of the mode, {self._mode_note()}"
+            f"estimated probability of the mode, {self._mode_note}"
         )
 
     @property

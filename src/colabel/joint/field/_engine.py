@@ -21,7 +21,6 @@ from colabel.joint.exactness import EXACT, Exactness, common
 from colabel.joint.field._tables import FieldTables
 
 Engine = Literal["auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"]
-ModeEngine = Literal["auto", "icm", "toulbar2"]
 
 # Bytes per entry at work: the tables in double precision, and as much again on the way.
 _BYTES = 16
@@ -33,7 +32,6 @@ class FieldOptions:
     """Options of `PairwiseField`; see there."""
 
     engine: Engine = "auto"
-    mode_engine: ModeEngine = "auto"
     memory: int = 2**24
     damping: float = 0.3
     tol: float = 1e-6
@@ -45,8 +43,7 @@ class FieldOptions:
     n_jobs: int | None = None
 
     def __post_init__(self) -> None:
-        for name, choices in (("engine", Engine), ("mode_engine", ModeEngine)):
-            check_choice(name, getattr(self, name), get_args(choices))
+        check_choice("engine", self.engine, get_args(Engine))
         for name, least in _LEAST.items():
             check_integer(name, getattr(self, name), least)
         if not 0.0 <= self.damping < 1.0:

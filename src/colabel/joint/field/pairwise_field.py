@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
+from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint._long_sums import less, long_sum
 from colabel.joint.base import Joint
 from colabel.joint.elimination import Elimination, eliminate, merged
@@ -26,7 +26,6 @@ from colabel.joint.field._engine import (
     FieldReport,
     FieldSums,
     JunctionTree,
-    ModeEngine,
 )
 from colabel.joint.field._enumeration import Enumeration
 from colabel.joint.field._tables import FieldTables, checked_field, checked_start
@@ -118,8 +117,8 @@ class PairwiseField(Joint):
                          the treewidth of the graph, not with the number of labels
     belief_propagation   marginals by damped loopy sum-product, log Z by Bethe's estimate
                          (both exact if the component is a tree)
-    gibbs                marginals and pairs by sampling, log Z by annealed importance
-                         sampling
+    gibbs                marginals and pairs by sampling, log Z by the estimated probability
+                         of the mode
     ==================== ==================================================================
 
     "auto" takes the cheaper of the exact two if one fits into `memory`, and belief propagation
@@ -130,8 +129,7 @@ class PairwiseField(Joint):
     (ICM): the best one wins, so that it is never worse than `start`. `top_k` searches the
     neighbourhood of the mode; `sample` draws by Gibbs sampling; `log_prob` uses the estimate of
     log Z. Modes and sums come from different computations there: on a tree max-product proves
-    the mode and `top_k`, and with ``mode_engine="toulbar2"`` they are proved on any graph, however
-    the sums are estimated. `exact` says so, question by question.
+    the mode and `top_k`, however the sums are estimated. `exact` says so, question by question.
 
     Parameters
     ----------
@@ -148,10 +146,6 @@ class PairwiseField(Joint):
         of each label by its own scores. A search for the mode that is not exact starts here too.
     engine : {"auto", "enumeration", "junction_tree", "belief_propagation", "gibbs"}
         How components of two labels and more are answered.
-    mode_engine : {"auto", "icm", "toulbar2"}
-        How the mode is found where the engine is not exact: max-product, then ICM ("auto"); ICM
-        alone; or a proof of optimality by the optional package pytoulbar2, to nine decimals of
-        the scores. `top_k` is proved too, unless so many vectors score alike that `exact` says no.
     memory : int
         Bytes that the tables of one row may take; it bounds the treewidth. Larger batches are
         cut into pieces.
@@ -177,7 +171,7 @@ class PairwiseField(Joint):
         Names of the engines in use, joined by " + ".
     exact : Exactness
         The questions answered exactly, by all engines in use: all of them by enumeration and
-        junction trees, and by belief propagation on trees; "mode" where toulbar2 proves it.
+        junction trees, and by belief propagation on trees.
     how : str
         What was chosen, in a sentence.
     report : FieldReport
@@ -217,7 +211,6 @@ class PairwiseField(Joint):
         *,
         start: ArrayLike | None = None,
         engine: Engine = "auto",
-        mode_engine: ModeEngine = "auto",
         memory: int = 2**24,
         damping: float = 0.3,
         tol: float = 1e-6,
@@ -230,7 +223,6 @@ class PairwiseField(Joint):
     ) -> None:
         options = FieldOptions(
             engine=engine,
-            mode_engine=mode_engine,
             memory=memory,
             damping=damping,
             tol=tol,
@@ -262,10 +254,6 @@ class PairwiseField(Joint):
             Part(labels, engine_of(field.restricted(labels), options, row_keys, start[:, labels]))
             for labels in field.components()
         ]
-        self._say_how()
-
-    def _say_how(self) -> None:
-        """Set what is exact and how, as the engines say now: a search may have been cut short."""
         self.exact = common(part.engine.exact for part in self._parts)
         self.how = self._sentence()
 
@@ -404,7 +392,6 @@ class PairwiseField(Joint):
         codes, scores = self._parts[0].engine.k_best(k)
         for part in self._parts[1:]:
             codes, scores = _merged(codes, scores, *part.engine.k_best(k), k)
-        self._say_how()
         codes = codes[:, :, order]
         if self._field.is_far:  # the scores told which are the best, not how probable they are
             each = [self.log_prob_codes(vectors) for vectors in codes.transpose(1, 0, 2)]
@@ -480,7 +467,7 @@ class PairwiseField(Joint):
         order = sorted(tables)
         field = FieldTables(tuple(unary), tuple(order), tuple(tables[edge] for edge in order))
         joint = PairwiseField.__new__(PairwiseField)
-        options = replace(self._options, engine="auto", mode_engine="auto", memory=memory)
+        options = replace(self._options, engine="auto", memory=memory)
         joint._set(space, field, options, self._row_keys, checked_start(field, None))
         return joint
 
@@ -489,20 +476,6 @@ class PairwiseField(Joint):
         if self._field.is_far:
             return less(self._long_partition, whole._long_partition)
         return self._log_partition - whole.log_partition()
-
-    def neutral(self, rows: Flags) -> PairwiseField:
-        """Return the field with scores of zero in some of the rows (n,)."""
-        unary = [np.where(rows[:, None], 0.0, part) for part in self.unary]
-        tables = [
-            np.where(rows[:, None, None], 0.0, part) if len(part) > 1 else part
-            for part in self.tables
-        ]
-        field = FieldTables(tuple(unary), self._field.edges, tuple(tables))
-        return self._with(field, self._row_keys, self._start)
-
-    def is_neutral(self, rows: Flags) -> bool:
-        """Whether all scores of labels are zero in some of the rows (n,)."""
-        return not any(part[rows].any() for part in self.unary)
 
     def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
         from colabel.joint.obeying import obeying, obeying_field

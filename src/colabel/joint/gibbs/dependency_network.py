@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.random import Generator
@@ -38,9 +38,6 @@ from colabel.joint.gibbs.sampler import (
 from colabel.joint.user_terms import codes_of_labels, merged_evidence
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
-
-if TYPE_CHECKING:
-    from colabel.joint.obeying import Weighted
 
 Marginals = Literal["best", "plain"]
 
@@ -270,9 +267,9 @@ class DependencyNetwork(Joint):
         )
 
     def _obeying(self, rules: CompiledRules) -> tuple[Joint, Array]:
-        from colabel.joint.obeying import drawn_joint, obeying_list
+        from colabel.joint.obeying import obeying_list
 
-        return obeying_list(self, rules) or drawn_joint(self, rules, _constrained_gibbs)
+        return obeying_list(self, rules) or _constrained_gibbs(self, rules)
 
     def pseudo_log_likelihood(self, Y: ArrayLike) -> Array:
         r"""Return the log-product of the conditionals at label vectors, shape (n,).
@@ -341,15 +338,14 @@ class DependencyNetwork(Joint):
         return chosen + [list(y) for y in itertools.islice(others, k - len(chosen))]
 
 
-def _constrained_gibbs(joint: Joint, rules: CompiledRules) -> Weighted:
+def _constrained_gibbs(joint: DependencyNetwork, rules: CompiledRules) -> tuple[Joint, Array]:
     """Sweep over labels as far as the rules let them change, from many starts that obey.
 
     One label at a time may not lead from everywhere to everywhere that obeys, so there are as many
     chains as draws, each from a draw of independent labels with the network's marginals.
     """
-    from colabel.joint.obeying import Weighted, proposals
+    from colabel.joint.obeying import drawn, proposals
 
-    assert isinstance(joint, DependencyNetwork)
     _, codes = proposals(joint, rules)
     size, n_rows, d = codes.shape
     known = joint._evidence
@@ -366,16 +362,16 @@ def _constrained_gibbs(joint: Joint, rules: CompiledRules) -> Weighted:
                 table[:, :, value][~allowed] = -np.inf
             stuck = np.isneginf(table).all(axis=2)
             table[stuck] = 0.0
-            drawn = draw(table, rng.random((size, n_rows)))
+            values = draw(table, rng.random((size, n_rows)))
             free = ~stuck & (known[:, i] == MISSING)
-            codes[:, :, i] = np.where(free, drawn, codes[:, :, i])
+            codes[:, :, i] = np.where(free, values, codes[:, :, i])
     own = joint.sample_codes(size, rng)
     obeying = rules.may_hold(own.reshape(-1, d)).reshape(size, n_rows).sum(axis=0)
     log_mass = np.log((obeying + 0.5) / (size + 1.0))
     log_mass[~obeyed.any(axis=0)] = -np.inf
     log_weights = np.where(obeyed, 0.0, -np.inf)
 
-    def best(k: int) -> tuple[Prefixes, bool]:
+    def best(k: int) -> Prefixes:
         rows, vectors = np.tile(np.arange(n_rows), size), codes.reshape(-1, d)
         kept = log_weights.ravel() > -np.inf
         keyed = np.column_stack([rows, vectors])[kept]
@@ -385,13 +381,13 @@ def _constrained_gibbs(joint: Joint, rules: CompiledRules) -> Weighted:
         rank = np.arange(len(order)) - np.searchsorted(distinct[:, 0], distinct[:, 0])
         distinct = distinct[rank < k]
         place, most = distinct[:, 0].astype(np.intp), distinct[:, 1:].astype(np.int32)
-        return Prefixes(place, most, joint.log_prob_at(place, most)), False
+        return Prefixes(place, most, joint.log_prob_at(place, most))
 
     how = (
         f"Approximate: Gibbs sampling of labels that obey the rules, {size} chains a row of "
         f"{_CONSTRAINED_SWEEPS} sweeps each from draws of independent labels that obey."
     )
-    return Weighted(codes, log_weights, log_mass, best, how)
+    return drawn(joint, rules, codes, log_weights, log_mass, best, how), log_mass
 
 
 def _vectors(cardinalities: tuple[int, ...], known: Codes) -> Iterator[tuple[int, ...]]:

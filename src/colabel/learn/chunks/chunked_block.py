@@ -1,322 +1,268 @@
-"""Regressions on rows in chunks: the objective, each of its methods a sum over chunks.
+"""Regressions on rows in chunks: each question to the rows is a sum over chunks.
 
-A chunk's share of every sum is that of the same regressions in memory (`Block`, `RowsObjective`),
+A chunk's share of every sum is that of the same regressions in memory (`Block`, `LocalRows`),
 at coefficients that travel to it: no scores or residuals are kept between passes. Tasks of several
 groups of rows are solved together, so that one pass serves them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices
-from colabel.learn.chunks.chunked_data import ChunkedData, added
+from colabel.learn.chunks.chunked_data import ChunkedData
 from colabel.learn.chunks.chunked_design import ChunkedDesign, Survey
-from colabel.learn.chunks.row_parts import ChunkedFolds, RowPart
-from colabel.learn.conditional import RowGroup
-from colabel.learn.glm import LBFGS, Line, Objective, Tasks
-from colabel.learn.glm.losses import Sums, loss_for
-from colabel.learn.glm.objective import RowsObjective, hessian_cost, mean_curvature, well_curved
-from colabel.learn.glm.path import Block, Point, picked
-from colabel.learn.glm.tasks import ClassSupport, support_of_counts
+from colabel.learn.chunks.row_parts import RowPart, joined_rows
+from colabel.learn.conditional import Folds, RowGroup
+from colabel.learn.design import prefers_row_space
+from colabel.learn.glm.lbfgs import LBFGS
+from colabel.learn.glm.losses import Sums
+from colabel.learn.glm.objective import Line, hessian_cost, mean_curvature, well_curved
+from colabel.learn.glm.path import Block, LocalRows
+from colabel.learn.glm.tasks import Tasks
+from colabel.learn.linear import Batch, LinearLearning, RowsInMemory
 
 # Rows whose folds are scored together: each fold's own are few of them.
 _HELD_OUT_AT_ONCE = 1 << 14
 _MOST_IN_HESSIANS = 1 << 21  # numbers that travel from every chunk
+# Coefficients of tasks that are solved together: thirty times as many numbers remember curvature.
+_MOST_COEFFICIENTS = 1 << 22
 
 
 @dataclass(frozen=True)
-class ChunkTasks:
-    """Regressions on groups of rows in chunks; see `Tasks`.
+class ChunkedRows:
+    """The rows of groups in chunks; see `RowsInMemory` and `LocalRows`.
+
+    All groups, folds and targets of a call are solved together, as far as they have the same number
+    of values: a pass over the rows is what costs. A group of very few rows, which in memory is
+    solved in the span of its rows, is brought here and solved so.
 
     Attributes
     ----------
-    group, label, fold : (T,)
-        Group of rows, target, and the fold that a task skips (-1 for none).
-    n_classes : int
-    prior : (T, n_classes)
-    allowed : (T, e) or None
-    extra_scale : (T,) or None
-    """
-
-    group: Indices
-    label: Indices
-    fold: Indices
-    n_classes: int
-    prior: Array
-    allowed: Flags | None = None
-    extra_scale: Array | None = None
-
-    @property
-    def n_tasks(self) -> int:
-        """Number of regressions T."""
-        return len(self.group)
-
-    def take(self, tasks: Indices | Flags) -> ChunkTasks:
-        """Return some of the tasks."""
-
-        def some(values: Any) -> Any:
-            return None if values is None else values[tasks]
-
-        return ChunkTasks(
-            self.group[tasks],
-            self.label[tasks],
-            self.fold[tasks],
-            self.n_classes,
-            self.prior[tasks],
-            some(self.allowed),
-            some(self.extra_scale),
-        )
-
-    def without_folds(self, n_folds: int) -> ChunkTasks:
-        every = self.take(np.tile(np.arange(self.n_tasks), n_folds))
-        return replace(every, fold=np.repeat(np.arange(n_folds), self.n_tasks))
-
-
-@dataclass(frozen=True)
-class Where:
-    """The rows of tasks: data, groups, and what is known of every row.
-
-    Attributes
-    ----------
-    data : ChunkedData
     groups : sequence of RowGroup
+    folds, offsets, over
+        Known for each part of the rows; see `LinearLearning.cross_validate`.
+    design : ChunkedDesign
     survey : Survey
-    folds : ChunkedFolds or None
-    offsets : AtRows or None
-        Scores from which the tasks deviate, d arrays (K_i, m) for each part.
-    slopes : dict
-        Slopes and intercepts of these offsets that were found before, see `ChunkBlock.calibrated`.
+    few : {group: RowsInMemory}
+        Groups that were brought here.
     """
 
-    data: ChunkedData
-    groups: tuple[RowGroup, ...]
-    survey: Survey
-    folds: ChunkedFolds | None
+    learning: LinearLearning
+    groups: Sequence[RowGroup]
+    folds: Any
     offsets: Any
-    slopes: dict[Any, tuple[Array, Array, bool]] = field(default_factory=dict)
-
-    def arguments(self) -> tuple[Any, ...]:
-        """What `Problem.blocks` needs of a part."""
-        fold = None if self.folds is None else self.folds.at_rows
-        return (fold, self.offsets, *(group.rows for group in self.groups))
-
-
-@dataclass(frozen=True)
-class ChunkBlock(Block):
-    """A `Block` whose rows are in chunks: `design` and `tasks` are a ChunkedDesign, ChunkTasks."""
-
-    where: Where
+    over: Any
+    design: ChunkedDesign
+    survey: Survey
+    few: dict[int, RowsInMemory] = field(default_factory=dict)
+    n_jobs = 1  # Dask spreads the chunks
+    coordinates = None
 
     @classmethod
-    def on(cls, where: Where, design: ChunkedDesign, tasks: ChunkTasks) -> ChunkBlock:
-        """Count the classes of the tasks from a survey of the groups."""
-        by_fold = where.survey.counts[tasks.group, :, tasks.label, : tasks.n_classes]  # (T, 1+F, c)
-        # the sum of the others, not the difference to all: none is exactly zero
-        skipped = np.arange(by_fold.shape[1]) == tasks.fold[:, None] + 1
-        skipped &= tasks.fold[:, None] >= 0
-        counts = np.where(skipped[:, :, None], 0.0, by_fold).sum(axis=1)
-        support = support_of_counts(counts, tasks.prior)
-        slope = np.ones((tasks.n_tasks, loss_for(tasks.n_classes).n_scores))
-        rows: Any = design
-        own: Any = tasks
-        return cls(rows, own, support, slope, where)
+    def of(
+        cls,
+        learning: LinearLearning,
+        groups: Sequence[RowGroup],
+        folds: Any,
+        offsets: Any,
+        over: Any,
+        constant: bool,
+    ) -> ChunkedRows:
+        """Look at the groups: one pass, and one to bring those of few rows here."""
+        data: Any = learning.data
+        whole: ChunkedDesign = learning.design
+        design = whole.constants() if constant else whole
+        survey = Survey.of(data, design, groups, folds)
+        found = cls(learning, groups, folds, offsets, over, design, survey)
+        size = whole.n_coordinates, whole.n_extra
+        few = [
+            index
+            for index, (group, n) in enumerate(zip(groups, survey.n_rows, strict=True))
+            if group.rows is not None and len(group.targets) and prefers_row_space(int(n), *size)
+        ]
+        if constant or not few:
+            return found
+        marks = [groups[index].rows for index in few]
+        at_rows = None if folds is None else folds.at_rows
+        brought = data.total(_bring, at_rows, offsets, over, *marks, combine=_brought_together)
+        for index, (part, fold, offset, own_over) in zip(few, brought, strict=True):
+            local = replace(learning, data=part, design=whole.turned(part))
+            group = replace(groups[index], rows=np.arange(part.n_rows))
+            own_folds = None if folds is None else Folds(fold, folds.n_folds)
+            here = RowsInMemory(local, (group,), own_folds, offset, own_over, False)
+            found.few[index] = here
+        return found
+
+    @property
+    def data(self) -> ChunkedData:
+        """The rows."""
+        rows: Any = self.learning.data
+        return rows  # type: ignore[no-any-return]
 
     @property
     def deviates(self) -> bool:
-        return self.where.offsets is not None
+        return self.offsets is not None
 
-    @property
-    def problem(self) -> Problem:
-        """What of the tasks travels to the rows."""
-        design: Any = self.design
-        tasks: Any = self.tasks
-        return Problem(design, tasks, self.support, self.slope)
+    def batches(self, n_fits: int) -> list[Batch]:
+        """Targets of all groups that have as many values, and those of each group brought here."""
+        found = [
+            batch._replace(group=np.full_like(batch.group, index))
+            for index, here in self.few.items()
+            for batch in here.batches(n_fits)
+        ]
+        every = [
+            (n_classes, index, position, label)
+            for index, group in enumerate(self.groups)
+            if index not in self.few
+            for n_classes, positions, labels in self.learning.by_size(group)
+            for position, label in zip(positions, labels, strict=True)
+        ]
+        for n_classes in sorted({own[0] for own in every}):
+            alike = np.array([own[1:] for own in every if own[0] == n_classes], dtype=np.intp)
+            size = self.design.n_coordinates * n_fits * n_classes
+            step = max(1, _MOST_COEFFICIENTS // size)
+            for start in range(0, len(alike), step):
+                group, position, label = alike[start : start + step].T
+                found.append(Batch(group, position, label, n_classes))
+        return found
 
-    def objective(self, solver: LBFGS, coef: Array) -> Objective:
-        survey, tasks = self.where.survey, self.problem.tasks
-        scale = survey.scale(self.where.data.sparse)[tasks.group][:, None]
-        return ChunksObjective(self.where, self.problem, scale, coef)
+    def rows(self, batch: Batch) -> tuple[Any, Indices, Indices]:
+        """See `RowsInMemory.rows`."""
+        here = self.few.get(int(batch.group[0]))
+        if here is not None:
+            return here.rows(batch._replace(group=np.zeros_like(batch.group)))
+        return self, batch.group, batch.label
 
-    def slope_objective(self, coef: Array) -> tuple[Objective, Array]:
-        problem = replace(self.problem, by_slope=True)
-        scale = self.where.data.total(_slope_scale, problem, *self.where.arguments())
-        shaped = scale.reshape(*self.slope.shape, 2)
-        return ChunksObjective(self.where, problem, shaped, coef), scale
+    def counts(self, tasks: Tasks, n_folds: int) -> Array:
+        """See `LocalRows.counts`."""
+        found: Array = self.survey.counts[tasks.group, :, tasks.label, : tasks.n_classes]
+        return found
 
-    def calibrated(self, solver: LBFGS) -> tuple[Block, Point]:
-        """See `Block.calibrated`; what was found before of the same rows is not sought again."""
-        known, tasks = self.where.slopes, self.problem.tasks
-        numbers = zip(tasks.group, tasks.label, tasks.fold, strict=True)
-        keys = [(solver, self.where.groups[g].rows, int(i), int(f)) for g, i, f in numbers]
-        if not all(key in known for key in keys):
-            block, point = super().calibrated(solver)
-            found = zip(keys, block.slope, point.coef[..., -1], point.converged, strict=True)
-            known.update((key, (slope, level, bool(c))) for key, slope, level, c in found)
-            return block, point
-        slope, level, converged = zip(*(known[key] for key in keys), strict=True)
-        point = Point.at(self.start())._replace(converged=np.array(converged))
-        point.coef[..., -1] = np.stack(level)
-        return replace(self, slope=np.stack(slope)), point
+    def used(self, tasks: Tasks) -> Array | None:
+        """Which coordinates (T, 1, q) of a task are not empty, where that matters."""
+        used = None if self.design.bare else self.survey.used(self.data.sparse)
+        return None if used is None else used[tasks.group][:, None]
 
-    def _free(self) -> Array | None:
-        free = super()._free()
-        design: Any = self.design
-        used = None if design.bare else self.where.survey.used(self.where.data.sparse)
-        if used is None:
-            return free
-        own = used[self.problem.tasks.group][:, None]
-        return own if free is None else free * own
+    def total(self, function: Any, block: Block, *arguments: Any, **options: Any) -> Any:
+        """Sum ``function(local blocks, *arguments)`` over the chunks: one pass."""
+        travelling = replace(block, rows=Travelling(self.design))
+        fold = None if self.folds is None else self.folds.at_rows
+        known = (fold, self.offsets, self.over, *(group.rows for group in self.groups))
+        return self.data.total(_at_part, function, travelling, arguments, *known, **options)
+
+    def objective(self, block: Block, solver: LBFGS, coef: Array) -> ChunksObjective:
+        scale = self.survey.scale(self.data.sparse)[block.tasks.group][:, None]
+        return ChunksObjective(self, block, scale, coef)
+
+    def slope_objective(self, block: Block, coef: Array) -> tuple[ChunksObjective, Any]:
+        """See `LocalRows.slope_objective`; one pass finds the scales."""
+        scale = self.total(_slope_scale, block)
+        objective = ChunksObjective(self, block, scale, coef, by_slope=True)
+        return objective, objective
+
+    def held_out(self, block: Block, coef: Array) -> Array:
+        """See `LocalRows.held_out`: one pass."""
+        over = (self.design.of_rows(coef),)
+        found: Array = self.total(_held_out, block, *over, rows_at_once=_HELD_OUT_AT_ONCE)
+        return found
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Tasks as they travel to the rows, without these.
-
-    Attributes
-    ----------
-    design, tasks, support, slope
-        See `Block`.
-    by_slope : bool
-        Whether the coordinates are slope and intercept of the offsets, see `Block.calibrated`.
-    """
+class Travelling:
+    """Of the rows of a block what travels to the chunks."""
 
     design: ChunkedDesign
-    tasks: ChunkTasks
-    support: ClassSupport
-    slope: Array
-    by_slope: bool = False
-
-    def take(self, tasks: Flags) -> Problem:
-        """Return some of the tasks."""
-        left = np.flatnonzero(tasks)
-        return replace(
-            self,
-            tasks=self.tasks.take(left),
-            support=self.support.take(left),
-            slope=self.slope[left],
-        )
+    coordinates = None
+    deviates = False
 
     def blocks(
         self,
+        block: Block,
         part: RowPart,
         fold: Indices | None,
         offsets: tuple[Array, ...] | None,
+        over: Array | None,
         *selected: Flags | None,
-    ) -> Iterator[tuple[Indices, Indices | slice, Block]]:
-        """Tasks of each group, their rows of the part, and the block of both in memory."""
-        whole = self.design.rows(part)
+    ) -> Iterator[tuple[Indices, Block]]:
+        """Tasks of each group, and the block of both in memory."""
+        whole, tasks = self.design.rows(part), block.tasks
         codes = np.ascontiguousarray(part.codes.T, dtype=np.int16)
-        for group in self._groups:
-            marks = selected[group.number]
+        for number in np.unique(tasks.group):
+            marks = selected[number]
             if marks is not None and not marks.any():
                 continue
-            rows = slice(None) if marks is None else np.flatnonzero(marks)
-            targets = codes[:, rows][group.labels][group.base]
-            if fold is not None and group.skips:
-                targets = np.where(fold[rows] == group.fold[:, None], np.int16(-1), targets)
-            offset = None
-            if offsets is not None:
-                offset = np.stack([offsets[i][:, rows] for i in group.labels])
-            local = Tasks(targets, self.tasks.n_classes, offset=offset, base=group.base)
-            design = whole if marks is None else whole.take(rows)
-            yield group.tasks, rows, Block(design, local, group.support, group.slope)
-
-    @cached_property
-    def _groups(self) -> tuple[_TasksOfGroup, ...]:
-        """The tasks of every group that has some; found once for all parts of a chunk."""
-        return tuple(
-            _TasksOfGroup.of(self, int(number), np.flatnonzero(self.tasks.group == number))
-            for number in np.unique(self.tasks.group)
-        )
-
-    def objective(self, block: Block, coef: Array) -> RowsObjective:
-        """The losses of a block's tasks at coefficients (T, K, q) of its rows."""
-        found: Any = block.slopes(coef) if self.by_slope else block.objective(LBFGS(), coef)
-        return found  # type: ignore[no-any-return]
+            at = slice(None) if marks is None else np.flatnonzero(marks)
+            own = np.flatnonzero(tasks.group == number)
+            labels, base = np.unique(tasks.label[own], return_inverse=True)
+            rows = LocalRows(
+                whole if marks is None else whole.take(at),
+                codes[labels][:, at],
+                None if fold is None else fold[at],
+                None if offsets is None else np.stack([offsets[i][:, at] for i in labels]),
+                None if over is None else over[labels][:, at],
+            )
+            local = block.take(own)
+            yield own, replace(local, rows=rows, tasks=replace(local.tasks, label=base))
 
 
-class _TasksOfGroup(NamedTuple):
-    """Tasks of a group of rows, as far as they are the same for all its rows.
-
-    Attributes
-    ----------
-    number : int
-        Of the group.
-    tasks : (t,)
-        Positions of its tasks.
-    labels, base : (b,), (t,)
-        The different targets, and which of them each task has.
-    fold : (t,)
-        The fold that a task skips, as narrow as the folds of rows; none is -2, which no row has.
-    skips : bool
-        Whether any task skips a fold.
-    support, slope
-        See `Block`.
-    """
-
-    number: int
-    tasks: Indices
-    labels: Indices
-    base: Indices
-    fold: Indices
-    skips: bool
-    support: ClassSupport
-    slope: Array
-
-    @classmethod
-    def of(cls, problem: Problem, number: int, tasks: Indices) -> _TasksOfGroup:
-        labels, base = np.unique(problem.tasks.label[tasks], return_inverse=True)
-        fold = problem.tasks.fold[tasks]
-        skips = fold >= 0
-        narrow: Any = np.where(skips, fold, -2).astype(np.int8 if fold.max() < 128 else np.int32)
-        support, slope = problem.support.take(tasks), problem.slope[tasks]
-        return cls(number, tasks, labels, base, narrow, bool(skips.any()), support, slope)
+def _at_part(part: RowPart, function: Any, block: Block, arguments: Any, *known: Any) -> Any:
+    return function(block, block.rows.blocks(block, part, *known), *arguments)
 
 
-def _slope_scale(part: RowPart, problem: Problem, *known: Any) -> Array:
-    scale = np.zeros((*problem.slope.shape, 2))
-    for tasks, _, block in problem.blocks(part, *known):
-        scale[tasks] += block.own_scores().scale().reshape(len(tasks), -1, 2)
-    return scale.reshape(-1, 2)
+Blocks = Iterator[tuple[Indices, Block]]
 
 
-def _at(part: RowPart, problem: Problem, coef: Array, *known: Any) -> tuple[Sums, Array]:
+def _slope_scale(block: Block, blocks: Blocks) -> Array:
+    scale = np.zeros((*block.slope.shape, 2))
+    for tasks, local in blocks:
+        start = np.zeros((*local.slope.shape, 2))
+        own = local.rows.slope_objective(local, start)[1].scale()
+        scale[tasks] += own.reshape(len(tasks), -1, 2)
+    return scale
+
+
+def _objectives(blocks: Blocks, coef: Array, by_slope: bool) -> Iterator[tuple[Indices, Any]]:
+    """Tasks of each group, and their losses at coefficients (T, K, q) of the rows."""
+    for tasks, local in blocks:
+        if by_slope:
+            yield tasks, local.rows.slope_objective(local, coef[tasks])[0]
+        else:
+            yield tasks, local.rows.objective(local, LBFGS(), coef[tasks])
+
+
+def _at(block: Block, blocks: Blocks, coef: Array, by_slope: bool) -> tuple[Sums, Array]:
     """Sums and gradients (T, K, q) at a point."""
     n_tasks, n_scores, _ = coef.shape
     sums = Sums(np.zeros(n_tasks), *(np.zeros((n_tasks, n_scores)) for _ in range(2)))
     gradient = np.zeros_like(coef)
-    for tasks, _, block in problem.blocks(part, *known):
-        objective = problem.objective(block, coef[tasks])
+    for tasks, objective in _objectives(blocks, coef, by_slope):
         for total, own in zip(sums, objective.sums, strict=True):
             total[tasks] += own
         gradient[tasks] += objective.gradient()
     return sums, gradient
 
 
-def _hessian(part: RowPart, problem: Problem, coef: Array, *known: Any) -> Array:
+def _hessian(block: Block, blocks: Blocks, coef: Array) -> Array:
     n_tasks, n_scores, q = coef.shape
     total = np.zeros((n_tasks, n_scores, q, n_scores, q))
-    for tasks, _, block in problem.blocks(part, *known):
-        own = problem.objective(block, coef[tasks]).hessian(np.arange(len(tasks)))
+    for tasks, objective in _objectives(blocks, coef, False):
+        own = objective.hessian(np.arange(len(tasks)))
         total[tasks] += own.reshape(len(tasks), *total.shape[1:])
     return total
 
 
 def _along(
-    part: RowPart, problem: Problem, coef: Array, direction: Array, *known: Any
+    block: Block, blocks: Blocks, coef: Array, by_slope: bool, direction: Array
 ) -> tuple[Array, Array]:
     """Curvature (T,) along a direction, and the sup-norm of the change of scores (T,)."""
     total, largest = np.zeros(len(coef)), np.zeros(len(coef))
-    for tasks, _, block in problem.blocks(part, *known):
-        curvature, sup_norm = problem.objective(block, coef[tasks]).curvature_along(
-            direction[tasks]
-        )
+    for tasks, objective in _objectives(blocks, coef, by_slope):
+        curvature, sup_norm = objective.curvature_along(direction[tasks])
         total[tasks] += curvature
         np.maximum.at(largest, tasks, sup_norm)
     return total, largest
@@ -326,44 +272,58 @@ def _joined(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array
     return one[0] + other[0], np.maximum(one[1], other[1])
 
 
+def _held_out(block: Block, blocks: Blocks, coef: Array) -> Array:
+    sums = np.zeros((3, len(coef)))
+    for tasks, local in blocks:
+        sums[:, tasks] += local.rows.held_out(local, coef[tasks])
+    return sums
+
+
 class ChunksObjective:
-    """An objective over rows in chunks: the methods of `Objective`, each at most one pass.
+    """An objective over rows in chunks: the methods of `RowsObjective`, each at most one pass.
 
     Parameters
     ----------
-    where : Where
-    problem : Problem
+    rows : ChunkedRows
+    block : Block
     scale : (T, 1 or K, q)
         See `Design.scale`, of each task's rows.
     coef : (T, K, q)
         Where to begin.
+    by_slope : bool
+        Whether the coordinates are slope and intercept of the offsets, see `Block.calibrated`.
     """
 
-    def __init__(self, where: Where, problem: Problem, scale: Array, coef: Array) -> None:
-        self._where = where
-        self._problem = problem
+    noise = 1e-13
+
+    def __init__(
+        self, rows: ChunkedRows, block: Block, scale: Array, coef: Array, by_slope: bool = False
+    ) -> None:
+        self._rows = rows
+        self._block = block
         self._scale = scale
         self._coef = coef
+        self._by_slope = by_slope
         self._from = self._direction = coef
         self._evaluate()
+
+    def scale(self) -> Array:
+        """Scales (T K, q) of the coordinates."""
+        return self._scale.reshape(-1, self._scale.shape[2])
 
     @property
     def shape(self) -> tuple[int, int, int]:
         n_tasks, n_scores, n_coordinates = self._coef.shape
         return n_tasks, n_scores, n_coordinates
 
-    def _pass(self, function: Any, *arguments: Any, combine: Any = added) -> Any:
-        return self._where.data.total(
-            function, self._problem, *arguments, *self._where.arguments(), combine=combine
-        )
-
     def _of_rows(self, coef: Array) -> Array:
-        return coef if self._problem.by_slope else self._problem.design.of_rows(coef)
+        return coef if self._by_slope else self._rows.design.of_rows(coef)
 
     def _evaluate(self) -> None:
         self._sums: Sums
-        self._sums, slope = self._pass(_at, self._of_rows(self._coef))
-        self._gradient = slope if self._problem.by_slope else self._problem.design.gradient(slope)
+        point = self._of_rows(self._coef)
+        self._sums, slope = self._rows.total(_at, self._block, point, self._by_slope)
+        self._gradient = slope if self._by_slope else self._rows.design.gradient(slope)
 
     def value(self) -> Array:
         return np.asarray(self._sums.value)
@@ -372,9 +332,9 @@ class ChunksObjective:
         return self._gradient.copy()
 
     def diagonal(self) -> Array:
-        survey, group = self._where.survey, self._problem.tasks.group
+        survey, group = self._rows.survey, self._block.tasks.group
         n_rows, weight = survey.n_rows[group][:, None], survey.weight[group][:, None]
-        mean = mean_curvature(self._sums, n_rows, weight)
+        mean = mean_curvature(self._sums, n_rows, np.maximum(weight, 1e-300))
         return np.asarray(mean[:, :, None] * self._scale)
 
     def curved(self) -> Flags:
@@ -382,15 +342,14 @@ class ChunksObjective:
 
     @property
     def hessian_cost(self) -> float:
-        if self._problem.by_slope or self._where.data.sparse or self._problem.design.bare:
+        if self._by_slope or self._rows.data.sparse or self._rows.design.bare:
             return np.inf
-        n_rows = int(self._where.survey.n_rows.sum())
+        n_rows = int(self._rows.survey.n_rows.sum())
         return hessian_cost(*self.shape, n_rows, _MOST_IN_HESSIANS)
 
     def hessian(self, tasks: Indices) -> Array:
-        design, coef = self._problem.design, self._of_rows(self._coef[tasks])
-        problem = self._problem.take(np.isin(np.arange(len(self._coef)), tasks))
-        found = self._where.data.total(_hessian, problem, coef, *self._where.arguments())
+        design, coef = self._rows.design, self._of_rows(self._coef[tasks])
+        found = self._rows.total(_hessian, self._block.take(tasks), coef)
         turned = design.gradient(found)  # (t, K, q, K, q), either side
         turned = design.gradient(turned.transpose(0, 3, 4, 1, 2))
         size = turned.shape[1] * turned.shape[2]
@@ -398,8 +357,9 @@ class ChunksObjective:
 
     def along(self, direction: Array) -> Line:
         self._from, self._direction = self._coef, direction
-        points = (self._of_rows(self._coef), self._of_rows(direction))
-        return Line.of(*self._pass(_along, *points, combine=_joined))
+        point, ahead = self._of_rows(self._coef), self._of_rows(direction)
+        known = (self._block, point, self._by_slope, ahead)
+        return Line.of(*self._rows.total(_along, *known, combine=_joined))
 
     def move(self, length: Array) -> Array:
         self._coef = self._from + length[:, None, None] * self._direction
@@ -407,50 +367,47 @@ class ChunksObjective:
         return np.asarray(self._sums.value)
 
     def keep(self, tasks: Flags) -> None:
-        self._problem = self._problem.take(tasks)
+        self._block = self._block.take(np.flatnonzero(tasks))
         self._coef, self._scale = self._coef[tasks], self._scale[tasks]
         self._gradient = self._gradient[tasks]
         self._sums = Sums(*(part[tasks] for part in self._sums))
 
 
-def held_out_sums(block: ChunkBlock, coef: Array, over: Any) -> tuple[Array, Array, Array]:
-    """Score F T tasks, those of a fold together, on the rows of their folds; `over` is AtRows.
+class _Brought(NamedTuple):
+    """Rows that were brought here, and what is known of them."""
 
-    Returns sums (T,) of log-probabilities, of gains over others, and the variance of these.
-    """
-    where, problem = block.where, block.problem
-    arguments = (problem, problem.design.of_rows(coef), over, *where.arguments())
-    return where.data.total(_held_out, *arguments, rows_at_once=_HELD_OUT_AT_ONCE)
+    part: RowPart
+    fold: Indices
+    offsets: tuple[Array, ...] | None
+    over: Array | None
 
 
-def _held_out(
-    part: RowPart, problem: Problem, coef: Array, over: Any, *known: Any
-) -> tuple[Array, Array, Array]:
-    # rows of a fold side by side, so that no copies are made of them
-    order = np.argsort(known[0], kind="stable")
-    fold, offsets, *selected = known
-    part, fold = part.take(order), fold[order]
-    offsets = None if offsets is None else tuple(own[:, order] for own in offsets)
-    over = None if over is None else over[:, order]
-    known = (fold, offsets, *(None if marks is None else marks[order] for marks in selected))
-    n_folds = int(problem.tasks.fold.max(initial=0)) + 1
-    n_tasks = problem.tasks.n_tasks // n_folds
-    total, gain, noise = (np.zeros(n_tasks) for _ in range(3))
-    for tasks, rows, block in problem.blocks(part, *known):
-        weight, own_fold = part.row_weights[rows], fold[rows]
-        truth = np.ascontiguousarray(part.codes[rows].T, dtype=np.int16)
-        others = None if over is None else over[:, rows]
-        for held in range(n_folds):
-            at = slice(*np.searchsorted(own_fold, [held, held + 1]).tolist())
-            own = problem.tasks.fold[tasks] == held
-            if at.start == at.stop or not own.any():
-                continue
-            places, labels = tasks[own], problem.tasks.label[tasks[own]]
-            prob = block.take(np.flatnonzero(own)).log_prob(block.design.take(at), at, coef[places])
-            log_prob = picked(prob, truth[:, at][labels])
-            total[places % n_tasks] += log_prob @ weight[at]
-            if others is not None:
-                more = log_prob - others[:, at][labels]
-                gain[places % n_tasks] += more @ weight[at]
-                noise[places % n_tasks] += more**2 @ weight[at] ** 2
-    return total, gain, noise
+def _bring(
+    part: RowPart,
+    fold: Indices | None,
+    offsets: tuple[Array, ...] | None,
+    over: Array | None,
+    *selected: Flags,
+) -> list[_Brought]:
+    every = np.full(part.n_rows, -1) if fold is None else fold
+    return [
+        _Brought(
+            replace(part.take(marks), folds=()),
+            every[marks].astype(np.intp),
+            None if offsets is None else tuple(own[:, marks] for own in offsets),
+            None if over is None else over[:, marks],
+        )
+        for marks in selected
+    ]
+
+
+def _brought_together(one: list[_Brought], other: list[_Brought]) -> list[_Brought]:
+    def beside(a: Any, b: Any) -> Any:
+        if isinstance(a, tuple):
+            return tuple(map(beside, a, b))
+        return None if a is None else np.concatenate([a, b], axis=-1)
+
+    return [
+        _Brought(joined_rows(a.part, b.part), *map(beside, a[1:], b[1:]))
+        for a, b in zip(one, other, strict=True)
+    ]

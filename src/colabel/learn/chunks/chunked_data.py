@@ -20,6 +20,7 @@ from colabel.core.journal import Journal
 from colabel.core.optional import require
 from colabel.core.threads import one_blas_thread
 from colabel.learn.chunks.row_parts import (
+    ByFold,
     ChunkedFolds,
     FirstLook,
     RowPart,
@@ -30,7 +31,7 @@ from colabel.learn.chunks.row_parts import (
     joined_rows,
     sent,
 )
-from colabel.learn.conditional import laplace
+from colabel.learn.conditional import AtFolds, FoldModels, laplace
 from colabel.learn.row_chance import FoldRule, RowRanks
 
 Result = TypeVar("Result")
@@ -265,6 +266,10 @@ class ChunkedData:
 
     def class_frequencies(self, label: int) -> Array:
         return laplace(self.value_counts[label])
+
+    def by_fold(self, at: AtFolds, models: FoldModels, folds: ChunkedFolds) -> ByFold:
+        """Return what models say of the rows of their folds, known for each part."""
+        return ByFold(at, models, folds)
 
     def rows_with(self, label: int, value: int) -> RowsWith:
         """The rows that have a value of a label."""

@@ -1,7 +1,4 @@
-"""Some of the rows, and what a pass over them may ask of each.
-
-`FoldModels` are models that have not seen a row; what they say of it is computed where the row is.
-"""
+"""Some of the rows, and what a pass over them may ask of each."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.hashing import mix
-from colabel.learn.conditional import ConditionalModels, LabelSummary, TrainingData, scores_of
+from colabel.learn.conditional import AtFolds, FoldModels, LabelSummary, TrainingData
 from colabel.learn.row_chance import column_range, wider_range
 
 
@@ -216,60 +213,11 @@ def sent(argument: Any, folds: list[ChunkedFolds]) -> Any:
     return SentAtRows(argument) if isinstance(argument, RowsWith | RowSample) else argument
 
 
-At = Callable[["FoldModels", RowPart, Indices], Any]
-
-
-@dataclass(frozen=True)
-class FoldModels:
-    """Models of every label, d for each fold, learned without its rows.
-
-    Attributes
-    ----------
-    models : ConditionalModels
-        Those of a fold together.
-    n_labels : int
-    """
-
-    models: ConditionalModels
-    n_labels: int
-
-    def tables(self, part: TrainingData, fold: Indices) -> list[Array]:
-        """Log-probabilities, d arrays (m, K_i), by the models of each row's fold.
-
-        Zero for rows that are never held out.
-        """
-        found: list[Array] | None = None
-        for held in np.unique(fold[fold >= 0]):
-            rows = np.flatnonzero(fold == held)
-            own = np.arange(held * self.n_labels, (held + 1) * self.n_labels)
-            tables = self.models.take(own).log_prob(part.X[rows])
-            if found is None:
-                found = [np.zeros((part.n_rows, table.shape[1])) for table in tables]
-            for whole, table in zip(found, tables, strict=True):
-                whole[rows] = table
-        return [np.zeros((part.n_rows, k)) for k in part.cardinalities] if found is None else found
-
-
-def held_out_scores(models: FoldModels, part: RowPart, fold: Indices) -> tuple[Array, ...]:
-    """See `Learning.cross_fitted_scores`: d arrays (K_i, m)."""
-    return tuple(scores_of(table.T) for table in models.tables(part, fold))
-
-
-def held_out_log_prob(models: FoldModels, part: RowPart, fold: Indices) -> Array:
-    """See `HeldOutScores.log_prob`: (d, m)."""
-    found = np.zeros((models.n_labels, part.n_rows))
-    for label, table in enumerate(models.tables(part, fold)):
-        truth = part.codes[:, label]
-        own = table[np.arange(part.n_rows), np.maximum(truth, 0)]
-        found[label] = np.where(truth >= 0, own, 0.0)
-    return found
-
-
 @dataclass(frozen=True)
 class ByFold:
     """Something that models say of the rows of their folds, as an argument of a pass."""
 
-    at: At
+    at: AtFolds
     models: FoldModels
     folds: ChunkedFolds
 
@@ -277,5 +225,5 @@ class ByFold:
         return partial(_by_fold_at, self.at, self.models, place)
 
 
-def _by_fold_at(at: At, models: FoldModels, place: int, part: RowPart) -> Any:
+def _by_fold_at(at: AtFolds, models: FoldModels, place: int, part: RowPart) -> Any:
     return at(models, part, part.folds[place])

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Flags, Indices, is_sparse
+from colabel.core.arrays import Array, Flags, Indices
 from colabel.learn.chunks import ChunkedData, RowPart
 from colabel.learn.chunks.chunked_data import added
 from colabel.learn.chunks.chunked_design import ChunkedDesign
@@ -58,14 +57,7 @@ class SummedDesign(Design):
         if self.chunked is None:
             return Design.constant(part.n_features, part.row_weights)
         design = self.chunked.turned(part) if turned else self.chunked.rows(part)
-        if self.level == 1.0:
-            return design
-        if is_sparse(design.rows):
-            constant = sp.csr_array(np.full((part.n_rows, 1), self.level))
-            rows = sp.csr_array(sp.hstack([design.rows[:, :-1], constant], format="csr"))
-            return replace(design, rows=rows, columns=sp.csr_array(rows.T), level=self.level)
-        design.rows[:, -1] = self.level
-        return replace(design, level=self.level)
+        return design if self.level == 1.0 else design.with_level(self.level)
 
     def of_rows(self, theta: Array) -> Array:
         """Parameters (q, c) of coordinates as those of centred rows."""
@@ -77,10 +69,9 @@ class SummedDesign(Design):
 
 
 class _Look(NamedTuple):
-    """Energies (q,), numbers and weight of rows, and weights of the labels' values."""
+    """Energies (q,), number of rows of positive weight, weight, weights of the labels' values."""
 
     energy: Array
-    n_rows: int
     n_heavy: int
     weight: float
     values: tuple[Array, ...]
@@ -162,22 +153,13 @@ class ChunkedFieldData:
         sums = self.total(pair_sums, self.nodes.of_rows(node), layout)
         return score_statistics(sums, layout.cardinalities)
 
-    def sample(self, n_rows: int) -> FieldData:
-        """See `FieldData.sample`: the same rows, brought here."""
-        return self._spread(False, max(1, self.look.n_rows // n_rows))
-
     def few(self, n_rows: int) -> FieldData:
         """See `FieldData.few`: the same rows, brought here."""
-        return self._spread(True, max(1, -(-self.look.n_heavy // n_rows)))
-
-    def _spread(self, heavy: bool, step: int) -> FieldData:
-        """Bring every row here whose number, among those of positive weight or all, divides."""
-        counts = self.data.total(_n_selected, self.selected, heavy, combine=operator.add)
-        first, n_rows = np.array(counts).T
-        n_before = np.cumsum(n_rows) - n_rows
-        found = self.data.total(
-            _every, self.selected, heavy, step, first, n_before, combine=joined_rows
-        )
+        step = max(1, -(-self.look.n_heavy // n_rows))
+        counts = self.data.total(_n_heavy, self.selected, combine=operator.add)
+        first, n_heavy = np.array(counts).T
+        before = np.cumsum(n_heavy) - n_heavy
+        found = self.data.total(_every, self.selected, step, first, before, combine=joined_rows)
         return _Designs(self.nodes, self.edges).at(found, turned=True)
 
     def of_rows(self, theta: Parameters) -> Parameters:
@@ -257,7 +239,7 @@ def _look(part: RowPart, marks: Flags | None, design: ChunkedDesign) -> _Look:
     labels = LabelSummary.of(part)
     weight = float(part.row_weights.sum())
     n_heavy = int((part.row_weights > 0).sum())
-    return _Look(design.turned(part).energy(), part.n_rows, n_heavy, weight, labels.weights)
+    return _Look(design.turned(part).energy(), n_heavy, weight, labels.weights)
 
 
 def _at_part(
@@ -271,21 +253,20 @@ def _at_part(
     return function(designs.at(part), *arguments) if part.n_rows else None
 
 
-def _chosen(part: RowPart, marks: Flags | None, heavy: bool) -> RowPart:
-    part = part if marks is None else part.take(marks)
-    return part.take(part.row_weights > 0) if heavy else part
+def _heavy(part: RowPart, marks: Flags | None) -> RowPart:
+    return part.take(part.row_weights > 0 if marks is None else marks & (part.row_weights > 0))
 
 
-def _n_selected(part: RowPart, marks: Flags | None, heavy: bool) -> tuple[tuple[int, int], ...]:
-    return ((part.first, _chosen(part, marks, heavy).n_rows),)
+def _n_heavy(part: RowPart, marks: Flags | None) -> tuple[tuple[int, int], ...]:
+    return ((part.first, _heavy(part, marks).n_rows),)
 
 
 def _every(
-    part: RowPart, marks: Flags | None, heavy: bool, step: int, first: Indices, n_before: Indices
+    part: RowPart, marks: Flags | None, step: int, first: Indices, n_before: Indices
 ) -> RowPart:
     """Of the rows that are marked in all parts every one that is a multiple of the step."""
     before = int(n_before[np.searchsorted(first, part.first, side="right") - 1])
-    return _chosen(part, marks, heavy).take(slice(-before % step, None, step))
+    return _heavy(part, marks).take(slice(-before % step, None, step))
 
 
 def _asked(data: FieldData, make: Any, layout: FieldLayout, what: str, theta: Parameters) -> Any:

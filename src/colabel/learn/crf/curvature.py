@@ -135,8 +135,8 @@ class StateLikelihood:
         return row_slices(len(self.data.codes), _BLOCK, self._node.shape[0])
 
 
-# Curvature is averaged over about this many rows: it only has to be roughly right.
-_ROWS = 500
+# Curvature is averaged over at most this many rows: it only has to be roughly right.
+_ROWS = 800
 # Above this many columns, the cubic cost of eigenvectors outweighs their use.
 _LARGEST_ROTATION = 700
 # Ridge strengths and eigenvalues below these shares of the largest curvature count as these.
@@ -279,7 +279,7 @@ class Interactions:
     ) -> None:
         self._left, self._right = layout.edges.T
         self._shape = theta.node.shape
-        alone, together = _variances(data.sample(_ROWS), layout, theta)
+        alone, together = _variances(data.few(_ROWS), layout, theta)
         shares = together / np.maximum(alone, np.finfo(float).tiny)[:, None]
         # mean of y_j where y_i is open, and of y_i where y_j is
         self._means = shares[self._left, self._right], shares[self._right, self._left]
@@ -355,7 +355,7 @@ class RoundCoordinates:
         if end > _LARGEST_ROTATION:
             starts = np.concatenate([layout.node_start[:-1], cut + layout.edge_start])
             n_node_blocks = len(layout.sizes)
-        blocks = curvature_blocks(data.sample(_ROWS), layout, theta, starts)
+        blocks = curvature_blocks(data.few(_ROWS), layout, theta, starts)
         ridge = np.repeat([*penalty.node, penalty.ridge], [*(layout.sizes - 1), end - cut])
         energies = [data.nodes.energy(), data.edges.energy()]
         if self._together:

@@ -343,10 +343,6 @@ class FieldData:
         """Score every row."""
         return RowScores(score(self, layout, theta), self.weight)
 
-    def sample(self, n_rows: int) -> FieldData:
-        """Return about `n_rows` of the rows, evenly spread."""
-        return self.rows(np.arange(0, len(self.codes), max(1, len(self.codes) // n_rows)))
-
     def few(self, n_rows: int) -> FieldData:
         """Return at most `n_rows` rows of positive weight, evenly spread."""
         counted = np.flatnonzero(self.weight > 0)

@@ -6,17 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from colabel.core.arrays import Array, Flags, Indices, Targets
+from colabel.core.arrays import Array, Flags, Indices
+from colabel.learn.glm import device
+from colabel.learn.glm.device import host, like, positions, xp_of
 from colabel.learn.glm.losses import Loss, quasi_newton_direction
-from colabel.learn.glm.objective import Objective, Products, RowsObjective
+from colabel.learn.glm.objective import RowsObjective
 
 _SUFFICIENT_DECREASE = 1e-4
 _MOST_HALVINGS = 40
-# Relative rounding error of a sum of losses: decreases below it cannot be told from none.
-_VALUE_NOISE = 1e-13
 # Tasks that have converged leave once they are this share of the batch: leaving copies the rest.
 _SHARE_TO_LEAVE = 0.1
 # From this tolerance on, steps and residuals may be rounded to single precision in products.
@@ -51,6 +50,10 @@ class Ridge:
         """Penalties (T,) of coefficients (T, K, q)."""
         return 0.5 * _dot(self.strength * coef, coef)
 
+    def like(self, other: Any) -> Ridge:
+        """Return the penalty where another array is."""
+        return Ridge(like(self.strength, other), like(self.free, other))
+
     def add_hessian(self, hessian: Array) -> Array:
         """Add the penalty's Hessian to that of the losses, (T, K q, K q)."""
         n_tasks, size, _ = hessian.shape
@@ -75,11 +78,12 @@ class Ridge:
 class CurvaturePairs:
     """The last m steps and gradient changes of every task, in a ring.
 
-    A task keeps its lane for as long as the pairs live.
+    A task keeps its lane for as long as the pairs live. Pairs are in single precision: they only
+    shape the metric, and reading them takes the time.
     """
 
-    steps: NDArray[np.float32]  # (lanes, m, K q)
-    changes: NDArray[np.float32]  # (lanes, m, K q)
+    steps: Any  # (lanes, m, K q)
+    changes: Any  # (lanes, m, K q)
     inverse_products: Array  # (lanes, m), zero where there is no usable pair
     newest: int
     hessian: Array  # (lanes, K q, K q) of the losses near by, where `known`; (lanes, 0, 0) for none
@@ -87,13 +91,17 @@ class CurvaturePairs:
     known: Flags  # (lanes,)
 
     @classmethod
-    def empty(cls, n_tasks: int, size: int, n_coordinates: int) -> CurvaturePairs:
-        """Room for `size` pairs of every task."""
-        pairs = (n_tasks, size, n_coordinates)
-        single = np.float32  # they only shape the metric, and reading them takes the time
-        none, known = np.zeros((n_tasks, 0, 0)), np.zeros(n_tasks, dtype=bool)
-        steps, changes = np.zeros(pairs, single), np.zeros(pairs, single)
-        return cls(steps, changes, np.zeros((n_tasks, size)), -1, none, none, known)
+    def empty(
+        cls, n_tasks: int, size: int, n_coordinates: int, where: Any = None
+    ) -> CurvaturePairs:
+        """Room for `size` pairs of every task, in memory or where another array is."""
+
+        def zeros(*shape: int, dtype: Any = np.float64) -> Any:
+            return like(np.zeros(shape, dtype), np.zeros(0) if where is None else where)
+
+        steps, changes = (zeros(n_tasks, size, n_coordinates, dtype=np.float32) for _ in range(2))
+        none, known = zeros(n_tasks, 0, 0), zeros(n_tasks, dtype=np.bool_)
+        return cls(steps, changes, zeros(n_tasks, size), -1, none, none, known)
 
     def take(self, lanes: Indices) -> CurvaturePairs:
         """Return a copy with the lanes asked for, in that order."""
@@ -108,12 +116,11 @@ class CurvaturePairs:
         """
         n_lanes, n_pairs, _ = self.steps.shape
         moved = self.changes.reshape(n_lanes, n_pairs, -1, added.shape[2])
-        steps = self.steps.reshape(moved.shape)
-        changes = self.changes.copy()
-        inverse = np.zeros_like(self.inverse_products)
-        for slot in np.flatnonzero(self.inverse_products.any(axis=0)):
-            changed = moved[:, slot] + added * steps[:, slot]
-            changes[:, slot] = changed.reshape(n_lanes, -1)
+        steps, added = self.steps.reshape(moved.shape), like(added, self.steps)
+        xp = xp_of(self.steps)
+        changes, inverse = xp.zeros_like(self.changes), xp.zeros_like(self.inverse_products)
+        for slot in np.flatnonzero(host(self.inverse_products).any(axis=0)):
+            changes[:, slot] = (moved[:, slot] + added * steps[:, slot]).reshape(n_lanes, -1)
             usable = self.inverse_products[:, slot] > 0
             inverse[:, slot] = _inverse(self.steps[:, slot], changes[:, slot]) * usable
         return replace(self, changes=changes, inverse_products=inverse)
@@ -122,33 +129,44 @@ class CurvaturePairs:
         """Begin anew in some lanes, from Hessians (t, K q, K q) of the losses there."""
         n_lanes, _, size = self.steps.shape
         if not self.hessian.shape[1]:
-            self.hessian, self.inverse = np.zeros((2, n_lanes, size, size))
+            self.hessian, self.inverse = like(np.zeros((2, n_lanes, size, size)), self.known)
         self.hessian[lanes] = hessian
         self.inverse_products[lanes] = 0.0
         self.invert(lanes, ridge)
 
     def invert(self, lanes: Indices, ridge: Ridge) -> None:
-        """Find the inverses of some lanes' Hessians with a penalty."""
-        whole = ridge.add_hessian(self.hessian[lanes])
+        """Find the inverses of some lanes' Hessians with a penalty; they are small."""
+        here = Ridge(host(ridge.strength), None if ridge.free is None else host(ridge.free))
+        whole = here.add_hessian(host(self.hessian[lanes]))
         for lane, own in zip(lanes, whole, strict=True):
             inverse = _inverse_matrix(own)
             self.known[lane] = inverse is not None
             if inverse is not None:
-                self.inverse[lane] = inverse
+                self.inverse[lane] = like(inverse, self.known)
 
     def remember(self, lanes: Indices, step: Array, change: Array) -> None:
         """Overwrite the oldest pair of `lanes` by step and change (T, K q)."""
         self.newest = (self.newest + 1) % self.steps.shape[1]
-        self.steps[lanes, self.newest] = step
-        self.changes[lanes, self.newest] = change
+        self.steps[lanes, self.newest] = _single(step)
+        self.changes[lanes, self.newest] = _single(change)
         self.inverse_products[:, self.newest] = 0.0
         self.inverse_products[lanes, self.newest] = _inverse(step, change)
 
 
-def _inverse(step: NDArray[Any], change: NDArray[Any]) -> Array:
-    product = np.einsum("tq,tq->t", step, change, dtype=np.float64)
+def _single(array: Any) -> Any:
+    return array if isinstance(array, np.ndarray) else array.float()
+
+
+def _inverse(step: Any, change: Any) -> Array:
+    """One over the product of a step and a change (T, q) of each task; zero where unusable."""
+    xp = xp_of(step)
+    if xp is np:
+        product = np.einsum("tq,tq->t", step, change, dtype=np.float64)
+    else:
+        product = (step.double() * change).sum(1)
     usable = product > np.finfo(np.float32).tiny
-    return np.asarray(usable / np.where(usable, product, 1.0))
+    found: Array = usable / xp.where(usable, product, 1.0)
+    return found
 
 
 def _inverse_matrix(hessian: Array) -> Array | None:
@@ -224,50 +242,61 @@ class LBFGS:
     max_iter: int = 1000
     n_pairs: int = 15
 
-    def objective(self, design: Products, loss: Loss, targets: Targets, scores: Array) -> Objective:
-        """Return the losses of tasks, where `solve` wants them; see `RowsObjective`."""
-        rows = design.in_single() if self.tol >= _SINGLE else design
-        return RowsObjective(rows, loss, targets, scores)
+    def objective(self, design: Any, loss: Loss, targets: Any, scores: Any) -> RowsObjective:
+        """Return the losses of tasks, as exact as the tolerance needs; see `RowsObjective`."""
+        single = self.tol >= _SINGLE and hasattr(design, "in_single")
+        return RowsObjective(design.in_single() if single else design, loss, targets, scores)
 
     def solve(
-        self, objective: Objective, ridge: Ridge, start: Array, pairs: CurvaturePairs | None = None
+        self, objective: Any, ridge: Ridge, start: Array, pairs: CurvaturePairs | None = None
     ) -> Solution:
         """Fit every task from `start` (T, K, q), which the objective begins at too.
 
         `pairs`, if given, tell the curvature of these tasks near by; they are used up.
         """
+        if isinstance(objective.value(), np.ndarray):
+            return self._solve(objective, ridge, start, pairs)
+        with device.products_for(self.tol):
+            return self._solve(objective, ridge, start, pairs)
+
+    def _solve(
+        self, objective: Any, ridge: Ridge, start: Array, pairs: CurvaturePairs | None
+    ) -> Solution:
         n_tasks, n_scores, n_coordinates = objective.shape
-        pairs = pairs or CurvaturePairs.empty(n_tasks, self.n_pairs, n_scores * n_coordinates)
-        lanes = np.flatnonzero(pairs.known)
+        losses = objective.value()
+        xp, size = xp_of(losses), n_scores * n_coordinates
+        pairs = pairs or CurvaturePairs.empty(n_tasks, self.n_pairs, size, losses)
+        ridge, start = ridge.like(losses), like(start, losses)
+        lanes = positions(pairs.known)
         if len(lanes):
             pairs.invert(lanes, ridge.take(lanes))
-        state = _State(np.arange(n_tasks), start, ridge)
+        state = _State(positions(xp.ones_like(losses)), start, ridge)
         found = _Found(start)
-        done = stalled = np.zeros(n_tasks, dtype=bool)
+        done = stalled = xp.zeros_like(losses) > 0
         cost = objective.hessian_cost + _SOME_ITERATIONS
-        value = objective.value() + ridge.value(start)
+        value = losses + ridge.value(start)
         gradient = ridge.add_gradient(start, objective.gradient())
-        since, first, length = np.zeros(n_tasks), np.full(n_tasks, np.inf), np.ones(n_tasks)
+        since, length = xp.zeros_like(losses), xp.ones_like(losses)
+        first = since + np.inf
         for iteration in range(self.max_iter + 1):
             direction = _direction(objective, state, gradient, pairs)
             slope = _dot(gradient, direction)
-            decrement = np.sqrt(np.maximum(-slope, 0.0))
+            decrement = (-slope).clip(0.0) ** 0.5
             slow = ~done & (self._iterations_left(decrement, first, since) > cost)
-            slow &= objective.curved() if slow.any() else False
             if slow.any():
-                tasks = np.flatnonzero(slow)
+                slow &= objective.curved()
+            if slow.any():
+                tasks = positions(slow)
                 own, hessian = state.ridge.take(tasks), objective.hessian(tasks)
                 pairs.start_from(state.task[tasks], hessian, own)
                 direction = _direction(objective, state, gradient, pairs)
                 slope = _dot(gradient, direction)
-                decrement = np.sqrt(np.maximum(-slope, 0.0))
+                decrement = (-slope).clip(0.0) ** 0.5
             begun = slow | (since == 0)
-            first, since = np.where(begun, decrement, first), np.where(slow, 1, since + 1)
+            first, since = xp.where(begun, decrement, first), xp.where(slow, 1.0, since + 1.0)
             # steps longer than one show that an old Hessian is too steep by as much
-            steep = np.where(pairs.known[state.task] & ~slow, np.maximum(length, 1.0), 1.0)
-            ready = (
-                (decrement * np.sqrt(steep) <= self.tol) | stalled | (iteration == self.max_iter)
-            )
+            steep = xp.where(pairs.known[state.task] & ~slow, length.clip(1.0), 1.0)
+            ready = (decrement * steep**0.5 <= self.tol) | stalled | (iteration == self.max_iter)
             found.store(state, ready & ~done, decrement, iteration)
             done = done | ready
             if done.all():
@@ -292,10 +321,11 @@ class LBFGS:
 
     def _iterations_left(self, decrement: Array, first: Array, since: Array) -> Array:
         """Iterations (T,) to the tolerance, at the rate of those since a first decrement."""
-        fallen = np.log(np.maximum(first, 1e-300) / np.maximum(decrement, 1e-300))
-        rate = fallen / np.maximum(since, 1)
-        left = np.log(np.maximum(decrement / self.tol, 1.0)) / np.maximum(rate, 1e-300)
-        return np.where(since >= _SOME_ITERATIONS, left, 0.0)
+        xp = xp_of(decrement)
+        rate = xp.log(first.clip(1e-300) / decrement.clip(1e-300)) / since.clip(1.0)
+        left = xp.log((decrement / self.tol).clip(1.0)) / rate.clip(1e-300)
+        found: Array = xp.where(since >= _SOME_ITERATIONS, left, 0.0)
+        return found
 
 
 @dataclass(frozen=True)
@@ -314,14 +344,14 @@ class _Found:
     """Collects the tasks as they leave."""
 
     def __init__(self, start: Array) -> None:
-        self.coef = np.empty_like(start)
+        self.coef = np.empty(start.shape)
         self.decrement = np.empty(len(start))
         self.n_iter = np.empty(len(start), dtype=np.intp)
 
     def store(self, state: _State, done: Flags, decrement: Array, iteration: int) -> None:
-        task = state.task[done]
-        self.coef[task] = state.coef[done]
-        self.decrement[task] = decrement[done]
+        task = host(state.task[done])
+        self.coef[task] = host(state.coef[done])
+        self.decrement[task] = host(decrement[done])
         self.n_iter[task] = iteration
 
     def solution(self, tol: float, pairs: CurvaturePairs) -> Solution:
@@ -334,18 +364,17 @@ def _flat(array: Array) -> Array:
 
 def _dot(left: Array, right: Array) -> Array:
     """Inner product of every task: (T, K, q), (T, K, q) -> (T,)."""
-    return np.asarray(np.einsum("tq,tq->t", _flat(left), _flat(right)))
+    found: Array = xp_of(left).einsum("tq,tq->t", _flat(left), _flat(right))
+    return found
 
 
-def _direction(
-    objective: Objective, state: _State, gradient: Array, pairs: CurvaturePairs
-) -> Array:
-    diagonal = objective.diagonal()
-    diagonal += state.ridge.strength
+def _direction(objective: Any, state: _State, gradient: Array, pairs: CurvaturePairs) -> Array:
     # No floor relative to the largest: it would still the coordinates of a narrow feature beside a
     # wide one, and call them converged.
-    np.maximum(diagonal, 1e-300, out=diagonal)
-    return quasi_newton_direction(
+    diagonal = (objective.diagonal() + state.ridge.strength).clip(1e-300)
+    on_host = isinstance(gradient, np.ndarray)
+    direction = quasi_newton_direction if on_host else device.quasi_newton_direction
+    return direction(
         _flat(gradient),
         pairs.steps,
         pairs.changes,
@@ -359,7 +388,7 @@ def _direction(
 
 
 def _search_line(
-    objective: Objective,
+    objective: Any,
     state: _State,
     direction: Array,
     slope: Array,
@@ -371,21 +400,21 @@ def _search_line(
 
     The length is zero for tasks that are done and for those that cannot move.
     """
-    line = objective.along(direction)
+    xp, line = xp_of(direction), objective.along(direction)
     curvature = line.curvature + _dot(state.ridge.strength * direction, direction)
     # Where the objective is nearly quadratic this is the exact minimum along the line. Rows far out
     # bound a step by a metric that does not know them, not a Newton step.
-    length = -slope / np.maximum(curvature, 1e-300)
-    length = np.where(known, length, np.minimum(length, line.farthest))
+    length = -slope / curvature.clip(1e-300)
+    length = xp.where(known, length, xp.minimum(length, line.farthest))
     length[done] = 0.0
+    noise = objective.noise * abs(value)
     for _ in range(_MOST_HALVINGS):
         losses = objective.move(length)
         new = losses + state.ridge.value(state.coef + length[:, None, None] * direction)
-        allowed = value + _SUFFICIENT_DECREASE * length * slope
-        enough = done | (new <= allowed + _VALUE_NOISE * np.abs(value))
+        enough = done | (new <= value + _SUFFICIENT_DECREASE * length * slope + noise)
         if enough.all():
-            return length, np.asarray(np.where(done, value, new))
-        length = np.where(enough, length, 0.5 * length)
-    length = np.where(enough, length, 0.0)
+            return length, xp.where(done, value, new)
+        length = xp.where(enough, length, 0.5 * length)
+    length = xp.where(enough, length, 0.0)
     objective.move(length)
-    return length, np.asarray(np.where(enough & ~done, new, value))
+    return length, xp.where(enough & ~done, new, value)

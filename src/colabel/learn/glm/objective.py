@@ -1,4 +1,4 @@
-"""What a solver may ask of the rows: sums per task, never anything as long as the rows.
+"""Losses of many regressions: what a solver may ask of the rows, sums per task.
 
 Wherever the rows live, in memory, on a device or on a cluster, an objective keeps them and all that
 is as long as they are (targets, scores, residuals) to itself. A solver sees coefficients (T, K, q)
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices, Targets
+from colabel.core.arrays import Array, Flags, Indices
+from colabel.learn.glm.device import like, positions, xp_of
 from colabel.learn.glm.losses import Loss, Sums, pulled_slopes, sloped
 
 # Where all rows are saturated the curvature says nothing; this share of the residual bounds it.
@@ -25,6 +26,8 @@ _MOST_IN_HESSIANS = 1 << 25  # numbers in the Hessians of all tasks
 # Rows that add less than this share of the mean are left out of a Hessian, unless rows are few.
 _LEAST = 1e-2
 _FEW_ROWS = 1024
+# Relative rounding error of a sum of losses, by the size of a score in bytes.
+_VALUE_NOISE = {4: 1e-7, 8: 1e-13}
 
 
 class Line(NamedTuple):
@@ -44,14 +47,15 @@ class Line(NamedTuple):
     @classmethod
     def of(cls, curvature: Array, sup_norm: Array) -> Line:
         """From the curvature and the sup-norm of the change of scores, (T,) each."""
-        return cls(curvature, _LARGEST_CHANGE / np.maximum(sup_norm, 1e-300))
+        return cls(curvature, _LARGEST_CHANGE / sup_norm.clip(1e-300))
 
 
 def mean_curvature(sums: Sums, n_rows: Any, weight: Any) -> Array:
     """Curvature (T, K) of a row by its scores, given the number of rows and their weight."""
     floor: Array = sums.absolute * (_CURVATURE_PER_RESIDUAL / np.maximum(1, n_rows))
-    mean: Array = sums.curvature / np.maximum(weight, np.finfo(float).tiny)
-    return np.maximum(mean, floor)
+    mean: Array = sums.curvature / weight
+    found: Array = xp_of(floor).maximum(mean, floor)
+    return found
 
 
 def hessian_cost(n_tasks: int, n_scores: int, q: int, n_rows: int, most: int) -> float:
@@ -73,100 +77,9 @@ def well_curved(sums: Sums) -> Flags:
 
     Near the optimum the curvature is about half of the absolute residuals.
     """
-    return np.asarray((sums.curvature >= _LEAST_CURVED * sums.absolute).all(axis=1))
-
-
-class Objective(Protocol):
-    r"""Losses of T tasks at their present points.
-
-    .. math:: f_t(W) = \sum_i \omega_i \, \ell(W x_i + o_{ti}, y_{ti})
-
-    with W of shape (K, q) in the coordinates of the rows. Penalties are the solver's business.
-    """
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Numbers of tasks T, scores K and coordinates q."""
-        ...
-
-    def value(self) -> Array:
-        """Losses (T,) at the present point."""
-        ...
-
-    def gradient(self) -> Array:
-        """Gradients (T, K, q) at the present point."""
-        ...
-
-    def diagonal(self) -> Array:
-        """About the diagonal of the Hessians, (T, K, q)."""
-        ...
-
-    def curved(self) -> Flags:
-        """Tasks (T,) whose Hessian tells how far the minimum is; see `well_curved`."""
-        ...
-
-    @property
-    def hessian_cost(self) -> float:
-        """Iterations that cost as much as `hessian`; infinite where there are no Hessians."""
-        ...
-
-    def hessian(self, tasks: Indices) -> Array:
-        """Hessians (t, K q, K q) of some tasks at the present point."""
-        ...
-
-    def along(self, direction: Array) -> Line:
-        """Look along a direction (T, K, q) from the present point."""
-        ...
-
-    def move(self, length: Array) -> Array:
-        """Go to the point where `along` looked from plus lengths (T,) times the direction.
-
-        It may be called again with other lengths. Returns the losses (T,) there.
-        """
-        ...
-
-    def keep(self, tasks: Flags) -> None:
-        """Drop all tasks but some (T,); only between `move` and `along`."""
-        ...
-
-
-class Products(Protocol):
-    """Rows of a design, as far as an objective needs them; one row of (c, ...) is one score."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows n."""
-        ...
-
-    @property
-    def n_coordinates(self) -> int:
-        """Number of coordinates q."""
-        ...
-
-    @property
-    def weight(self) -> Array | None:
-        """Weights (n,) of the rows."""
-        ...
-
-    def scores(self, coef: Array) -> Array:
-        """(c, q) -> (c, n)."""
-        ...
-
-    def pulled(self, residual: Array) -> Array:
-        """(c, n) -> (c, q), the transposed product."""
-        ...
-
-    def scale(self) -> Array:
-        """Curvature (q,) or (c, q) of every coordinate if each row had curvature one, roughly."""
-        ...
-
-    def in_single(self) -> Products:
-        """Return the same rows, whose products may read their argument in single precision."""
-        ...
-
-    def of_tasks(self, scores: Flags) -> Products:
-        """Return what is left when only some scores (c,) remain."""
-        ...
+    enough: Any = sums.curvature >= _LEAST_CURVED * sums.absolute
+    found: Flags = enough.all(axis=1)
+    return found
 
 
 @dataclass(frozen=True)
@@ -176,41 +89,55 @@ class OwnScores:
     Attributes
     ----------
     feature : (c, n)
-    weight : (n,) or None
+    weight : (n,), (c, n) or None
     """
 
-    feature: Array
-    weight: Array | None
+    feature: Any
+    weight: Any
     n_coordinates: int = 2
 
     @property
     def n_rows(self) -> int:
         return int(self.feature.shape[1])
 
-    def scores(self, coef: Array) -> Array:
-        return sloped(self.feature, coef)
+    def scores(self, coef: Any) -> Any:
+        if isinstance(self.feature, np.ndarray):
+            return sloped(self.feature, coef)
+        coef = coef.to(self.feature.dtype)
+        return coef[:, :1] * self.feature + coef[:, 1:]
 
-    def pulled(self, residual: Array) -> Array:
-        return pulled_slopes(self.feature, residual)
+    def pulled(self, residual: Any) -> Any:
+        if isinstance(self.feature, np.ndarray):
+            return pulled_slopes(self.feature, residual)
+        sums = (residual * self.feature).sum(1), residual.sum(1)
+        return xp_of(residual).stack(sums, 1).double()
 
     def scale(self) -> Array:
-        weight = np.ones(self.n_rows) if self.weight is None else self.weight
-        energy = np.einsum("cn,n,cn->c", self.feature, weight, self.feature)
-        return np.stack([energy, np.full(len(energy), weight.sum())], axis=1)
-
-    def in_single(self) -> OwnScores:
-        return self
+        xp = xp_of(self.feature)
+        weight = xp.ones_like(self.feature[0]) if self.weight is None else self.weight
+        energy = (weight * self.feature**2).sum(1)
+        found: Array = xp.stack([energy, (weight + 0.0 * self.feature).sum(1)], 1)
+        return found
 
     def of_tasks(self, scores: Flags) -> OwnScores:
-        return OwnScores(self.feature[scores], self.weight)
+        """Return what is left when only some scores (c,) remain."""
+        weight = self.weight
+        if weight is not None and weight.ndim > 1:
+            weight = weight[scores]
+        return OwnScores(self.feature[scores], weight)
 
 
 class RowsObjective:
-    """An objective over rows in memory, dense or sparse.
+    r"""Losses of T tasks at their present points.
+
+    .. math:: f_t(W) = \sum_i \omega_i \, \ell(W x_i + o_{ti}, y_{ti})
+
+    with W of shape (K, q) in the coordinates of the rows, which are in memory or on a device.
+    Penalties are the solver's business.
 
     Parameters
     ----------
-    design : Design or OwnScores
+    design : Design, GroupedRows or OwnScores
     loss : Loss
     targets : (T, n)
         Classes, negative where a row does not belong to the task.
@@ -218,31 +145,43 @@ class RowsObjective:
         Scores to begin with, a fixed part of them included; they are overwritten.
     """
 
-    def __init__(self, design: Products, loss: Loss, targets: Targets, scores: Array) -> None:
+    def __init__(self, design: Any, loss: Loss, targets: Any, scores: Any) -> None:
         self._design = design
         self._loss = loss
-        self._targets = np.ascontiguousarray(targets)
-        self._scores = np.ascontiguousarray(scores)
-        self._residual = np.empty_like(self._scores)
+        self._xp = xp_of(scores)
+        if self._xp is np:
+            targets, scores = np.ascontiguousarray(targets), np.ascontiguousarray(scores)
+        self._targets, self._scores = targets, scores
+        self._residual = self._xp.empty_like(self._scores)
         self._change = self._scores  # not moved along
-        self._length = np.zeros(len(scores))
-        self._scale: Array | None = None  # (q,), or (T K, q)
-        weight = np.ones(design.n_rows) if design.weight is None else design.weight
-        self._total_weight = float(weight.sum())
+        self._length = like(np.zeros(len(scores)), scores)
+        self._scale: Any = None  # (q,), or (T K, q)
         self._evaluate(self._length)
 
     @property
     def shape(self) -> tuple[int, int, int]:
+        """Numbers of tasks T, scores K and coordinates q."""
         n_tasks, n_scores, _ = self._scores.shape
         return n_tasks, n_scores, self._design.n_coordinates
 
+    @property
+    def noise(self) -> float:
+        """Relative rounding error of the losses: decreases below it cannot be told from none."""
+        return _VALUE_NOISE[self._scores.itemsize]
+
     def _times(self, coef: Array) -> Array:
         flat = self._design.scores(coef.reshape(-1, coef.shape[2]))
-        return flat.reshape(*coef.shape[:2], self._design.n_rows)
+        found: Array = flat.reshape(*coef.shape[:2], self._design.n_rows)
+        return found
+
+    def _weight(self) -> Any:
+        """Weights (n,), or (T, n) where tasks have rows of their own."""
+        weight = self._design.weight
+        return weight if weight is None or weight.ndim == 1 else weight[:: self._scores.shape[1]]
 
     def _evaluate(self, steps: Array) -> None:
         self._sums = self._loss.move(
-            self._scores, self._change, steps, self._targets, self._design.weight, self._residual
+            self._scores, self._change, steps, self._targets, self._weight(), self._residual
         )
 
     @property
@@ -251,38 +190,46 @@ class RowsObjective:
         return self._sums
 
     def value(self) -> Array:
+        """Losses (T,) at the present point."""
         return self._sums.value
 
     def gradient(self) -> Array:
+        """Gradients (T, K, q) at the present point."""
         flat = self._residual.reshape(-1, self._design.n_rows)
-        return self._design.pulled(flat).reshape(self.shape)
+        found: Array = self._design.pulled(flat).reshape(self.shape)
+        return found
 
     def diagonal(self) -> Array:
+        """About the diagonal of the Hessians, (T, K, q)."""
         if self._scale is None:
             self._scale = self._design.scale()
-        mean = mean_curvature(self._sums, self._design.n_rows, self._total_weight)
+        weight, n_rows = self._weight(), self._design.n_rows
+        total = float(n_rows) if weight is None else weight.sum(-1)[..., None].clip(1e-300)
+        mean = mean_curvature(self._sums, n_rows, total)
         shaped = self._scale if self._scale.ndim == 1 else self._scale.reshape(self.shape)
-        return np.asarray(mean[:, :, None] * shaped)
+        found: Array = mean[:, :, None] * shaped
+        return found
 
     def curved(self) -> Flags:
+        """Tasks (T,) whose Hessian tells how far the minimum is; see `well_curved`."""
         return well_curved(self._sums)
 
     @property
     def hessian_cost(self) -> float:
         """Iterations that take about as long as the Hessians; infinite where there are none."""
-        rows = getattr(self._design, "rows", None)
+        rows: Any = getattr(self._design, "rows", None)
         soft = getattr(self._loss, "soft", False)
-        if soft or not isinstance(rows, np.ndarray) or len(rows) < 2:
+        if soft or not _dense_matrix(rows) or len(rows) < 2:
             return np.inf
         return hessian_cost(*self.shape, len(rows), _MOST_IN_HESSIANS)
 
     @cached_property
-    def _scaled_rows(self) -> tuple[Any, Array, Array]:
+    def _scaled_rows(self) -> tuple[Any, Any, Any]:
         """Rows of unit mean square columns, these columns' lengths, and the rows' leverages."""
-        rows = self._design.rows  # type: ignore[attr-defined]
-        length = np.sqrt(np.maximum(np.einsum("nq,nq->q", rows, rows) / len(rows), 1e-300))
-        scaled = (rows / length).astype(np.float32 if len(rows) > _FEW_ROWS else np.float64)
-        return scaled, length, np.einsum("nq,nq->n", scaled, scaled)
+        rows, xp = self._design.rows, self._xp
+        length = (xp.einsum("nq,nq->q", rows, rows) / len(rows)).clip(1e-300) ** 0.5
+        scaled = _cast(rows / length, xp.float32 if len(rows) > _FEW_ROWS else xp.float64)
+        return scaled, _cast(length, xp.float64), xp.einsum("nq,nq->n", scaled, scaled)
 
     def hessian(self, tasks: Indices) -> Array:
         """Hessians (t, K q, K q) of the losses of some tasks at the present point.
@@ -291,53 +238,72 @@ class RowsObjective:
         are many: they shape the metric only.
         """
         _, n_scores, q = self.shape
-        n_rows = self._design.n_rows
-        weight = np.ones(n_rows) if self._design.weight is None else self._design.weight
+        xp, n_rows = self._xp, self._design.n_rows
+        weight = self._design.weight
+        weight = like(np.ones(n_rows), self._scores) if weight is None else weight
         scaled, length, leverage = self._scaled_rows
-        found = np.empty((len(tasks), n_scores, q, n_scores, q))
+        found = like(np.empty((len(tasks), n_scores, q, n_scores, q)), self._scores)
         for place, task in enumerate(tasks):
-            with np.errstate(invalid="ignore", divide="ignore"):
-                prob = np.where(weight > 0, self._residual[task] / weight, 0.0)
+            prob = xp.where(weight > 0, self._residual[task] / weight.clip(1e-300), 0.0)
             if n_scores == 1:
-                prob = np.abs(prob)  # of the other class, which is all the same
+                prob = abs(prob)  # of the other class, which is all the same
             else:
-                member = np.flatnonzero(self._targets[task] >= 0)
-                prob[self._targets[task, member], member] += 1.0
+                member = positions(self._targets[task] >= 0)
+                prob[_cast(self._targets[task][member], xp.int64), member] += 1.0
             curvature = weight * prob * (1.0 - prob)  # (K, n)
-            share = curvature.sum(axis=0) * leverage
+            share = curvature.sum(0) * leverage
             least = _LEAST * share.mean() if n_rows > _FEW_ROWS else 0.0
-            kept = np.flatnonzero(share > least)
+            kept = positions(share > least)
             z = scaled[kept]
             if n_scores > 1:
-                root = prob[:, kept] * np.sqrt(weight[kept])
-                wide = (root.T.astype(scaled.dtype)[:, :, None] * z[:, None, :]).reshape(len(z), -1)
+                root = _cast((prob[:, kept] * weight[kept] ** 0.5).T, scaled.dtype)
+                wide = (root[:, :, None] * z[:, None, :]).reshape(len(z), -1)
                 found[place] = -(wide.T @ wide).reshape(n_scores, q, n_scores, q)
             for k in range(n_scores):
-                own = np.sqrt(curvature[k, kept]).astype(scaled.dtype)[:, None] * z
+                own = _cast(curvature[k, kept] ** 0.5, scaled.dtype)[:, None] * z
                 found[place, k, :, k] = own.T @ own
         found *= length[:, None, None] * length
-        return found.reshape(len(tasks), n_scores * q, n_scores * q)
+        shaped: Array = found.reshape(len(tasks), n_scores * q, n_scores * q)
+        return shaped
 
     def along(self, direction: Array) -> Line:
+        """Look along a direction (T, K, q) from the present point."""
         return Line.of(*self.curvature_along(direction))
 
     def curvature_along(self, direction: Array) -> tuple[Array, Array]:
         """Curvature (T,) along a direction (T, K, q), and sup-norm (T,) of the change of scores."""
         self._change = self._times(direction)
-        self._length = np.zeros(len(direction))
-        return self._loss.along(self._residual, self._change, self._targets, self._design.weight)
+        self._length = like(np.zeros(len(direction)), direction)
+        return self._loss.along(self._residual, self._change, self._targets, self._weight())
 
     def move(self, length: Array) -> Array:
+        """Go to the point where `along` looked from plus lengths (T,) times the direction.
+
+        It may be called again with other lengths. Returns the losses (T,) there.
+        """
         self._evaluate(length - self._length)
         self._length = length
         return self._sums.value
 
     def keep(self, tasks: Flags) -> None:
-        scores = np.repeat(tasks, self._scores.shape[1])
+        """Drop all tasks but some (T,); only between `move` and `along`."""
+        each = like(np.ones(self._scores.shape[1], dtype=bool), tasks)
+        scores = (tasks[:, None] & each).reshape(-1)
         self._design = self._design.of_tasks(scores)
         if self._scale is not None and self._scale.ndim > 1:
             self._scale = self._scale[scores]
         self._targets, self._scores = self._targets[tasks], self._scores[tasks]
         self._residual = self._residual[tasks]
-        self._change = np.zeros((0, *self._scores.shape[1:]))
+        self._change = self._scores[:0]
         self._sums = type(self._sums)(*(part[tasks] for part in self._sums))
+
+
+def _dense_matrix(rows: Any) -> bool:
+    """Whether rows are a dense array (n, q), in memory or on a device."""
+    return isinstance(rows, np.ndarray) or (
+        getattr(rows, "ndim", 0) == 2 and "strided" in str(getattr(rows, "layout", ""))
+    )
+
+
+def _cast(array: Any, dtype: Any) -> Any:
+    return array.astype(dtype) if isinstance(array, np.ndarray) else array.to(dtype)

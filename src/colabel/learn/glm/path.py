@@ -5,30 +5,31 @@ has seen them: not from the fit on all rows, nor from its curvature, but from th
 a stronger penalty (with the curvature learned there), or from the same fold's fit of a like task.
 So however early a fit stops, it cannot know what it will be scored on.
 
-A `Block` holds tasks on the rows of one design: their losses, penalties, and models at a penalty.
+A `Block` holds tasks: their losses, penalties, and models at a penalty. Its rows are in one place
+(`LocalRows`), in memory or on a device, or in chunks (`colabel.learn.chunks`), each of which is
+such a place for as long as a pass takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices, Targets
-from colabel.learn.design import Design
+from colabel.core.arrays import Array, Flags, Indices
+from colabel.learn.glm.device import GroupedRows, TorchLoss, host, like, xp_of
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge
-from colabel.learn.glm.losses import Loss, add_offsets, loss_for
-from colabel.learn.glm.objective import Objective, OwnScores, RowsObjective
+from colabel.learn.glm.losses import add_offsets, loss_for
+from colabel.learn.glm.objective import OwnScores, RowsObjective
 from colabel.learn.glm.tasks import (
     ClassSupport,
     FittedTasks,
     Tasks,
-    class_support,
-    informed_tasks,
     log_probabilities,
     shut_scores,
+    support_of_counts,
 )
 
 # A deviation of the log-odds by 2.5 costs half a nat: about the weakly informative prior of Gelman,
@@ -76,30 +77,210 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Block:
-    """Tasks on the rows of a design.
+class LocalRows:
+    """The rows of tasks where all of them are at hand, and all that is as long as they are.
 
     Attributes
     ----------
-    design : Design
+    design : Design or GroupedRows
+    codes : (L, n)
+        Classes of the targets, negative where there is none.
+    fold : (n,), or (P, n) for groups of rows, or None
+        Fold of every row; negative for never held out.
+    offset : (L, K, n) or None
+        Fixed parts of the scores, from which the tasks deviate.
+    over : (L, n) or None
+        Log-probabilities over which gains are counted.
+    coordinates : Design or None
+        What knows the coordinates, where it is not the design.
+    inside : (P, n) or None
+        One for the rows of each group, where tasks of groups share all rows.
+    """
+
+    design: Any
+    codes: Any
+    fold: Any = None
+    offset: Any = None
+    over: Any = None
+    coordinates: Any = None
+    inside: Any = None
+
+    @property
+    def deviates(self) -> bool:
+        """Whether tasks learn a deviation from offsets."""
+        return self.offset is not None
+
+    def used(self, tasks: Tasks) -> None:
+        """None: the design has left out empty columns."""
+        return
+
+    def counts(self, tasks: Tasks, n_folds: int) -> Array:
+        """Weights (T, 1 + F, K) of the rows of each class: never held out, then in each fold."""
+        xp = xp_of(self.codes)
+        weight: Any = self.rows_of(tasks, 1).weight
+        if weight is None:
+            weight = np.ones(self.design.n_rows)
+        weight = weight if xp is np else weight.double()
+        fold = xp.zeros_like(weight) - 1 if self.fold is None else self._folds(tasks)
+        by_fold = xp.stack([weight * (fold == f) for f in range(-1, n_folds)], -1)  # ([T,] n, 1+F)
+        found, codes = [], self.codes[tasks.label]
+        for k in range(tasks.n_classes):
+            member = (codes == k) * xp.ones_like(weight)
+            shared = weight.ndim == 1
+            found.append(member @ by_fold if shared else (member[..., None] * by_fold).sum(1))
+        counts: Array = host(xp.stack(found, -1))
+        return counts
+
+    def loss(self, n_classes: int) -> Any:
+        """Return the loss of tasks, for arrays as they are here."""
+        return loss_for(n_classes) if xp_of(self.codes) is np else TorchLoss(n_classes)
+
+    def rows_of(self, tasks: Tasks, n_scores: int) -> Any:
+        """Return the design for the scores of some tasks."""
+        if not isinstance(self.design, GroupedRows):
+            return self.design
+        group = np.repeat(tasks.group, n_scores)
+        design = self.design
+        return GroupedRows.of(design.rows, design.of_group, group, design.halfway)
+
+    def objective(self, block: Block, solver: LBFGS, coef: Array) -> RowsObjective:
+        """Return the losses of a block's tasks at coefficients (T, K, q)."""
+        design = self.rows_of(block.tasks, coef.shape[1])
+        scores = self.with_offset(block, self._times(design, coef, block.absent))
+        return solver.objective(design, self.loss(block.n_classes), self.targets(block), scores)
+
+    def slope_objective(self, block: Block, coef: Array) -> tuple[RowsObjective, Any]:
+        """Return the losses by slopes and intercepts (T, K, 2) added to those of the offsets.
+
+        Second comes the offset of each score as its only feature.
+        """
+        weight = self.rows_of(block.tasks, coef.shape[1]).weight
+        if self.inside is not None:
+            weight = weight * self.inside[np.repeat(block.tasks.group, coef.shape[1])]
+        scores = self.with_offset(block, self._zeros(block.slope.shape))
+        own = OwnScores(scores.reshape(-1, scores.shape[2]), weight)
+        there = own.scores(like(coef.reshape(-1, 2), scores)) + own.feature
+        loss = self.loss(block.n_classes)
+        return RowsObjective(own, loss, self.targets(block), there.reshape(scores.shape)), own
+
+    def _zeros(self, shape: tuple[int, ...]) -> Any:
+        zeros = like(np.zeros((*shape, self.design.n_rows)), self.codes)
+        return zeros if xp_of(zeros) is np else zeros.to(self.design.rows.dtype)
+
+    def _times(self, design: Any, coef: Array, absent: Flags | None) -> Any:
+        """Scores (T, K, n) of rows at coefficients (T, K, q), without offsets."""
+        flat = design.scores(like(coef.reshape(-1, coef.shape[2]), self.codes))
+        scores = flat.reshape(*coef.shape[:2], design.n_rows)
+        return scores if absent is None else shut_scores(scores, absent)
+
+    def targets(self, block: Block) -> Any:
+        """Classes (T, n) of the tasks; negative for the rows of the fold that a task skips."""
+        codes = self.codes[block.tasks.label]
+        if self.fold is None or not (block.tasks.fold >= 0).any():
+            return codes
+        skipped = like(np.where(block.tasks.fold < 0, -2, block.tasks.fold), codes)[:, None]
+        codes[self._folds(block.tasks) == skipped] = -1
+        return codes
+
+    def _folds(self, tasks: Tasks) -> Any:
+        return self.fold if self.fold.ndim == 1 else self.fold[tasks.group]
+
+    def with_offset(self, block: Block, scores: Any, rows: Any = slice(None)) -> Any:
+        """Add the offsets of rows to their scores (T, K, n), in place."""
+        if self.offset is None:
+            return scores
+        label, offset = block.tasks.label, self.offset[:, :, rows]
+        if xp_of(scores) is np:
+            add_offsets(scores, block.slope, np.ascontiguousarray(offset), label)
+        else:
+            scores += like(block.slope, scores)[:, :, None].to(scores.dtype) * offset[label]
+        return scores
+
+    @cached_property
+    def _held_out(self) -> list[tuple[int | None, Any, Any]]:
+        """Each fold, its rows, and their design; on a device all folds at once, masked."""
+        if xp_of(self.codes) is not np:
+            return [(None, slice(None), self.design)]
+        rows = [np.flatnonzero(self.fold == fold) for fold in range(self.fold.max(initial=-1) + 1)]
+        return [(fold, own, self.design.take(own)) for fold, own in enumerate(rows) if len(own)]
+
+    def held_out(self, block: Block, coef: Array) -> Array:
+        """Sums (3, T) over the rows of each task's fold, by models with coefficients (T, K, q).
+
+        Of log-probabilities of the true classes, of their gains, and of the squares of these.
+        """
+        sums = np.zeros((3, block.tasks.n_tasks))
+        for fold, rows, design in self._held_out:
+            own = np.arange(len(coef)) if fold is None else np.flatnonzero(block.tasks.fold == fold)
+            if not len(own):
+                continue
+            part = block.take(own)
+            label, truth = part.tasks.label, self.codes[part.tasks.label]
+            if fold is None:
+                design = self.rows_of(part.tasks, coef.shape[1])
+                held = self._folds(part.tasks) == like(part.tasks.fold, truth)[:, None]
+                truth[~held] = -1
+            else:
+                truth = truth[:, rows]
+            scores = self.with_offset(part, self._times(design, coef[own], None), rows)
+            log_prob = log_probabilities(self.loss(block.n_classes), scores, part.floor)
+            log_prob = picked(log_prob, truth)
+            weight = design.weight
+            if weight is not None and weight.ndim > 1:
+                weight = weight[:: coef.shape[1]]
+            sums[0, own] = _summed(log_prob, weight)
+            if self.over is not None:
+                over = self.over[label][:, rows]
+                more = xp_of(over).where(truth >= 0, log_prob - over, 0.0)
+                sums[1, own] = _summed(more, weight)
+                sums[2, own] = _summed(more**2, None if weight is None else weight**2)
+        return sums
+
+
+def picked(log_prob: Any, targets: Any) -> Any:
+    """Log-probabilities (T, m) of the true classes of (T, K, m); zero where there is none."""
+    xp, own = xp_of(log_prob), 0.0 * log_prob[:, 0]
+    for k in range(log_prob.shape[1]):
+        own = xp.where(targets == k, log_prob[:, k], own)
+    return own
+
+
+def _summed(values: Any, weight: Any) -> Any:
+    """Weighted sums (T,) of values (T, n), by weights (n,) or (T, n)."""
+    if isinstance(values, np.ndarray):
+        return values.sum(axis=1) if weight is None else values @ weight
+    return host((values * weight).double().sum(1))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Tasks on rows.
+
+    Attributes
+    ----------
+    rows : LocalRows or ChunkRows
     tasks : Tasks
-        With an offset, they learn a *deviation* from `slope` times it.
+        Where the rows have an offset, they learn a *deviation* from `slope` times it.
     support : ClassSupport
         Which classes occur in each task.
     slope : (T, K)
     """
 
-    design: Design
+    rows: Any
     tasks: Tasks
     support: ClassSupport
     slope: Array
 
     @classmethod
-    def of(cls, design: Design, tasks: Tasks) -> Block:
-        """Count the classes of the tasks."""
-        support = class_support(tasks.targets, tasks.n_classes, design.weight, tasks.prior)
+    def of(cls, rows: Any, tasks: Tasks, counts: Array) -> Block:
+        """Tasks on rows, given the weights (T, 1 + F, K) of their classes by fold."""
+        # the sum of the other folds, not the difference to all: none is exactly zero
+        skipped = (np.arange(counts.shape[1]) == tasks.fold[:, None] + 1) & (tasks.fold >= 0)[
+            :, None
+        ]
+        support = support_of_counts(np.where(skipped[:, :, None], 0.0, counts).sum(1), tasks.prior)
         slope = np.ones((tasks.n_tasks, loss_for(tasks.n_classes).n_scores))
-        return cls(design, tasks, support, slope)
+        return cls(rows, tasks, support, slope)
 
     def take(self, tasks: Indices) -> Block:
         """Return some of the tasks."""
@@ -111,14 +292,19 @@ class Block:
         )
 
     @property
-    def loss(self) -> Loss:
-        """The loss of the tasks."""
-        return loss_for(self.tasks.n_classes)
+    def design(self) -> Any:
+        """The coordinates of the rows."""
+        return self.rows.design if self.rows.coordinates is None else self.rows.coordinates
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes of every target."""
+        return self.tasks.n_classes
 
     @property
     def deviates(self) -> bool:
         """Whether the tasks learn a deviation."""
-        return self.tasks.offset is not None
+        return bool(self.rows.deviates)
 
     @property
     def floor(self) -> Array:
@@ -171,7 +357,7 @@ class Block:
         part = self.take(solved)
         free = part._free()
         first = coef[solved] if free is None else coef[solved] * free
-        objective = part.objective(solver, first)
+        objective = self.rows.objective(part, solver, first)
         solution = solver.solve(objective, Ridge(strength[solved], free), first, pairs)
         coef[solved], converged[solved] = solution.coef, solution.converged
         n_iter = max(1, int(solution.n_iter.max()))
@@ -186,67 +372,26 @@ class Block:
         rows is needed.
         """
         start = np.zeros((*self.slope.shape, 2))
-        objective, scale = self.slope_objective(start)
+        objective, own = self.rows.slope_objective(self, start)
         strength = np.full(start.shape, _WEAK)
-        energy, total = scale.T
+        energy, total = host(own.scale()).T
         strength[..., 0] *= (energy / np.maximum(total, 1e-300)).reshape(self.slope.shape)
         found = solver.solve(objective, Ridge(strength), start)
         point = Point.at(self.start())._replace(converged=found.converged)
         point.coef[..., -1] = found.coef[..., 1]
         return replace(self, slope=self.slope + found.coef[..., 0]), point
 
-    def objective(self, solver: LBFGS, coef: Array) -> Objective:
-        """Return the losses of the tasks at coefficients (T, K, q)."""
-        scores = self._with_offset(self._scores(self.design, coef))
-        return solver.objective(self.design, self.loss, self.tasks.targets, scores)
-
-    def slope_objective(self, coef: Array) -> tuple[Objective, Array]:
-        """Return the losses by slopes and intercepts (T, K, 2) added to those of the offsets.
-
-        Second come the scales (T K, 2) of their coordinates.
-        """
-        own = self.own_scores()
-        return self._of_slopes(own, coef), own.scale()
-
-    def slopes(self, coef: Array) -> Objective:
-        """Return the first of `slope_objective`."""
-        return self._of_slopes(self.own_scores(), coef)
-
-    def _of_slopes(self, own: OwnScores, coef: Array) -> Objective:
-        scores = own.scores(coef.reshape(-1, 2))
-        scores += own.feature
-        shaped = scores.reshape(*self.slope.shape, -1)
-        return RowsObjective(own, self.loss, self.tasks.targets, shaped)
-
-    def own_scores(self) -> OwnScores:
-        """The offset of each score as its only feature."""
-        scores = self._with_offset(np.zeros((*self.slope.shape, self.design.n_rows)))
-        return OwnScores(scores.reshape(-1, self.design.n_rows), self.design.weight)
-
-    def _scores(self, design: Design, coef: Array) -> Array:
-        """Scores (T, K, n) of rows at coefficients (T, K, q), without offsets."""
-        flat = design.scores(coef.reshape(-1, coef.shape[2]))
-        scores = flat.reshape(*coef.shape[:2], design.n_rows)
-        absent = self._absent()
-        return scores if absent is None else shut_scores(scores, absent)
-
-    def _with_offset(self, scores: Array, rows: Indices | slice = slice(None)) -> Array:
-        """Add the offsets of rows to their scores (T, K, n), in place."""
-        if self.tasks.offset is not None:
-            assert self.tasks.base is not None
-            part = np.ascontiguousarray(self.tasks.offset[:, :, rows])
-            add_offsets(scores, self.slope, part, self.tasks.base)
-        return scores
-
-    def _absent(self) -> Flags | None:
+    @property
+    def absent(self) -> Flags | None:
         """Classes (T, K) to be shut out of the softmax, where there are any."""
-        shut = not self.deviates and self.loss.n_scores > 1 and bool(self.support.absent.any())
+        shut = not self.deviates and self.n_classes > 2 and bool(self.support.absent.any())
         return self.support.absent if shut else None
 
     def _free(self) -> Array | None:
         """Which coordinates are not held at zero, (T, 1 or K, q)."""
-        absent, allowed = self._absent(), self.tasks.allowed
-        if absent is None and allowed is None:
+        absent, allowed = self.absent, self.tasks.allowed
+        used = self.rows.used(self.tasks)
+        if absent is None and allowed is None and used is None:
             return None
         q = self.design.n_coordinates
         free = np.ones((self.tasks.n_tasks, 1 if absent is None else absent.shape[1], q))
@@ -254,7 +399,7 @@ class Block:
             free[:, :, q - 1 - self.design.n_extra : -1] = allowed[:, None, :]
         if absent is not None:
             free[absent] = 0.0
-        return free
+        return free if used is None else free * used
 
     def entered(self, coef: Array) -> Array:
         """Coefficients (..., K, p + 1) of features as coordinates (T, K, q).
@@ -267,29 +412,16 @@ class Block:
 
     def features(self, point: Point) -> Array:
         """Coefficients (T, K, p + 1) of features, without offsets."""
-        coef = self.design.leave(point.coef)
+        coef: Array = self.design.leave(point.coef)
         if not self.deviates:  # constants are not those at the mean, but everywhere
             constant = self.support.constant
             coef[constant, :, -1] = point.coef[constant, :, -1]
         return coef
 
-    def log_prob(self, design: Design, rows: Indices | slice, coef: Array) -> Array:
-        """Log-probabilities (T, n_classes, m) of other rows of the block."""
-        flat = design.scores(coef.reshape(-1, coef.shape[2]))
-        scores = self._with_offset(flat.reshape(*coef.shape[:2], design.n_rows), rows)
-        return log_probabilities(self.loss, scores, self.floor)
-
 
 # Where tasks are let go early, a held-out curve that has fallen by so many nats at one point of the
 # path, from its best, has turned for good.
 _CLEAR_FALL = 5.0
-
-
-def fit_tasks(
-    design: Design, tasks: Tasks, C: Array, solver: LBFGS, base: Array | None = None
-) -> FittedTasks:
-    """Fit every task with its own C (T,); see `fit_block`."""
-    return fit_block(Block.of(design, tasks), C, solver, base)
 
 
 def fit_block(block: Block, C: Array, solver: LBFGS, base: Array | None = None) -> FittedTasks:
@@ -309,65 +441,53 @@ def fit_block(block: Block, C: Array, solver: LBFGS, base: Array | None = None) 
     coef = block.features(point)
     if base is not None:
         # Classes have slopes of their own, so that what their scores share must be taken off first.
-        shared = base.mean(axis=1, keepdims=True) if block.loss.n_scores > 1 else 0.0
+        shared = base.mean(axis=1, keepdims=True) if block.n_classes > 2 else 0.0
         coef += block.slope[:, :, None] * (base - shared)
-    if block.loss.n_scores > 1:
+    if block.n_classes > 2:
         coef[..., -1] -= coef[..., -1].mean(axis=1, keepdims=True)
     return FittedTasks(coef, block.floor, point.converged, point.n_iter)
 
 
-@dataclass(frozen=True)
-class HeldOutPath:
+class HeldOutPath(NamedTuple):
     """What the held-out rows say of every task along a path.
 
     Attributes
     ----------
-    log_prob : (G, T, n)
-        Log-probability of the true class of every row by the model that did not see it; zero for
-        rows that are in no fold or outside the task.
-    total : (G, T)
-        Its weighted sum over the rows; -inf for points that were not looked at.
+    sums : (3, G, T)
+        Weighted sums over the rows held out, of the log-probability of the true class by the model
+        that did not see the row, of its gains over others, and of their squares. The first are
+        -inf for points that were not looked at.
     coef : (G, F, T, K, p + 1) or None
         Coefficients without each fold's rows, if they were asked for; those of the last point
         looked at where a task has left the path.
-    floor : (F, T, n_classes)
-        Probability that these models keep for classes absent from their rows.
     n_failed : int
         Number of regressions that did not converge.
-    informed : (T,) of bool
-        See `informed_tasks`.
     """
 
-    log_prob: Array
-    total: Array
+    sums: Array
     coef: Array | None
-    floor: Array
     n_failed: int
-    informed: Flags
 
 
 def held_out_path(
-    design: Design,
-    tasks: Tasks,
+    block: Block,
     grid: Array,
-    folds: Indices,
     n_folds: int,
     solver: LBFGS,
     start: Array | None = None,
     keep: bool = False,
     patience: int | None = None,
 ) -> HeldOutPath:
-    """Score every task on held-out rows over a grid of C.
+    """Score tasks on held-out rows over a grid of C.
 
-    All folds of a task are tasks of their own that skip the fold's rows, so one batch holds
-    them all. The path goes from small to large C, each point starting from the last.
+    All folds of a task are tasks of their own that skip the fold's rows, so one block holds
+    them all: F T tasks, those of a fold together. The path goes from small to large C, each point
+    starting from the last.
 
     Parameters
     ----------
     grid : (G,)
         Values of C; for deviations zero may be among them: slope and intercept alone.
-    folds : (n,)
-        Fold of every row of the design; negative for rows that are never held out.
     start : (G, F, T, K, p + 1) or None
         The same tasks on other rows, at the same penalties and without the same folds.
     keep : bool
@@ -376,46 +496,15 @@ def held_out_path(
         Number of points in a row without improvement after which a task leaves the path; a clear
         fall counts for all of them. None: every task is walked to the end.
     """
-    n_tasks, n_rows = tasks.targets.shape
-    weight = np.ones(n_rows) if design.weight is None else design.weight
-    block = Block.of(design, tasks.without_folds(folds, n_folds))
-    held_out = _HeldOutRows.of(design, folds, n_folds)
-    informed = informed_tasks(tasks, block.support, held_out.rows, weight)
-    log_prob = np.zeros((len(grid), n_tasks, n_rows))
-
-    def score(position: int, block: Block, point: Point, alive: Indices) -> Array:
-        for rows, prob in held_out.log_prob(block, point):
-            own = picked(prob, tasks.targets[np.ix_(alive, rows)])
-            log_prob[position, alive[:, None], rows] = own
-        return np.asarray(log_prob[position, alive] @ weight)
-
-    total, coef, n_failed = walk_path(block, grid, n_folds, solver, score, start, keep, patience)
-    floor = block.floor.reshape(n_folds, n_tasks, -1)
-    return HeldOutPath(log_prob, total, coef, floor, n_failed, informed)
-
-
-def walk_path(
-    block: Block,
-    grid: Array,
-    n_folds: int,
-    solver: LBFGS,
-    score: Callable[[int, Any, Point, Indices], Array],
-    start: Array | None,
-    keep: bool,
-    patience: int | None,
-) -> tuple[Array, Array | None, int]:
-    """Fit F T tasks, those of a fold together, over a grid of C; see `held_out_path`.
-
-    ``score(position, block, point, alive)`` gives the held-out scores of the tasks `alive` at a
-    position of the grid.
-    """
     n_tasks = block.tasks.n_tasks // max(1, n_folds)
     point = Point.at(block.start())
     n_failed = 0
     if block.deviates:
         block, point = block.calibrated(solver)
         n_failed += int((~point.converged).sum())
-    total = np.full((len(grid), n_tasks), -np.inf)
+    sums = np.zeros((3, len(grid), n_tasks))
+    sums[0] = -np.inf
+    total = sums[0]
     kept = None
     order = np.argsort(grid, kind="stable")
     like: Array | None = None
@@ -427,7 +516,8 @@ def walk_path(
         if grid[position] > 0:
             point = block.solve(1.0 / float(grid[position]), solver, point)
             n_failed += int((~point.converged).sum())
-        total[position, alive] = score(int(position), block, point, alive)
+        of_fold = block.rows.held_out(block, point.coef).reshape(3, n_folds, len(alive))
+        sums[:, position, alive] = of_fold.sum(axis=1)
         if keep:
             found = block.features(point)
             if kept is None:
@@ -446,30 +536,4 @@ def walk_path(
                 every = (np.arange(n_folds)[:, None] * len(alive) + stay).ravel()
                 block, point, alive = block.take(every), point.take(every, block), alive[stay]
                 like = None if like is None else like[every]
-    return total, kept, n_failed
-
-
-def picked(log_prob: Array, targets: Targets) -> Array:
-    """Log-probabilities (T, m) of the true classes; zero where there is none."""
-    own = np.take_along_axis(log_prob, np.maximum(targets, 0)[:, None, :], axis=1)[:, 0]
-    return np.asarray(np.where(targets >= 0, own, 0.0))
-
-
-@dataclass(frozen=True)
-class _HeldOutRows:
-    """The rows of each fold, and what the models that have not seen them say of them."""
-
-    rows: tuple[Indices, ...]
-    parts: tuple[Design, ...]
-
-    @classmethod
-    def of(cls, design: Design, folds: Indices, n_folds: int) -> _HeldOutRows:
-        rows = tuple(np.flatnonzero(folds == fold) for fold in range(n_folds))
-        return cls(rows, tuple(design.take(part) for part in rows))
-
-    def log_prob(self, block: Block, point: Point) -> Iterator[tuple[Indices, Array]]:
-        """Rows of each fold and log-probabilities (T, n_classes, m) of their classes."""
-        n_tasks = block.tasks.n_tasks // max(1, len(self.rows))
-        for fold, (rows, part) in enumerate(zip(self.rows, self.parts, strict=True)):
-            own = np.arange(fold * n_tasks, (fold + 1) * n_tasks)
-            yield rows, block.take(own).log_prob(part, rows, point.coef[own])
+    return HeldOutPath(sums, kept, n_failed)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Flags, Indices, Targets
+from colabel.core.arrays import Array, Flags, Indices
 from colabel.core.schema import Between, Dims, Fields, bind, refuse_unless, stored
+from colabel.learn.glm.device import like, xp_of
 from colabel.learn.glm.losses import Loss
 
 _ABSENT_SCORE = -1e6  # far below any score, and harmless in sums
@@ -62,15 +62,6 @@ class ClassSupport:
         return centred
 
 
-def class_support(
-    targets: NDArray[np.int16], n_classes: int, weight: Array | None, prior: Array | None
-) -> ClassSupport:
-    """Count the classes of `targets` (T, n); `prior` is (T, K), uniform by default."""
-    row_weight = np.ones(targets.shape[1]) if weight is None else weight
-    counts = np.stack([(targets == k) @ row_weight for k in range(n_classes)], axis=1)
-    return support_of_counts(counts, prior)
-
-
 def support_of_counts(counts: Array, prior: Array | None) -> ClassSupport:
     """Smooth counts (T, K) of classes; `prior` is (T, K), uniform by default."""
     n_classes = counts.shape[1]
@@ -82,81 +73,59 @@ def support_of_counts(counts: Array, prior: Array | None) -> ClassSupport:
 
 def shut_scores(scores: Array, absent: Flags) -> Array:
     """Scores (T, K, n) with absent classes (T, K) shut out of the softmax."""
-    return np.where(absent[:, :, None], _ABSENT_SCORE, scores)
-
-
-def with_floor(log_prob: Array, floor: Array) -> Array:
-    """Log-probabilities (T, K, n) mixed with the floor (T, K) of absent classes.
-
-    Binary tasks need none: a task with one class is constant and solved in closed form.
-    """
-    kept = 1.0 - floor.sum(axis=1)
-    mixed = np.exp(log_prob) * kept[:, None, None] + floor[:, :, None]
-    log_mixed: Array = np.log(np.maximum(mixed, np.finfo(float).tiny))
-    return log_mixed
+    found: Array = xp_of(scores).where(like(absent, scores)[:, :, None], _ABSENT_SCORE, scores)
+    return found
 
 
 @dataclass(frozen=True)
 class Tasks:
-    """Regressions on the rows of one block, before their penalties are known.
+    """Regressions before their penalties are known, without their rows.
 
     Attributes
     ----------
-    targets : (T, n)
-        Class codes, negative where a row does not belong to the task.
+    label : (T,)
+        Which of the targets that the rows have.
     n_classes : int
         Number of classes of every target.
     prior : (T, n_classes) or None
         Class frequencies towards which those of tasks that lack classes are smoothed.
+    fold : (T,)
+        The fold whose rows a task skips, and on which it is scored; -1 for none.
+    group : (T,)
+        Group of rows that a task has, where the rows are those of several.
     allowed : (T, e) of bool, or None
         Which extra features of the design each task may use.
     extra_scale : (T,) or None
         How many times as large the coefficients of extra features may grow at the same cost:
         their penalty is divided by its square.
-    offset : (B, K, n) or None
-        Fixed parts of the scores, from which the tasks deviate; task t has that of `base[t]`.
-    base : (T,) or None
     """
 
-    targets: Targets
+    label: Indices
     n_classes: int
-    prior: Array | None = None
+    prior: Array | None
+    fold: Indices
+    group: Indices
     allowed: Flags | None = None
     extra_scale: Array | None = None
-    offset: Array | None = None
-    base: Indices | None = None
 
     @property
     def n_tasks(self) -> int:
         """Number of regressions T."""
-        return int(self.targets.shape[0])
+        return len(self.label)
 
-    def take(self, tasks: Indices) -> Tasks:
+    def take(self, tasks: Indices | Flags) -> Tasks:
         """Return some of the tasks."""
-        return replace(
-            self,
-            targets=self.targets[tasks],
-            prior=None if self.prior is None else self.prior[tasks],
-            allowed=None if self.allowed is None else self.allowed[tasks],
-            extra_scale=None if self.extra_scale is None else self.extra_scale[tasks],
-            base=None if self.base is None else self.base[tasks],
-        )
+        parts = {name: getattr(self, name) for name in _OF_TASK}
+        taken: Any = {k: None if part is None else part[tasks] for k, part in parts.items()}
+        return replace(self, **taken)
 
-    def without_folds(self, folds: Indices, n_folds: int) -> Tasks:
+    def without_folds(self, n_folds: int) -> Tasks:
         """Return F T tasks, those of a fold together: each skips the rows of its fold."""
-        masked = [np.where(folds == fold, np.int16(-1), self.targets) for fold in range(n_folds)]
-        return replace(
-            self,
-            targets=np.concatenate(masked),
-            prior=_tiled(self.prior, n_folds),
-            allowed=_tiled(self.allowed, n_folds),
-            extra_scale=_tiled(self.extra_scale, n_folds),
-            base=_tiled(self.base, n_folds),
-        )
+        every = self.take(np.tile(np.arange(self.n_tasks), n_folds))
+        return replace(every, fold=np.repeat(np.arange(n_folds), self.n_tasks))
 
 
-def _tiled(array: Any, times: int) -> Any:
-    return None if array is None else np.tile(array, (times, *[1] * (array.ndim - 1)))
+_OF_TASK = ("label", "prior", "fold", "group", "allowed", "extra_scale")
 
 
 @stored("linear-tasks")
@@ -199,10 +168,14 @@ class FittedTasks:
 def log_probabilities(loss: Loss, scores: Array, floor: Array) -> Array:
     """Log-probabilities (T, n_classes, n) from scores (T, K, n), with floors (T, n_classes)."""
     log_prob = loss.log_prob(scores)
-    lacking = floor.any(axis=1)
-    if lacking.any():
-        open_scores = shut_scores(scores[lacking], floor[lacking] > 0)
-        log_prob[lacking] = with_floor(loss.log_prob(open_scores), floor[lacking])
+    lacking = np.flatnonzero(floor.any(axis=1))
+    if len(lacking):
+        # Binary tasks need no floor: a task with one class is constant and has a closed form.
+        own = floor[lacking]
+        prob = xp_of(scores).exp(loss.log_prob(shut_scores(scores[lacking], own > 0)))
+        kept, own = like(1.0 - own.sum(axis=1), scores), like(own, scores)
+        mixed = prob * kept[:, None, None] + own[:, :, None]
+        log_prob[lacking] = xp_of(scores).log(mixed.clip(np.finfo(np.float64).tiny))
     return log_prob
 
 
@@ -222,31 +195,16 @@ def best_points(total: Array, grid: Array, informed: Flags | None = None) -> Ind
     return np.asarray(order[best if informed is None else np.where(informed, best, 0)])
 
 
-def informed_tasks(
-    tasks: Tasks, without: ClassSupport, held_out: tuple[Indices, ...], weight: Array
-) -> Flags:
+def informed_tasks(counts: Array, without: ClassSupport) -> Flags:
     """Tasks (T,) of which rows of two classes were scored by models that know their class.
 
     Of one, where there is but one. A label's only positive row, for example, is scored by a model
-    that knows of none, and all others are negative.
-
-    Parameters
-    ----------
-    without : ClassSupport
-        That of the tasks without each fold's rows, those of a fold together.
-    held_out : F arrays
-        Rows of each fold.
-    weight : (n,)
+    that knows of none, and all others are negative. `counts` (T, 1 + F, K) are the weights of each
+    class, of rows never held out and then of each fold; `without` is the support without each
+    fold's rows, those of a fold together.
     """
-    counted = np.where(weight > 0, tasks.targets, -1)
-    every = np.stack([counted == value for value in range(tasks.n_classes)], axis=1)  # (T, c, n)
-    seen = [every[:, :, rows].any(axis=2) for rows in held_out]
-    anywhere: Flags = np.asarray(every.any(axis=2))
-    return informed_by(np.array(seen).reshape(-1, *anywhere.shape), anywhere, without)
-
-
-def informed_by(held_out: Flags, anywhere: Flags, without: ClassSupport) -> Flags:
-    """See `informed_tasks`, by which classes occur in each fold (F, T, c) and anywhere (T, c)."""
-    known = ~without.absent.reshape(held_out.shape)
-    scored = (held_out & known).any(axis=0)
-    return np.asarray(scored.sum(axis=1) >= np.minimum(anywhere.sum(axis=1), 2))
+    seen = counts > 0
+    held_out = seen[:, 1:].transpose(1, 0, 2)
+    scored = (held_out & ~without.absent.reshape(held_out.shape)).any(axis=0)
+    found: Flags = scored.sum(axis=1) >= np.minimum(seen.any(axis=1).sum(axis=1), 2)
+    return found

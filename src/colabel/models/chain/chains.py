@@ -279,13 +279,13 @@ class ProbabilisticClassifierChain(ChainModel):
 
     Parameters
     ----------
-    inference : {"auto", "exact", "exhaustive", "epsilon", "beam", "monte_carlo", "greedy"}
+    inference : {"auto", "exact", "epsilon", "beam", "monte_carlo", "greedy"}
         How the most probable vectors are found. "exact": branch and bound, up to a million
         prefixes of a row. "auto": up to 32768, then the best of a beam 32 wide, the greedy vector
-        and that of the marginals; ``joint(X).how`` tells in how many rows. "exhaustive": write
-        out all label vectors, at most 65536. "epsilon": explore prefixes whose probability
-        exceeds `epsilon`. "beam": keep the `beam_width` best prefixes of each length.
-        "monte_carlo": the best of `n_samples` draws. "greedy": as `ClassifierChain`.
+        and that of the marginals; ``joint(X).how`` tells in how many rows. "epsilon": explore
+        prefixes whose probability exceeds `epsilon`. "beam": keep the `beam_width` best prefixes
+        of each length. "monte_carlo": the best of `n_samples` draws. "greedy": as
+        `ClassifierChain`.
     epsilon : float
         Of inference "epsilon": the mode is found where its probability is larger. 0 is exact,
         0.5 greedy.

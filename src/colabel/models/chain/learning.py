@@ -12,17 +12,7 @@ from sklearn.base import BaseEstimator
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.label_features import column_owner, label_columns, n_label_columns
 from colabel.core.parameters import checked_grid
-from colabel.core.schema import (
-    Below,
-    Between,
-    Dims,
-    Fields,
-    Is,
-    Unique,
-    bind,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Below, Between, Is, Unique, bind, refuse_unless, stored
 from colabel.joint.chain import (
     Chain,
     ChainSearch,
@@ -234,7 +224,7 @@ class LearnedChain:
     cardinalities: Annotated[tuple[int, ...], "d", Between(1, 2**31), Is("sizes")]
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         n_columns = n_label_columns(dims["sizes"])
         extra = fields["models"].dims.get("extra", n_columns)
         bind(dims, n_columns, extra, "allowed")

@@ -16,8 +16,6 @@ from colabel.core.schema import (
     Below,
     Between,
     CodesOf,
-    Dims,
-    Fields,
     Is,
     NotEmpty,
     refuse_unless,
@@ -64,7 +62,7 @@ class VectorForest:
     weights: Annotated[Array, "entries", Between(1e-300)]
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         ends = fields["indptr"][0] == 0 and fields["indptr"][-1] == dims["entries"]
         refuse_unless(ends, "indptr does not begin and end where the lists of leaves do")
 

@@ -11,16 +11,7 @@ import numpy as np
 from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.estimators import attribute
 from colabel.core.parameters import check_choice, check_integer
-from colabel.core.schema import (
-    Below,
-    Between,
-    Dims,
-    Distribution,
-    Fields,
-    refuse_cycles,
-    refuse_unless,
-    stored,
-)
+from colabel.core.schema import Below, Between, Distribution, refuse_cycles, refuse_unless, stored
 from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks import ChunkedData
@@ -159,7 +150,7 @@ class JointForest(JointClassifier):
     parts_heard = ("leaves",)
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         refuse_cycles([[int(parent)] if parent >= 0 else [] for parent in fields["tree_"]])
         there = available(fields["tree_"])
         refuse_unless(

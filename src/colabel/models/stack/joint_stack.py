@@ -19,7 +19,7 @@ from colabel.core.arrays import Indices
 from colabel.core.estimators import attribute
 from colabel.core.parameters import check_integer, check_positive
 from colabel.core.progress import progress_bar
-from colabel.core.schema import Dims, Estimator, Fields, bind, stored
+from colabel.core.schema import Estimator, bind, stored
 from colabel.joint import Joint
 from colabel.labels import EncodedLabels
 from colabel.learn.conditional import Folds, TrainingData, random_folds
@@ -169,7 +169,7 @@ class JointStack(JointClassifier):
     held_out_log_loss_: Any | None = attribute()
 
     @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
+    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
         n_voices = 1  # of the prior
         for member in fields["members_"]:
             if member.last.declared is None:  # of a foreign type, whose voices nobody knows yet

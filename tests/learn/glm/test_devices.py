@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from colabel import CTBN, BinaryRelevance
 from colabel.cli import app
 from colabel.datasets import load_digit_traits
-from colabel.learn.glm.device.devices import device_for_rows, torch_device
+from colabel.learn.glm.device import device_for_rows, torch_device
 
 
 @pytest.fixture
@@ -53,15 +53,15 @@ def test_without_a_gpu_a_sentence_says_so(monkeypatch):
 
 def test_rows_that_do_not_fit_are_refused_or_left_to_the_processor(monkeypatch):
     pytest.importorskip("torch", reason="torch is not installed")
-    found = "colabel.learn.glm.device.devices.{}".format
+    found = "colabel.learn.glm.device.{}".format
     monkeypatch.setattr(found("torch_device"), lambda device: "cuda")
     monkeypatch.setattr(found("free_memory"), lambda device: 10**9)
-    assert device_for_rows("cuda", 1000, 1000) == "cuda"
+    assert device_for_rows("cuda", 1000, 1000) == ("cuda", True)
     with pytest.raises(ValueError, match=r"has 1\.0 GB free, and 100,000 rows .* need 24\.0 GB"):
         device_for_rows("cuda", 100_000, 10_000)
-    assert device_for_rows("auto", 100_000, 10_000) is None
+    assert device_for_rows("auto", 100_000, 10_000)[0] is None
     # sparse ones may fit as they are
-    assert device_for_rows("cuda", 100_000, 10_000, 10**7) == "cuda"
+    assert device_for_rows("cuda", 100_000, 10_000, 10**7) == ("cuda", False)
     with pytest.raises(ValueError, match=r"need 7\.2 GB"):
         device_for_rows("cuda", 100_000, 10_000, 10**8)
 

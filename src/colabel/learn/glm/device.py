@@ -1,0 +1,351 @@
+"""Arrays on a device: which one, and what torch does there in the place of compiled kernels.
+
+A solver asks an array for its module (`xp_of`), NumPy or torch, and uses what both have. Numbers
+as long as the rows are in single precision where the tolerance allows, sums in double.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.learn.design import half_way
+from colabel.learn.glm.losses import Sums
+
+Tensor = Any  # torch.Tensor: torch is imported only where a device is asked for
+
+# The rows, their products and transposes, in numbers of 4 bytes.
+_COPIES = 6
+# From these tolerances on, factors of products may be rounded to TF32, or be in single precision.
+# Rounding n residuals to TF32 moves a gradient by about 3e-4 of its standard error in each
+# coordinate: by .013 with 1800 of them.
+_COARSE, _SINGLE = 0.05, 1e-3
+
+
+def checked_device(device: Any) -> str | None:
+    """Return the parameter `device` if it names one.
+
+    Examples
+    --------
+    >>> checked_device("gpu")
+    Traceback (most recent call last):
+    ...
+    ValueError: device='gpu' must be None, "cpu", "cuda", "cuda:N" or "auto".
+    """
+    kind, _, number = str(device).partition(":")
+    numbered = kind == "cuda" and number.isdecimal()
+    if device is None or (isinstance(device, str) and (device in _NAMES or numbered)):
+        return device
+    raise ValueError(f'device={device!r} must be None, "cpu", "cuda", "cuda:N" or "auto".')
+
+
+_NAMES = ("cpu", "cuda", "auto")
+
+
+def torch_device(device: str | None) -> str | None:
+    """Return the torch device that a model's `device` asks for; None for the compiled kernels.
+
+    "auto" is a GPU where torch sees one, and the compiled kernels where not.
+    """
+    if device is None:
+        return None
+    try:
+        import torch
+    except ModuleNotFoundError:
+        if device == "auto":
+            return None
+        raise ModuleNotFoundError(
+            f"device={device!r} needs torch, which is not installed. Run"
+            ' pip install torch, or set device=None, or "auto" to use a GPU only where'
+            " there is one.",
+            name="torch",
+        ) from None
+    n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device == "auto":
+        return "cuda" if n_devices else None
+    if device != "cpu" and int(device.partition(":")[2] or 0) >= n_devices:
+        raise ValueError(
+            f"device={device!r}, but torch {torch.__version__} sees {n_devices} CUDA devices here."
+            ' Set device=None to use the processor, or "auto" to use a GPU only where there is one.'
+        )
+    return device
+
+
+def free_memory(device: str) -> int:
+    """Bytes that a device has free; torch's own reserve counts as free."""
+    import torch
+
+    if device == "cpu":
+        return 1 << 31
+    free, _ = torch.cuda.mem_get_info(device)
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(free + unused)
+
+
+def device_for_rows(
+    device: str | None, n_rows: int, n_coordinates: int, n_stored: int | None = None
+) -> tuple[str | None, bool]:
+    """See `torch_device`; second, whether it holds the rows as a dense matrix.
+
+    Where sparse ones of `n_stored` numbers do not fit so, they stay as they are. "auto" leaves rows
+    that fit neither way to the compiled kernels.
+    """
+    found = torch_device(device)
+    if found is None:
+        return None, True
+    free, needed = free_memory(found), _COPIES * 4 * n_rows * n_coordinates
+    if needed <= free or found == "cpu":
+        return found, needed <= free or n_stored is None
+    if n_stored is not None:
+        needed = _COPIES * 12 * n_stored  # an index of 8 bytes and a value of 4
+        if needed <= free:
+            return found, False
+    if device == "auto":
+        return None, True
+    raise ValueError(
+        f"device={device!r} has {free / 1e9:.1f} GB free, and {n_rows:,} rows of"
+        f" {n_coordinates:,} features need {needed / 1e9:.1f} GB there."
+        " Set device=None to use the processor."
+    )
+
+
+@contextmanager
+def products_for(tol: float) -> Iterator[None]:
+    """Let products of single precision round their factors to TF32 where a tolerance allows."""
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if tol >= _COARSE else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def xp_of(array: Any) -> Any:
+    """Return the module of an array: NumPy or torch."""
+    if isinstance(array, np.ndarray):
+        return np
+    import torch
+
+    return torch
+
+
+def positions(flags: Any) -> Any:
+    """Positions of what is true, an array like the flags (n,)."""
+    return np.flatnonzero(flags) if isinstance(flags, np.ndarray) else flags.nonzero()[:, 0]
+
+
+def like(array: Any, other: Any) -> Any:
+    """Return a NumPy array where another array is."""
+    if array is None or isinstance(other, np.ndarray) or not isinstance(array, np.ndarray):
+        return array
+    import torch
+
+    return torch.as_tensor(np.ascontiguousarray(array)).to(other.device)
+
+
+def host(array: Any) -> Any:
+    """Return an array as one of NumPy."""
+    return array if isinstance(array, np.ndarray) else array.cpu().numpy()
+
+
+def sent_rows(design: Any, device: str, tol: float, dense: bool) -> Any:
+    """Return a design whose rows are on a device, sparse ones spread out where that is `dense`."""
+    import torch
+
+    dtype = torch.float32 if tol >= _SINGLE else torch.float64
+    rows, columns = design.rows, None
+    if not is_sparse(rows):
+        sent = torch.as_tensor(rows).to(device, dtype)
+    elif dense:
+        index = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices
+        where = tuple(torch.as_tensor(part).long().to(device) for part in index)
+        values = torch.as_tensor(rows.data).to(device, dtype)
+        sent = torch.zeros(rows.shape, dtype=dtype, device=device)
+        sent.index_put_(where, values, accumulate=True)
+    else:
+        sent, columns = (_csr(part, device, dtype) for part in (rows, design.columns))
+    weight = np.ones(design.n_rows) if design.weight is None else design.weight
+    weight = torch.as_tensor(weight).to(device, dtype)
+    scales = torch.as_tensor(design.scale()).to(device)
+    return replace(design, rows=sent, columns=columns, weight=weight, scales=scales)
+
+
+def _csr(matrix: Any, device: str, dtype: Any) -> Tensor:
+    import torch
+
+    index = (torch.as_tensor(part).long().to(device) for part in (matrix.indptr, matrix.indices))
+    with warnings.catch_warnings():  # torch calls the layout a beta once in a process
+        warnings.simplefilter("ignore", UserWarning)
+        values = torch.as_tensor(matrix.data).to(device, dtype)
+        return torch.sparse_csr_tensor(*index, values, size=matrix.shape)
+
+
+@dataclass(frozen=True)
+class GroupedRows:
+    """Rows of P groups, padded to m each: a design whose products are batched.
+
+    Attributes
+    ----------
+    rows : (P, m, q)
+    of_group : (P, m)
+        Weights; zero for padding.
+    group, slot : (c,)
+        Group of each score, and its place among the scores of the group.
+    halfway : bool
+        See `Design.scale`.
+    """
+
+    rows: Tensor
+    of_group: Tensor
+    group: Tensor
+    slot: Tensor
+    halfway: bool
+
+    @classmethod
+    def of(cls, rows: Tensor, weight: Tensor, group: Indices, halfway: bool) -> GroupedRows:
+        """Rows for scores of groups (c,), those of a group in any places."""
+        order = np.argsort(group, kind="stable")
+        slot = np.empty(len(group), dtype=np.intp)
+        slot[order] = np.arange(len(group)) - np.searchsorted(group[order], group[order])
+        return cls(rows, weight, like(group, rows), like(slot, rows), halfway)
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.rows.shape[1])
+
+    @property
+    def n_coordinates(self) -> int:
+        return int(self.rows.shape[2])
+
+    @property
+    def weight(self) -> Tensor:
+        """Weights (c, m) of the rows of each score."""
+        return self.of_group[self.group]
+
+    def _batched(self, factor: Tensor, matrices: Tensor) -> Tensor:
+        shape = (len(self.rows), int(self.slot.max()) + 1, factor.shape[1])
+        spread = matrices.new_zeros(shape)
+        spread[self.group, self.slot] = factor.to(spread.dtype)
+        return (spread @ matrices)[self.group, self.slot]
+
+    def scores(self, coef: Tensor) -> Tensor:
+        """(c, q) -> (c, m)."""
+        return self._batched(coef, self.rows.transpose(1, 2))
+
+    def pulled(self, residual: Tensor) -> Tensor:
+        """(c, m) -> (c, q), the transposed product."""
+        return self._batched(residual, self.rows).double()
+
+    def scale(self) -> Tensor:
+        """See `Design.scale`, (c, q)."""
+        energy = ((self.rows**2).transpose(1, 2) @ self.of_group[:, :, None])[:, :, 0].double()
+        if self.halfway:
+            energy = half_way(energy, energy.mean(1)[:, None])
+        return energy[self.group]
+
+    def of_tasks(self, scores: Tensor) -> GroupedRows:
+        """Return the rows for some of the scores."""
+        return replace(self, group=self.group[scores], slot=self.slot[scores])
+
+
+class TorchLoss:
+    """The losses of `Logistic` and `Softmax`, by torch; weights are (n,) or (T, n)."""
+
+    def __init__(self, n_classes: int) -> None:
+        self.n_scores = 1 if n_classes == 2 else n_classes
+
+    def move(
+        self,
+        scores: Tensor,
+        change: Tensor,
+        steps: Tensor,
+        targets: Tensor,
+        weight: Tensor,
+        residual: Tensor,
+    ) -> Sums:
+        scores += steps.to(scores.dtype)[:, None, None] * change
+        w = weight * (targets >= 0)
+        if self.n_scores == 1:
+            s, y = scores[:, 0], targets.clip(0).to(scores.dtype)
+            e = (-s.abs()).exp()
+            odds = 1.0 / (1.0 + e)
+            residual[:, 0] = w * (odds.where(s > 0, e * odds) - y)
+            losses = w * (s.clip(0.0) - y * s + e.log1p())
+            curvature = (w * e * odds * odds)[:, None, :]
+        else:
+            own = targets.clip(0).long()[:, None]
+            log_prob = scores.log_softmax(dim=1)
+            losses = -w * log_prob.gather(1, own)[:, 0]
+            prob, w = log_prob.exp(), w[:, None]
+            curvature = w * prob * (1.0 - prob)
+            residual[:] = w * prob.scatter_add(1, own, -prob.new_ones(()).expand(own.shape))
+        sums = losses.sum(1, dtype=xp_of(losses).float64), curvature.sum(2), residual.abs().sum(2)
+        return Sums(*(part.double() for part in sums))
+
+    def along(
+        self, residual: Tensor, change: Tensor, targets: Tensor, weight: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        w = (weight * (targets >= 0))[:, None]
+        c = change * (targets >= 0)[:, None]
+        if self.n_scores == 1:
+            wrong = residual.abs()
+            curved = wrong * (1.0 - wrong / w.clip(1e-30)) * c * c
+        else:
+            mass = residual.scatter_add(1, targets.clip(0).long()[:, None], w)  # w p
+            curved = mass * (c - (mass * c).sum(1, keepdim=True) / w.clip(1e-30)) ** 2
+        return curved.sum(dim=(1, 2)).double(), c.abs().amax(dim=(1, 2)).double()
+
+    def log_prob(self, scores: Tensor) -> Tensor:
+        if self.n_scores == 1:
+            scores = xp_of(scores).cat([scores.new_zeros(()).expand_as(scores), scores], dim=1)
+        return scores.log_softmax(dim=1)
+
+
+def quasi_newton_direction(
+    gradient: Tensor,
+    steps: Tensor,
+    changes: Tensor,
+    inverse_products: Tensor,
+    lanes: Tensor,
+    newest: int,
+    diagonal: Tensor,
+    inverse: Tensor,
+    known: Tensor,
+) -> Tensor:
+    """See `colabel.learn.glm.losses.quasi_newton_direction`."""
+    n_pairs = steps.shape[1]
+    slots = [(newest - age) % n_pairs for age in range(n_pairs)]
+    used = (inverse_products[lanes] > 0).any(dim=0).cpu().numpy()
+    slots = [slot for slot in slots if used[slot]]
+    found, shares = -gradient, {}
+    for slot in slots:
+        rho = inverse_products[lanes, slot]
+        shares[slot] = rho * (steps[lanes, slot] * found).sum(1)
+        found = found - shares[slot][:, None] * changes[lanes, slot]
+    scaled = found / diagonal
+    if inverse.shape[1]:
+        turned = (inverse[lanes] @ found[:, :, None])[:, :, 0]
+        scaled = turned.where(known[lanes][:, None], scaled)
+    found = scaled
+    for slot in reversed(slots):
+        rho = inverse_products[lanes, slot]
+        rest = shares[slot] - rho * (changes[lanes, slot] * found).sum(1)
+        found = found + rest[:, None] * steps[lanes, slot]
+    return found
+
+
+def padded(rows: list[Indices]) -> tuple[Indices, Array]:
+    """Positions (P, m) of the rows of groups, padded by the first row, and ones where real."""
+    lengths = np.array([len(own) for own in rows])
+    real = np.arange(max(1, lengths.max(initial=0))) < lengths[:, None]
+    index = np.zeros(real.shape, dtype=np.intp)
+    index[real] = np.concatenate(rows)
+    return index, real.astype(np.float64)
