@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state, get_tags
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, Codes, Flags, one_entry_each
 from colabel.core.estimators import Parameters, attribute
 from colabel.core.extremes import (
     LARGEST_FEATURE,
-    refuse_extreme_weights,
+    checked_weights,
     refuse_huge,
     refuse_nan,
     refuse_texts,
@@ -566,14 +566,7 @@ def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) 
     if sample_weight is not None and np.asarray(sample_weight).ndim == 2:
         sample_weight, codes = _weights_of_labels(np.asarray(sample_weight, np.float64), codes)
     if sample_weight is not None:
-        weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True, ensure_same_device=False
-        )
-        if not weight.any():
-            raise ValueError(
-                "All sample weights are zero. Give at least one row a positive weight."
-            )
-        refuse_extreme_weights(weight)
+        weight = checked_weights(sample_weight, X)
         weight = None if (weight == 1.0).all() else weight
     _warn_of_unlabelled(codes, codes != MISSING, space)
     return TrainingData(X, codes, space.cardinalities, weight)
