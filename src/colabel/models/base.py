@@ -442,6 +442,11 @@ class JointClassifier(LabelClassifier):
         if self.decision != "seen":  # which only a fitted model can resolve
             self.decision_rule()
 
+    def _keep_labels(self, space: LabelSpace) -> None:
+        super()._keep_labels(space)
+        if self.decision != "seen":
+            self.decision_rule().check(space)
+
     def decision_rule(self) -> Decision:
         """Return how `predict` chooses the labels of a joint."""
         if self.decision != "seen":

@@ -92,11 +92,11 @@ class JointStack(JointClassifier):
     ----------
     members : "auto", or list of models or of pairs (name, model)
         Models of colabel with a joint, or pipelines that end with one. By default, what suits the
-        data: a `JointForest` of random and one of extra trees; a chain on x; for dense x a chain
-        on `SplineFeatures`, and on `KernelFeatures` a random field or, of more than 2^8 label
-        vectors, a chain; and a chain on `BoostedFeatures`. With missing labels, CTBNs instead of
-        chains and fields; with missing features (NaN), only what sees x through trees. Of large
-        data, CTBNs instead of chains, and no boosting.
+        data: a `JointForest` of random and one of extra trees; a chain on x; for dense x random
+        fields on `SplineFeatures` and on `KernelFeatures`, and one on `BoostedFeatures`. Of more
+        than eight labels, or of class variables, chains instead of fields; with missing features
+        (NaN), only what sees x through trees. Of large data, CTBNs instead of chains, and no
+        boosting.
     cv : int, float, splitter or iterable
         How rows are held out: a number of folds, a fraction, a scikit-learn splitter, or pairs
         of index arrays (train, test). The rows of a single split are cut into three parts, to
@@ -104,9 +104,9 @@ class JointStack(JointClassifier):
     n_listed : int
         How many of its most probable vectors each member names, a row.
     time_limit : float or None
-        Seconds that `fit` may take. Members are first fitted to a few rows, which says how long
-        they will take; those for which there is no time are left out, with a warning, and so are
-        rows where there is no time for any. With it, what is fitted depends on the machine.
+        Seconds that `fit` may take. A few trees say how long the members will take; those for
+        which there is no time are left out, with a warning, and so are rows where there is no time
+        for any. With it, what is fitted depends on the machine.
     n_jobs : int or None
         Joblib workers over the folds after the first (None: one after the other; joblib's backends
         reach Dask clusters too).
