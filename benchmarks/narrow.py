@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks._common import machine, print_table
 from colabel import CTBN, ProbabilisticClassifierChain
-from colabel.learn.glm import LBFGS
+from colabel.learn.glm.lbfgs import LBFGS
 
 Array = NDArray[Any]
 SIZES = (2, 2, 3, 3, 4, 5, 2)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from colabel import CDN, CTBN, BinaryRelevance, ClassifierChain, StackedBinaryRelevance
 from colabel.learn import device_rows
 from colabel.learn.conditional import GainOver, RowGroup, TrainingData, random_folds
-from colabel.learn.glm import loss_for
+from colabel.learn.glm.losses import loss_for
 from colabel.learn.linear import LinearLearner, RowsInMemory
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[gpu]'")
@@ -99,7 +99,7 @@ def test_all_that_an_objective_says_is_that_of_rows_in_memory(
             close(own_counts[0], counts[at])
             close(own.rows.held_out(own, start).reshape(3, 3), sums[:, :, at])
             there = expected.along(whole.enter(ours.design.leave(ahead[:, at])))
-            close(there.curvature, line.curvature[place_of])
+            close(there[0], line[0][place_of])
             close(expected.move(length[place_of]), moved[place_of])
             if whole.n_coordinates == ours.design.n_coordinates:
                 close(expected.gradient(), gradient[place_of])

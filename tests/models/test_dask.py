@@ -25,8 +25,8 @@ from colabel import (
     StackedBinaryRelevance,
 )
 from colabel.learn import row_chance
-from colabel.learn.chunks import RowPart, counting_passes
-from colabel.learn.chunks.row_parts import RowSample
+from colabel.learn.chunks.chunked_data import counting_passes, drawn_rows
+from colabel.learn.conditional import TrainingData
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -307,8 +307,8 @@ def test_a_forest_of_many_rows_learns_from_a_sample(dense, lengths):
     X, Y = dense
     forest = JointForest(20, max_rows=60, random_state=0)
     there = clone(forest).fit(in_chunks(X, lengths), in_chunks(Y, lengths))
-    every = RowPart(X, Y.astype(np.int32), (2,) * Y.shape[1], None)
-    drawn = RowSample(60 / N_ROWS, forest._seed())(every)
+    every = TrainingData(X, Y.astype(np.int32), (2,) * Y.shape[1], None)
+    drawn = drawn_rows(60 / N_ROWS, forest._seed(), every)
     assert 40 < drawn.sum() < 80
     here = clone(forest).fit(X[drawn], Y[drawn])
     np.testing.assert_array_equal(proba(there, X), proba(here, X))

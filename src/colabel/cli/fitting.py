@@ -285,7 +285,7 @@ class Workplace:
         seen: Callable[[TableSummary], None],
     ) -> TableModel:
         """Fit a model; `seen` is called with what was seen in the table before it is learned."""
-        from colabel.learn.chunks import counting_passes
+        from colabel.learn.chunks.chunked_data import counting_passes
         from colabel.models.wrapped import title_of
         from colabel.tables import TableError, TableModel, prepare_parts
 
@@ -340,7 +340,7 @@ class Workplace:
             return
         from colabel._version import __version__
         from colabel.core.journal import Journal
-        from colabel.learn.chunks import journaled
+        from colabel.learn.chunks.chunked_data import journaled
 
         states = [(part.name, part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
         key = repr((__version__, estimator.get_params(), type(estimator), request, states))
@@ -428,7 +428,7 @@ def _pilot_fit(estimator: Any, table: PreparedTable) -> Rehearsal | None:
     """
     if table.n_rows < _PILOT_TIMES * _PILOT_ROWS:
         return None
-    from colabel.learn.chunks import counting_passes
+    from colabel.learn.chunks.chunked_data import counting_passes
     from colabel.tables import TableModel
 
     started, began = time.monotonic(), list[float]()

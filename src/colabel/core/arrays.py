@@ -1,7 +1,11 @@
-"""The names of array types, each defined once, and what keeps them plain."""
+"""The names of array types, each defined once, and what keeps them plain.
+
+What works on NumPy's arrays and torch's tensors alike asks an array for its module (`xp_of`).
+"""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -55,3 +59,46 @@ def one_entry_each(X: Any) -> Any:
         X = X.copy()  # a caller's matrix stays as it is
         X.sum_duplicates()
     return X
+
+
+def is_dask(collection: Any) -> bool:
+    """Whether something is a Dask collection, without importing Dask.
+
+    Examples
+    --------
+    >>> is_dask([1, 2, 3])
+    False
+    """
+    if "dask" not in sys.modules:
+        return False
+    from dask.base import is_dask_collection
+
+    return bool(is_dask_collection(collection))
+
+
+def xp_of(array: Any) -> Any:
+    """Return the module of an array: NumPy or torch."""
+    if isinstance(array, np.ndarray):
+        return np
+    import torch
+
+    return torch
+
+
+def positions(flags: Any) -> Any:
+    """Positions of what is true, an array like the flags (n,)."""
+    return np.flatnonzero(flags) if isinstance(flags, np.ndarray) else flags.nonzero()[:, 0]
+
+
+def like(array: Any, other: Any) -> Any:
+    """Return a NumPy array where another array is."""
+    if array is None or isinstance(other, np.ndarray) or not isinstance(array, np.ndarray):
+        return array
+    import torch
+
+    return torch.as_tensor(np.ascontiguousarray(array)).to(other.device)
+
+
+def host(array: Any) -> Any:
+    """Return an array as one of NumPy."""
+    return array if isinstance(array, np.ndarray) else array.cpu().numpy()

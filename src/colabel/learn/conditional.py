@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from colabel.core.arrays import Array, Codes, Flags, Indices
 from colabel.core.numeric import bin_sums
 from colabel.labels import MISSING
 from colabel.learn.row_chance import column_range, dealt_folds, rounding_units, row_digests
+
+if TYPE_CHECKING:
+    from colabel.learn.chunks.chunked_data import ChunkedData
 
 
 class LabelSummary(NamedTuple):
@@ -80,8 +83,53 @@ Offsets = Sequence[Array]
 _COVERING_FOLDS = 5
 
 
+class Rows:
+    """What is known of rows wherever they are: in memory, or in chunks.
+
+    Attributes
+    ----------
+    cardinalities : (d,)
+        Number of values of every variable.
+    in_chunks : bool
+        Whether the rows are never together.
+    """
+
+    cardinalities: tuple[int, ...]
+    in_chunks: ClassVar[bool] = False
+    labels: LabelSummary  # counts of the labels of all rows
+
+    @property
+    def n_labels(self) -> int:
+        """Number of label variables d."""
+        return len(self.cardinalities)
+
+    def class_frequencies(self, label: int) -> Array:
+        """Smoothed frequencies (K,) of a variable's values over all rows (Laplace's rule)."""
+        return laplace(self.value_counts[label])
+
+    @property
+    def value_counts(self) -> tuple[Array, ...]:
+        """Weight of the rows with each value of each variable, d arrays (K_i,)."""
+        return self.labels.weights
+
+    @property
+    def row_counts(self) -> tuple[Indices, ...]:
+        """Number of rows with each value of each variable, d arrays (K_i,)."""
+        return self.labels.counts
+
+    @property
+    def missing_labels(self) -> tuple[int, int, int]:
+        """Number of labels that are missing, and row and label of the first."""
+        return self.labels.missing
+
+
+def is_chunked(data: object) -> TypeGuard[ChunkedData]:
+    """Whether training data are in chunks, not in memory."""
+    return isinstance(data, Rows) and data.in_chunks
+
+
 @dataclass(frozen=True)
-class TrainingData:
+class TrainingData(Rows):
     """Rows, codes and weights.
 
     Attributes
@@ -96,6 +144,10 @@ class TrainingData:
     extra : (n, e) or None
         Further features that a target may or may not use (`RowGroup.allowed`), such as the
         other labels.
+    folds : tuple of (n,)
+        Of a part of rows in chunks: its folds wherever a pass needs them.
+    first : int
+        Number of the first row among all of which these are a part.
     """
 
     X: Any
@@ -103,16 +155,13 @@ class TrainingData:
     cardinalities: tuple[int, ...]
     weight: Array | None = None
     extra: Array | None = None
+    folds: tuple[Indices, ...] = ()
+    first: int = 0
 
     @property
     def n_rows(self) -> int:
         """Number of rows n."""
         return int(self.codes.shape[0])
-
-    @property
-    def n_labels(self) -> int:
-        """Number of label variables d."""
-        return int(self.codes.shape[1])
 
     @property
     def row_weights(self) -> Array:
@@ -133,7 +182,9 @@ class TrainingData:
         """Return some of the rows, by position or mark."""
         weight = None if self.weight is None else self.weight[rows]
         extra = None if self.extra is None else self.extra[rows]
-        return replace(self, X=self.X[rows], codes=self.codes[rows], weight=weight, extra=extra)
+        folds = tuple(own[rows] for own in self.folds)
+        some = {"X": self.X[rows], "codes": self.codes[rows], "weight": weight, "extra": extra}
+        return replace(self, **some, folds=folds)
 
     def total(
         self,
@@ -171,28 +222,9 @@ class TrainingData:
         """Return what models say of the rows of their folds."""
         return at(models, self, folds.of_row)
 
-    def class_frequencies(self, label: int) -> Array:
-        """Smoothed frequencies (K,) of a variable's values over all rows (Laplace's rule)."""
-        return laplace(self.value_counts[label])
-
-    @property
-    def value_counts(self) -> tuple[Array, ...]:
-        """Weight of the rows with each value of each variable, d arrays (K_i,)."""
-        return self._summary.weights
-
-    @property
-    def row_counts(self) -> tuple[Indices, ...]:
-        """Number of rows with each value of each variable, d arrays (K_i,)."""
-        return self._summary.counts
-
-    @property
-    def missing_labels(self) -> tuple[int, int, int]:
-        """Number of labels that are missing, and row and label of the first."""
-        n_missing, row, label = self._summary.missing
-        return n_missing, row, label
-
     @cached_property
-    def _summary(self) -> LabelSummary:
+    def labels(self) -> LabelSummary:  # type: ignore[override]
+        """Counts of the labels of all rows."""
         return LabelSummary.of(self)
 
 

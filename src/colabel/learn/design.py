@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from functools import reduce
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -123,15 +124,18 @@ class Axes:
 
 @dataclass(frozen=True)
 class Columns:
-    """Coordinates are features: those in use, or all (None)."""
+    """Coordinates are features, or those of another map: the ones in use, or all (None)."""
 
     used: UsedColumns | None
+    outer: Coordinates | None = None
 
     def enter(self, coef: Array) -> Array:
+        coef = coef if self.outer is None else self.outer.enter(coef)
         return np.array(coef) if self.used is None else coef[..., self.used.positions]
 
     def leave(self, coef: Array) -> Array:
-        return coef if self.used is None else self.used.spread(coef)
+        spread = coef if self.used is None else self.used.spread(coef)
+        return spread if self.outer is None else self.outer.leave(spread)
 
 
 @dataclass(frozen=True)
@@ -334,10 +338,11 @@ class Design:
         weight = self.weight if self.weight is None or rows is None else self.weight[rows]
         gathered = self.rows if rows is None else self.rows[rows]
         if self.columns is None:
-            dense = replace(self, rows=gathered, weight=weight)
-            return _in_row_space(dense) if _prefers_row_space(dense) else dense
-        sparse = _sparse(gathered, weight, self.coordinates, self.n_extra)
-        return _in_row_space(sparse) if _prefers_row_space(sparse) else sparse
+            found = replace(self, rows=gathered, weight=weight)
+        else:
+            found = _sparse(gathered, weight, self.coordinates, self.n_extra)
+        few = prefers_row_space(found.n_rows, found.n_coordinates, found.n_extra)
+        return _in_row_space(found) if few else found
 
     def constants(self, rows: Indices) -> Design:
         """Return some rows with nothing but their constant."""
@@ -400,55 +405,75 @@ def linear_scores(X: Any, coef: Array, extra: Array | None = None) -> Array:
 def _sparse(rows: sp.csr_array, weight: Array | None, outer: Coordinates, n_extra: int) -> Design:
     """Wrap sparse rows without their empty columns; the extra ones and the constant always stay."""
     used = UsedColumns.of(rows, n_extra + 1)
-    coordinates = outer if used is None else _Chosen(outer, used)
+    coordinates = outer if used is None else Columns(used, outer)
     kept = rows if used is None else used.gather(rows)
     return Design(kept, sp.csr_array(kept.T), weight, coordinates, n_extra=n_extra)
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """Some of the coordinates of another map."""
+class Moments(NamedTuple):
+    """Weight, mean (p,), centred Gram matrix (p, p) or energies (p,), largest absolutes (p,).
 
-    outer: Coordinates
-    used: UsedColumns
+    Those of parts of the rows can be `pooled`.
+    """
 
-    def enter(self, coef: Array) -> Array:
-        return self.outer.enter(coef)[..., self.used.positions]
+    weight: float
+    mean: Array
+    gram: Array
+    largest: Array
 
-    def leave(self, coef: Array) -> Array:
-        return self.outer.leave(self.used.spread(coef))
+    @classmethod
+    def of(cls, X: Array, weight: Array | None, with_gram: bool) -> Moments:
+        """Of rows X (m, p) with weights (m,)."""
+        heavy = np.ones(len(X)) if weight is None else weight
+        total = float(heavy.sum())
+        mean = heavy @ X / max(total, np.finfo(float).tiny)
+        centred = X - mean
+        scaled = centred if weight is None else centred * np.sqrt(heavy)[:, None]
+        gram = scaled.T @ scaled if with_gram else np.einsum("np,np->p", scaled, scaled)
+        return cls(total, mean, gram, np.abs(X).max(axis=0, initial=0.0))
+
+    def pooled(self, other: Moments) -> Moments:
+        """Moments of two parts together (Chan, Golub & LeVeque, 1979)."""
+        total = self.weight + other.weight
+        share = other.weight / max(total, np.finfo(float).tiny)
+        gap = other.mean - self.mean
+        between = np.outer(gap, gap) if self.gram.ndim == 2 else gap**2
+        gram = self.gram + other.gram + self.weight * share * between
+        largest = np.maximum(self.largest, other.largest)
+        return Moments(total, self.mean + share * gap, gram, largest)
+
+    def axes(self, n_rows: int) -> Axes:
+        """Principal axes, unless features are too many or their energies too far apart."""
+        if self.gram.ndim == 1 or _energies_differ(np.diag(self.gram), n_rows, self.largest):
+            return Axes(self.mean, None)
+        energy, basis = eigenvectors(self.gram)
+        return Axes(self.mean, basis[:, _told(energy)])
 
 
 def _principal_axes(X: Array, weight: Array | None) -> Axes:
     n_rows, n_features = X.shape
-    mean = np.average(X, axis=0, weights=weight)
-    if min(n_rows, n_features) > LARGEST_ROTATION:
-        return Axes(mean, None)
-    root = None if weight is None else np.sqrt(weight)[:, None]
-
-    def centred(part: slice) -> Array:
-        rows = X[part] - mean
-        return rows if root is None else rows * root[part]
-
-    energy = np.zeros(n_features)
-    for part in row_slices(n_rows, _ROWS_AT_ONCE):
-        rows = centred(part)
-        energy += np.einsum("np,np->p", rows, rows)
-    if energies_differ(energy, n_rows, np.abs(X).max(axis=0, initial=0.0)):
-        return Axes(mean, None)
-    if n_features <= n_rows:
-        gram = np.zeros((n_features, n_features))
-        for part in row_slices(n_rows, _ROWS_AT_ONCE):
-            rows = centred(part)
-            gram += rows.T @ rows
-        return Axes(mean, gram_basis(gram))
-    rows = centred(slice(None))
+    with_gram = n_features <= min(n_rows, LARGEST_ROTATION)
+    parts = row_slices(n_rows, _ROWS_AT_ONCE)
+    some = (Moments.of(X[at], None if weight is None else weight[at], with_gram) for at in parts)
+    moments = reduce(Moments.pooled, some)
+    if with_gram or n_rows > LARGEST_ROTATION:
+        return moments.axes(n_rows)
+    if _energies_differ(moments.gram, n_rows, moments.largest):
+        return Axes(moments.mean, None)
+    rows = X - moments.mean
+    rows = rows if weight is None else rows * np.sqrt(weight)[:, None]
     energy, left = eigenvectors(rows @ rows.T)
-    kept = energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)
-    return Axes(mean, (rows.T @ left[:, kept]) / np.sqrt(energy[kept]))
+    kept = _told(energy)
+    return Axes(moments.mean, (rows.T @ left[:, kept]) / np.sqrt(energy[kept]))
 
 
-def energies_differ(energy: Array, n_rows: int, largest: Array) -> bool:
+def _told(energy: Array) -> Flags:
+    """Directions (r,) of ascending energies that are more than rounding."""
+    found: Flags = energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)
+    return found
+
+
+def _energies_differ(energy: Array, n_rows: int, largest: Array) -> bool:
     """Whether energies (p,) of features are too far apart for principal axes.
 
     Features of largest absolute values (p,) whose energy is no more than rounding do not count.
@@ -457,26 +482,16 @@ def energies_differ(energy: Array, n_rows: int, largest: Array) -> bool:
     return bool(len(varied) and varied.max() > _WIDEST_ENERGY_RANGE * varied.min())
 
 
-def gram_basis(gram: Array) -> Array:
-    """Principal axes (p, r), columns, of centred rows by their Gram matrix (p, p)."""
-    energy, basis = eigenvectors(gram)
-    return basis[:, energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)]
-
-
 def prefers_row_space(n_rows: int, n_coordinates: int, n_extra: int) -> bool:
     """Whether rows are so few that they are better solved in their own span."""
     return 0 < n_rows <= min(_LARGEST_ROW_SPACE, n_coordinates // 2) and not n_extra
-
-
-def _prefers_row_space(design: Design) -> bool:
-    return prefers_row_space(design.n_rows, design.n_coordinates, design.n_extra)
 
 
 def _in_row_space(design: Design) -> Design:
     rows = design.rows[:, :-1]
     outer = rows @ rows.T
     energy, left = eigenvectors(dense(outer))
-    kept = energy > _RANK_TOLERANCE * max(energy[-1], 1e-300)
+    kept = _told(energy)
     length = np.sqrt(energy[kept])
     inner = np.hstack([left[:, kept] * length, np.ones((design.n_rows, 1))])
     space = RowSpace(design.coordinates, rows, left[:, kept] / length)

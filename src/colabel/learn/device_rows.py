@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from colabel.core.arrays import Indices, is_sparse
+from colabel.core.arrays import Indices, is_sparse, like
 from colabel.learn.design import Design
 from colabel.learn.glm.device import (
     GroupedRows,
     device_for_rows,
     free_memory,
-    like,
     padded,
     sent_rows,
 )

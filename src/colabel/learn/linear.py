@@ -15,7 +15,6 @@ from colabel.core.arrays import Array, Indices
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Below, Between, Dims, Fields, Is, bind, refuse_unless, stored
 from colabel.core.threads import map_threads
-from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
     FoldModels,
     Folds,
@@ -27,6 +26,7 @@ from colabel.learn.conditional import (
     TrainingData,
     held_out_log_prob,
     held_out_scores,
+    is_chunked,
 )
 from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm.device import torch_device

@@ -14,7 +14,6 @@ from colabel.core.arrays import Array, Flags, Indices
 from colabel.core.label_features import label_columns, n_label_columns
 from colabel.core.parameters import checked_grid
 from colabel.labels import MissingLabelsError
-from colabel.learn.chunks import is_chunked
 from colabel.learn.chunks.chunked_data import added
 from colabel.learn.conditional import (
     ConditionalLearner,
@@ -25,6 +24,7 @@ from colabel.learn.conditional import (
     TrainingData,
     covering,
     given_folds,
+    is_chunked,
     random_folds,
 )
 from colabel.learn.from_estimator import EstimatorLearner

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from colabel.core.arrays import Array, Codes, Flags, one_entry_each
+from colabel.core.arrays import Array, Codes, Flags, is_dask, one_entry_each
 from colabel.core.estimators import Parameters, attribute
 from colabel.core.extremes import (
     LARGEST_FEATURE,
@@ -34,8 +34,7 @@ from colabel.core.schema import Between, CodesOf, Is, NotEmpty, Sometimes
 from colabel.decide import Decision, Seen, resolve_decision
 from colabel.joint import Joint
 from colabel.labels import MISSING, LabelSpace
-from colabel.learn.chunks import ChunkedData
-from colabel.learn.chunks.chunked_data import counting_passes, is_dask
+from colabel.learn.chunks.chunked_data import ChunkedData, counting_passes
 from colabel.learn.chunks.reading import Blocks, chunked_data, same_chunks, seen_labels
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import joined_vectors, seen_vectors

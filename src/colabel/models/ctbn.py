@@ -24,7 +24,6 @@ from colabel.core.schema import (
 from colabel.joint import Joint, Tree
 from colabel.joint.elimination import ROOT
 from colabel.labels import LabelSpace
-from colabel.learn.chunks import is_chunked
 from colabel.learn.conditional import (
     ConditionalModels,
     Folds,
@@ -35,6 +34,7 @@ from colabel.learn.conditional import (
     RowGroup,
     TrainingData,
     covering,
+    is_chunked,
 )
 from colabel.learn.from_estimator import EstimatorLearner
 from colabel.learn.linear import LinearLearning, LinearModels

@@ -13,11 +13,10 @@ pytest.importorskip("dask")
 from colabel.labels import LabelSpace
 from colabel.labels.space import SeenLabels
 from colabel.learn import row_chance
-from colabel.learn.chunks import RowPart, counting_passes
+from colabel.learn.chunks.chunked_data import counting_passes, drawn_rows
 from colabel.learn.chunks.reading import chunked_data, seen_labels
-from colabel.learn.chunks.row_parts import RowSample
 from colabel.learn.conditional import RowGroup, TrainingData, random_folds
-from colabel.learn.glm import LBFGS
+from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.linear import LinearLearner
 from tests.learn.chunks.problems import in_chunks, labels_that_depend
 
@@ -170,8 +169,8 @@ def test_labels_seen_in_parts_are_those_of_all_rows(Y, lengths):
 def test_a_sample_draws_every_row_alike():
     """By number, so that of equal rows some are drawn; each seed draws others."""
     n_rows = 40_000
-    equal = RowPart(np.zeros((n_rows, 1)), np.zeros((n_rows, 1), dtype=np.int32), (2,), None)
-    drawn = np.stack([RowSample(0.3, seed)(equal) for seed in range(20)])
+    equal = TrainingData(np.zeros((n_rows, 1)), np.zeros((n_rows, 1), dtype=np.int32), (2,), None)
+    drawn = np.stack([drawn_rows(0.3, seed, equal) for seed in range(20)])
     spread = np.sqrt(0.3 * 0.7)
     np.testing.assert_allclose(drawn.mean(axis=1), 0.3, atol=5 * spread / np.sqrt(n_rows))
     counts = drawn.sum(axis=0)  # binomial, of 20 draws

@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import colabel
 from colabel import BinaryRelevance
-from colabel.learn.chunks import counting_passes
+from colabel.learn.chunks.chunked_data import counting_passes
 
 pytest.importorskip("distributed")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from colabel import BinaryRelevance
-from colabel.learn.chunks import counting_passes
+from colabel.learn.chunks.chunked_data import counting_passes
 
 pytest.importorskip("distributed")
 

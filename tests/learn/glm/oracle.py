@@ -12,8 +12,12 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 from colabel.learn.design import Design
-from colabel.learn.glm import LBFGS, Block, LocalRows, Loss, Ridge, RowsObjective, Solution, path
-from colabel.learn.glm import Tasks as SmallTasks
+from colabel.learn.glm import path
+from colabel.learn.glm.lbfgs import LBFGS, Ridge, Solution
+from colabel.learn.glm.losses import Loss, loss_for
+from colabel.learn.glm.objective import RowsObjective
+from colabel.learn.glm.path import Block, LocalRows
+from colabel.learn.glm.tasks import Tasks as SmallTasks
 from colabel.learn.glm.tasks import informed_tasks, log_probabilities
 
 TIGHT = LBFGS(tol=1e-9, max_iter=3000)
@@ -146,7 +150,7 @@ def held_out_path(
         scores = scores_at(design, design.enter(found.coef[g, fold]))
         if tasks.offset is not None:
             scores = scores + slope[fold][:, :, None] * tasks.offset[tasks.base]
-        every = log_probabilities(block.rows.loss(tasks.n_classes), scores, floor[fold])
+        every = log_probabilities(loss_for(tasks.n_classes), scores, floor[fold])
         own = np.take_along_axis(every, np.maximum(tasks.targets, 0)[:, None], axis=1)[:, 0]
         shown = (folds == fold) & (tasks.targets >= 0) & np.isfinite(found.sums[0, g])[:, None]
         log_prob[g][shown] = own[shown]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from colabel.learn.glm import CurvaturePairs
+from colabel.learn.glm.lbfgs import CurvaturePairs
 from colabel.learn.glm.losses import quasi_newton_direction
 
 N = 5

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from colabel.learn.design import Design, linear_scores
-from colabel.learn.glm import Logistic, Softmax
+from colabel.learn.glm.losses import Loss
 from tests.learn.glm.oracle import TIGHT, Tasks, block_of, fit_tasks, held_out_path
 
 
@@ -33,7 +33,7 @@ def test_constant_binary_tasks_get_smoothed_frequencies(rng, prior):
     targets = np.zeros((3, 20), dtype=np.int16)
     targets[1], targets[2, :12] = 1, -1  # all 0, all 1, 8 rows of 0
     priors = None if prior is None else np.tile(prior, (3, 1))
-    prob = fitted_prob(X, Tasks(targets, 2, prior=priors), Logistic())
+    prob = fitted_prob(X, Tasks(targets, 2, prior=priors), Loss(1))
     for task, counts in enumerate([[20, 0], [0, 20], [8, 0]]):
         expected = np.tile(smoothed(counts, prior)[:, None], (1, 20))
         np.testing.assert_allclose(prob[task], expected, rtol=1e-12)
@@ -45,7 +45,7 @@ def test_constant_softmax_tasks_get_smoothed_frequencies(rng, prior):
     targets = np.full((2, 20), 2, dtype=np.int16)
     targets[1, :15] = -1
     priors = None if prior is None else np.tile(prior, (2, 1))
-    prob = fitted_prob(X, Tasks(targets, 3, prior=priors), Softmax(3))
+    prob = fitted_prob(X, Tasks(targets, 3, prior=priors), Loss(3))
     np.testing.assert_allclose(prob.sum(axis=1), 1.0, rtol=1e-12)
     for task, counts in enumerate([[0, 0, 20], [0, 0, 5]]):
         expected = np.tile(smoothed(counts, prior)[:, None], (1, 20))
@@ -56,7 +56,7 @@ def test_weights_count_like_rows(rng):
     X = rng.normal(size=(10, 2))
     weight = rng.uniform(size=10)
     targets = np.zeros((1, 10), dtype=np.int16)
-    prob = fitted_prob(X, Tasks(targets, 2), Logistic(), weight)
+    prob = fitted_prob(X, Tasks(targets, 2), Loss(1), weight)
     np.testing.assert_allclose(prob[0, :, 0], smoothed([weight.sum(), 0]), rtol=1e-12)
 
 
@@ -71,7 +71,7 @@ def test_a_task_without_rows_gets_its_prior(rng):
     X = rng.normal(size=(6, 2))
     targets = np.full((1, 6), -1, dtype=np.int16)
     prior = np.array([[0.7, 0.3]])
-    prob = fitted_prob(X, Tasks(targets, 2, prior=prior), Logistic())
+    prob = fitted_prob(X, Tasks(targets, 2, prior=prior), Loss(1))
     np.testing.assert_allclose(prob[0], np.tile(prior.T, (1, 6)), rtol=1e-12)
 
 
@@ -88,7 +88,7 @@ def test_absent_softmax_classes_keep_their_smoothed_frequency(rng, n_classes, wi
     X, targets = absent_task(rng, n_classes)
     prior = rng.dirichlet(np.ones(n_classes)) if with_prior else None
     tasks = Tasks(targets[None], n_classes, prior=None if prior is None else prior[None])
-    prob = fitted_prob(X, tasks, Softmax(n_classes))[0]
+    prob = fitted_prob(X, tasks, Loss(n_classes))[0]
     floor = smoothed(np.bincount(targets, minlength=n_classes), prior)[1]
     np.testing.assert_allclose(prob.sum(axis=0), 1.0, rtol=1e-12)
     np.testing.assert_allclose(prob[1], floor, rtol=1e-9)
@@ -175,7 +175,7 @@ def test_perfectly_separable_tasks_keep_proper_probabilities(rng):
     targets = np.stack([X[:, 0] > 0, X[:, 1] > 0]).astype(np.int16)
     C = np.array([1.0, 1e6])
     fitted = fit_tasks(Design.of(X).block(), Tasks(targets, 2), C, TIGHT)
-    log_prob = fitted.log_prob(Logistic(), linear_scores(X, fitted.coef))
+    log_prob = fitted.log_prob(Loss(1), linear_scores(X, fitted.coef))
     assert np.isfinite(log_prob).all()
     np.testing.assert_allclose(np.exp(log_prob).sum(axis=1), 1.0, rtol=1e-12)
     assert (log_prob.argmax(axis=1)[1] == targets[1]).all()

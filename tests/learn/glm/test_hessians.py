@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from colabel.learn.design import Design
-from colabel.learn.glm import LBFGS, RowsObjective, loss_for
+from colabel.learn.glm.lbfgs import LBFGS
+from colabel.learn.glm.losses import loss_for
+from colabel.learn.glm.objective import RowsObjective
 from tests.learn.glm.oracle import Tasks, fit_tasks
 
 

@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from colabel.learn.design import Design
-from colabel.learn.glm import Ridge, RowsObjective, loss_for
-from colabel.learn.glm.objective import OwnScores
+from colabel.learn.glm.lbfgs import Ridge
+from colabel.learn.glm.losses import loss_for
+from colabel.learn.glm.objective import OwnScores, RowsObjective
 from tests.learn.glm.oracle import softmax_targets
 from tests.learn.glm.shapes import features, weights
 
@@ -58,12 +59,12 @@ def test_the_gradient_is_the_derivative_of_the_value(rng, make):
 
 def test_curvature_along_a_line_is_the_second_derivative(rng, make):
     coef, direction, step = *0.3 * rng.normal(size=(2, *make.shape)), 1e-5
-    line = make(coef).along(direction)
+    curvature, farthest = make(coef).along(direction)
     slopes = [
         (make(coef + s * direction).gradient() * direction).sum(axis=(1, 2)) for s in (step, -step)
     ]
-    np.testing.assert_allclose(line.curvature, (slopes[0] - slopes[1]) / (2 * step), rtol=1e-5)
-    assert (line.farthest > 0).all()
+    np.testing.assert_allclose(curvature, (slopes[0] - slopes[1]) / (2 * step), rtol=1e-5)
+    assert (farthest > 0).all()
 
 
 def test_the_diagonal_is_mean_curvature_times_scale(rng, make):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from colabel.learn.design import Design
-from colabel.learn.glm import LBFGS
+from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.glm.tasks import best_points
 from tests.learn.glm.oracle import (
     TIGHT,

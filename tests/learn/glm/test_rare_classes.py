@@ -7,7 +7,7 @@ import pytest
 
 from colabel import CTBN, BinaryRelevance, ClassifierChain
 from colabel.learn.design import Design
-from colabel.learn.glm import LBFGS
+from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.glm.tasks import best_points
 from tests.learn.glm.oracle import Tasks, held_out_path
 

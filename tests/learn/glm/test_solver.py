@@ -12,7 +12,8 @@ from scipy.special import expit, log_expit
 
 from colabel.learn import design as design_module
 from colabel.learn.design import Design
-from colabel.learn.glm import LBFGS, Logistic, Softmax, loss_for
+from colabel.learn.glm.lbfgs import LBFGS
+from colabel.learn.glm.losses import Loss, loss_for
 from tests.learn.glm.oracle import (
     TIGHT,
     Problem,
@@ -72,7 +73,7 @@ def test_logistic_tasks_equal_scikit_learn(rng, store, weighted):
     weight = weights(rng, 120, weighted)
     C = np.array([0.01, 0.3, 1.0, 20.0])
     problem = Problem(logistic_targets(rng, X, 4), 1 / C)
-    found = solve(Design.of(store(X), weight).block(), Logistic(), problem)
+    found = solve(Design.of(store(X), weight).block(), Loss(1), problem)
     for task in range(4):
         expected = sklearn_coef(X, problem.targets[task], C[task], weight)
         np.testing.assert_allclose(found.coef[task], expected, rtol=1e-6, atol=1e-7)
@@ -87,9 +88,7 @@ def test_every_task_has_its_own_rows(rng, store, weighted):
     targets[:, :2] = [0, 1]
     if weight is not None:
         weight[:2] = 1.0
-    found = solve(
-        Design.of(store(X), weight).block(), Logistic(), Problem(targets, np.full(4, 0.5))
-    )
+    found = solve(Design.of(store(X), weight).block(), Loss(1), Problem(targets, np.full(4, 0.5)))
     for task in range(4):
         expected = sklearn_coef(X, targets[task], 2.0, weight)
         np.testing.assert_allclose(found.coef[task], expected, rtol=1e-6, atol=1e-7)
@@ -108,7 +107,7 @@ def test_softmax_tasks_equal_scikit_learn(rng, store, weighted, n_classes):
     targets[:, :n_classes] = np.arange(n_classes)
     C = np.array([0.05, 1.0, 5.0])
     problem = Problem(targets, 1 / C)
-    found = solve(Design.of(store(X), weight).block(), Softmax(n_classes), problem)
+    found = solve(Design.of(store(X), weight).block(), Loss(n_classes), problem)
     for task in range(3):
         expected = sklearn_coef(X, targets[task], C[task], weight)
         both = centred(found.coef[task]), centred(expected)
@@ -125,9 +124,9 @@ def test_softmax_of_two_classes_gives_the_logistic_probabilities(rng):
     X = features(rng, 90, 3)
     targets = logistic_targets(rng, X, 2)
     design = Design.of(X).block()
-    one = solve(design, Logistic(), Problem(targets, np.array([1.0, 0.2])))
+    one = solve(design, Loss(1), Problem(targets, np.array([1.0, 0.2])))
     # the symmetric form spreads a coefficient over two scores: half the squared norm
-    two = solve(design, Softmax(2), Problem(targets, np.array([2.0, 0.4])))
+    two = solve(design, Loss(2), Problem(targets, np.array([2.0, 0.4])))
     np.testing.assert_allclose(
         two.scores[:, 1] - two.scores[:, 0], one.scores[:, 0], rtol=1e-6, atol=1e-7
     )
@@ -198,7 +197,7 @@ def test_tight_solutions_are_optimal_in_the_users_features(rng, store, make, n_c
 def test_tight_solutions_equal_scikit_learn_for_every_shape(rng, store, make):
     X = make(rng)
     problem = Problem(logistic_targets(rng, X, 2), np.array([1.0, 5.0]))
-    found = solve(Design.of(store(X)).block(), Logistic(), problem, LBFGS(1e-10, max_iter=20_000))
+    found = solve(Design.of(store(X)).block(), Loss(1), problem, LBFGS(1e-10, max_iter=20_000))
     with_ones = np.column_stack([X, np.ones(len(X))])
     for task in range(2):
         expected = sklearn_coef(X, problem.targets[task], 1 / problem.penalty[task])
@@ -211,7 +210,7 @@ def test_a_huge_column_does_not_silence_an_informative_one(rng, store):
     X = np.column_stack([1e7 * rng.normal(size=300), rng.normal(size=300)])
     y = (X[:, 1] + 0.3 * rng.normal(size=300) > 0).astype(np.int16)[None]
     problem = Problem(y, np.array([1.0]))
-    found = solve(Design.of(store(X)).block(), Logistic(), problem, LBFGS())  # at its defaults
+    found = solve(Design.of(store(X)).block(), Loss(1), problem, LBFGS())  # at its defaults
     assert found.coef[0, 0, 1] > 1.0
 
 
@@ -222,7 +221,7 @@ def test_more_features_than_rows_equals_scikit_learn(rng, store, make):
     design = Design.of(store(X)).block()
     if make is wide:
         assert design.n_coordinates <= 31  # the row space and the intercept
-    found = solve(design, Logistic(), problem)
+    found = solve(design, Loss(1), problem)
     for task in range(2):
         expected = sklearn_coef(X, problem.targets[task], 1 / problem.penalty[task])
         np.testing.assert_allclose(found.coef[task], expected, rtol=1e-5, atol=1e-7)
@@ -237,7 +236,7 @@ def test_blocks_of_some_rows_equal_scikit_learn_on_those_rows(rng, store, weight
         part = targets[:, rows].copy()
         part[:, :2] = [0, 1]
         own = None if weight is None else weight[rows]
-        found = solve(design.block(rows), Logistic(), Problem(part, np.array([1.0])))
+        found = solve(design.block(rows), Loss(1), Problem(part, np.array([1.0])))
         expected = sklearn_coef(X[rows], part[0], 1.0, own)
         np.testing.assert_allclose(found.coef[0], expected, rtol=1e-5, atol=1e-6)
 
@@ -245,9 +244,9 @@ def test_blocks_of_some_rows_equal_scikit_learn_on_those_rows(rng, store, weight
 def test_without_rotation_the_answer_is_the_same(rng, monkeypatch):
     X = features(rng, 60, 8)
     problem = Problem(logistic_targets(rng, X, 3), np.array([3.0, 1.0, 0.1]))
-    rotated = solve(Design.of(X).block(), Logistic(), problem)
+    rotated = solve(Design.of(X).block(), Loss(1), problem)
     monkeypatch.setattr(design_module, "LARGEST_ROTATION", 4)
-    plain = solve(Design.of(X).block(), Logistic(), problem)
+    plain = solve(Design.of(X).block(), Loss(1), problem)
     np.testing.assert_allclose(plain.coef, rotated.coef, rtol=1e-6, atol=1e-7)
 
 
@@ -255,9 +254,9 @@ def test_rows_in_other_integer_types_and_orders(rng):
     X = sp.csr_array(features(rng, 50, 4))
     X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
     problem = Problem(logistic_targets(rng, X, 1), np.array([1.0]))
-    expected = solve(Design.of(X.toarray()).block(), Logistic(), problem)
+    expected = solve(Design.of(X.toarray()).block(), Loss(1), problem)
     for stored in (X, sp.csc_array(X), sp.coo_array(X), sp.csr_matrix(X)):
-        found = solve(Design.of(stored).block(), Logistic(), problem)
+        found = solve(Design.of(stored).block(), Loss(1), problem)
         np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-6, atol=1e-7)
 
 
@@ -266,7 +265,7 @@ def test_few_rows_far_from_the_origin_equal_scikit_learn(rng, store):
     rows = np.arange(30)  # a block in the span of its rows
     problem = Problem(logistic_targets(rng, X[rows], 4), np.full(4, 1.0))
     solver = LBFGS(tol=1e-8, max_iter=5000)
-    found = solve(Design.of(store(X)).block(rows), Logistic(), problem, solver)
+    found = solve(Design.of(store(X)).block(rows), Loss(1), problem, solver)
     assert found.solution.converged.all()
     near = X[rows] - 1000.0  # the same regression, but for its intercept
     for task in range(4):
@@ -282,7 +281,7 @@ def test_offsets_are_a_fixed_part_of_the_scores(rng, store, weighted):
     weight = weights(rng, 80, weighted)
     targets = logistic_targets(rng, X, 2)
     problem = Problem(targets, np.array([1.0, 0.2]), rng.normal(size=(2, 1, 80)))
-    found = solve(Design.of(store(X), weight).block(), Logistic(), problem)
+    found = solve(Design.of(store(X), weight).block(), Loss(1), problem)
     w = np.ones(80) if weight is None else weight
     for task in range(2):
         sign = 2.0 * targets[task] - 1.0
@@ -307,7 +306,7 @@ def test_tasks_use_the_extra_features_they_are_allowed(rng, store, weighted):
     problem = Problem(targets, np.full(4, 0.5), allowed=allowed)
     design = Design.of(store(X), weight, extra)
     assert (design.n_rows, design.n_extra) == (150, 3)
-    found = solve(design.block(), Logistic(), problem)
+    found = solve(design.block(), Loss(1), problem)
     assert found.solution.converged.all()
     for task in range(4):
         columns = np.append(np.ones(4, dtype=bool), allowed[task])
@@ -325,7 +324,7 @@ def test_forbidden_features_stay_zero_from_any_start(rng, store):
         start=rng.normal(size=(1, 3, 7)),
         allowed=np.array([[False, True]]),
     )
-    found = solve(Design.of(store(X), None, extra).block(), Softmax(3), problem)
+    found = solve(Design.of(store(X), None, extra).block(), Loss(3), problem)
     assert (found.coef[0, :, 4] == 0.0).all()
     assert (found.coef[0, :, 5] != 0.0).all()
     scores = scores_of(np.hstack([X, extra]), found.coef[0])
@@ -336,7 +335,7 @@ def test_few_rows_with_extra_features_equal_scikit_learn(rng, store):
     X, extra = features(rng, 20, 60), rng.normal(size=(20, 3))
     targets = logistic_targets(rng, X, 1)
     problem = Problem(targets, np.array([1.0]), allowed=np.array([[True, False, True]]))
-    found = solve(Design.of(store(X), None, extra).block(), Logistic(), problem)
+    found = solve(Design.of(store(X), None, extra).block(), Loss(1), problem)
     expected = sklearn_coef(np.hstack([X, extra[:, [0, 2]]]), targets[0], 1.0)
     np.testing.assert_allclose(np.delete(found.coef[0], 61, axis=1), expected, rtol=1e-5, atol=1e-7)
 
@@ -348,12 +347,12 @@ def test_empty_columns_of_sparse_rows_cost_nothing_and_change_nothing(rng, n_ext
     wider = sp.csr_array((X.data, columns[X.indices], X.indptr), shape=(500, 1000))
     extra = rng.normal(size=(500, n_extra)) if n_extra else None
     problem = Problem(logistic_targets(rng, X, 3), np.ones(3))
-    narrow = solve(Design.of(X, extra=extra).block(), Logistic(), problem)
+    narrow = solve(Design.of(X, extra=extra).block(), Loss(1), problem)
     design = Design.of(wider, extra=extra).block()
     assert design.n_coordinates == 20 + n_extra + 1
     started = replace(problem, start=rng.normal(size=(3, 1, 1001 + n_extra)))
     kept = np.concatenate([columns, np.arange(1000, 1001 + n_extra)])
-    for found in (solve(design, Logistic(), each) for each in (problem, started)):
+    for found in (solve(design, Loss(1), each) for each in (problem, started)):
         assert found.coef.shape == (3, 1, 1001 + n_extra)
         np.testing.assert_allclose(found.coef[..., kept], narrow.coef, atol=1e-6)
         assert not np.delete(found.coef, kept, axis=2).any()

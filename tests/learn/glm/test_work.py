@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from colabel.learn import design as design_module
 from colabel.learn.design import Design
-from colabel.learn.glm import LBFGS, Logistic, loss_for
+from colabel.learn.glm.lbfgs import LBFGS
+from colabel.learn.glm.losses import Loss, loss_for
 from tests.learn.glm.oracle import (
     TIGHT,
     CountingDesign,
@@ -81,8 +82,8 @@ def test_a_start_outside_the_row_space_is_forgotten(rng, store):
     X = features(rng, 20, 100)
     problem = Problem(logistic_targets(rng, X, 1), np.array([1.0]))
     design = Design.of(store(X)).block()
-    expected = solve(design, Logistic(), problem)
-    found = solve(design, Logistic(), replace(problem, start=rng.normal(size=(1, 1, 101))))
+    expected = solve(design, Loss(1), problem)
+    found = solve(design, Loss(1), replace(problem, start=rng.normal(size=(1, 1, 101))))
     np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-5, atol=1e-7)
 
 
@@ -93,7 +94,7 @@ def test_a_line_search_needs_no_product(rng, store):
     X = features(rng, 100, 5)
     targets = logistic_targets(rng, X, 6)
     problem = Problem(targets, np.full(6, 0.1), start=30.0 * rng.normal(size=(6, 1, 6)))
-    design, loss = CountingDesign(Design.of(store(X)).block()), CountingLoss(Logistic())
+    design, loss = CountingDesign(Design.of(store(X)).block()), CountingLoss(Loss(1))
     most = solve(design, loss, problem).solution.n_iter.max()
     assert loss.n_moves > most + 1  # some steps were too long at first
     design.scores_calls.pop()  # the oracle's own, of the solution
@@ -110,8 +111,8 @@ def test_products_are_in_double_precision_where_the_tolerance_needs_it(
     targets = logistic_targets(rng, X.toarray(), 2)
     coef = rng.normal(size=(2, 1, design.n_coordinates))
     start = design.scores(coef[:, 0])[:, None]
-    objective = LBFGS(tol=tol).objective(design, Logistic(), targets, start.copy())
-    exact = LBFGS(tol=1e-9).objective(design, Logistic(), targets, start.copy())
+    objective = LBFGS(tol=tol).objective(design, Loss(1), targets, start.copy())
+    exact = LBFGS(tol=1e-9).objective(design, Loss(1), targets, start.copy())
     np.testing.assert_allclose(objective.gradient(), exact.gradient(), rtol=1e-5, atol=1e-5)
     assert np.array_equal(objective.gradient(), exact.gradient()) != single
 
@@ -120,9 +121,9 @@ def test_an_optimal_start_costs_one_pair_of_products(rng, store):
     X = features(rng, 100, 5)
     problem = Problem(logistic_targets(rng, X, 4), np.full(4, 1.0))
     inner = Design.of(store(X)).block()
-    coef = solve(inner, Logistic(), problem).coef
+    coef = solve(inner, Loss(1), problem).coef
     design = CountingDesign(inner)
-    found = solve(design, Logistic(), replace(problem, start=coef), LBFGS(tol=1e-6))
+    found = solve(design, Loss(1), replace(problem, start=coef), LBFGS(tol=1e-6))
     assert (design.scores_calls[:-1], design.pulled_calls) == ([4], [4])
     assert found.solution.n_iter.tolist() == [0] * 4
     assert found.solution.converged.all()
@@ -133,11 +134,11 @@ def test_converged_tasks_leave_the_batch(rng, store):
     X = features(rng, 100, 5)
     problem = Problem(logistic_targets(rng, X, 8), np.append(np.full(7, 1.0), 1e-3))
     inner = Design.of(store(X)).block()
-    expected = solve(inner, Logistic(), problem).coef
+    expected = solve(inner, Loss(1), problem).coef
     start = expected.copy()
     start[-1] = 0.0  # one slow task among optimal ones
     design = CountingDesign(inner)
-    found = solve(design, Logistic(), replace(problem, start=start), LBFGS(tol=1e-6))
+    found = solve(design, Loss(1), replace(problem, start=start), LBFGS(tol=1e-6))
     n_iter = found.solution.n_iter
     assert n_iter[:7].tolist() == [0] * 7
     assert n_iter[7] > 3
@@ -148,7 +149,7 @@ def test_converged_tasks_leave_the_batch(rng, store):
 def test_a_task_that_left_is_the_one_that_was_done(rng, store):
     X = features(rng, 100, 5)
     problem = Problem(logistic_targets(rng, X, 12), 10.0 ** np.tile([2, -3, 0, 1], 3))
-    found = solve(Design.of(store(X)).block(), Logistic(), problem)
+    found = solve(Design.of(store(X)).block(), Loss(1), problem)
     assert len(set(found.solution.n_iter.tolist())) > 2
     for task, y in enumerate(problem.targets):
         true = newton_decrement(X, y, found.coef[task], 1 / problem.penalty[task])
@@ -159,7 +160,7 @@ def test_each_product_serves_the_tasks_still_at_work(rng, store):
     X = features(rng, 100, 5)
     problem = Problem(logistic_targets(rng, X, 5), 10.0 ** np.arange(-3, 2))
     design = CountingDesign(Design.of(store(X)).block())
-    n_iter = solve(design, Logistic(), problem).solution.n_iter
+    n_iter = solve(design, Loss(1), problem).solution.n_iter
     assert len(set(n_iter)) > 1
     assert sum(design.scores_calls[:-1]) == sum(design.pulled_calls) == 5 + n_iter.sum()
 
@@ -168,10 +169,10 @@ def test_a_task_alone_takes_the_same_iterations_as_in_a_batch(rng, store):
     X = features(rng, 100, 5)
     problem = Problem(logistic_targets(rng, X, 5), 10.0 ** np.arange(-3, 2))
     design = Design.of(store(X)).block()
-    together = solve(design, Logistic(), problem, LBFGS())  # at a loose tolerance
+    together = solve(design, Loss(1), problem, LBFGS())  # at a loose tolerance
     for task in range(5):
         own = Problem(problem.targets[task : task + 1], problem.penalty[task : task + 1])
-        alone = solve(design, Logistic(), own, LBFGS())
+        alone = solve(design, Loss(1), own, LBFGS())
         assert alone.solution.n_iter[0] == together.solution.n_iter[task]
         np.testing.assert_allclose(alone.coef[0], together.coef[task], rtol=1e-8, atol=1e-10)
 
@@ -179,7 +180,7 @@ def test_a_task_alone_takes_the_same_iterations_as_in_a_batch(rng, store):
 def test_max_iter_stops_and_says_so(rng):
     X = features(rng, 100, 5)
     problem = Problem(logistic_targets(rng, X, 2), np.array([1e3, 1e-4]))
-    found = solve(Design.of(X).block(), Logistic(), problem, LBFGS(tol=1e-8, max_iter=2))
+    found = solve(Design.of(X).block(), Loss(1), problem, LBFGS(tol=1e-8, max_iter=2))
     assert found.solution.n_iter.max() == 2
     assert not found.solution.converged[1]
     assert newton_decrement(X, problem.targets[1], found.coef[1], 1e4) > 1e-8
@@ -199,11 +200,11 @@ def test_a_task_that_cannot_move_stops_alone(rng):
     X = features(rng, 100, 5)
     problem = Problem(logistic_targets(rng, X, 2), np.ones(2))
     design = Design.of(X).block()
-    found = solve(design, Uphill(Logistic()), problem)
+    found = solve(design, Uphill(Loss(1)), problem)
     assert found.solution.converged.tolist() == [False, True]
     assert found.solution.n_iter[0] == 1
     np.testing.assert_allclose(found.coef[0], 0.0, atol=1e-8)
-    expected = solve(design, Logistic(), problem)
+    expected = solve(design, Loss(1), problem)
     np.testing.assert_allclose(found.coef[1], expected.coef[1], rtol=1e-6, atol=1e-7)
 
 
@@ -212,7 +213,7 @@ def test_separable_tasks_converge(rng):
     targets = (X[:, :3] > 0).T.astype(np.int16)
     problem = Problem(targets, np.array([1.0, 1e-2, 1e-6]))
     solver = LBFGS(tol=1e-6, max_iter=2000)
-    found = solve(Design.of(X).block(), Logistic(), problem, solver)
+    found = solve(Design.of(X).block(), Loss(1), problem, solver)
     assert found.solution.converged.all()
     for task in range(3):
         true = newton_decrement(X, targets[task], found.coef[task], 1 / problem.penalty[task])

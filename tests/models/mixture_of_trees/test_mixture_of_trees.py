@@ -13,7 +13,8 @@ from colabel import CTBN, Mixture, MixtureOfTrees, load, save
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData, random_folds
 from colabel.learn.design import Design
-from colabel.learn.glm import LBFGS, Softmax
+from colabel.learn.glm.lbfgs import LBFGS
+from colabel.learn.glm.losses import Loss
 from colabel.learn.linear import LinearLearner
 from colabel.models.mixture_of_trees import mixture
 from colabel.models.mixture_of_trees.experts import Gate, SoftTargets, Trees
@@ -252,7 +253,7 @@ def test_soft_targets_that_are_sure_are_classes(rng):
     design, weight = Design.of(X), rng.uniform(0.5, 2.0, 60)
     scores, change = rng.normal(size=(1, 3, 60)), rng.normal(size=(1, 3, 60))
     found = []
-    for loss in (Softmax(3), SoftTargets(np.eye(3)[hard])):
+    for loss in (Loss(3), SoftTargets(np.eye(3)[hard])):
         residual, own = np.empty_like(scores), scores.copy()
         sums = loss.move(own, change, np.array([0.3]), hard[None], weight, residual)
         found.append((*sums, residual, own, *loss.along(residual, change, hard[None], weight)))

@@ -4,22 +4,3 @@
 pure function of a chunk and of small arrays: nothing that is as long as the rows is held but a
 few bytes each (their folds), and a chunk that is lost with its worker is computed again.
 """
-
-from colabel.learn.chunks.chunked_data import (
-    ChunkedData,
-    PassCounter,
-    counting_passes,
-    is_chunked,
-    journaled,
-)
-from colabel.learn.chunks.row_parts import ChunkedFolds, RowPart
-
-__all__ = [
-    "ChunkedData",
-    "ChunkedFolds",
-    "PassCounter",
-    "RowPart",
-    "counting_passes",
-    "is_chunked",
-    "journaled",
-]

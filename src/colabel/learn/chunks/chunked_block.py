@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices
-from colabel.learn.chunks.chunked_data import ChunkedData
+from colabel.learn.chunks.chunked_data import ChunkedData, joined_rows
 from colabel.learn.chunks.chunked_design import ChunkedDesign, Survey
-from colabel.learn.chunks.row_parts import RowPart, joined_rows
-from colabel.learn.conditional import Folds, RowGroup
+from colabel.learn.conditional import Folds, RowGroup, TrainingData
 from colabel.learn.design import prefers_row_space
 from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.glm.losses import Sums
-from colabel.learn.glm.objective import Line, hessian_cost, mean_curvature, well_curved
+from colabel.learn.glm.objective import Objective, hessian_cost
 from colabel.learn.glm.path import Block, LocalRows
 from colabel.learn.glm.tasks import Tasks
 from colabel.learn.linear import Batch, LinearLearning, RowsInMemory
@@ -183,7 +182,7 @@ class Travelling:
     def blocks(
         self,
         block: Block,
-        part: RowPart,
+        part: TrainingData,
         fold: Indices | None,
         offsets: tuple[Array, ...] | None,
         over: Array | None,
@@ -210,7 +209,7 @@ class Travelling:
             yield own, replace(local, rows=rows, tasks=replace(local.tasks, label=base))
 
 
-def _at_part(part: RowPart, function: Any, block: Block, arguments: Any, *known: Any) -> Any:
+def _at_part(part: TrainingData, function: Any, block: Block, arguments: Any, *known: Any) -> Any:
     return function(block, block.rows.blocks(block, part, *known), *arguments)
 
 
@@ -279,7 +278,7 @@ def _held_out(block: Block, blocks: Blocks, coef: Array) -> Array:
     return sums
 
 
-class ChunksObjective:
+class ChunksObjective(Objective):
     """An objective over rows in chunks: the methods of `RowsObjective`, each at most one pass.
 
     Parameters
@@ -325,20 +324,14 @@ class ChunksObjective:
         self._sums, slope = self._rows.total(_at, self._block, point, self._by_slope)
         self._gradient = slope if self._by_slope else self._rows.design.gradient(slope)
 
-    def value(self) -> Array:
-        return np.asarray(self._sums.value)
-
     def gradient(self) -> Array:
         return self._gradient.copy()
 
     def diagonal(self) -> Array:
         survey, group = self._rows.survey, self._block.tasks.group
         n_rows, weight = survey.n_rows[group][:, None], survey.weight[group][:, None]
-        mean = mean_curvature(self._sums, n_rows, np.maximum(weight, 1e-300))
+        mean = self.mean_curvature(n_rows, np.maximum(weight, 1e-300))
         return np.asarray(mean[:, :, None] * self._scale)
-
-    def curved(self) -> Flags:
-        return well_curved(self._sums)
 
     @property
     def hessian_cost(self) -> float:
@@ -355,11 +348,12 @@ class ChunksObjective:
         size = turned.shape[1] * turned.shape[2]
         return turned.reshape(len(tasks), size, size)
 
-    def along(self, direction: Array) -> Line:
+    def curvature_along(self, direction: Array) -> tuple[Any, Any]:
         self._from, self._direction = self._coef, direction
         point, ahead = self._of_rows(self._coef), self._of_rows(direction)
         known = (self._block, point, self._by_slope, ahead)
-        return Line.of(*self._rows.total(_along, *known, combine=_joined))
+        found: tuple[Any, Any] = self._rows.total(_along, *known, combine=_joined)
+        return found
 
     def move(self, length: Array) -> Array:
         self._coef = self._from + length[:, None, None] * self._direction
@@ -376,14 +370,14 @@ class ChunksObjective:
 class _Brought(NamedTuple):
     """Rows that were brought here, and what is known of them."""
 
-    part: RowPart
+    part: TrainingData
     fold: Indices
     offsets: tuple[Array, ...] | None
     over: Array | None
 
 
 def _bring(
-    part: RowPart,
+    part: TrainingData,
     fold: Indices | None,
     offsets: tuple[Array, ...] | None,
     over: Array | None,

@@ -5,34 +5,25 @@ A pass over the chunks computes a function of each and reduces the results in a 
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from typing import Any, TypeGuard, TypeVar
+from functools import partial, reduce
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.arrays import Array, Flags, Indices, is_sparse
+from colabel.core.hashing import mix
 from colabel.core.journal import Journal
 from colabel.core.optional import require
 from colabel.core.threads import one_blas_thread
-from colabel.learn.chunks.row_parts import (
-    ByFold,
-    ChunkedFolds,
-    FirstLook,
-    RowPart,
-    RowSample,
-    RowsWith,
-    SentAtRows,
-    folds_of,
-    joined_rows,
-    sent,
-)
-from colabel.learn.conditional import AtFolds, FoldModels, laplace
-from colabel.learn.row_chance import FoldRule, RowRanks
+from colabel.learn.conditional import AtFolds, FoldModels, LabelSummary, Rows, TrainingData
+from colabel.learn.row_chance import FoldRule, RowRanks, column_range, wider_range
 
 Result = TypeVar("Result")
 PassCounter = Callable[[int], None]
@@ -175,19 +166,111 @@ def require_dask() -> None:
     require("dask", "A fit on chunks of rows")
 
 
-def is_dask(collection: Any) -> bool:
-    """Whether something is a Dask collection, without importing Dask.
+def joined_rows(one: TrainingData, other: TrainingData) -> TrainingData:
+    """Return the rows of one part and then those of another."""
 
-    Examples
-    --------
-    >>> is_dask([1, 2, 3])
-    False
+    def both(a: Any, b: Any) -> Any:
+        if a is None:
+            return None
+        return sp.vstack([a, b], format="csr") if is_sparse(a) else np.concatenate([a, b])
+
+    names = ("X", "codes", "weight", "extra")
+    parts = {name: both(getattr(one, name), getattr(other, name)) for name in names}
+    return replace(one, **parts, folds=tuple(map(both, one.folds, other.folds)))
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkedFolds:
+    """Which fold every row is held out in, kept where the rows are; see `Folds`.
+
+    Attributes
+    ----------
+    chunks : tuple of delayed arrays (m,)
+    n_folds : int
+    covers : bool
+        Whether every row is held out in some fold.
     """
-    if "dask" not in sys.modules:
-        return False
-    from dask.base import is_dask_collection
 
-    return bool(is_dask_collection(collection))
+    chunks: tuple[Any, ...]
+    n_folds: int
+    covers: bool
+
+    @property
+    def at_rows(self) -> AtRows:
+        """The folds of the rows, as an argument of `ChunkedData.total`."""
+        return AtRows(_own_fold, self)
+
+    def rows_outside(self, *folds: int) -> AtRows:
+        """The rows that are in none of some folds."""
+        return AtRows(partial(_outside, folds), self)
+
+    def rows_inside(self, fold: int) -> AtRows:
+        """The rows of a fold."""
+        return self.rows_outside(*(f for f in range(-1, self.n_folds) if f != fold))
+
+
+@dataclass(frozen=True, eq=False)
+class AtRows:
+    """An argument of `ChunkedData.total` that is as long as the rows: computed for each part.
+
+    Attributes
+    ----------
+    function : callable
+        Of a part, and of the folds (m,) of its rows if there are any.
+    folds : ChunkedFolds or None
+    place : int or None
+        Where a part has the folds, once that is known.
+    """
+
+    function: Callable[..., Any]
+    folds: ChunkedFolds | None = None
+    place: int | None = None
+
+    def __call__(self, part: TrainingData) -> Any:
+        """Return what it is for the rows of a part."""
+        return self.function(part, *(() if self.place is None else (part.folds[self.place],)))
+
+
+def _own_fold(_: TrainingData, fold: Indices) -> Indices:
+    return fold
+
+
+def _outside(without: tuple[int, ...], _: TrainingData, fold: Indices) -> Flags:
+    return ~np.isin(fold, without)
+
+
+def _with_value(label: int, value: int, part: TrainingData) -> Flags:
+    return np.asarray(part.codes[:, label] == value)
+
+
+def drawn_rows(share: float, seed: int, part: TrainingData) -> Flags:
+    """Draw about a share of the rows by their numbers, whatever the chunks.
+
+    Not by their content, as folds are: of many equal rows all would be drawn, or none.
+    """
+    numbers = np.arange(part.first, part.first + part.n_rows, dtype=np.uint64)
+    start = mix(np.array([seed], dtype=np.uint64) + np.uint64(1))
+    # the upper 53 bits, as a number from 0 to 1
+    chance = (mix(mix(numbers) ^ start) >> np.uint64(11)) * 2.0**-53
+    return np.asarray(chance < share)
+
+
+class FirstLook(NamedTuple):
+    """Counts of labels, weight of all rows, and range of the features."""
+
+    labels: LabelSummary
+    weight: float
+    features: tuple[Array, Array]
+
+    @classmethod
+    def at(cls, part: TrainingData) -> FirstLook:
+        """Look at some rows."""
+        return cls(LabelSummary.of(part), part.total_weight, column_range(part))
+
+    def joined(self, other: FirstLook) -> FirstLook:
+        """Join what is seen of these rows and of those after them."""
+        features = wider_range(self.features, other.features)
+        return FirstLook(self.labels.joined(other.labels), self.weight + other.weight, features)
 
 
 # Rows of a chunk that are worked on together: what is as long as they are stays small.
@@ -195,12 +278,12 @@ ROWS_AT_ONCE = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
-class ChunkedData:
+class ChunkedData(Rows):
     """Rows, codes and weights in chunks; what `TrainingData` is in memory.
 
     Attributes
     ----------
-    parts : tuple of delayed RowPart
+    parts : tuple of delayed TrainingData
         The chunks.
     n_rows, n_features : int
     cardinalities : (d,)
@@ -226,11 +309,7 @@ class ChunkedData:
     n_extra: int = 0
     client: Any = None
     known: dict[Any, Any] = field(default_factory=dict)
-
-    @property
-    def n_labels(self) -> int:
-        """Number of label variables d."""
-        return len(self.cardinalities)
+    in_chunks: ClassVar[bool] = True
 
     @property
     def first_look(self) -> FirstLook:
@@ -241,19 +320,9 @@ class ChunkedData:
         return found
 
     @property
-    def value_counts(self) -> tuple[Array, ...]:
-        """Weight of the rows with each value of each variable, d arrays (K_i,)."""
-        return self.first_look.labels.weights
-
-    @property
-    def row_counts(self) -> tuple[Indices, ...]:
-        """Number of rows with each value of each variable, d arrays (K_i,)."""
-        return self.first_look.labels.counts
-
-    @property
-    def missing_labels(self) -> tuple[int, int, int]:
-        """Number of labels that are missing, and row and label of the first."""
-        return self.first_look.labels.missing
+    def labels(self) -> LabelSummary:  # type: ignore[override]
+        """Counts of the labels of all rows."""
+        return self.first_look.labels
 
     @property
     def column_range(self) -> tuple[Array, Array]:
@@ -264,16 +333,13 @@ class ChunkedData:
         """Sum of the row weights."""
         return self.first_look.weight
 
-    def class_frequencies(self, label: int) -> Array:
-        return laplace(self.value_counts[label])
-
-    def by_fold(self, at: AtFolds, models: FoldModels, folds: ChunkedFolds) -> ByFold:
+    def by_fold(self, at: AtFolds, models: FoldModels, folds: ChunkedFolds) -> AtRows:
         """Return what models say of the rows of their folds, known for each part."""
-        return ByFold(at, models, folds)
+        return AtRows(partial(at, models), folds)
 
-    def rows_with(self, label: int, value: int) -> RowsWith:
+    def rows_with(self, label: int, value: int) -> AtRows:
         """The rows that have a value of a label."""
-        return RowsWith(label, value)
+        return AtRows(partial(_with_value, label, value))
 
     def total(
         self,
@@ -297,8 +363,15 @@ class ChunkedData:
         """Delayed results of a function of every part."""
         from dask import delayed
 
-        folds = list({id(one): one for one in map(folds_of, work.arguments) if one}.values())
-        travelling = tuple(sent(argument, folds) for argument in work.arguments)
+        every = [one.folds for one in work.arguments if isinstance(one, AtRows)]
+        folds = list({id(one): one for one in every if one is not None}.values())
+        places = {id(one): place for place, one in enumerate(folds)}
+        travelling = tuple(
+            replace(one, folds=None, place=places.get(id(one.folds)))
+            if isinstance(one, AtRows)
+            else one
+            for one in work.arguments
+        )
         # one object that every chunk's task refers to, not a copy in each of them
         shared = delayed(replace(work, arguments=travelling), pure=False, traverse=False)
         run = delayed(_run, pure=False)
@@ -322,14 +395,17 @@ class ChunkedData:
     ) -> tuple[ChunkedData, ChunkedFolds]:
         """Return the rows that ``marks(part, *arguments)`` (m,) marks, and their folds."""
         announce(self.n_rows)
-        kept_rows = kept(self._derived(_marked, marks, *arguments), self.client)
+        kept_rows = kept(self._derived(_called, marks, *arguments), self.client)
         parts = [
-            _delayed(_taken, part, own) for part, own in zip(self.parts, kept_rows, strict=True)
+            _delayed(TrainingData.take, part, own)
+            for part, own in zip(self.parts, kept_rows, strict=True)
         ]
         derived = replace(self, parts=tuple(parts), known={})
         derived = replace(derived, n_rows=derived.first_look.labels.n_rows)
         both = zip(folds.chunks, kept_rows, strict=True)
-        return derived, replace(folds, chunks=tuple(_delayed(_some, *own) for own in both))
+        return derived, replace(
+            folds, chunks=tuple(_delayed(operator.getitem, *own) for own in both)
+        )
 
     def random_folds(self, cv: int | float, seed: int) -> ChunkedFolds:
         """Return `colabel.learn.conditional.random_folds`: the same folds, whatever the chunks.
@@ -352,20 +428,18 @@ class ChunkedData:
         found: ChunkedFolds = self.known[key]
         return found
 
-    def gathered(self, *selected: Any) -> list[RowPart]:
+    def gathered(self, *selected: Any) -> list[TrainingData]:
         """Bring rows here, for each selection (None: all) those that it marks. They must be few."""
         return self.total(_selected, *selected, combine=_joined_parts)
 
-    def sampled(self, n_rows: int, seed: int) -> RowPart:
+    def sampled(self, n_rows: int, seed: int) -> TrainingData:
         """Bring about so many rows here, drawn at random; all, where they are no more."""
-        every = self.n_rows <= n_rows
-        (rows,) = self.gathered(None if every else RowSample(n_rows / self.n_rows, seed))
+        every, share = (
+            self.n_rows <= n_rows,
+            AtRows(partial(drawn_rows, n_rows / self.n_rows, seed)),
+        )
+        (rows,) = self.gathered(None if every else share)
         return rows
-
-
-def is_chunked(data: object) -> TypeGuard[ChunkedData]:
-    """Whether training data are in chunks, not in memory."""
-    return isinstance(data, ChunkedData)
 
 
 @dataclass(frozen=True)
@@ -378,34 +452,34 @@ class _Work:
     rows_at_once: int
 
 
-def _run(work: _Work, part: RowPart, folds: Sequence[Indices]) -> Any:
+def _run(work: _Work, part: TrainingData, folds: Sequence[Indices]) -> Any:
     part = replace(part, folds=tuple(folds))
 
-    def called(rows: RowPart) -> Any:
-        arguments = (a(rows) if isinstance(a, SentAtRows) else a for a in work.arguments)
+    def called(rows: TrainingData) -> Any:
+        arguments = (a(rows) if isinstance(a, AtRows) else a for a in work.arguments)
         return work.function(rows, *arguments)
 
     with one_blas_thread:
         if not work.rows_at_once:
-            return called(part)
-        return combined(map(called, part.slices(work.rows_at_once)), work.combine)
+            return called(_slice(part, 0, part.n_rows))
+        starts = range(0, part.n_rows, work.rows_at_once)
+        return combined(
+            (called(_slice(part, at, work.rows_at_once)) for at in starts), work.combine
+        )
 
 
-def _with_extra(part: RowPart, columns: Callable[..., Array], *arguments: Any) -> RowPart:
-    part = replace(part, X=part.X.astype(np.float64, copy=False))
+def _slice(part: TrainingData, start: int, n_rows: int) -> TrainingData:
+    """Some of the rows, as 64-bit numbers."""
+    some = part.take(slice(start, start + n_rows))
+    return replace(some, X=some.X.astype(np.float64, copy=False), first=part.first + start)
+
+
+def _with_extra(part: TrainingData, columns: Callable[..., Array], *arguments: Any) -> TrainingData:
     return replace(part, extra=columns(part, *arguments), folds=())
 
 
-def _marked(part: RowPart, marks: Callable[..., Flags], *arguments: Any) -> Flags:
-    return np.asarray(marks(replace(part, X=part.X.astype(np.float64, copy=False)), *arguments))
-
-
-def _taken(part: RowPart, rows: Flags) -> RowPart:
-    return part.take(rows)
-
-
-def _some(folds: Indices, rows: Flags) -> Indices:
-    return folds[rows]
+def _called(part: TrainingData, function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(part, *arguments)
 
 
 def _delayed(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -414,9 +488,8 @@ def _delayed(function: Callable[..., Any], *arguments: Any) -> Any:
     return delayed(function, pure=False)(*arguments)
 
 
-def _narrow_folds(part: RowPart, rule: FoldRule) -> Indices:
+def _narrow_folds(part: TrainingData, rule: FoldRule) -> Indices:
     """Folds (m,) of rows in a byte each, where they are few."""
-    part = replace(part, X=part.X.astype(np.float64, copy=False))
     narrow: Any = np.int8 if rule.n_folds < 128 else np.int32
     return np.asarray(rule(part).astype(narrow))
 
@@ -431,9 +504,9 @@ def _without_gaps(folds: Indices, rule: FoldRule, counts: Indices) -> Indices:
     return np.asarray(found)
 
 
-def _selected(part: RowPart, *selected: Any) -> list[RowPart]:
+def _selected(part: TrainingData, *selected: Any) -> list[TrainingData]:
     return [part if marks is None else part.take(marks) for marks in selected]
 
 
-def _joined_parts(one: list[RowPart], other: list[RowPart]) -> list[RowPart]:
+def _joined_parts(one: list[TrainingData], other: list[TrainingData]) -> list[TrainingData]:
     return [joined_rows(a, b) for a, b in zip(one, other, strict=True)]

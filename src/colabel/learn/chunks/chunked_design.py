@@ -16,61 +16,29 @@ import scipy.sparse as sp
 
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.used_columns import UsedColumns
-from colabel.learn.chunks.chunked_data import ChunkedData
-from colabel.learn.chunks.row_parts import ChunkedFolds, RowPart
+from colabel.learn.chunks.chunked_data import ChunkedData, ChunkedFolds
+from colabel.learn.conditional import TrainingData
 from colabel.learn.design import (
     LARGEST_ROTATION,
     Axes,
     Columns,
     Coordinates,
     Design,
-    energies_differ,
-    gram_basis,
+    Moments,
     half_way,
 )
 
 
-class Moments(NamedTuple):
-    """Weight, mean (p,), centred Gram matrix (p, p) or energies (p,), largest absolutes (p,)."""
-
-    weight: float
-    mean: Array
-    gram: Array
-    largest: Array
+def _moments(part: TrainingData, with_gram: bool) -> Moments:
+    return Moments.of(part.X, part.weight, with_gram)
 
 
-def _moments(part: RowPart, with_gram: bool) -> Moments:
-    weight = part.row_weights
-    total = float(weight.sum())
-    mean = weight @ part.X / max(total, np.finfo(float).tiny)
-    centred = part.X - mean
-    if with_gram:
-        gram = (weight[:, None] * centred).T @ centred
-    else:
-        gram = weight @ centred**2
-    return Moments(total, mean, gram, np.abs(part.X).max(axis=0))
-
-
-def _pooled(one: Moments, other: Moments) -> Moments:
-    """Moments of two parts together (Chan, Golub & LeVeque, 1979)."""
-    total = one.weight + other.weight
-    share = other.weight / max(total, np.finfo(float).tiny)
-    difference = other.mean - one.mean
-    between = np.outer(difference, difference) if one.gram.ndim == 2 else difference**2
-    return Moments(
-        total,
-        one.mean + share * difference,
-        one.gram + other.gram + one.weight * share * between,
-        np.maximum(one.largest, other.largest),
-    )
-
-
-def _extra_sums(part: RowPart) -> Array:
+def _extra_sums(part: TrainingData) -> Array:
     assert part.extra is not None
     return np.asarray(part.row_weights @ part.extra)
 
 
-def _filled_columns(part: RowPart) -> Indices:
+def _filled_columns(part: TrainingData) -> Indices:
     return np.bincount(part.X.indices, minlength=part.n_features)
 
 
@@ -103,8 +71,11 @@ class ChunkedDesign:
         n_features = data.n_features + data.n_extra
         if data.sparse:
             return cls(None, _used_columns(data), n_features, data.n_extra)
-        axes = data.known.get("axes") or _principal_axes(data)
-        data.known["axes"] = axes
+        if "axes" not in data.known:
+            with_gram = data.n_features <= LARGEST_ROTATION
+            moments = data.total(_moments, with_gram, combine=Moments.pooled)
+            data.known["axes"] = moments.axes(data.n_rows)
+        axes = data.known["axes"]
         if data.n_extra:
             mean = data.total(_extra_sums) / data.total_weight
             axes = Axes(np.concatenate([axes.mean, mean]), axes.basis, data.n_extra)
@@ -136,7 +107,7 @@ class ChunkedDesign:
     def leave(self, coef: Array) -> Array:
         return self.coordinates.leave(coef)
 
-    def rows(self, part: RowPart) -> Design:
+    def rows(self, part: TrainingData) -> Design:
         """Rows of a part, centred but not turned."""
         if self.bare:
             return Design(np.ones((part.n_rows, 1)), None, part.weight, self.coordinates)
@@ -152,7 +123,7 @@ class ChunkedDesign:
             np.subtract(part.extra, self.axes.mean[cut:], out=rows[:, cut:-1])
         return Design(rows, None, part.weight, self.coordinates, n_extra=self.n_extra)
 
-    def turned(self, part: RowPart) -> Design:
+    def turned(self, part: TrainingData) -> Design:
         """Rows of a part in the coordinates, as `Design.of` all rows would have them."""
         design = self.rows(part)
         if self.axes is None or self.axes.basis is None:
@@ -175,7 +146,7 @@ class ChunkedDesign:
         return np.concatenate([slope[..., :cut] @ self.axes.basis, slope[..., cut:]], axis=-1)
 
 
-def _stacked(part: RowPart) -> sp.csr_array:
+def _stacked(part: TrainingData) -> sp.csr_array:
     ones = np.ones((part.n_rows, 1))
     more = ones if part.extra is None else np.hstack([part.extra, ones])
     whole = sp.csr_array(sp.hstack([sp.csr_array(part.X), sp.csr_array(more)], "csr"))
@@ -187,16 +158,6 @@ def _used_columns(data: ChunkedData) -> UsedColumns | None:
     if "filled" not in data.known:
         data.known["filled"] = data.total(_filled_columns)
     return UsedColumns.among(data.known["filled"] > 0, data.n_extra + 1)
-
-
-def _principal_axes(data: ChunkedData) -> Axes:
-    with_gram = data.n_features <= LARGEST_ROTATION
-    found: Any = data.total(_moments, with_gram, combine=_pooled)
-    if not with_gram:
-        return Axes(found.mean, None)
-    if energies_differ(np.diag(found.gram), data.n_rows, found.largest):
-        return Axes(found.mean, None)
-    return Axes(found.mean, gram_basis(found.gram))
 
 
 _MOST_USED = 0.9  # as in `UsedColumns`
@@ -255,7 +216,7 @@ class Survey(NamedTuple):
 
 
 def _survey(
-    part: RowPart,
+    part: TrainingData,
     design: ChunkedDesign,
     n_folds: int,
     n_values: int,

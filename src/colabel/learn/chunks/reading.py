@@ -10,18 +10,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from colabel.core.arrays import is_sparse, one_entry_each
+from colabel.core.arrays import is_dask, is_sparse, one_entry_each
 from colabel.core.extremes import LARGEST_FEATURE, refuse_extreme_weights
 from colabel.labels.space import LabelSpace, SeenLabels
 from colabel.learn.chunks.chunked_data import (
     ChunkedData,
     active_client,
     computed,
-    is_dask,
     reduced,
     require_dask,
 )
-from colabel.learn.chunks.row_parts import RowPart
+from colabel.learn.conditional import TrainingData
 
 
 class Blocks(NamedTuple):
@@ -178,7 +177,7 @@ def chunked_data(
     return replace(data, parts=parts)  # checked by now
 
 
-def _part(x: Any, y: Any, weight: Any, first: int, space: LabelSpace) -> RowPart:
+def _part(x: Any, y: Any, weight: Any, first: int, space: LabelSpace) -> TrainingData:
     if hasattr(x, "to_numpy"):
         x = x.to_numpy()
     if hasattr(weight, "to_numpy"):
@@ -190,10 +189,10 @@ def _part(x: Any, y: Any, weight: Any, first: int, space: LabelSpace) -> RowPart
         weight = np.asarray(weight, dtype=np.float64).reshape(-1)
     n_rows = x.shape[0]
     codes = space.encode(y) if n_rows else np.zeros((0, space.n_labels), dtype=np.int32)
-    return RowPart(x, codes, space.cardinalities, weight, first=first)
+    return TrainingData(x, codes, space.cardinalities, weight, first=first)
 
 
-def _checked(part: RowPart, checks: tuple[tuple[str, ...] | None, bool]) -> RowPart:
+def _checked(part: TrainingData, checks: tuple[tuple[str, ...] | None, bool]) -> TrainingData:
     """Refuse numbers that cannot be learned from, by row and column."""
     names, allow_nan = checks
     values: NDArray[Any] = part.X.data if is_sparse(part.X) else part.X

@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices
-from colabel.learn.chunks import ChunkedData, RowPart
-from colabel.learn.chunks.chunked_data import added
+from colabel.learn.chunks.chunked_data import ChunkedData, added, joined_rows
 from colabel.learn.chunks.chunked_design import ChunkedDesign
-from colabel.learn.chunks.row_parts import joined_rows
-from colabel.learn.conditional import LabelSummary
+from colabel.learn.conditional import LabelSummary, TrainingData
 from colabel.learn.crf.pseudo_likelihood import (
     FieldData,
     FieldLayout,
@@ -52,7 +50,7 @@ class SummedDesign(Design):
         sparse = self.chunked is not None and self.chunked.axes is None
         return half_way(energy, energy.mean()) if sparse else energy
 
-    def of_part(self, part: RowPart, *, turned: bool) -> Design:
+    def of_part(self, part: TrainingData, *, turned: bool) -> Design:
         """Rows of a part, turned to the coordinates or (cheaper) only centred."""
         if self.chunked is None:
             return Design.constant(part.n_features, part.row_weights)
@@ -174,7 +172,7 @@ class _Designs:
     nodes: SummedDesign
     edges: SummedDesign
 
-    def at(self, part: RowPart, *, turned: bool = False) -> FieldData:
+    def at(self, part: TrainingData, *, turned: bool = False) -> FieldData:
         """Return a part in memory."""
         nodes = self.nodes.of_part(part, turned=turned)
         edges = self.edges.of_part(part, turned=turned)
@@ -234,7 +232,7 @@ class ChunkedScores:
         return self.score, self.layout, self.theta
 
 
-def _look(part: RowPart, marks: Flags | None, design: ChunkedDesign) -> _Look:
+def _look(part: TrainingData, marks: Flags | None, design: ChunkedDesign) -> _Look:
     part = part if marks is None else part.take(marks)
     labels = LabelSummary.of(part)
     weight = float(part.row_weights.sum())
@@ -243,7 +241,7 @@ def _look(part: RowPart, marks: Flags | None, design: ChunkedDesign) -> _Look:
 
 
 def _at_part(
-    part: RowPart,
+    part: TrainingData,
     marks: Flags | None,
     designs: _Designs,
     function: Callable[..., Any],
@@ -253,17 +251,17 @@ def _at_part(
     return function(designs.at(part), *arguments) if part.n_rows else None
 
 
-def _heavy(part: RowPart, marks: Flags | None) -> RowPart:
+def _heavy(part: TrainingData, marks: Flags | None) -> TrainingData:
     return part.take(part.row_weights > 0 if marks is None else marks & (part.row_weights > 0))
 
 
-def _n_heavy(part: RowPart, marks: Flags | None) -> tuple[tuple[int, int], ...]:
+def _n_heavy(part: TrainingData, marks: Flags | None) -> tuple[tuple[int, int], ...]:
     return ((part.first, _heavy(part, marks).n_rows),)
 
 
 def _every(
-    part: RowPart, marks: Flags | None, step: int, first: Indices, n_before: Indices
-) -> RowPart:
+    part: TrainingData, marks: Flags | None, step: int, first: Indices, n_before: Indices
+) -> TrainingData:
     """Of the rows that are marked in all parts every one that is a multiple of the step."""
     before = int(n_before[np.searchsorted(first, part.first, side="right") - 1])
     return _heavy(part, marks).take(slice(-before % step, None, step))

@@ -25,8 +25,7 @@ from colabel.core.schema import Below, stored
 from colabel.core.threads import map_threads
 from colabel.joint import PairwiseField
 from colabel.labels import LabelSpace
-from colabel.learn.chunks import is_chunked
-from colabel.learn.conditional import Folds, RowGroup
+from colabel.learn.conditional import Folds, RowGroup, is_chunked
 from colabel.learn.crf.chunked_field import ChunkedFieldData
 from colabel.learn.crf.curvature import FieldObjective, tune
 from colabel.learn.crf.proximal import Penalty, Structure, learn_structure

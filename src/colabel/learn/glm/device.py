@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from colabel.core.arrays import Array, Indices, is_sparse
+from colabel.core.arrays import Array, Indices, is_sparse, like, xp_of
 from colabel.learn.design import half_way
-from colabel.learn.glm.losses import Sums
 
 Tensor = Any  # torch.Tensor: torch is imported only where a device is asked for
 
@@ -128,34 +127,6 @@ def products_for(tol: float) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def xp_of(array: Any) -> Any:
-    """Return the module of an array: NumPy or torch."""
-    if isinstance(array, np.ndarray):
-        return np
-    import torch
-
-    return torch
-
-
-def positions(flags: Any) -> Any:
-    """Positions of what is true, an array like the flags (n,)."""
-    return np.flatnonzero(flags) if isinstance(flags, np.ndarray) else flags.nonzero()[:, 0]
-
-
-def like(array: Any, other: Any) -> Any:
-    """Return a NumPy array where another array is."""
-    if array is None or isinstance(other, np.ndarray) or not isinstance(array, np.ndarray):
-        return array
-    import torch
-
-    return torch.as_tensor(np.ascontiguousarray(array)).to(other.device)
-
-
-def host(array: Any) -> Any:
-    """Return an array as one of NumPy."""
-    return array if isinstance(array, np.ndarray) else array.cpu().numpy()
-
-
 def sent_rows(design: Any, device: str, tol: float, dense: bool) -> Any:
     """Return a design whose rows are on a device, sparse ones spread out where that is `dense`."""
     import torch
@@ -256,57 +227,48 @@ class GroupedRows:
         return replace(self, group=self.group[scores], slot=self.slot[scores])
 
 
-class TorchLoss:
-    """The losses of `Logistic` and `Softmax`, by torch; weights are (n,) or (T, n)."""
+def move(
+    scores: Tensor,
+    change: Tensor,
+    steps: Tensor,
+    targets: Tensor,
+    weight: Tensor,
+    residual: Tensor,
+) -> tuple[Tensor, ...]:
+    """See `Loss.move`."""
+    scores += steps.to(scores.dtype)[:, None, None] * change
+    w = weight * (targets >= 0)
+    if scores.shape[1] == 1:
+        s, y = scores[:, 0], targets.clip(0).to(scores.dtype)
+        e = (-s.abs()).exp()
+        odds = 1.0 / (1.0 + e)
+        residual[:, 0] = w * (odds.where(s > 0, e * odds) - y)
+        losses = w * (s.clip(0.0) - y * s + e.log1p())
+        curvature = (w * e * odds * odds)[:, None, :]
+    else:
+        own = targets.clip(0).long()[:, None]
+        log_prob = scores.log_softmax(dim=1)
+        losses = -w * log_prob.gather(1, own)[:, 0]
+        prob, w = log_prob.exp(), w[:, None]
+        curvature = w * prob * (1.0 - prob)
+        residual[:] = w * prob.scatter_add(1, own, -prob.new_ones(()).expand(own.shape))
+    sums = losses.sum(1, dtype=xp_of(losses).float64), curvature.sum(2), residual.abs().sum(2)
+    return tuple(part.double() for part in sums)
 
-    def __init__(self, n_classes: int) -> None:
-        self.n_scores = 1 if n_classes == 2 else n_classes
 
-    def move(
-        self,
-        scores: Tensor,
-        change: Tensor,
-        steps: Tensor,
-        targets: Tensor,
-        weight: Tensor,
-        residual: Tensor,
-    ) -> Sums:
-        scores += steps.to(scores.dtype)[:, None, None] * change
-        w = weight * (targets >= 0)
-        if self.n_scores == 1:
-            s, y = scores[:, 0], targets.clip(0).to(scores.dtype)
-            e = (-s.abs()).exp()
-            odds = 1.0 / (1.0 + e)
-            residual[:, 0] = w * (odds.where(s > 0, e * odds) - y)
-            losses = w * (s.clip(0.0) - y * s + e.log1p())
-            curvature = (w * e * odds * odds)[:, None, :]
-        else:
-            own = targets.clip(0).long()[:, None]
-            log_prob = scores.log_softmax(dim=1)
-            losses = -w * log_prob.gather(1, own)[:, 0]
-            prob, w = log_prob.exp(), w[:, None]
-            curvature = w * prob * (1.0 - prob)
-            residual[:] = w * prob.scatter_add(1, own, -prob.new_ones(()).expand(own.shape))
-        sums = losses.sum(1, dtype=xp_of(losses).float64), curvature.sum(2), residual.abs().sum(2)
-        return Sums(*(part.double() for part in sums))
-
-    def along(
-        self, residual: Tensor, change: Tensor, targets: Tensor, weight: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        w = (weight * (targets >= 0))[:, None]
-        c = change * (targets >= 0)[:, None]
-        if self.n_scores == 1:
-            wrong = residual.abs()
-            curved = wrong * (1.0 - wrong / w.clip(1e-30)) * c * c
-        else:
-            mass = residual.scatter_add(1, targets.clip(0).long()[:, None], w)  # w p
-            curved = mass * (c - (mass * c).sum(1, keepdim=True) / w.clip(1e-30)) ** 2
-        return curved.sum(dim=(1, 2)).double(), c.abs().amax(dim=(1, 2)).double()
-
-    def log_prob(self, scores: Tensor) -> Tensor:
-        if self.n_scores == 1:
-            scores = xp_of(scores).cat([scores.new_zeros(()).expand_as(scores), scores], dim=1)
-        return scores.log_softmax(dim=1)
+def along(
+    residual: Tensor, change: Tensor, targets: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor]:
+    """See `Loss.along`."""
+    w = (weight * (targets >= 0))[:, None]
+    c = change * (targets >= 0)[:, None]
+    if change.shape[1] == 1:
+        wrong = residual.abs()
+        curved = wrong * (1.0 - wrong / w.clip(1e-30)) * c * c
+    else:
+        mass = residual.scatter_add(1, targets.clip(0).long()[:, None], w)  # w p
+        curved = mass * (c - (mass * c).sum(1, keepdim=True) / w.clip(1e-30)) ** 2
+    return curved.sum(dim=(1, 2)).double(), c.abs().amax(dim=(1, 2)).double()
 
 
 def quasi_newton_direction(

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.arrays import Array, Flags, Indices, host, like, positions, xp_of
 from colabel.learn.glm import device
-from colabel.learn.glm.device import host, like, positions, xp_of
 from colabel.learn.glm.losses import Loss, quasi_newton_direction
 from colabel.learn.glm.objective import RowsObjective
 
@@ -400,12 +399,12 @@ def _search_line(
 
     The length is zero for tasks that are done and for those that cannot move.
     """
-    xp, line = xp_of(direction), objective.along(direction)
-    curvature = line.curvature + _dot(state.ridge.strength * direction, direction)
+    xp, (curvature, farthest) = xp_of(direction), objective.along(direction)
+    curvature = curvature + _dot(state.ridge.strength * direction, direction)
     # Where the objective is nearly quadratic this is the exact minimum along the line. Rows far out
     # bound a step by a metric that does not know them, not a Newton step.
     length = -slope / curvature.clip(1e-300)
-    length = xp.where(known, length, xp.minimum(length, line.farthest))
+    length = xp.where(known, length, xp.minimum(length, farthest))
     length[done] = 0.0
     noise = objective.noise * abs(value)
     for _ in range(_MOST_HALVINGS):

@@ -7,14 +7,15 @@ Tasks come first, rows last, so that loops over rows vectorise for few tasks too
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colabel.core.arrays import Array, Flags, Indices, Targets
+from colabel.core.arrays import Array, Flags, Indices, Targets, xp_of
 from colabel.core.compiling import njit
 from colabel.core.exponential import ORDERED, exp_of_negative
+from colabel.learn.glm import device
 
 # Reassociation lets sums and products be vectorised; infinities keep their meaning.
 _SUMS = {"reassoc", "contract", "nsz", "arcp"}
@@ -23,40 +24,6 @@ _MAXIMA = {"nnan", "nsz", "contract"}
 
 # A product of this many factors in [1, 2] cannot overflow: one logarithm serves them all.
 _FACTORS = 512
-
-
-@njit(nogil=True, cache=True)
-def add_offsets(scores: Array, slope: Array, offset: Array, base: Indices) -> None:
-    """Set scores[t, k] += slope[t, k] * offset[base[t], k]; rows are last."""
-    for task in range(scores.shape[0]):
-        for k in range(scores.shape[1]):
-            own = offset[base[task], k]
-            for row in range(scores.shape[2]):
-                scores[task, k, row] += slope[task, k] * own[row]
-
-
-@njit(nogil=True, cache=True)
-def sloped(feature: Array, coef: Array) -> Array:
-    """Return a f + b (c, n) of features f (c, n), slopes and intercepts (a, b) = coef (c, 2)."""
-    found = np.empty_like(feature)
-    for score in range(feature.shape[0]):
-        slope, level = coef[score, 0], coef[score, 1]
-        for row in range(feature.shape[1]):
-            found[score, row] = slope * feature[score, row] + level
-    return found
-
-
-@njit(nogil=True, cache=True, fastmath=_SUMS)
-def pulled_slopes(feature: Array, residual: Array) -> Array:
-    """Return sum_i r_i f_i and sum_i r_i (c, 2): the transposed product of `sloped`."""
-    found = np.empty((feature.shape[0], 2))
-    for score in range(feature.shape[0]):
-        slope, level = 0.0, 0.0
-        for row in range(feature.shape[1]):
-            slope += residual[score, row] * feature[score, row]
-            level += residual[score, row]
-        found[score, 0], found[score, 1] = slope, level
-    return found
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=ORDERED)
@@ -380,119 +347,61 @@ class Sums(NamedTuple):
     absolute: Array
 
 
-class Loss(Protocol):
-    """What an objective asks of a loss. K is the number of scores a task has for each row."""
+class Loss:
+    r"""The log-loss of tasks that have K scores for each row.
 
-    n_scores: int
+    One score is the log-odds of class 1 of two:
+
+    .. math:: \ell(s, y) = \log(1 + e^s) - y s, \quad y \in \{0, 1\}
+
+    More are those of K classes, in the symmetric form scikit-learn uses. They are determined up to
+    a common shift; the penalty picks the smallest coefficients and intercepts are reported with
+    mean zero:
+
+    .. math:: \ell(s, y) = \log \sum_k e^{s_k} - s_y
+    """
+
+    def __init__(self, n_scores: int) -> None:
+        self.n_scores = n_scores
 
     def move(
-        self,
-        scores: Array,
-        change: Array,
-        steps: Array,
-        targets: Targets,
-        weight: Array | None,
-        residual: Array,
+        self, scores: Any, change: Any, steps: Any, targets: Any, weight: Any, residual: Any
     ) -> Sums:
         """Set scores (T, K, n) += steps (T,) * change, and `residual` to the derivative there.
 
-        Targets are (T, n), negative for rows that do not belong to the task; weights are (n,).
+        Targets are (T, n), negative for rows that do not belong to the task; weights are (n,), on
+        a device also (T, n), or None.
         """
-        ...
-
-    def along(
-        self, residual: Array, change: Array, targets: Targets, weight: Array | None
-    ) -> tuple[Array, Array]:
-        """Second derivative (T,) along a change (T, K, n) of the scores; its sup-norm (T,)."""
-        ...
-
-    def log_prob(self, scores: Array) -> Array:
-        """Log-probabilities (T, n_classes, n) of the classes."""
-        ...
-
-
-def _row_weight(targets: Targets, weight: Array | None) -> Array:
-    return np.ones(targets.shape[1]) if weight is None else weight
-
-
-class Logistic:
-    r"""Two classes, one score: the log-odds of class 1.
-
-    .. math:: \ell(s, y) = \log(1 + e^s) - y s, \quad y \in \{0, 1\}
-    """
-
-    n_scores = 1
-
-    def move(
-        self,
-        scores: Array,
-        change: Array,
-        steps: Array,
-        targets: Targets,
-        weight: Array | None,
-        residual: Array,
-    ) -> Sums:
-        value, curvature, absolute = logistic_move(
-            scores[:, 0],
-            change[:, 0],
-            steps,
-            targets,
-            _row_weight(targets, weight),
-            weight is None,
-            residual[:, 0],
-        )
+        if not isinstance(scores, np.ndarray):
+            return Sums(*device.move(scores, change, steps, targets, weight, residual))
+        heavy = np.ones(targets.shape[1]) if weight is None else weight
+        if self.n_scores > 1:
+            return Sums(*softmax_move(scores, change, steps, targets, heavy, residual))
+        known = (steps, targets, heavy, weight is None, residual[:, 0])
+        value, curvature, absolute = logistic_move(scores[:, 0], change[:, 0], *known)
         return Sums(value, curvature[:, None], absolute[:, None])
 
-    def along(
-        self, residual: Array, change: Array, targets: Targets, weight: Array | None
-    ) -> tuple[Array, Array]:
-        row_weight = _row_weight(targets, weight)
-        inverse = np.divide(1.0, row_weight, out=np.zeros_like(row_weight), where=row_weight > 0)
+    def along(self, residual: Any, change: Any, targets: Any, weight: Any) -> tuple[Any, Any]:
+        """Second derivative (T,) along a change (T, K, n) of the scores; its sup-norm (T,)."""
+        if not isinstance(change, np.ndarray):
+            return device.along(residual, change, targets, weight)
+        heavy = np.ones(targets.shape[1]) if weight is None else weight
+        if self.n_scores > 1:
+            return softmax_along(residual, change, targets, heavy)
+        inverse = np.divide(1.0, heavy, out=np.zeros_like(heavy), where=heavy > 0)
         return logistic_along(residual[:, 0], change[:, 0], inverse)
 
-    def log_prob(self, scores: Array) -> Array:
+    def log_prob(self, scores: Any) -> Any:
+        """Log-probabilities (T, n_classes, n) of the classes."""
+        xp = xp_of(scores)
+        if self.n_scores > 1:
+            shifted = scores - xp.amax(scores, 1)[:, None]
+            return shifted - xp.log(xp.exp(shifted).sum(1))[:, None]
         # log(1 + e^s) = max(s, 0) + log(1 + e^-|s|), and of -s the same with max(-s, 0)
-        rest = np.log1p(np.exp(-np.abs(scores)))
-        return np.concatenate(
-            [-(np.maximum(scores, 0.0) + rest), -(np.maximum(-scores, 0.0) + rest)], axis=1
-        )
-
-
-class Softmax:
-    r"""K classes, K scores, in the symmetric form scikit-learn uses.
-
-    .. math:: \ell(s, y) = \log \sum_k e^{s_k} - s_y
-
-    The K scores are determined up to a common shift; the penalty picks the smallest
-    coefficients and intercepts are reported with mean zero.
-    """
-
-    def __init__(self, n_classes: int) -> None:
-        self.n_scores = n_classes
-
-    def move(
-        self,
-        scores: Array,
-        change: Array,
-        steps: Array,
-        targets: Targets,
-        weight: Array | None,
-        residual: Array,
-    ) -> Sums:
-        row_weight = _row_weight(targets, weight)
-        return Sums(*softmax_move(scores, change, steps, targets, row_weight, residual))
-
-    def along(
-        self, residual: Array, change: Array, targets: Targets, weight: Array | None
-    ) -> tuple[Array, Array]:
-        return softmax_along(residual, change, targets, _row_weight(targets, weight))
-
-    def log_prob(self, scores: Array) -> Array:
-        shifted = scores - scores.max(axis=1, keepdims=True)
-        log_sum = np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-        return np.asarray(shifted - log_sum)
+        rest = xp.log1p(xp.exp(-abs(scores)))
+        return xp.concatenate([-(scores.clip(0.0) + rest), -((-scores).clip(0.0) + rest)], 1)
 
 
 def loss_for(n_classes: int) -> Loss:
     """Return the loss for a target of `n_classes` values."""
-    return Logistic() if n_classes == 2 else Softmax(n_classes)
+    return Loss(1 if n_classes == 2 else n_classes)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices
-from colabel.learn.glm.device import like, positions, xp_of
-from colabel.learn.glm.losses import Loss, Sums, pulled_slopes, sloped
+from colabel.core.arrays import Array, Flags, Indices, like, positions, xp_of
+from colabel.learn.glm.losses import Sums
 
 # Where all rows are saturated the curvature says nothing; this share of the residual bounds it.
 _CURVATURE_PER_RESIDUAL = 0.1
@@ -28,34 +27,6 @@ _LEAST = 1e-2
 _FEW_ROWS = 1024
 # Relative rounding error of a sum of losses, by the size of a score in bytes.
 _VALUE_NOISE = {4: 1e-7, 8: 1e-13}
-
-
-class Line(NamedTuple):
-    """The losses along a direction.
-
-    Attributes
-    ----------
-    curvature : (T,)
-        Second derivative at the present point.
-    farthest : (T,)
-        Longest step for which a quadratic model can be trusted.
-    """
-
-    curvature: Array
-    farthest: Array
-
-    @classmethod
-    def of(cls, curvature: Array, sup_norm: Array) -> Line:
-        """From the curvature and the sup-norm of the change of scores, (T,) each."""
-        return cls(curvature, _LARGEST_CHANGE / sup_norm.clip(1e-300))
-
-
-def mean_curvature(sums: Sums, n_rows: Any, weight: Any) -> Array:
-    """Curvature (T, K) of a row by its scores, given the number of rows and their weight."""
-    floor: Array = sums.absolute * (_CURVATURE_PER_RESIDUAL / np.maximum(1, n_rows))
-    mean: Array = sums.curvature / weight
-    found: Array = xp_of(floor).maximum(mean, floor)
-    return found
 
 
 def hessian_cost(n_tasks: int, n_scores: int, q: int, n_rows: int, most: int) -> float:
@@ -72,14 +43,45 @@ def hessian_cost(n_tasks: int, n_scores: int, q: int, n_rows: int, most: int) ->
     return hessian / (n_scores * (4 * q / 40 + 10))
 
 
-def well_curved(sums: Sums) -> Flags:
-    """Tasks (T,) with more curvature than rows that are wrong and saturated leave.
+class Objective:
+    """What is the same wherever the rows are: losses of T tasks from what the rows add up to."""
 
-    Near the optimum the curvature is about half of the absolute residuals.
-    """
-    enough: Any = sums.curvature >= _LEAST_CURVED * sums.absolute
-    found: Flags = enough.all(axis=1)
-    return found
+    _sums: Sums
+
+    @property
+    def sums(self) -> Sums:
+        """What the rows add up to at the present point."""
+        return self._sums
+
+    def value(self) -> Any:
+        """Losses (T,) at the present point."""
+        return self._sums.value
+
+    def curved(self) -> Any:
+        """Tasks (T,) whose Hessian tells how far the minimum is.
+
+        They have more curvature than rows that are wrong and saturated leave; near the optimum the
+        curvature is about half of the absolute residuals.
+        """
+        return (self._sums.curvature >= _LEAST_CURVED * self._sums.absolute).all(axis=1)
+
+    def mean_curvature(self, n_rows: Any, weight: Any) -> Any:
+        """Curvature (T, K) of a row by its scores, given the number of rows and their weight."""
+        floor = self._sums.absolute * (_CURVATURE_PER_RESIDUAL / np.maximum(1, n_rows))
+        return xp_of(floor).maximum(self._sums.curvature / weight, floor)
+
+    def along(self, direction: Array) -> tuple[Any, Any]:
+        """Look along a direction (T, K, q) from the present point.
+
+        Returns the second derivative (T,) of the losses, and the longest step (T,) for which a
+        quadratic model can be trusted.
+        """
+        curvature, sup_norm = self.curvature_along(direction)
+        return curvature, _LARGEST_CHANGE / sup_norm.clip(1e-300)
+
+    def curvature_along(self, direction: Array) -> tuple[Any, Any]:
+        """Curvature (T,) along a direction (T, K, q), and sup-norm (T,) of the change of scores."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -101,16 +103,13 @@ class OwnScores:
         return int(self.feature.shape[1])
 
     def scores(self, coef: Any) -> Any:
-        if isinstance(self.feature, np.ndarray):
-            return sloped(self.feature, coef)
-        coef = coef.to(self.feature.dtype)
+        coef = _cast(coef, self.feature.dtype)
         return coef[:, :1] * self.feature + coef[:, 1:]
 
     def pulled(self, residual: Any) -> Any:
-        if isinstance(self.feature, np.ndarray):
-            return pulled_slopes(self.feature, residual)
-        sums = (residual * self.feature).sum(1), residual.sum(1)
-        return xp_of(residual).stack(sums, 1).double()
+        xp = xp_of(residual)
+        sums = xp.einsum("cn,cn->c", residual, self.feature), residual.sum(1)
+        return _cast(xp.stack(sums, 1), xp.float64)
 
     def scale(self) -> Array:
         xp = xp_of(self.feature)
@@ -127,7 +126,7 @@ class OwnScores:
         return OwnScores(self.feature[scores], weight)
 
 
-class RowsObjective:
+class RowsObjective(Objective):
     r"""Losses of T tasks at their present points.
 
     .. math:: f_t(W) = \sum_i \omega_i \, \ell(W x_i + o_{ti}, y_{ti})
@@ -145,7 +144,7 @@ class RowsObjective:
         Scores to begin with, a fixed part of them included; they are overwritten.
     """
 
-    def __init__(self, design: Any, loss: Loss, targets: Any, scores: Any) -> None:
+    def __init__(self, design: Any, loss: Any, targets: Any, scores: Any) -> None:
         self._design = design
         self._loss = loss
         self._xp = xp_of(scores)
@@ -184,15 +183,6 @@ class RowsObjective:
             self._scores, self._change, steps, self._targets, self._weight(), self._residual
         )
 
-    @property
-    def sums(self) -> Sums:
-        """What the rows add up to at the present point."""
-        return self._sums
-
-    def value(self) -> Array:
-        """Losses (T,) at the present point."""
-        return self._sums.value
-
     def gradient(self) -> Array:
         """Gradients (T, K, q) at the present point."""
         flat = self._residual.reshape(-1, self._design.n_rows)
@@ -205,14 +195,10 @@ class RowsObjective:
             self._scale = self._design.scale()
         weight, n_rows = self._weight(), self._design.n_rows
         total = float(n_rows) if weight is None else weight.sum(-1)[..., None].clip(1e-300)
-        mean = mean_curvature(self._sums, n_rows, total)
+        mean = self.mean_curvature(n_rows, total)
         shaped = self._scale if self._scale.ndim == 1 else self._scale.reshape(self.shape)
         found: Array = mean[:, :, None] * shaped
         return found
-
-    def curved(self) -> Flags:
-        """Tasks (T,) whose Hessian tells how far the minimum is; see `well_curved`."""
-        return well_curved(self._sums)
 
     @property
     def hessian_cost(self) -> float:
@@ -266,17 +252,14 @@ class RowsObjective:
         shaped: Array = found.reshape(len(tasks), n_scores * q, n_scores * q)
         return shaped
 
-    def along(self, direction: Array) -> Line:
-        """Look along a direction (T, K, q) from the present point."""
-        return Line.of(*self.curvature_along(direction))
-
-    def curvature_along(self, direction: Array) -> tuple[Array, Array]:
-        """Curvature (T,) along a direction (T, K, q), and sup-norm (T,) of the change of scores."""
+    def curvature_along(self, direction: Array) -> tuple[Any, Any]:
         self._change = self._times(direction)
         self._length = like(np.zeros(len(direction)), direction)
-        return self._loss.along(self._residual, self._change, self._targets, self._weight())
+        known = (self._residual, self._change, self._targets, self._weight())
+        found: tuple[Any, Any] = self._loss.along(*known)
+        return found
 
-    def move(self, length: Array) -> Array:
+    def move(self, length: Array) -> Any:
         """Go to the point where `along` looked from plus lengths (T,) times the direction.
 
         It may be called again with other lengths. Returns the losses (T,) there.

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices
-from colabel.learn.glm.device import GroupedRows, TorchLoss, host, like, xp_of
+from colabel.core.arrays import Array, Flags, Indices, host, like, xp_of
+from colabel.learn.glm.device import GroupedRows
 from colabel.learn.glm.lbfgs import LBFGS, CurvaturePairs, Ridge
-from colabel.learn.glm.losses import add_offsets, loss_for
+from colabel.learn.glm.losses import loss_for
 from colabel.learn.glm.objective import OwnScores, RowsObjective
 from colabel.learn.glm.tasks import (
     ClassSupport,
@@ -131,10 +131,6 @@ class LocalRows:
         counts: Array = host(xp.stack(found, -1))
         return counts
 
-    def loss(self, n_classes: int) -> Any:
-        """Return the loss of tasks, for arrays as they are here."""
-        return loss_for(n_classes) if xp_of(self.codes) is np else TorchLoss(n_classes)
-
     def rows_of(self, tasks: Tasks, n_scores: int) -> Any:
         """Return the design for the scores of some tasks."""
         if not isinstance(self.design, GroupedRows):
@@ -147,7 +143,7 @@ class LocalRows:
         """Return the losses of a block's tasks at coefficients (T, K, q)."""
         design = self.rows_of(block.tasks, coef.shape[1])
         scores = self.with_offset(block, self._times(design, coef, block.absent))
-        return solver.objective(design, self.loss(block.n_classes), self.targets(block), scores)
+        return solver.objective(design, loss_for(block.n_classes), self.targets(block), scores)
 
     def slope_objective(self, block: Block, coef: Array) -> tuple[RowsObjective, Any]:
         """Return the losses by slopes and intercepts (T, K, 2) added to those of the offsets.
@@ -160,7 +156,7 @@ class LocalRows:
         scores = self.with_offset(block, self._zeros(block.slope.shape))
         own = OwnScores(scores.reshape(-1, scores.shape[2]), weight)
         there = own.scores(like(coef.reshape(-1, 2), scores)) + own.feature
-        loss = self.loss(block.n_classes)
+        loss = loss_for(block.n_classes)
         return RowsObjective(own, loss, self.targets(block), there.reshape(scores.shape)), own
 
     def _zeros(self, shape: tuple[int, ...]) -> Any:
@@ -189,11 +185,8 @@ class LocalRows:
         """Add the offsets of rows to their scores (T, K, n), in place."""
         if self.offset is None:
             return scores
-        label, offset = block.tasks.label, self.offset[:, :, rows]
-        if xp_of(scores) is np:
-            add_offsets(scores, block.slope, np.ascontiguousarray(offset), label)
-        else:
-            scores += like(block.slope, scores)[:, :, None].to(scores.dtype) * offset[label]
+        slope, offset = like(block.slope, scores)[:, :, None], self.offset[:, :, rows]
+        scores += slope * offset[block.tasks.label]
         return scores
 
     @cached_property
@@ -223,7 +216,7 @@ class LocalRows:
             else:
                 truth = truth[:, rows]
             scores = self.with_offset(part, self._times(design, coef[own], None), rows)
-            log_prob = log_probabilities(self.loss(block.n_classes), scores, part.floor)
+            log_prob = log_probabilities(loss_for(block.n_classes), scores, part.floor)
             log_prob = picked(log_prob, truth)
             weight = design.weight
             if weight is not None and weight.ndim > 1:

@@ -15,9 +15,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices
+from colabel.core.arrays import Array, Flags, Indices, like, xp_of
 from colabel.core.schema import Between, Dims, Fields, bind, refuse_unless, stored
-from colabel.learn.glm.device import like, xp_of
 from colabel.learn.glm.losses import Loss
 
 _ABSENT_SCORE = -1e6  # far below any score, and harmless in sums
@@ -167,7 +166,7 @@ class FittedTasks:
 
 def log_probabilities(loss: Loss, scores: Array, floor: Array) -> Array:
     """Log-probabilities (T, n_classes, n) from scores (T, K, n), with floors (T, n_classes)."""
-    log_prob = loss.log_prob(scores)
+    log_prob: Array = loss.log_prob(scores)
     lacking = np.flatnonzero(floor.any(axis=1))
     if len(lacking):
         # Binary tasks need no floor: a task with one class is constant and has a closed form.

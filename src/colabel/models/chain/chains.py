@@ -24,8 +24,7 @@ from colabel.core.threads import map_threads
 from colabel.decide import Decision, Votes
 from colabel.joint import Chain, Mixture
 from colabel.joint.chain import BeamSearch, ChainSearch, EpsilonSearch, MonteCarlo, as_search
-from colabel.learn.chunks import is_chunked
-from colabel.learn.conditional import Folds, TrainingData
+from colabel.learn.conditional import Folds, TrainingData, is_chunked
 from colabel.learn.from_estimator import EstimatorModels
 from colabel.learn.linear import LinearModels
 from colabel.learn.row_chance import RowRanks

@@ -24,7 +24,6 @@ from colabel.joint.chain import (
 )
 from colabel.joint.elimination import draw
 from colabel.labels import MISSING, LabelSpace
-from colabel.learn.chunks import is_chunked
 from colabel.learn.chunks.chunked_data import added
 from colabel.learn.conditional import (
     ConditionalLearner,
@@ -34,6 +33,7 @@ from colabel.learn.conditional import (
     Learning,
     RowGroup,
     TrainingData,
+    is_chunked,
     random_folds,
 )
 from colabel.learn.design import linear_scores
@@ -311,8 +311,8 @@ def completed(data: TrainingData, chain: LearnedChain, seed: int) -> CompletedDa
         data.cardinalities,
         data.row_weights[source] * share,
         None if data.extra is None else data.extra[source],
-        data,
-        source,
+        origin=data,
+        source=source,
     )
 
 

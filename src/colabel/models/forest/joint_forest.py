@@ -14,7 +14,7 @@ from colabel.core.parameters import check_choice, check_integer
 from colabel.core.schema import Below, Between, Distribution, refuse_cycles, refuse_unless, stored
 from colabel.joint import Joint, Mixture
 from colabel.labels import MISSING, LabelSpace
-from colabel.learn.chunks import ChunkedData
+from colabel.learn.chunks.chunked_data import ChunkedData
 from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.learn.forest.contents import label_targets
 from colabel.learn.forest.forest import KINDS, ForestKind, grow
