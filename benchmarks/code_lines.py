@@ -32,9 +32,9 @@ CEILINGS = {
     ("cli",): 1910,  # 1400
     ("report",): 1500,
     ("comparing",): 1810,  # 1200
-    ("saving", "core"): 2375,  # 1300
+    ("saving", "core"): 2395,  # 1300
     ("tables", "datasets"): 3580,  # 2400
-    ("models",): 7040,  # 7000
+    ("models",): 6910,  # 7000
     ("preprocess",): 905,  # 900
     ("learn",): 8760,  # 6300
     ("decide",): 1000,
@@ -46,7 +46,7 @@ CEILINGS = {
 MOST_LINES = 40_700  # 30_500
 MOST_FILES = 260
 MOST_CLASSES = 535  # 420
-MOST_NAMES = 252  # 150
+MOST_NAMES = 226  # 150
 MOST_IMPORTS = 0.102  # 0.09
 
 _SILENT = {

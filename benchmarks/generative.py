@@ -33,10 +33,9 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks._common import machine, parser, print_table
 from colabel import BayesNetEnsemble, BinaryRelevance, EnsembleOfChains, LDSMixture
 from colabel.metrics import exact_match, hamming_accuracy
-from colabel.models import DiscreteNaiveBayes
 from colabel.preprocess import FeatureBins
 from studies.datasets import Dataset, iterative_stratification, load
-from studies.methods import CorrelationSelector
+from studies.methods import CorrelationSelector, DiscreteNaiveBayes
 
 _J48 = DecisionTreeClassifier(criterion="entropy", min_samples_leaf=2)
 _ECC: dict[str, Any] = {

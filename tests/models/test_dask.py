@@ -333,7 +333,6 @@ X4, Y4 = da.zeros((4, 2), chunks=2), da.zeros((4, 2), chunks=2)
         (BinaryRelevance(cv=[]), X4, Y4, TypeError, "names rows, which are in chunks"),
         (BinaryRelevance(), X4, Y4[:2], ValueError, "X has 4 rows but y has 2"),
         (BinaryRelevance(), X4, np.zeros((4, 2)), TypeError, "y is ndarray: give y as a Dask"),
-        (ClassifierChain(train_on="predicted"), X4, Y4, TypeError, 'use train_on="true"'),
         (EnsembleOfChains(bootstrap=True), X4, Y4, TypeError, "leave bootstrap out"),
         (PairwiseCRF(edge_features=[0]), X4, Y4, TypeError, 'give "all" or "none"'),
     ],

@@ -7,9 +7,11 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import expit
+from sklearn.base import MetaEstimatorMixin
 
 import colabel
-from colabel import BinaryRelevance, ClassifierChain, JointForest, MLkNN
+from colabel import CTBN, BinaryRelevance, ClassifierChain, JointForest, JointStack, MLkNN
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData, random_folds
 from colabel.models import JointClassifier
@@ -22,7 +24,7 @@ MODELS = [
     if inspect.isclass(cls)
     and issubclass(cls, JointClassifier)
     and not inspect.isabstract(cls)
-    and cls.__name__ not in ("ConformalSets", "RuledClassifier", "JointStack")
+    and not issubclass(cls, MetaEstimatorMixin | JointStack)
 ]
 SMALL = {"C": 0.1, "random_state": 0, "n_jobs": 1, "n_chains": 3, "n_estimators": 20, "n_trees": 2}
 SMALL |= {"burn_in": 20, "n_sweeps": 50, "gate_C": 0.1, "ridge": 1.0, "group": 0.1}
@@ -127,16 +129,61 @@ def test_weights_of_labels_are_those_of_rows_with_gaps(rng):
     found = model.fit(X, Y, by_label).predict_proba(X)
     expected = model.fit(X, holes, of_row).predict_proba(X)
     np.testing.assert_allclose(found, expected, atol=1e-6)
-    with pytest.raises(ValueError, match="different positive weights within a row"):
-        BinaryRelevance(1.0).fit(X, Y, rng.random(Y.shape))
+    weights = rng.integers(0, 4, size=Y.shape).astype(float)
+    found = model.fit(X, Y, weights).predict_proba(X)
+    for i in range(3):
+        alone = BinaryRelevance(1.0, tol=1e-9).fit(X, Y[:, [i]], weights[:, i])
+        np.testing.assert_allclose(found[:, [i]], alone.predict_proba(X), atol=1e-6)
+    with pytest.raises(ValueError, match="negative numbers or NaN"):
+        BinaryRelevance(1.0).fit(X, Y, -weights)
     with pytest.raises(ValueError, match=r"has the shape \(80, 2\), but the labels have \(80, 3\)"):
         BinaryRelevance(1.0).fit(X, Y, by_label[:, :2])
+
+
+@pytest.mark.parametrize("model_class", MODELS, ids=lambda cls: cls.__name__)
+def test_labels_of_little_weight_hardly_count(rng, model_class):
+    if "sample_weight" not in inspect.signature(model_class.fit).parameters:
+        pytest.skip(f"{model_class.__name__} takes no weights.")
+    X, Y = drawn(rng, 200)
+    wrong = rng.random(Y.shape) < 0.4
+    spoilt = np.where(wrong, 1 - Y, Y)
+    X_new, Y_new = drawn(rng, 200)
+    weights = np.where(wrong, 0.001, 1.0)
+    told, plain = (
+        small(model_class).fit(X, spoilt, own).joint(X_new).log_prob(Y_new).mean()
+        for own in (weights, None)
+    )
+    assert told > plain + 0.1
+
+
+def test_blanks_that_are_unlabelled_are_drawn(rng):
+    """Two of five rows with the label are marked; features tell some of them surely."""
+    X = rng.normal(size=(3000, 4))
+    truth = rng.random(3000) < expit(X @ [3.0, -2.0, 1.0, 0.0] - 1.0)
+    other = truth ^ (rng.random(3000) < 0.1)
+    marked = truth & (rng.random(3000) < 0.4)
+    Y = np.column_stack([np.where(marked, 1.0, np.nan), other])
+    rows, new = slice(2000), slice(2000, None)
+    full = np.column_stack([truth, other])[new].astype(int)
+    loss = {}
+    for blank in ("absent", "unlabelled", "complete"):
+        model = CTBN(1.0, random_state=0, blank="missing" if blank == "complete" else blank)
+        given = np.column_stack([truth, other]) if blank == "complete" else Y
+        loss[blank] = -model.fit(X[rows], given[rows]).joint(X[new]).log_prob(full).mean()
+        if blank == "unlabelled":
+            assert model.class_priors_[0] == pytest.approx(truth.mean(), abs=0.05)
+            assert np.isnan(model.class_priors_[1])
+            named = CTBN(1.0, random_state=0, blank={0: blank}).fit(X[rows], Y[rows])
+            np.testing.assert_array_equal(named.predict_proba(X), model.predict_proba(X))
+    assert loss["complete"] < loss["unlabelled"] < loss["absent"] - 0.1
+    with pytest.raises(ValueError, match="blank of 'y0'='zero' must be one of 'missing', 'absent'"):
+        CTBN(blank="zero").fit(X, Y)
 
 
 def test_positive_and_unlabelled_columns_are_named(rng):
     X, Y = drawn(rng, 80)
     Y[Y[:, 1] == 0, 1] = np.nan
-    with pytest.warns(UserWarning, match="1 label is 1 or missing, never 0 .'y1'.*fill in 0"):
+    with pytest.warns(UserWarning, match="1 label is 1 or missing, never 0 .'y1'.*blank='absent'"):
         BinaryRelevance(1.0).fit(X, Y)
     Y[:, 1], Y[:9] = 0.0, np.nan
     with pytest.warns(UserWarning, match="9 of 80 rows have no known label"):

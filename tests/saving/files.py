@@ -24,7 +24,6 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.svm import LinearSVC
 
 import colabel
-from colabel.models import DiscreteNaiveBayes
 from colabel.saving import ModelFileError
 from colabel.tables import Frame, TableModel, choose_columns, read_labels
 
@@ -76,7 +75,6 @@ def models() -> dict[str, Callable[[], Any]]:
         "br-logistic": lambda: colabel.BinaryRelevance(
             estimator=make_pipeline(StandardScaler(), LogisticRegression())
         ).fit(X, V),
-        "br-discrete": lambda: colabel.BinaryRelevance(estimator=DiscreteNaiveBayes()).fit(X, Y),
         "br-forest": lambda: colabel.BinaryRelevance(
             estimator=RandomForestClassifier(3, random_state=0)
         ).fit(X, V),
@@ -135,7 +133,7 @@ def models() -> dict[str, Callable[[], Any]]:
         ),
         "pipeline-bins": lambda: make_pipeline(
             colabel.preprocess.FeatureBins(3),
-            colabel.BinaryRelevance(estimator=DiscreteNaiveBayes()),
+            colabel.BinaryRelevance(estimator=GaussianNB()),
         ).fit(X, V),
         "pipeline-pca": lambda: make_pipeline(
             MinMaxScaler(), PCA(2), MaxAbsScaler(), colabel.CTBN(**quick)

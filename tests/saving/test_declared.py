@@ -82,7 +82,6 @@ def test_numbers_that_are_none(file, kind):
         ("forest-features", "forest", "feature", 3),
         ("forest-features", "forest", "threshold", np.inf),
         ("forest-features", "label-forest", "frequencies", 0.999),
-        ("br-discrete", "value-cells", "first", 10**6),
         ("table", "category-table", "features", 10**6),
         ("table", "number-table", "scale", 0.0),
         ("thresholds", "thresholded-classifier", "thresholds_", -1.0),

@@ -31,7 +31,6 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 import colabel
 from colabel.core.schema import declared_for
 from colabel.decide import F1
-from colabel.models import DiscreteNaiveBayes
 from colabel.saving import ModelFileError, describe_model
 from tests.saving.files import frame, table_model
 
@@ -142,8 +141,8 @@ def test_every_fitted_attribute_is_declared(rows, tmp_path):
         colabel.BinaryRelevance(decision=F1(), random_state=0),
         colabel.BinaryRelevance(estimator=LogisticRegression()),
         colabel.BinaryRelevance(estimator=make_pipeline(StandardScaler(), GaussianNB())),
-        colabel.CDN(estimator=DiscreteNaiveBayes(), n_sweeps=5, burn_in=1, random_state=0),
-        colabel.EnsembleOfChains(2, estimator=DiscreteNaiveBayes(), random_state=0),
+        colabel.CDN(estimator=GaussianNB(), n_sweeps=5, burn_in=1, random_state=0),
+        colabel.EnsembleOfChains(2, estimator=GaussianNB(), random_state=0),
         colabel.IBLR(5, features=True, C=1.0, random_state=0),
         colabel.IBLR(5, estimator=GaussianNB(), random_state=0),
         colabel.MLkNN(5, metric="manhattan", algorithm="ball_tree", random_state=0),

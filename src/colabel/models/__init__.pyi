@@ -16,7 +16,6 @@ from colabel.models.forest.joint_forest import JointForest as JointForest
 from colabel.models.lazy import LazyJoint as LazyJoint
 from colabel.models.lds.mixture import LDSMixture as LDSMixture
 from colabel.models.mixture_of_trees.mixture import MixtureOfTrees as MixtureOfTrees
-from colabel.models.naive_bayes import DiscreteNaiveBayes as DiscreteNaiveBayes
 from colabel.models.neighbours import IBLR as IBLR
 from colabel.models.neighbours import MLkNN as MLkNN
 from colabel.models.ruled import RuledClassifier as RuledClassifier

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from colabel.core.arrays import Array, Codes, Flags, is_dask, one_entry_each
+from colabel.core.arrays import Array, Codes, is_dask, one_entry_each
 from colabel.core.estimators import Parameters, attribute
 from colabel.core.extremes import (
     LARGEST_FEATURE,
@@ -27,7 +27,7 @@ from colabel.core.extremes import (
     refuse_twins,
 )
 from colabel.core.optional import require
-from colabel.core.parameters import check_flag, check_jobs
+from colabel.core.parameters import check_choice, check_flag, check_jobs
 from colabel.core.progress import row_counter
 from colabel.core.refitting import unfitted_copy
 from colabel.core.schema import Between, CodesOf, Is, NotEmpty, Sometimes
@@ -39,6 +39,7 @@ from colabel.learn.chunks.reading import Blocks, chunked_data, same_chunks, seen
 from colabel.learn.conditional import TrainingData
 from colabel.learn.pool import joined_vectors, seen_vectors
 from colabel.models._cross_fitting import learn_calibration, uncalibrated
+from colabel.models._missing import layered, positive_only, unlabelled_positives
 from colabel.models.label_graph import LabelGraph
 from colabel.models.lazy import LazyJoint, is_short, lazy_rows, refuse_chunks, row_chunks
 
@@ -228,6 +229,10 @@ class LabelClassifier(Parameters, PredictionFrames, ClassifierMixin, BaseEstimat
     def _codes(self, X: Any) -> Codes:
         """Return the codes (n, d) predicted for checked rows."""
 
+    def _interpreted(self, data: TrainingData) -> TrainingData:
+        """Return the rows as they are learned from."""
+        return data
+
     def _finish(self, data: TrainingData) -> None:
         """Do what is left to do after `_learn`."""
 
@@ -256,8 +261,8 @@ class LabelClassifier(Parameters, PredictionFrames, ClassifierMixin, BaseEstimat
             A 0/1 matrix, a table of class variables, a data frame, a sparse matrix, or a
             sequence of sets of label names; see `LabelSpace`. NaN and None mean "not observed".
         sample_weight : array of shape (n,) or (n, d), optional
-            Weights of the rows; or of each label of each row, where zero means missing and the
-            others of a row are equal.
+            Weights of the rows; or of each label of each row, where zero means missing. A row
+            whose labels have several weights is learned from as several rows.
         label_names : sequence of d str, optional
             Names of the labels, where `y` has none.
 
@@ -285,7 +290,8 @@ class LabelClassifier(Parameters, PredictionFrames, ClassifierMixin, BaseEstimat
                 " each row of X."
             )
         fresh._keep_labels(space)
-        data = _training_data(X, codes, space, sample_weight)
+        data = fresh._interpreted(_training_data(X, codes, space, sample_weight))
+        _warn_of_unlabelled(data.codes, space)
         fresh._learn(data)
         fresh._finish(data)
         self.__dict__ = fresh.__dict__
@@ -420,17 +426,28 @@ class JointClassifier(LabelClassifier):
     calibrate : bool
         Whether to learn, on rows held out, how far the joint can be trusted, and to temper it:
         see `calibration_`. The model is fitted four times.
+    blank : {"missing", "absent", "unlabelled"} or {label: one of these}
+        What a missing value means in a column of 0/1 labels that holds no 0: nothing ("missing"),
+        a 0 ("absent"), or that the row was not marked, though it may have the label
+        ("unlabelled"). For the last, the share of rows that have the label is estimated, and
+        blanks are drawn accordingly. That assumes that rows with the label are marked at random,
+        whatever their features are, and that features tell some rows surely (Elkan & Noto, 2008).
 
     Attributes
     ----------
+    class_priors_ : (d,) array
+        Estimated share of the rows that have each label whose blanks are "unlabelled", NaN for
+        the others; only with ``blank="unlabelled"``.
     calibration_ : Calibration
         What rows held out say of the joint, and by which it is tempered; only with `calibrate`.
     """
 
     calibration_: Annotated[Calibration, "d sizes m=2", Sometimes()] = attribute()
     seen_: Annotated[Codes, "_ d", CodesOf(), NotEmpty(), Sometimes()] = attribute()
+    class_priors_: Annotated[Array, "d", Between(0.0, 1.0, nan=True), Sometimes()] = attribute()
     decision: str | Decision = "subset"
     calibrate: bool = False
+    blank: str | dict[Any, str] = "missing"
 
     @abstractmethod
     def _joint(self, X: Any) -> Joint:
@@ -456,6 +473,29 @@ class JointClassifier(LabelClassifier):
                 " not keep: fit it with this decision."
             )
         return Seen(self.seen_)
+
+    def _interpreted(self, data: TrainingData) -> TrainingData:
+        """Return the rows with zeros or draws in the place of blanks, where these mean that."""
+        space = self.label_space_
+        one = isinstance(self.blank, str)
+        given: Any = dict.fromkeys(space.names, self.blank) if one else self.blank
+        meaning = {space.names[space.index(label)]: value for label, value in given.items()}
+        for name, value in meaning.items():
+            check_choice(f"blank of {name!r}", value, ("missing", "absent", "unlabelled"))
+        blank = positive_only(data.codes) & space.is_indicator
+        absent, drawn = (
+            np.array([i for i in np.flatnonzero(blank) if meaning.get(space.names[i]) == wanted])
+            for wanted in ("absent", "unlabelled")
+        )
+        if len(absent):
+            codes = data.codes.copy()
+            codes[:, absent] = codes[:, absent] == 1
+            data = replace(data, codes=codes)
+        if len(drawn):
+            data, priors = unlabelled_positives(data, drawn, self._seed(), self.n_jobs)
+            self.class_priors_ = np.full(space.n_labels, np.nan)
+            self.class_priors_[drawn] = priors
+        return data
 
     def _finish(self, data: TrainingData) -> None:
         if self.decision == "seen":
@@ -566,33 +606,39 @@ def class_values(space: LabelSpace) -> Any:
 
 def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) -> TrainingData:
     """Return checked rows."""
-    weight = None
-    if sample_weight is not None and np.asarray(sample_weight).ndim == 2:
-        sample_weight, codes = _weights_of_labels(np.asarray(sample_weight, np.float64), codes)
+    weight = of_labels = None
+    if np.ndim(sample_weight) == 2:
+        of_labels = np.asarray(sample_weight, np.float64)
+        if of_labels.shape != codes.shape:
+            raise ValueError(
+                f"sample_weight has the shape {of_labels.shape}, but the labels have {codes.shape}."
+                " Give one weight per row, or one per row and label."
+            )
+        if not (of_labels >= 0).all():
+            raise ValueError(
+                "sample_weight holds negative numbers or NaN. Give weights of at least 0."
+            )
+        codes = np.where(of_labels > 0, codes, MISSING).astype(codes.dtype)
+        sample_weight = of_labels.max(axis=1)
     if sample_weight is not None:
         weight = checked_weights(sample_weight, X)
         weight = None if (weight == 1.0).all() else weight
-    _warn_of_unlabelled(codes, codes != MISSING, space)
-    return TrainingData(X, codes, space.cardinalities, weight)
+    data = TrainingData(X, codes, space.cardinalities, weight)
+    return data if of_labels is None else layered(data, of_labels)
 
 
-def _warn_of_unlabelled(codes: Codes, known: Flags, space: LabelSpace) -> None:
+def _warn_of_unlabelled(codes: Codes, space: LabelSpace) -> None:
     """Warn of labels that are 1 or unknown, and of rows without any label; refuse if all are."""
-    n_without = int((~known.any(axis=1)).sum())
+    n_without = int((codes == MISSING).all(axis=1).sum())
     if n_without == len(codes):
         raise ValueError("No label of any row is known: y holds nothing but missing values.")
-    partly = ~known.all(axis=0) & known.any(axis=0)
-    positive = [
-        space.names[i]
-        for i in np.flatnonzero(partly)
-        if space.is_indicator and (codes[known[:, i], i] == 1).all()
-    ]
+    positive = [space.names[i] for i in np.flatnonzero(positive_only(codes)) if space.is_indicator]
     if positive:
         warnings.warn(
             f"{len(positive)} label{'s are' if len(positive) > 1 else ' is'} 1 or missing, never 0 "
             f"({', '.join(map(repr, positive[:3]))}{', …' * (len(positive) > 3)}): from positive "
-            "and unlabelled rows alone every row looks positive. If a blank means that the label "
-            "is absent, fill in 0.",
+            "and unlabelled rows alone every row looks positive. Set blank='absent' if a blank "
+            "means that the label is absent, blank='unlabelled' if it may be there.",
             UserWarning,
             stacklevel=4,
         )
@@ -602,22 +648,3 @@ def _warn_of_unlabelled(codes: Codes, known: Flags, space: LabelSpace) -> None:
             UserWarning,
             stacklevel=4,
         )
-
-
-def _weights_of_labels(weights: Array, codes: Codes) -> tuple[Array, Codes]:
-    """Return weights (n,) and codes (n, d) from weights (n, d), in which zero means missing."""
-    if weights.shape != codes.shape:
-        raise ValueError(
-            f"sample_weight has the shape {weights.shape}, but the labels have {codes.shape}. Give"
-            " one weight per row, or one per row and label."
-        )
-    if not (weights >= 0).all():
-        raise ValueError("sample_weight holds negative numbers or NaN. Give weights of at least 0.")
-    of_row = weights.max(axis=1)
-    if ((weights > 0) & (weights != of_row[:, None])).any():
-        raise ValueError(
-            "sample_weight has different positive weights within a row. Of weights per row and "
-            "label a label may have the weight of its row, or zero, which means missing; fit "
-            "BinaryRelevance to each label with weights of its own otherwise."
-        )
-    return of_row, np.where(weights > 0, codes, MISSING).astype(codes.dtype)

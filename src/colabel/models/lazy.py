@@ -32,7 +32,7 @@ def row_chunks(X: Any, space: LabelSpace) -> Iterator[Any]:
 
 
 # Parameters by which a model needs its rows in memory.
-_IN_MEMORY = ("estimator", "calibrate", "class_weight")
+_IN_MEMORY = ("estimator", "calibrate", "class_weight", "blank")
 
 
 def refuse_chunks(model: Any) -> None:
@@ -46,7 +46,7 @@ def refuse_chunks(model: Any) -> None:
     if model.samples_chunks:  # what it learns from is in memory
         return
     for given, value in model.get_params(deep=False).items():
-        if given in _IN_MEMORY and value is not None and value is not False:
+        if given in _IN_MEMORY and value != getattr(type(model), given, None):
             raise TypeError(
                 f"{name}({given}=...) does not learn from Dask arrays: leave {given} out, or give a"
                 " sample of the rows as NumPy arrays."

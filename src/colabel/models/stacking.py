@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from colabel.core.arrays import Array, Indices
 from colabel.core.estimators import attribute
 from colabel.core.label_features import label_columns, n_label_columns
+from colabel.core.parameters import check_choice
 from colabel.core.schema import Between, stored
 from colabel.joint import Independent, Joint
 from colabel.labels import MISSING
@@ -139,16 +140,14 @@ def _log_likelihoods(
     return found
 
 
-Outputs = Literal["auto", "probabilities", "scores", "decisions"]
-
-
 @stored("stacked-binary-relevance")
 class StackedBinaryRelevance(MayLackProbabilities):
     r"""A second classifier per label that also sees what the first ones say of all labels.
 
     .. math:: P(y_i \mid x) = f_i\bigl(x, \; g_1(x), \dots, g_d(x)\bigr)
 
-    where g_j is the output of a first layer of binary relevance. With logistic regression this
+    where g_j is the output of a first layer of binary relevance: a probability, or the score or the
+    decision of an estimator without probabilities. With logistic regression this
     is classification with heterogeneous features (CHF), with linear SVMs SVM-HF. Labels inform
     each other through the first layer, but are independent given x.
 
@@ -171,10 +170,6 @@ class StackedBinaryRelevance(MayLackProbabilities):
         `predict_proba`, as `LinearSVC`, the model only predicts.
     first_layer : {"cross_validated", "in_sample"}
         Where the second layer's training inputs come from; "in_sample" is as published.
-    outputs : {"auto", "probabilities", "scores", "decisions"}
-        What the first layer passes on: probabilities of the values; log-odds, or the values of
-        `decision_function` up to about 27 in size; or the predicted labels. "auto" takes
-        probabilities, or else scores, or else decisions, whichever the estimator has.
     cv : int, float, splitter or iterable
         How rows are held out, for the first layer's outputs and to choose C: a number of folds,
         a scikit-learn splitter, pairs of index arrays (train, test), or a fraction, which leaves
@@ -215,7 +210,6 @@ class StackedBinaryRelevance(MayLackProbabilities):
     """
 
     first_layer: Literal["cross_validated", "in_sample"] = "cross_validated"
-    outputs: Outputs = "auto"
     first_models_: Annotated[ConditionalModels, "sizes q=p+1"] = attribute()
     models_: Annotated[ConditionalModels, "sizes q=p+columns(sizes)+1"] = attribute()
     first_C_: Annotated[Array | None, "d", Between(0.0)] = attribute()  # noqa: N815
@@ -260,43 +254,22 @@ class StackedBinaryRelevance(MayLackProbabilities):
             )
 
     def _columns(self, log_tables: list[NDArray[Any]]) -> Array:
-        """What the first layer passes on (n, e), from log-probabilities (n, K_i)."""
-        match self._outputs():
-            case "probabilities":
-                columns = [np.exp(t[:, 1:] if t.shape[1] == 2 else t) for t in log_tables]
-            case "scores":
-                columns = [_scores(t) for t in log_tables]
-            case _:
-                codes = np.stack([t.argmax(axis=1) for t in log_tables], axis=1).astype(np.int32)
-                return label_columns(codes, [t.shape[1] for t in log_tables])
-        return np.hstack(columns)
+        """What the first layer passes on (n, e), from log-probabilities (n, K_i).
 
-    def _outputs(self) -> Outputs:
-        if self.outputs != "auto":
-            return self.outputs
+        Probabilities, or else scores, or else decisions, whichever the estimator has.
+        """
         if has_probabilities(self.estimator):
-            return "probabilities"
-        return "scores" if hasattr(self.estimator, "decision_function") else "decisions"
+            return np.hstack([np.exp(t[:, 1:] if t.shape[1] == 2 else t) for t in log_tables])
+        if hasattr(self.estimator, "decision_function"):
+            return np.hstack([_scores(t) for t in log_tables])
+        codes = np.stack([t.argmax(axis=1) for t in log_tables], axis=1).astype(np.int32)
+        return label_columns(codes, [t.shape[1] for t in log_tables])
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.first_layer not in ("cross_validated", "in_sample"):
-            raise ValueError(
-                f"first_layer={self.first_layer!r} must be 'cross_validated' or 'in_sample'."
-            )
-        if self.outputs not in ("auto", "probabilities", "scores", "decisions"):
-            raise ValueError(
-                f"outputs={self.outputs!r} must be 'auto', 'probabilities', 'scores' or"
-                " 'decisions'."
-            )
+        check_choice("first_layer", self.first_layer, ("cross_validated", "in_sample"))
         if has_probabilities(self.estimator):
             return
-        lacking = {"probabilities": "predict_proba", "scores": "decision_function"}
-        if not hasattr(self.estimator, lacking.get(self.outputs, "fit")):
-            raise ValueError(
-                f"outputs={self.outputs!r} needs {lacking[self.outputs]}, which"
-                f" estimator={self.estimator!r} does not have. Set outputs='auto'."
-            )
         if self.decision not in ("subset", "hamming"):
             raise ValueError(
                 f"decision={self.decision!r} needs probabilities, which estimator="

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.multioutput import ClassifierChain as ClassicChain
 from sklearn.naive_bayes import GaussianNB
@@ -106,27 +105,6 @@ def test_rare_and_constant_labels(problem, model_class, estimator):
     assert ((prob > 0) & (prob < 1)).all()
 
 
-def test_links_taught_with_predictions_are_the_classic_ones(problem):
-    X, Y = problem
-    splits = [
-        (np.arange(200)[np.arange(200) % 4 != f], np.flatnonzero(np.arange(200) % 4 == f))
-        for f in range(4)
-    ]
-    model = ClassifierChain(C=0.5, train_on="predicted", cv=splits, tol=1e-9, order=[2, 0, 1, 4, 3])
-    classic = ClassicChain(tight(C=0.5), cv=splits, order=[2, 0, 1, 4, 3])
-    np.testing.assert_array_equal(model.fit(X, Y).predict(X), classic.fit(X, Y).predict(X))
-    for position, label in enumerate(model.order_):
-        link, coef = classic.estimators_[position], model.models_.coef[label][0]
-        np.testing.assert_allclose(coef[:4], link.coef_[0, :4], atol=1e-5)
-    other = clone(model).set_params(estimator=tight(C=0.5), stack=False).fit(X, Y)
-    np.testing.assert_array_equal(other.predict(X), classic.predict(X))
-
-
-def test_predictions_need_every_row_held_out(problem):
-    with pytest.raises(ValueError, match="a prediction for every row"):
-        ClassifierChain(train_on="predicted", cv=0.3).fit(*problem)
-
-
 def test_a_penalty_for_each_link(problem):
     X, Y = problem
     model = ClassifierChain([1e-4, 1.0], random_state=0).fit(X, Y)
@@ -145,21 +123,17 @@ def test_scaled_labels_are_penalised_less(problem):
     np.testing.assert_array_equal(model.predict_path_proba(X) > 0.5, model.predict(X) == 1)
 
 
-@pytest.mark.parametrize("train_on", ["true", "predicted"])
-def test_scales_are_chosen_with_the_penalty(problem, train_on):
+def test_scales_are_chosen_with_the_penalty(problem):
     X, Y = problem
-    model = ClassifierChain([1e-3, 1.0], train_on=train_on, random_state=0, tol=1e-8).fit(X, Y)
+    model = ClassifierChain([1e-3, 1.0], random_state=0, tol=1e-8).fit(X, Y)
     assert set(model.label_scale_) <= {1.0, 10.0, 100.0}
-    if train_on == "true":
-        assert (model.label_scale_[1:] > 1).any()  # strong labels beside penalised features
-        assert ClassifierChain(1.0).fit(X, Y).label_scale_.tolist() == [1.0] * 5
-        for label in range(5):  # each link alone, with what was chosen for it
-            alone = ClassifierChain(
-                float(model.C_[label]), label_scale=float(model.label_scale_[label]), tol=1e-8
-            ).fit(X, Y)
-            np.testing.assert_allclose(
-                model.models_.coef[label], alone.models_.coef[label], atol=1e-4
-            )
+    assert (model.label_scale_[1:] > 1).any()  # strong labels beside penalised features
+    assert ClassifierChain(1.0).fit(X, Y).label_scale_.tolist() == [1.0] * 5
+    for label in range(5):  # each link alone, with what was chosen for it
+        alone = ClassifierChain(
+            float(model.C_[label]), label_scale=float(model.label_scale_[label]), tol=1e-8
+        ).fit(X, Y)
+        np.testing.assert_allclose(model.models_.coef[label], alone.models_.coef[label], atol=1e-4)
 
 
 @pytest.mark.parametrize("inference", ["exact", "epsilon", "beam", "monte_carlo"])
@@ -260,7 +234,6 @@ def test_wrong_parameters(problem, model_class, params, message):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (ClassifierChain(train_on="both"), "train_on='both' is unknown"),
         (ProbabilisticClassifierChain(inference="best"), "inference='best' is unknown"),
         (ProbabilisticClassifierChain(inference="epsilon", epsilon=2), "epsilon=2 must be"),
         (ProbabilisticClassifierChain(inference=BeamSearch(3)), "must be a name, such as 'exact'"),

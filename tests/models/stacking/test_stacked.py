@@ -54,40 +54,30 @@ def tables_by(X, Y, asked, C=1.0):
     return [regression(C).fit(X, y).predict_proba(asked) for y in Y.T]
 
 
-def columns_of(tables, outputs):
-    if outputs == "probabilities":
-        return np.hstack([t[:, 1:] if t.shape[1] == 2 else t for t in tables])
-    if outputs == "scores":
-        logs = [np.log(t) for t in tables]
-        return np.hstack(
-            [t[:, 1:] - t[:, :1] if t.shape[1] == 2 else t - t.mean(axis=1, keepdims=True)
-             for t in logs]
-        )  # fmt: skip
-    one_hot = [(t.argmax(axis=1)[:, None] == np.arange(t.shape[1])).astype(float) for t in tables]
-    return np.hstack([t[:, 1:] if t.shape[1] == 2 else t for t in one_hot])
+def columns_of(tables):
+    return np.hstack([t[:, 1:] if t.shape[1] == 2 else t for t in tables])
 
 
-def held_out_columns(X, Y, folds, outputs):
-    found = np.zeros((len(X), columns_of(tables_by(X, Y, X[:1]), outputs).shape[1]))
+def held_out_columns(X, Y, folds):
+    found = np.zeros((len(X), columns_of(tables_by(X, Y, X[:1])).shape[1]))
     for train, test in folds:
-        found[test] = columns_of(tables_by(X[train], Y[train], X[test]), outputs)
+        found[test] = columns_of(tables_by(X[train], Y[train], X[test]))
     return found
 
 
 @pytest.mark.parametrize("sizes", [(2, 2, 2), (3, 2, 4)])
-@pytest.mark.parametrize("outputs", ["probabilities", "scores", "decisions"])
 @pytest.mark.parametrize("first_layer", ["in_sample", "cross_validated"])
-def test_two_layers_written_out(rng, first_layer, outputs, sizes):
+def test_two_layers_written_out(rng, first_layer, sizes):
     X, Y = make_data(rng, sizes=sizes)
     asked = rng.normal(size=(20, 4))
     folds = splits(150)
-    new = columns_of(tables_by(X, Y, asked), outputs)
+    new = columns_of(tables_by(X, Y, asked))
     if first_layer == "in_sample":
-        inputs = columns_of(tables_by(X, Y, X), outputs)
+        inputs = columns_of(tables_by(X, Y, X))
     else:
-        inputs = held_out_columns(X, Y, folds, outputs)
+        inputs = held_out_columns(X, Y, folds)
     expected = tables_by(np.hstack([X, inputs]), Y, np.hstack([asked, new]))
-    model = StackedBinaryRelevance(1.0, first_layer=first_layer, outputs=outputs, cv=folds, **TIGHT)
+    model = StackedBinaryRelevance(1.0, first_layer=first_layer, cv=folds, **TIGHT)
     found = model.fit(X, Y).joint(asked).marginal_tables()
     for table, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(table, other, atol=1e-5)
@@ -143,12 +133,12 @@ def test_c_is_chosen_without_looking(rng):
     total = np.zeros((3, 3))
     for seen, held in folds:
         inputs = np.zeros((90, 3))
-        inputs[held] = columns_of(first_tables(seen, held), "probabilities")
+        inputs[held] = columns_of(first_tables(seen, held))
         for _, test in folds:
             inner = np.setdiff1d(seen, test)
             if len(inner) < len(seen):
-                inputs[test] = columns_of(first_tables(inner, test), "probabilities")
-        inputs[held] = columns_of(first_tables(seen, held), "probabilities")
+                inputs[test] = columns_of(first_tables(inner, test))
+        inputs[held] = columns_of(first_tables(seen, held))
         stacked = np.hstack([X, inputs])
         for c, C in enumerate(grid):
             for j, y in enumerate(Y.T):
@@ -161,7 +151,7 @@ def test_noise_gets_a_strong_penalty(rng):
     """Held out from the second layer alone, noise would want a large C: labels leak."""
     X = rng.normal(size=(200, 40))
     Y = rng.integers(0, 2, size=(200, 4))
-    model = StackedBinaryRelevance((0.001, 0.1, 10.0), outputs="scores", random_state=0).fit(X, Y)
+    model = StackedBinaryRelevance((0.001, 0.1, 10.0), random_state=0).fit(X, Y)
     assert (model.C_ == 0.001).all()
 
 
@@ -227,10 +217,7 @@ def test_missing_labels_serve_the_others(rng):
     ("params", "message"),
     [
         ({"first_layer": "both"}, "first_layer='both' must be"),
-        ({"outputs": "logits"}, "outputs='logits' must be"),
         ({"cv": 0.3}, "never holds out some of the rows"),
-        ({"estimator": LinearSVC(), "outputs": "probabilities"}, "needs predict_proba"),
-        ({"estimator": OnlyPredicts(), "outputs": "scores"}, "needs decision_function"),
         ({"estimator": LinearSVC(), "decision": "f1"}, "decision='f1' needs probabilities"),
         ({"decision": "best"}, "no decision for the loss"),
         ({"C": 0.0}, "C=0.0 must be"),

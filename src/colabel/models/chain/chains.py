@@ -6,10 +6,9 @@ Classifier chains and their ensembles are those of Read, Pfahringer, Holmes & Fr
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field, replace
-from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -17,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from colabel.core.arrays import Array, Flags, Indices
 from colabel.core.estimators import attribute
-from colabel.core.parameters import check_choice, check_integer
+from colabel.core.parameters import check_integer
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Below, Between, stored
 from colabel.core.threads import map_threads
@@ -32,16 +31,11 @@ from colabel.models._learning import DEFAULT_GRID, Grid, make_folds, seeded
 from colabel.models.chain.learning import (
     LearnedChain,
     learn_chain,
-    learn_chain_on_predictions,
     resolve_order,
     resolve_scales,
 )
 from colabel.models.label_graph import LabelGraph
 from colabel.models.with_estimator import StacksEstimator
-
-_TEACHERS: Mapping[str, Callable[..., LearnedChain]] = MappingProxyType(
-    {"true": learn_chain, "predicted": learn_chain_on_predictions}
-)
 
 
 class Chained(StacksEstimator):
@@ -103,7 +97,6 @@ class ChainModel(Chained):
     """
 
     order: str | Sequence[str | int] | None = None
-    train_on: ClassVar[str] = "true"
     order_: Annotated[Indices, "d", Below("d")] = attribute()
     models_: Annotated[LinearModels | EstimatorModels, "sizes"] = attribute()
     label_scale_: Annotated[Array | None, "d"] = attribute()
@@ -115,7 +108,6 @@ class ChainModel(Chained):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice("train_on", self.train_on, _TEACHERS)
         self._search(0)
 
     def label_notes(self) -> dict[int, str]:
@@ -129,12 +121,10 @@ class ChainModel(Chained):
         self.order_ = resolve_order(self.order, self.label_space_, data, seed)
         folds = make_folds(data, self.cv, seed)
         scales = resolve_scales(self.label_scale, self.C, self._conditional_estimator())
-        teach = _TEACHERS[self.train_on]
         learner = self._learner(seeded(self._conditional_estimator(), seed))
         inputs = self._stacked(data, folds, seed)
         chosen = self.__dict__.pop("_chosen", None)
-        taken = {} if chosen is None or self.train_on != "true" else {"chosen": chosen}
-        chain = teach(learner, inputs, self.order_, folds, scales, self.max_parents, **taken)
+        chain = learn_chain(learner, inputs, self.order_, folds, scales, self.max_parents, chosen)
         self._chain = chain
         self.models_ = chain.models
         self._record(chain.models.n_iter, learner.values(chain.choice))
@@ -200,13 +190,6 @@ class ClassifierChain(ChainModel):
 
     Parameters
     ----------
-    train_on : {"true", "predicted"}
-        Whether links see the true values of earlier labels in training, or values predicted
-        for held-out rows, as they will see them in prediction. The second learns link after
-        link, and is slower.
-    cv : int, float, splitter or iterable
-        How rows are held out to choose C and for `train_on="predicted"`: a number of folds, a
-        fraction (not for "predicted"), a scikit-learn splitter, or pairs of index arrays.
     decision : str or Decision
         Loss that `predict` minimises, see `decide`. "subset" gives the vector of greedy search
         (classic classifier chains), "hamming" the most probable value of each label alone.
@@ -253,8 +236,6 @@ class ClassifierChain(ChainModel):
     >>> model.joint(data.X[-1:]).how
     'Modes by greedy search: label by label, the most probable value each time. Sums exact, ...'
     """
-
-    train_on: str = "true"  # type: ignore[misc]
 
     def _search(self, seed: int) -> ChainSearch:
         return BeamSearch(1)

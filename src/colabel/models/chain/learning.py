@@ -27,7 +27,6 @@ from colabel.labels import MISSING, LabelSpace
 from colabel.learn.chunks.chunked_data import added
 from colabel.learn.conditional import (
     ConditionalLearner,
-    ConditionalModels,
     Folds,
     HeldOutScores,
     Learning,
@@ -53,6 +52,7 @@ from colabel.models._learning import (
     refuse_missing,
     with_label_columns,
 )
+from colabel.models._missing import with_draws
 
 
 def linear_links(
@@ -289,31 +289,11 @@ def learn_chain(
 
 
 def completed(data: TrainingData, chain: LearnedChain, seed: int) -> CompletedData:
-    """Return the rows with draws from a chain in the place of those that lack labels.
-
-    A row counts as much as before: each of its different completions by the share of its draws.
-    Rows without any known label are left out.
-    """
+    """Return the rows with draws from a chain in the place of those that lack labels."""
     missing = data.codes == MISSING
-    incomplete = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
-    drawn = posterior_draws(chain, data.X[incomplete], data.codes[incomplete], DRAWS, seed)
-    n_draws, n_incomplete, n_labels = drawn.shape
-    place = np.tile(np.arange(n_incomplete), n_draws)
-    keyed = np.column_stack([place, drawn.reshape(-1, n_labels)])
-    unique, counts = np.unique(keyed, axis=0, return_counts=True)
-    copies = incomplete[unique[:, 0]]
-    whole = np.flatnonzero(~missing.any(axis=1))
-    source = np.concatenate([whole, copies])
-    share = np.concatenate([np.ones(len(whole)), counts / n_draws])
-    return CompletedData(
-        data.X[source],
-        np.concatenate([data.codes[whole], unique[:, 1:].astype(np.int32)]),
-        data.cardinalities,
-        data.row_weights[source] * share,
-        None if data.extra is None else data.extra[source],
-        origin=data,
-        source=source,
-    )
+    rows = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
+    drawn = posterior_draws(chain, data.X[rows], data.codes[rows], DRAWS, seed)
+    return with_draws(data, rows, drawn)
 
 
 def posterior_draws(
@@ -385,49 +365,6 @@ def completed_by_chain(data: TrainingData, seed: int, n_jobs: int | None) -> Tra
     return completed(data, learn_chain(learner, data, order, folds, DEFAULT_SCALES), seed)
 
 
-def learn_chain_on_predictions(
-    learner: ConditionalLearner,
-    data: TrainingData,
-    order: Indices,
-    folds: Folds,
-    scales: Sequence[float] = (1.0,),
-    max_parents: int | None = None,
-) -> LearnedChain:
-    """Learn link after link, each from held-out predictions of the labels before it.
-
-    So a link is taught with the errors that the earlier ones make in prediction.
-    """
-    if is_chunked(data):
-        raise TypeError(
-            'train_on="predicted" does not learn from Dask arrays: use train_on="true", or a sample'
-            " of the rows as NumPy arrays."
-        )
-    if not can_hold_out(folds) or not folds.covers:
-        raise ValueError(
-            'train_on="predicted" needs a prediction for every row by a link that has not seen it: '
-            "give cv as a number of folds (and rows that differ), or as splits that hold out each "
-            "row once."
-        )
-    owner = column_owner(data.cardinalities)
-    allowed = _screened(learner, data, order, folds, max_parents)
-    extra = np.zeros((data.n_rows, len(owner)))
-    choice, scale = np.zeros(data.n_labels, dtype=np.intp), np.zeros(data.n_labels)
-    models: list[ConditionalModels] = []
-    for label in order:
-        learning = learner.on(replace(data, extra=extra.copy()))
-        link = RowGroup(None, np.array([label]), allowed[label : label + 1])
-        chosen, sizes = choose_with_scale(learning, link, scales, folds)
-        choice[label], scale[label] = chosen[0], sizes[0]
-        link = replace(link, extra_scale=sizes)
-        models.append(learning.fit([link], [chosen]))
-        predicted = np.full(data.codes.shape, MISSING, dtype=np.int32)
-        predicted[:, label] = _held_out_values(learning, link, chosen, folds)
-        mine = owner == label
-        extra[:, mine] = label_columns(predicted, data.cardinalities)[:, mine]
-    every: Any = models[0].joined(*models[1:]).take(np.argsort(order))
-    return LearnedChain(order, every, choice, scale, data.cardinalities)
-
-
 def earlier_columns(order: Indices, cardinalities: tuple[int, ...]) -> Flags:
     """Which label columns each label may use, (d, e): those of the labels before it."""
     position_of = np.argsort(order)
@@ -453,14 +390,3 @@ def _screened(
     chosen = best_candidates(worth, max_parents)
     of_columns: Flags = chosen[column_owner(data.cardinalities)].T
     return allowed & of_columns
-
-
-def _held_out_values(learning: Learning, link: RowGroup, choice: Indices, folds: Folds) -> Indices:
-    """Most probable value (n,) of the link's target, by models that have not seen the row."""
-    data = learning.data
-    groups = [
-        replace(link, rows=np.flatnonzero(folds.of_row != fold)) for fold in range(folds.n_folds)
-    ]
-    models = learning.fit(groups, [choice] * len(groups))
-    tables = np.stack(models.log_prob(data.X, data.extra))
-    return np.asarray(tables[folds.of_row, np.arange(data.n_rows)].argmax(axis=1))

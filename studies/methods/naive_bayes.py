@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
+from numba import njit
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -13,25 +15,14 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from colabel.core.arrays import Array, Flags, Indices, dense
-from colabel.core.compiling import njit
-from colabel.core.numeric import bin_sums
-from colabel.core.refitting import fits_afresh
-from colabel.core.schema import (
-    Ascending,
-    Between,
-    Distribution,
-    Is,
-    NotEmpty,
-    refuse_unless,
-    stored,
-)
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Flags = NDArray[np.bool_]
 
 # Whole numbers within such a range are looked up directly; others by a search.
 _WIDEST_RANGE = 4096
 
 
-@stored("value-cells")
 class ValueCells(NamedTuple):
     """Where each value of each feature is counted; the last cell of a feature is for the unseen.
 
@@ -45,18 +36,9 @@ class ValueCells(NamedTuple):
         Sorted values of each of the other features, a cell each.
     """
 
-    first: Annotated[Indices, "p+1", Ascending()]
-    low: Annotated[Array, "p", Between(-np.inf, np.inf)]
-    searched: Annotated[dict[int, Array], "_", Ascending(), NotEmpty()]
-
-    @staticmethod
-    def _check_stored(fields: dict[str, Any], dims: dict[str, Any]) -> None:
-        refuse_unless(fields["first"][0] == 0, "first does not begin at zero")
-        n_cells = np.diff(fields["first"])
-        for j, values in fields["searched"].items():
-            known = type(j) is int and 0 <= j < dims["p"] and len(values) == n_cells[j] - 1
-            refuse_unless(known, "the values of a feature do not fit its cells")
-        dims["cells"] = int(fields["first"][-1])
+    first: Indices
+    low: Array
+    searched: dict[int, Array]
 
     @classmethod
     def of_rows(cls, rows: Array) -> ValueCells:
@@ -133,7 +115,6 @@ def sum_by_class(places: Indices, tables: Array) -> Array:
     return sums
 
 
-@stored("discrete-naive-bayes")
 class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
     r"""Naive Bayes for features whose distinct values are categories; one class variable.
 
@@ -167,27 +148,16 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    >>> from colabel.models import DiscreteNaiveBayes
+    >>> from studies.methods import DiscreteNaiveBayes
     >>> X, y = [[0, 1], [0, 1], [2, 0], [2, 1]], [0, 0, 1, 1]
     >>> model = DiscreteNaiveBayes().fit(X, y)
     >>> model.predict_proba([[0, 1], [7, 0]]).round(2).tolist()  # 7 was never seen
     [[0.82, 0.18], [0.33, 0.67]]
     """
 
-    alpha: Annotated[float, Between(0.0)]
-    n_features_in_: Annotated[int, Between(1), Is("p")]
-    feature_names_in_: Annotated[NDArray[Any] | None, "p"]
-    classes_: Annotated[NDArray[Any], "k"]
-    class_count_: Annotated[Array, "k", Between(0.0)]
-    class_log_prior_: Annotated[Array, "k", Distribution(log=True)]
-    n_categories_: Annotated[Indices, "p"]
-    _cells: Annotated[ValueCells, "p cells"]
-    _log_prob: Annotated[Array, "k cells"]
-
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
 
-    @fits_afresh
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Count values by class.
 
@@ -210,7 +180,7 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
         self._cells = ValueCells.of_rows(rows)
         places, n_cells = self._cells.places(rows), int(self._cells.first[-1])
         counts = count_by_class(places, of_row, weight, len(self.classes_), n_cells)
-        self.class_count_ = bin_sums(of_row, weight, len(self.classes_))
+        self.class_count_ = np.bincount(of_row, weight, len(self.classes_))
         prior = self.class_count_ + self.alpha
         self.class_log_prior_ = np.log(prior / prior.sum())
         self.n_categories_ = self._cells.per_feature(counts.sum(axis=0) > 0)
@@ -250,4 +220,4 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
 
 
 def _dense(X: Any) -> Array:
-    return np.ascontiguousarray(dense(X))
+    return np.ascontiguousarray(sp.csr_array(X).toarray() if sp.issparse(X) else X)

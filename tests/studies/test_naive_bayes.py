@@ -18,7 +18,7 @@ from colabel import (
     ProbabilisticClassifierChain,
     StackedBinaryRelevance,
 )
-from colabel.models import DiscreteNaiveBayes
+from studies.methods import DiscreteNaiveBayes
 
 
 @parametrize_with_checks([DiscreteNaiveBayes()])
@@ -107,9 +107,6 @@ def test_wrong_alpha_is_named(alpha):
 MODELS = {
     "BR": lambda base: BinaryRelevance(estimator=base),
     "CC": lambda base: ClassifierChain(estimator=base),
-    "CC on predictions": lambda base: ClassifierChain(
-        estimator=base, train_on="predicted", random_state=0
-    ),
     "PCC": lambda base: ProbabilisticClassifierChain(estimator=base),
     "ECC": lambda base: EnsembleOfChains(3, estimator=base, random_state=0),
     "ECC, bootstrap": lambda base: EnsembleOfChains(
