@@ -15,8 +15,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.pipeline import Pipeline
 
-from colabel.core.arrays import Indices
+from colabel.core.arrays import Indices, is_sparse
 from colabel.core.estimators import attribute
+from colabel.core.label_features import n_label_columns
 from colabel.core.parameters import check_integer, check_positive
 from colabel.core.progress import progress_bar
 from colabel.core.schema import Estimator, bind, stored
@@ -45,7 +46,7 @@ from colabel.models.base import JointClassifier
 from colabel.models.label_graph import LabelGraph
 from colabel.models.stack._members import checked_members, default_members, takes_nan
 
-_PILOT_TREES = 4
+_PILOT_TREES, _PILOT_NUMBERS = 4, 5e6  # features and labels of the rows they are grown on
 # What members cost with their folds and answers, in random forests of 100 trees.
 _FORESTS = {
     "forest": 2.0,
@@ -398,14 +399,18 @@ class JointStack(JointClassifier):
 
 
 def expected_seconds(members: list[Member], data: TrainingData, seed: int) -> dict[str, float]:
-    """Estimate the seconds that each member will take, by growing a few trees on all rows.
+    """Estimate the seconds that each member will take, by growing a few trees on some rows.
 
     The members of the default cost so many random forests of 100 trees (`benchmarks.stack`);
     of others nothing is known.
     """
+    numbers = (data.X.nnz if is_sparse(data.X) else data.X.size) / data.n_rows
+    n_some = max(1000, int(_PILOT_NUMBERS / (numbers + n_label_columns(data.cardinalities))))
+    rows = np.random.default_rng(seed).permutation(data.n_rows)[:n_some]
+    some = data.take(np.sort(rows))
     start = time.perf_counter()
-    grow(data.X, label_targets(data), n_estimators=_PILOT_TREES, random_state=seed)
-    forest = (time.perf_counter() - start) * 100 / _PILOT_TREES
+    grow(some.X, label_targets(some), n_estimators=_PILOT_TREES, random_state=seed)
+    forest = (time.perf_counter() - start) * 100 / _PILOT_TREES * data.n_rows / len(rows)
     return {m.name: forest * _FORESTS.get(m.name, _FORESTS_OF_OTHERS) for m in members}
 
 
