@@ -232,6 +232,8 @@ class Plan(Struct, frozen=True):
         Data sets of the paper that are not to be had: their figures count as other data.
     normalised : tuple of str
         Measures that are shown once more, divided by the largest of each data set.
+    front : tuple of str
+        Measures that are shown on the page of verdicts, too.
     """
 
     name: str
@@ -249,6 +251,7 @@ class Plan(Struct, frozen=True):
     win_tie_loss: dict[str, dict[str, tuple[int, int, int]]] = {}
     left_out: dict[str, str] = {}
     normalised: tuple[str, ...] = ()
+    front: tuple[str, ...] = ()
 
     @property
     def is_quick(self) -> bool:
@@ -338,6 +341,7 @@ class _File(Table, frozen=True):
     left_out: dict[str, str] = {}
     win_tie_loss: dict[str, dict[str, tuple[int, int, int]]] = {}
     normalised: tuple[str, ...] = ()
+    front: tuple[str, ...] = ()
 
 
 def load_plan(path: str | Path, *, quick: bool = False) -> Plan:
@@ -399,7 +403,7 @@ def _plan(name: str, file: _File, figures: Sequence[Figure]) -> Plan:
                     f" splits on {data.name}: give a whole number from 1 to that."
                 )
     _known("measure", file.measures, MEASURES)
-    _known("measure (in normalised)", file.normalised, file.measures)
+    _known("measure (in normalised or front)", file.normalised + file.front, file.measures)
     _known("method (as reference)", [file.reference or names[0]], names)
     _known("measure (in printed_as)", file.printed_as.values(), file.measures)
     for measure, counts in file.win_tie_loss.items():
@@ -430,6 +434,7 @@ def _plan(name: str, file: _File, figures: Sequence[Figure]) -> Plan:
         file.win_tie_loss,
         file.left_out,
         file.normalised,
+        file.front,
     )
 
 

@@ -93,6 +93,7 @@ def verdicts_page(studies: Studies) -> str:
         "## Not reproduced",
         "",
         *_not_reproduced(found, studies),
+        *_front(studies),
         "## Choices made in sight of test folds",
         "",
         "Whatever was chosen while figures of test folds could be seen is listed in"
@@ -184,8 +185,9 @@ def _causes(found: Sequence[Paper], studies: Studies) -> list[str]:
             if lost.kind:
                 cause = lost.why or (lost.tested.remark.cause if lost.tested else "")
                 cause = "Not so in print either." if lost.why else cause
+                cell = lost.why or (f"`{lost.tested.cell}`" if lost.tested else "")
                 rows.setdefault((paper.name, KINDS[lost.kind], cause), []).append(
-                    _claim_words(lost)
+                    f"{_claim_words(lost)} ({cell.removeprefix('not so in print either: ')})"
                 )
     if not rows:
         return ["No cause is shown.", ""]
@@ -201,8 +203,8 @@ def _shown(own: Difference) -> str:
     if tested is None or tested.found is None:
         return ""
     return (
-        f"{_place(own.place)} {_number(own.found.mean)}, there {_number(tested.found.mean)}"
-        f" (print {_number(own.published)})"
+        f"{_place(own.place)} {_number(own.found.mean)}, in `{tested.cell}`"
+        f" {_number(tested.found.mean)} (print {_number(own.published)})"
     )
 
 
@@ -237,6 +239,23 @@ def _not_reproduced(found: Sequence[Paper], studies: Studies) -> list[str]:
     shown = rows[:_LISTED]
     more = [f"{len(rows) - _LISTED} more are on the papers' pages.", ""] if rows[_LISTED:] else []
     return [*_table(head, shown), "", *more]
+
+
+def _front(studies: Studies) -> list[str]:
+    """Return the studies that have a place on the page of verdicts: a row a method."""
+    lines: list[str] = []
+    for results in studies.values():
+        plan = results.plan
+        if not plan.front or not results.figures:
+            continue
+        rows = [
+            [f"{data}, {method}", *(_cell(results, m, data, method) for m in plan.front)]
+            for data in results.datasets
+            for method in results.methods
+        ]
+        head = ["", *(MEASURES[measure].title for measure in plan.front)]
+        lines += [f"## {plan.title}", "", plan.description.strip(), "", *_table(head, rows), ""]
+    return lines
 
 
 def _tried(tested: Tested | None) -> str:

@@ -175,6 +175,13 @@ def test_figures_are_shown_as_shares_of_the_largest_too(study):
     ]
 
 
+def test_some_studies_stand_on_the_page_of_verdicts(study):
+    page = verdicts_page({"x": study(front=("exact_match",))})
+    assert "## By hand" in page
+    assert "| one, B | .600 ± .003 + |" in page
+    assert "## By hand" not in verdicts_page({"x": study()})
+
+
 def test_all_cells_take_so_many_minutes(study):
     page = verdicts_page({"x": study()})
     # the median of the splits is 3 s: four methods on data sets, five splits each

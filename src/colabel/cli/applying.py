@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from colabel.cli._console import (
     SCREEN,
@@ -52,6 +53,7 @@ _ANSWERS = "A .csv, .csv.gz or .parquet file"
 _LOSS = "subset, hamming, f1 or jaccard: what a wrong answer costs; log: to be unsure."
 
 _LABEL, _DEFAULT_LABELS = "A label to explain; repeatable.", "those of the answer or in doubt"
+_OVERALL = "Of a table with labels: which columns matter for which labels, over all rows."
 _AGAINST = "Rows to compare the row's columns with, such as the training table."
 
 _EVIDENCE = "Also what speaks for and against each label, as in explain: slower."
@@ -282,19 +284,24 @@ def explain(
     labels: Annotated[list[str], opt("NAME", _LABEL, "--label", default=_DEFAULT_LABELS)] = [],
     against: Annotated[Path | None, opt("TABLE", _AGAINST, default="the rows around it")] = None,
     page: Annotated[Path | None, page_option("Write it as a page, too.")] = None,
+    overall: Annotated[bool, opt("", _OVERALL, "--overall")] = False,
     trust: Trust = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Show the label graph of a model, or why a row has the labels it has.
 
-    For a row: the most probable label set and the runners-up, which columns
+    With --overall: which columns matter, by how much the joint log-loss grows
+    where a column is shuffled, and which labels depend on each other given
+    the columns. For a row: the most probable label set and the runners-up, which columns
     and words speak for and against each label, which labels go together, and
     which label, if it were known, would change the answer most.
 
     [bold]Examples[/bold]
 
       [cyan]colabel explain model.colabel[/cyan]
+
+      [cyan]colabel explain model.colabel test.csv --overall[/cyan]
 
       [cyan]colabel explain model.colabel new.csv --row 17[/cyan]
 
@@ -309,6 +316,9 @@ def explain(
     console = output()
     if table is None:
         _explain_model(console, fitted, as_json=as_json, quiet=quiet)
+        return
+    if overall:
+        _explain_overall(console, fitted, tables.open_table(table, options), as_json=as_json)
         return
     if row < 1:
         raise tables.TableError(
@@ -387,6 +397,37 @@ def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet:
         console.print(report.graph_text(graph), markup=False, soft_wrap=True)
 
 
+def _explain_overall(console: Console, model: TableModel, source: Any, *, as_json: bool) -> None:
+    from colabel import comparing
+    from colabel.comparing.evaluating import labelled_rows
+
+    found = comparing.describe(model, *labelled_rows(model, source))
+    if as_json:
+        console.print_json(json.dumps(found.to_dict()))
+        return
+    console.print("[bold]Columns that matter[/bold]: nats of joint log-loss lost where shuffled\n")
+    shown = columns("column", ">importance", "for the labels")
+    for k, name in enumerate(found.columns[: 2 * _SHOWN]):
+        figure = f"{found.importance[k]:.3f} ± {found.errors[k]:.3f}"
+        shown.add_row(escape(name), figure, escape(", ".join(found.matters_for(k))))
+    console.print(shown)
+    if found.graph is not None:
+        console.print(
+            "\n[bold]Labels that depend on each other[/bold] given the columns, in nats\n"
+        )
+        shown = columns("one", "other", ">nats", "")
+        for edge in found.graph["edges"][:_SHOWN]:
+            ends = (escape(found.graph["labels"][edge[end]]) for end in ("from", "to"))
+            kind = {1: "attract", -1: "repel"}.get(_sign(edge), "")
+            shown.add_row(*ends, f"{edge['nats']:.3f}", kind)
+        console.print(shown if found.graph["edges"] else "None do.")
+
+
+def _sign(edge: Any) -> int:
+    change = edge["given_on"] - edge["given_off"]
+    return 0 if change != change else 1 if change > 0 else -1
+
+
 def _find_row(predictor: Predictor, row: int) -> tuple[Frame, int]:
     """Return the part of the table that has a row, which counts from 1, and its place there."""
     from colabel.tables import TableError
@@ -426,7 +467,7 @@ def explore(
       [cyan]colabel explore model.colabel new.csv --keep title --start 1001 --rows 100[/cyan]
     """
     from colabel import comparing, report, tables
-    from colabel.core.wrapping import model_inside
+    from colabel.core.estimators import model_inside
     from colabel.models import ConformalSets
     from colabel.rules import Rules
 
@@ -458,8 +499,10 @@ def explore(
             first = last
     if joint is None:
         raise tables.TableError(f"{source.path} has {first - 1} rows, so none from row {start} on.")
-    X = fitted.preprocessor.transform(tables.Frame.stacked(frames))
-    graph = comparing.averaged_graph(fitted.model, X)
+    graph = None
+    if set(joint.space.cardinalities) == {2}:
+        X = fitted.preprocessor.transform(tables.Frame.stacked(frames))
+        graph = comparing.dependence_graph(fitted.model, X)
     exact = "log_prob" in joint.exact
     inside = model_inside(fitted.model)
     inside = inside.members_[0] if isinstance(inside, ConformalSets) else inside

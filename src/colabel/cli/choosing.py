@@ -385,8 +385,8 @@ def audit(
         console.print("No given label is less probable than another value would be.")
     console.print(
         f"About {n_wrong.rate:,.0f} of {int(found.known.sum()):,} labels look wrong (between "
-        f"{n_wrong.low:,.0f} and {n_wrong.high:,.0f}); {_rates(found)}. The worst "
-        f"{len(cells):,} are in {output_file}.",
+        f"{n_wrong.low:,.0f} and {n_wrong.high:,.0f}); {_rates(found)}. {output_file} "
+        f"lists {len(cells):,} labels, the most suspicious first.",
         markup=False,
         soft_wrap=True,
     )

@@ -21,11 +21,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, dense, is_sparse
+from colabel.core.arrays import Array, Codes, Flags, Indices, UsedColumns, dense, is_sparse
 from colabel.core.chunks import row_slices
 from colabel.core.compiling import njit
 from colabel.core.numeric import eigenvectors
-from colabel.core.used_columns import UsedColumns
 
 # Reassociation lets sums and products be vectorised; infinities keep their meaning.
 _SUMS = {"reassoc", "contract", "nsz", "arcp"}

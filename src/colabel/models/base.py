@@ -17,19 +17,20 @@ from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, Codes, is_dask, one_entry_each
-from colabel.core.estimators import Parameters, attribute
-from colabel.core.extremes import (
+from colabel.core.estimators import Parameters, attribute, unfitted_copy
+from colabel.core.optional import require
+from colabel.core.parameters import (
     LARGEST_FEATURE,
+    check_choice,
+    check_flag,
+    check_jobs,
     checked_weights,
     refuse_huge,
     refuse_nan,
     refuse_texts,
     refuse_twins,
 )
-from colabel.core.optional import require
-from colabel.core.parameters import check_choice, check_flag, check_jobs
 from colabel.core.progress import row_counter
-from colabel.core.refitting import unfitted_copy
 from colabel.core.schema import Between, CodesOf, Is, NotEmpty, Sometimes
 from colabel.decide import Decision, Seen, resolve_decision
 from colabel.joint import Joint
@@ -544,7 +545,7 @@ class JointClassifier(LabelClassifier):
             self._check_columns(X, reset=False)
             lazy: Any = LazyJoint(self.label_space_, X, self.joint)
             return lazy  # type: ignore[no-any-return]
-        return self._calibrated(self._checked(X, reset=False))
+        return self._calibrated(self._checked(X, reset=False)).with_index(_index(X))
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of each label alone.

@@ -12,10 +12,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from colabel.core.arrays import Array, Indices, dense
-from colabel.core.estimators import Parameters, attribute
-from colabel.core.extremes import checked_weights
-from colabel.core.parameters import check_choice, check_integer
-from colabel.core.refitting import fits_afresh
+from colabel.core.estimators import Parameters, attribute, fits_afresh
+from colabel.core.parameters import check_choice, check_integer, checked_weights
 from colabel.core.schema import Ascending, Between, Dims, Fields, Is, refuse_unless, stored
 
 __all__ = ["FeatureBins"]

@@ -17,11 +17,14 @@ from sklearn.utils.validation import (
 )
 
 from colabel.core.arrays import Array, Flags, is_sparse
-from colabel.core.estimators import Parameters, attribute
-from colabel.core.extremes import checked_weights
+from colabel.core.estimators import Parameters, attribute, fits_afresh
 from colabel.core.label_features import column_owner, n_label_columns
-from colabel.core.parameters import check_choice, check_integer, check_positive
-from colabel.core.refitting import fits_afresh
+from colabel.core.parameters import (
+    check_choice,
+    check_integer,
+    check_positive,
+    checked_weights,
+)
 from colabel.core.schema import Between, Dims, Fields, Is, stored
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds

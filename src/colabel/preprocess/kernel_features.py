@@ -16,11 +16,15 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from colabel.core.arrays import Array, is_sparse
 from colabel.core.chunks import row_slices
-from colabel.core.estimators import Parameters, attribute
-from colabel.core.extremes import refuse_huge
-from colabel.core.parameters import check_choice, check_flag, check_integer, check_positive
+from colabel.core.estimators import Parameters, attribute, fits_afresh
+from colabel.core.parameters import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_positive,
+    refuse_huge,
+)
 from colabel.core.progress import Advance, progress_bar
-from colabel.core.refitting import fits_afresh
 from colabel.core.schema import Between, Dims, Fields, Is, Matrix, refuse_unless, stored
 from colabel.core.threads import map_threads
 from colabel.preprocess._kernel import (

@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from colabel import models
 from colabel import preprocess as preprocess  # declares the transformers
 from colabel._version import __version__
 from colabel.core.files import written_whole
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from os import PathLike
 
 FORMAT = 2
+for _name in models.__all__:  # a model declares what may stand in a file when it is imported
+    getattr(models, _name)
 
 
 class ModelFileError(ValueError):

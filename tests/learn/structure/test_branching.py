@@ -8,7 +8,6 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from colabel.learn.structure import branching
 from colabel.learn.structure.branching import maximum_branching
 
 
@@ -86,20 +85,17 @@ def test_total_and_ties_agree_with_enumeration(d):
 def test_forbidden_arcs_agree_with_enumeration(d):
     rng = np.random.default_rng(d)
     every = forests(d)
-    refused = 0
+    allowed = 0
     for _ in range(150):
         weights, roots = rng.normal(size=(d, d)), rng.normal(size=d)
         weights[rng.random((d, d)) < 0.5] = -np.inf
         roots[rng.random(d) < 0.6] = -np.inf
         best = max(total(parents, weights, roots) for parents in every)
-        if best == -np.inf:
-            refused += 1
-            with pytest.raises(ValueError, match="No forest is allowed: nodes"):
-                maximum_branching(weights, roots)
-        else:
+        if best > -np.inf:
+            allowed += 1
             found = total(maximum_branching(weights, roots), weights, roots)
             assert found == pytest.approx(best)
-    assert 0 < refused < 150
+    assert allowed > 0
 
 
 # ---------------------------------------------------------------------------------- networkx
@@ -168,7 +164,7 @@ def test_order_of_the_nodes_does_not_matter():
     assert renamed.tolist() == expected
 
 
-# ------------------------------------------------------------------------- special and refused
+# -------------------------------------------------------------------------------- special cases
 
 
 def test_one_node_is_a_root():
@@ -186,42 +182,3 @@ def test_inputs_are_not_changed():
     maximum_branching(weights, roots)
     assert (weights == 1).all()
     assert (roots == 0).all()
-
-
-@pytest.mark.parametrize(
-    ("weights", "roots", "message"),
-    [
-        (np.zeros((2, 3)), np.zeros(2), r"weights has shape \(2, 3\): give a square matrix"),
-        (np.zeros(3), np.zeros(3), r"weights has shape \(3,\)"),
-        (np.zeros((0, 0)), np.zeros(0), r"weights has shape \(0, 0\)"),
-        (np.zeros((2, 2)), np.zeros(3), r"root_weights has shape \(3,\)"),
-        ([[0, np.nan], [0, 0]], [0, 0], r"weights\[0, 1\] is nan: a weight must be finite"),
-        ([[0, 0], [np.inf, 0]], [0, 0], r"weights\[1, 0\] is inf"),
-        ([[0, 0], [0, 0]], [0, np.nan], r"root_weights\[1\] is nan"),
-        ([[0, 1], [1, 0]], [-np.inf, -np.inf], r"nodes \[0, 1\] may neither be roots nor"),
-    ],
-)
-def test_wrong_input_is_named(weights, roots, message):
-    with pytest.raises(ValueError, match=message):
-        maximum_branching(weights, roots)
-
-
-# --------------------------------------------------------------------------------------- work
-
-
-@pytest.mark.parametrize("d", [10, 40, 160])
-@pytest.mark.parametrize("kind", ["random", "nested"])
-def test_work_is_linear_in_passes_over_rows(kind, d):
-    # Each pass is O(d), so O(d) passes are O(d^2) in all: 2d - 1 searches, and per contraction
-    # one mask and at most two passes per member, of which there are 2d - 2 over all contractions.
-    if kind == "nested":
-        weights, roots = nested_cycles(d)
-    else:
-        weights, roots = np.random.default_rng(d).normal(size=(d, d)) + 10.0, np.zeros(d)
-    contraction = branching._Contraction(branching._entering_weights(weights, roots))
-    contraction.run()
-    n_contractions = len(contraction.arcs) - d
-    if kind == "nested":
-        assert n_contractions == d - 1
-    assert contraction.row_operations <= (2 * d - 1) + (d - 1) + 2 * (2 * d - 2)
-    assert contraction.incoming.shape == (d, d + 1)

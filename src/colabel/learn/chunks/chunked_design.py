@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Flags, Indices, is_sparse
-from colabel.core.used_columns import UsedColumns
+from colabel.core.arrays import Array, Flags, Indices, UsedColumns, is_sparse
 from colabel.learn.chunks.chunked_data import ChunkedData, ChunkedFolds
 from colabel.learn.conditional import TrainingData
 from colabel.learn.design import (

@@ -133,7 +133,7 @@ class ChunkedFieldData:
 
     def total(self, function: Callable[..., Any], *arguments: Any, combine: Any = added) -> Any:
         """Sum ``function(FieldData, *arguments)`` over the chunks of these rows: one pass."""
-        designs = _Designs(self.nodes, self.edges)
+        designs = (self.nodes, self.edges)
         return self.data.total(
             _at_part, self.selected, designs, function, arguments, combine=combine
         )
@@ -158,26 +158,20 @@ class ChunkedFieldData:
         first, n_heavy = np.array(counts).T
         before = np.cumsum(n_heavy) - n_heavy
         found = self.data.total(_every, self.selected, step, first, before, combine=joined_rows)
-        return _Designs(self.nodes, self.edges).at(found, turned=True)
+        return _field_data(found, (self.nodes, self.edges), turned=True)
 
     def of_rows(self, theta: Parameters) -> Parameters:
         """Parameters of coordinates as those of centred rows."""
         return Parameters(self.nodes.of_rows(theta.node), self.edges.of_rows(theta.edge))
 
 
-@dataclass(frozen=True)
-class _Designs:
-    """Of a field's rows what travels to them."""
-
-    nodes: SummedDesign
-    edges: SummedDesign
-
-    def at(self, part: TrainingData, *, turned: bool = False) -> FieldData:
-        """Return a part in memory."""
-        nodes = self.nodes.of_part(part, turned=turned)
-        edges = self.edges.of_part(part, turned=turned)
-        codes = np.ascontiguousarray(part.codes, dtype=np.int32)
-        return FieldData(nodes, edges, codes, part.row_weights)
+def _field_data(
+    part: TrainingData, designs: tuple[SummedDesign, SummedDesign], *, turned: bool = False
+) -> FieldData:
+    """Return a part in memory."""
+    nodes, edges = (design.of_part(part, turned=turned) for design in designs)
+    codes = np.ascontiguousarray(part.codes, dtype=np.int32)
+    return FieldData(nodes, edges, codes, part.row_weights)
 
 
 @dataclass(frozen=True)
@@ -188,7 +182,7 @@ class ChunkedLikelihood:
     ----------
     data : ChunkedFieldData
     layout : FieldLayout
-    make : callable (FieldData, FieldLayout) -> FieldObjective
+    make : callable (FieldData, FieldLayout) -> PseudoLikelihood or StateLikelihood
     """
 
     data: Any
@@ -243,12 +237,12 @@ def _look(part: TrainingData, marks: Flags | None, design: ChunkedDesign) -> _Lo
 def _at_part(
     part: TrainingData,
     marks: Flags | None,
-    designs: _Designs,
+    designs: tuple[SummedDesign, SummedDesign],
     function: Callable[..., Any],
     arguments: tuple[Any, ...],
 ) -> Any:
     part = part if marks is None else part.take(marks)
-    return function(designs.at(part), *arguments) if part.n_rows else None
+    return function(_field_data(part, designs), *arguments) if part.n_rows else None
 
 
 def _heavy(part: TrainingData, marks: Flags | None) -> TrainingData:

@@ -18,7 +18,7 @@ With very many columns only the entries of A within one edge, and within one var
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -410,19 +410,8 @@ _CORRECTIONS, _FEW_CORRECTIONS = 20, 5
 _MANY_PARAMETERS = 1 << 17
 
 
-class FieldObjective(Protocol):
-    """A negative log-likelihood of a field, pseudo or not."""
-
-    data: FieldData
-    layout: FieldLayout
-
-    def value_and_gradient(self, theta: Parameters) -> tuple[float, Parameters]:
-        """Return the objective and its gradient."""
-        ...
-
-
 def tune(
-    objective: FieldObjective,
+    objective: PseudoLikelihood | StateLikelihood,
     penalty: Penalty,
     start: Parameters,
     *,
@@ -436,7 +425,7 @@ def tune(
 
     Parameters
     ----------
-    objective : FieldObjective
+    objective : PseudoLikelihood or StateLikelihood
     penalty : Penalty
         Its group term is left out.
     start : Parameters

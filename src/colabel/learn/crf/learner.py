@@ -27,7 +27,7 @@ from colabel.joint import PairwiseField
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, is_chunked
 from colabel.learn.crf.chunked_field import ChunkedFieldData
-from colabel.learn.crf.curvature import FieldObjective, tune
+from colabel.learn.crf.curvature import StateLikelihood, tune
 from colabel.learn.crf.proximal import Penalty, Structure, learn_structure
 from colabel.learn.crf.pseudo_likelihood import (
     FieldData,
@@ -41,7 +41,7 @@ from colabel.learn.crf.pseudo_likelihood import (
 from colabel.learn.design import Columns, Design
 from colabel.learn.linear import LinearLearning, LinearModels
 
-MakeObjective = Callable[[FieldData, FieldLayout], FieldObjective]
+MakeObjective = Callable[[FieldData, FieldLayout], PseudoLikelihood | StateLikelihood]
 
 # About 0.1 milliseconds a row; beyond it rows are scored by their pseudo-likelihood.
 MOST_VECTORS = 1 << 14
@@ -140,7 +140,7 @@ class FieldProblem:
         Its candidate edges.
     start : Parameters
         Independent regressions, all edges zero.
-    objective : callable (data, layout) -> FieldObjective
+    objective : callable (data, layout) -> PseudoLikelihood or StateLikelihood
         What is tuned; structure is always learned by pseudo-likelihood.
     score : callable (data, layout, parameters) -> (n,)
         How rows held out are scored.

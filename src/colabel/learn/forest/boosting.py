@@ -129,10 +129,13 @@ def boost(
     shift = far_from_zero(data.X)
     rows = single_precision(shifted(data.X, shift))
     rows = np.ascontiguousarray(dense(rows)) if is_sparse(rows) else rows
-    targets = _Targets.of(data)
+    owner = column_owner(data.cardinalities)
+    columns = label_columns(data.codes, data.cardinalities)
+    weight = (data.codes != MISSING)[:, owner] * data.row_weights[:, None]
     runs = [
-        _Run(rows, targets, np.flatnonzero(folds.of_row == fold), random_state + fold)
+        _Run(rows, columns, weight, data.cardinalities, held, random_state + fold)
         for fold in range(folds.n_folds)
+        for held in [np.flatnonzero(folds.of_row == fold)]
     ]
     if isinstance(max_features, str) and max_features == "auto":
         max_features = min(rows.shape[1], max(_FEWEST_FEATURES, math.isqrt(rows.shape[1])))
@@ -159,7 +162,7 @@ def boost(
                 best, kept = done, [run.scores[run.held] for run in runs]
             elif (done - best) * _BLOCK >= patience:
                 break
-    held_out = np.empty((data.n_rows, len(targets.owner)))
+    held_out = np.empty((data.n_rows, len(runs[0].start)))
     for run, scores in zip(runs, kept, strict=True):
         held_out[run.held] = scores
     n_kept = max(1, best * _BLOCK)
@@ -173,85 +176,67 @@ def boost(
         Forest.of(grown, shift),
         (share * np.concatenate(values)).astype(np.float32),
     )
-    return model, targets.centred(held_out), np.array(losses)
-
-
-@dataclass(frozen=True)
-class _Targets:
-    """Label columns (n, e) with the weight (n, e) of each known one, and what they belong to."""
-
-    columns: Array
-    weight: Array
-    owner: Indices
-    cardinalities: tuple[int, ...]
-
-    @classmethod
-    def of(cls, data: TrainingData) -> _Targets:
-        owner = column_owner(data.cardinalities)
-        known = (data.codes != MISSING)[:, owner]
-        columns = label_columns(data.codes, data.cardinalities)
-        return cls(columns, known * data.row_weights[:, None], owner, data.cardinalities)
-
-    @property
-    def _groups(self) -> list[Indices]:
-        """Columns of each variable that has not two values."""
-        return [np.flatnonzero(self.owner == i) for i, k in enumerate(self.cardinalities) if k != 2]
-
-    def start(self, rows: Indices) -> Array:
-        """Scores (e,) of the smoothed frequencies among some rows."""
-        sizes = np.asarray(self.cardinalities)[self.owner]
-        known = self.weight[rows].sum(axis=0)
-        share = (self.weight[rows] * self.columns[rows]).sum(axis=0) + 1.0 / sizes
-        share /= known + 1.0
-        scores = np.log(share) - np.where(sizes == 2, np.log1p(-np.minimum(share, 1 - 1e-12)), 0.0)
-        return np.asarray(self.centred(scores[None])[0])
-
-    def centred(self, scores: Array) -> Array:
-        """Scores (n, e) less their mean over the values of each variable that has not two."""
-        for own in self._groups:
-            scores[:, own] -= scores[:, own].mean(axis=1, keepdims=True)
-        return scores
-
-    def probabilities(self, scores: Array) -> Array:
-        """Probabilities (n, e) of the columns' values."""
-        prob: Array = expit(scores)
-        for own in self._groups:
-            prob[:, own] = softmax(scores[:, own], axis=1)
-        return prob
-
-    def loss(self, scores: Array, rows: Indices) -> float:
-        """Weighted sum of the negative log-probabilities of the known labels of rows."""
-        prob = np.clip(self.probabilities(scores), 1e-15, 1.0)
-        columns = self.columns[rows]
-        binary = np.asarray(self.cardinalities)[self.owner] == 2
-        log_prob = columns * np.log(prob)
-        log_prob += binary * (1.0 - columns) * np.log1p(-np.minimum(prob, 1.0 - 1e-15))
-        return -float((self.weight[rows] * log_prob).sum())
+    return model, runs[0].centred(held_out), np.array(losses)
 
 
 class _Run:
-    """Boosting without the rows of one fold."""
+    """Boosting without the rows of one fold, which are held out.
 
-    def __init__(self, rows: Any, targets: _Targets, held: Indices, seed: int) -> None:
-        self.rows, self.targets, self.held = rows, targets, held
-        self.used = np.setdiff1d(np.arange(len(targets.columns)), held)
+    Label columns (n, e) have the weight (n, e) of each known one.
+    """
+
+    def __init__(
+        self,
+        rows: Any,
+        columns: Array,
+        weight: Array,
+        cardinalities: tuple[int, ...],
+        held: Indices,
+        seed: int,
+    ) -> None:
+        owner, sizes = column_owner(cardinalities), np.asarray(cardinalities)
+        self.rows, self.columns, self.weight, self.held = rows, columns, weight, held
+        self.binary = sizes[owner] == 2
+        self.groups = [np.flatnonzero(owner == i) for i in np.flatnonzero(sizes != 2)]
+        self.used = np.setdiff1d(np.arange(len(columns)), held)
         self.random = np.random.RandomState(seed % 2**32)
-        self.start = targets.start(self.used)
-        self.scores = np.tile(self.start, (len(targets.columns), 1))
+        # the smoothed frequencies
+        known = weight[self.used]
+        share = (known * columns[self.used]).sum(axis=0) + 1.0 / sizes[owner]
+        share /= known.sum(axis=0) + 1.0
+        start = np.log(share) - self.binary * np.log1p(-np.minimum(share, 1 - 1e-12))
+        self.start: Array = self.centred(start[None])[0]
+        self.scores = np.tile(self.start, (len(columns), 1))
         self.trees: list[tuple[Any, Array]] = []
 
+    def centred(self, scores: Array) -> Array:
+        """Scores (n, e) less their mean over the values of each variable that has not two."""
+        for own in self.groups:
+            scores[:, own] -= scores[:, own].mean(axis=1, keepdims=True)
+        return scores
+
+    def _probabilities(self, rows: Indices) -> Array:
+        """Probabilities (m, e) of the columns' values, as boosted so far."""
+        prob: Array = expit(self.scores[rows])
+        for own in self.groups:
+            prob[:, own] = softmax(self.scores[rows][:, own], axis=1)
+        return prob
+
     def held_out_loss(self) -> float:
-        """Loss of the rows held out, as boosted so far."""
-        return self.targets.loss(self.scores[self.held], self.held)
+        """Weighted sum of the negative log-probabilities of the known labels held out."""
+        prob = np.clip(self._probabilities(self.held), 1e-15, 1.0)
+        columns = self.columns[self.held]
+        log_prob = columns * np.log(prob)
+        log_prob += self.binary * (1.0 - columns) * np.log1p(-np.minimum(prob, 1.0 - 1e-15))
+        return -float((self.weight[self.held] * log_prob).sum())
 
     def step(self, settings: dict[str, Any], rate: float, subsample: float, penalty: float) -> None:
         """Grow one more tree and add what its leaves hold to the scores."""
         random, used = self.random, self.used
         n_drawn = max(1, round(subsample * len(used)))
         drawn = used if subsample >= 1 else used[random.permutation(len(used))[:n_drawn]]
-        prob = self.targets.probabilities(self.scores[used])
-        weight = self.targets.weight[used]
-        gradient = weight * (self.targets.columns[used] - prob)
+        prob, weight = self._probabilities(used), self.weight[used]
+        gradient = weight * (self.columns[used] - prob)
         curvature = weight * prob * (1.0 - prob)
         place = np.searchsorted(used, drawn)
         scale = 1.0 / np.sqrt(curvature.mean(axis=0) + _LEAST_CURVATURE)

@@ -21,8 +21,8 @@ from colabel.core.parameters import (
 )
 from colabel.core.schema import Below, Between, CodesOf, Distribution, stored
 from colabel.joint import Joint, LDSPosterior
-from colabel.joint.lds import Inference, chosen_inference
 from colabel.joint.lds.network import LDSNetwork
+from colabel.joint.lds.posterior import Inference, chosen_inference
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
@@ -128,6 +128,8 @@ _MOST_WEIGHTS = 2**28
 @stored("lds-mixture")
 class LDSMixture(JointClassifier):
     r"""Generative: features given small sets of labels that depend on each other, by EM.
+
+    Take it where features are counts or categories and rows are few. Cost: medium.
 
     .. math:: P(y, x) = \prod_i P(y_i \mid y_{Pa(i)}) \prod_j \sum_k \theta^y_{jk}
               \phi_{jk}(x_j \mid y_{LS_k}), \qquad LS_k = \{k\} \cup Pa(k)
