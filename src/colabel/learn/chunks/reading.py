@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from colabel.core.arrays import is_dask, is_sparse, one_entry_each
+from colabel.core.optional import require
 from colabel.core.parameters import LARGEST_FEATURE, refuse_extreme_weights
 from colabel.labels.space import LabelSpace, SeenLabels
 from colabel.learn.chunks.chunked_data import (
@@ -19,7 +20,6 @@ from colabel.learn.chunks.chunked_data import (
     active_client,
     computed,
     reduced,
-    require_dask,
 )
 from colabel.learn.conditional import TrainingData
 
@@ -46,7 +46,7 @@ class Blocks(NamedTuple):
     @classmethod
     def of(cls, collection: Any) -> Blocks:
         """Split an array of shape (n, p) or (n,), or a data frame, by rows."""
-        require_dask()
+        require("dask", "A fit on chunks of rows")
         if hasattr(collection, "to_dask_array"):  # a data frame or a series
             n_columns = len(collection.columns) if hasattr(collection, "columns") else 1
             chunks = list(np.ravel(collection.to_delayed()))
@@ -170,7 +170,6 @@ def chunked_data(
         rows.n_columns,
         space.cardinalities,
         bool(sp.issparse(rows.meta)),
-        sample_weight is not None,
         client=active_client(),
     )
     if not data.first_look.weight:
