@@ -15,12 +15,7 @@ from colabel.core.arrays import is_dask, is_sparse, one_entry_each
 from colabel.core.optional import require
 from colabel.core.parameters import LARGEST_FEATURE, refuse_extreme_weights
 from colabel.labels.space import LabelSpace, SeenLabels
-from colabel.learn.chunks.chunked_data import (
-    ChunkedData,
-    active_client,
-    computed,
-    reduced,
-)
+from colabel.learn.chunks.chunked_data import ChunkedData, active_client, computed, reduced
 from colabel.learn.conditional import TrainingData
 
 
