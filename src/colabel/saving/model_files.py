@@ -30,15 +30,20 @@ from colabel.labels import LabelSpace
 from colabel.models import LabelClassifier
 from colabel.models.wrapped import title_of
 from colabel.saving import _other_types as _other_types  # declares the types it lists
-from colabel.saving._archive import (
+from colabel.saving._content import (
     FOREIGN,
     MANIFEST,
     TREE,
     Archive,
+    CannotBeWrittenError,
+    RefusedTypesError,
+    dumped,
+    loaded,
+    made,
+    wanted_types,
     write_archive,
+    written,
 )
-from colabel.saving._foreign import RefusedTypesError, dumped, loaded, wanted_types
-from colabel.saving._tree import CannotBeWrittenError, made, written
 from colabel.tables.model import TableModel
 
 if TYPE_CHECKING:
