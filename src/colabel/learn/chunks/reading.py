@@ -167,11 +167,11 @@ def chunked_data(
         bool(sp.issparse(rows.meta)),
         client=active_client(),
     )
+    look, same = delayed(_fingerprint, pure=False), delayed(_unchanged, pure=False)
+    prints = data.look(*map(look, checked))
     if not data.first_look.weight:
         raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
     # checked by now; from here on, every pass must find the same rows
-    look, same = delayed(_fingerprint, pure=False), delayed(_unchanged, pure=False)
-    prints = computed(*map(look, parts), client=active_client())
     return replace(data, parts=tuple(map(same, parts, prints)))
 
 
