@@ -185,13 +185,18 @@ class Obeying(Joint):
 
     def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
-        n_more = self.inner.space.n_labels - self.space.n_labels
-        more = np.full((len(codes), n_more), MISSING, dtype=np.int32)
-        found = self.inner.log_prob_codes(np.hstack([codes, more]).astype(np.int32))
-        whole = np.flatnonzero((codes != MISSING).all(axis=1))
-        value = self.base.rows(whole).log_prob_codes(codes[whole]) - self.log_mass[whole]
+        complete = (codes != MISSING).all(axis=1)
+        whole, partial = np.flatnonzero(complete), np.flatnonzero(~complete)
+        found = np.empty(len(codes))
+        base = self.base if complete.all() else self.base.rows(whole)
+        value = base.log_prob_codes(codes[whole]) - self.log_mass[whole]
         obeys = self.rules.may_hold(codes[whole])
         found[whole] = np.where(obeys, np.minimum(value, 0.0), -np.inf)
+        if partial.size:
+            n_more = self.inner.space.n_labels - self.space.n_labels
+            more = np.full((partial.size, n_more), MISSING, dtype=np.int32)
+            asked = np.hstack([codes[partial], more]).astype(np.int32)
+            found[partial] = self.inner.rows(partial).log_prob_codes(asked)
         return found
 
     def sample_codes(self, size: int, rng: Generator) -> Codes:
