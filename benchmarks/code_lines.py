@@ -32,11 +32,11 @@ CEILINGS = {
     ("cli",): 1690,  # 1400
     ("report",): 1370,
     ("comparing",): 1740,  # 1200
-    ("saving", "core"): 2295,  # 1300
-    ("tables", "datasets"): 3525,  # 2400
-    ("models",): 7000,  # 7000
-    ("preprocess",): 1050,  # 900
-    ("learn",): 8760,  # 6300
+    ("saving", "core"): 2310,  # 1300
+    ("tables", "datasets"): 3515,  # 2400
+    ("models",): 6910,
+    ("preprocess",): 910,  # 900
+    ("learn",): 6315,
     ("decide",): 1000,
     ("rules",): 850,
     ("joint",): 6440,  # 6300
