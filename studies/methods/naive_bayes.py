@@ -6,7 +6,6 @@ import math
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 from scipy.special import logsumexp
@@ -220,4 +219,4 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
 
 
 def _dense(X: Any) -> Array:
-    return np.ascontiguousarray(sp.csr_array(X).toarray() if sp.issparse(X) else X)
+    return np.ascontiguousarray(X.toarray() if hasattr(X, "toarray") else X)

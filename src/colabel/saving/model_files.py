@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from colabel import preprocess as preprocess  # declares the transformers
+from colabel import models, preprocess
 from colabel._version import __version__
 from colabel.core.files import written_whole
 from colabel.core.schema import NotAsDeclaredError
@@ -39,6 +39,10 @@ from colabel.saving._archive import (
 from colabel.saving._foreign import RefusedTypesError, dumped, loaded, wanted_types
 from colabel.saving._tree import CannotBeWrittenError, made, written
 from colabel.tables.model import TableModel
+
+for _room in (models, preprocess):  # what a file may hold is declared where it is defined
+    for _name in _room.__all__:
+        getattr(_room, _name)
 
 if TYPE_CHECKING:
     from os import PathLike
