@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 from scipy.special import logsumexp
@@ -219,4 +220,5 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
 
 
 def _dense(X: Any) -> Array:
-    return np.ascontiguousarray(X.toarray() if hasattr(X, "toarray") else X)
+    rows: Any = X
+    return np.ascontiguousarray(rows.toarray() if sp.issparse(X) else rows)

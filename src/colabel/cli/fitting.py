@@ -16,19 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.console import Console
 from rich.markup import escape
 
-from colabel.cli._console import (
-    AsJson,
-    LearnedParts,
-    Quiet,
-    RulesFile,
-    Seed,
-    Thresholds,
-    command,
-    note,
-    opt,
-    output,
-    stderr_is_terminal,
-)
+from colabel.cli import _console as ui
 from colabel.core.files import refuse_input, scratch_folder
 from colabel.core.progress import pass_counter, row_counter
 
@@ -55,31 +43,31 @@ _ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/:]+:\d{1,5}$|tcp://\[[0-9a-f
 _WAIT = 10  # seconds for a scheduler to answer, and for a first worker
 
 
-@command
+@ui.command
 def fit(
-    asked: LearnedParts,
-    model: Annotated[str, opt("TEXT", "One of {models}. {features}", "--model", "-m")] = "ctbn",
-    output_file: Annotated[Path, opt("FILE", "Where the model goes.", "--output", "-o")] = Path(
+    asked: ui.LearnedParts,
+    model: Annotated[str, ui.opt("TEXT", "One of {models}. {features}", "--model", "-m")] = "ctbn",
+    output_file: Annotated[Path, ui.opt("FILE", "Where the model goes.", "--output", "-o")] = Path(
         "model.colabel"
     ),
-    settings: Annotated[list[str], opt("NAME=VALUE", _SET, "--set", default=False)] = [],
-    conformal: Annotated[bool, opt("", _CONFORMAL, "--conformal")] = False,
-    device: Annotated[str, opt("NAME", _DEVICE, default=False)] = "",
-    calibrate: Annotated[bool, opt("", _CALIBRATE, "--calibrate")] = False,
-    thresholds: Thresholds = False,
-    rules: RulesFile = None,
+    settings: Annotated[list[str], ui.opt("NAME=VALUE", _SET, "--set", default=False)] = [],
+    conformal: Annotated[bool, ui.opt("", _CONFORMAL, "--conformal")] = False,
+    device: Annotated[str, ui.opt("NAME", _DEVICE, default=False)] = "",
+    calibrate: Annotated[bool, ui.opt("", _CALIBRATE, "--calibrate")] = False,
+    thresholds: ui.Thresholds = False,
+    rules: ui.RulesFile = None,
     weights: Annotated[
-        str, opt("COLUMN", "How many rows each row stands for.", default=False)
+        str, ui.opt("COLUMN", "How many rows each row stands for.", default=False)
     ] = "",
-    workers: Annotated[int, opt("N", _WORKERS, default=False, min=0)] = 0,
-    cluster: Annotated[str, opt("ADDRESS", _CLUSTER, default=False)] = "",
+    workers: Annotated[int, ui.opt("N", _WORKERS, default=False, min=0)] = 0,
+    cluster: Annotated[str, ui.opt("ADDRESS", _CLUSTER, default=False)] = "",
     scratch: Annotated[
-        Path | None, opt("FOLDER", _SCRATCH, default="that of the model file")
+        Path | None, ui.opt("FOLDER", _SCRATCH, default="that of the model file")
     ] = None,
-    checkpoint: Annotated[Path | None, opt("FILE", _CHECKPOINT, default=False)] = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    checkpoint: Annotated[Path | None, ui.opt("FILE", _CHECKPOINT, default=False)] = None,
+    seed: ui.Seed = 0,
+    as_json: ui.AsJson = False,
+    quiet: ui.Quiet = False,
 ) -> None:
     """Fit a model to a table and save it.
 
@@ -139,8 +127,8 @@ def fit(
         estimator = estimator.set_params(estimator=ruled) if conformal else ruled
     refuse_input(output_file, *parts)
     refuse_input(checkpoint, *parts)
-    is_watched = stderr_is_terminal() and not quiet
-    console = output()
+    is_watched = ui.stderr_is_terminal() and not quiet
+    console = ui.output()
     summary: TableSummary | None = None
 
     def show(found: TableSummary) -> None:
@@ -156,7 +144,7 @@ def fit(
             raise tables.TableError("--weights is for tables that are read as a whole.")
         if not quiet:
             n_parts = f"{len(parts)} parts are" if len(parts) > 1 else "The table is"
-            note(f"{n_parts} read in passes and never in memory as a whole.")
+            ui.note(f"{n_parts} read in passes and never in memory as a whole.")
         fitted = _fit_parts(
             estimator,
             request,
@@ -287,7 +275,7 @@ def _fit_parts(
             seen(table.summary)
             most = getattr(estimator, "samples_chunks", False) and estimator.max_rows
             if most and table.n_rows > most:
-                note(
+                ui.note(
                     f"{type(estimator).__name__} learns from a sample of about {most:,} of the"
                     f" {table.n_rows:,} rows; --set max_rows={table.n_rows} takes all, in memory."
                 )
@@ -327,7 +315,7 @@ def _going_on(
     key = repr((__version__, estimator.get_params(), type(estimator), request, states))
     with Journal(checkpoint, key) as journal, journaled(journal):
         if journal.n_recorded:
-            note(f"Goes on after {journal.n_recorded} passes, which {checkpoint} has.")
+            ui.note(f"Goes on after {journal.n_recorded} passes, which {checkpoint} has.")
         yield
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import _check_sample_weight
 
 from colabel.core.arrays import Array, is_sparse
 
@@ -141,8 +142,24 @@ def refuse_extreme_weights(weight: Array) -> None:
         )
 
 
+def checked_weights(sample_weight: Any, X: Any) -> Array:
+    """Weights (n,) of rows, some of them positive; ValueError where they are none."""
+    weight: Array = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True, ensure_same_device=False
+    )
+    if not weight.any():
+        raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
+    refuse_extreme_weights(weight)
+    return weight
+
+
 def refuse_twins(X: Any) -> None:
-    """Raise ValueError for the first name that two columns of a data frame share."""
+    """Raise ValueError for the first name that two columns of a data frame share.
+
+    A lazy frame of polars is refused too: its rows are not there yet.
+    """
+    if hasattr(X, "collect_schema") and hasattr(X, "sink_parquet"):
+        raise ValueError("X is a LazyFrame, whose rows are not there yet: give X.collect().")
     names = list(getattr(X, "column_names", getattr(X, "columns", ())))  # of pyarrow, or others
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])

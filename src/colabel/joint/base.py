@@ -6,6 +6,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -85,6 +86,8 @@ class Joint(ABC):
         and ``"log_prob"``, or all of them, ``joint.exact.all``. `how` names the approximations.
     how : str
         One sentence that says how the answers are computed.
+    index : index of pandas, or None
+        That of the data frame the rows came in; `to_frame` has it.
 
     Examples
     --------
@@ -108,6 +111,7 @@ class Joint(ABC):
 
     exact: Exactness
     how: str
+    index: Any = None
     # numbers of the vectors that are asked about, or named, at once
     codes_at_once: ClassVar[int] = 1 << 23
 
@@ -199,7 +203,8 @@ class Joint(ABC):
         ValueError
             If some row gives the evidence probability zero.
         """
-        return self.given_codes(codes_of_evidence(self.space, evidence, self.n_rows))
+        codes = codes_of_evidence(self.space, evidence, self.n_rows)
+        return self.given_codes(codes).with_index(self.index)
 
     def subject_to(
         self, rules: Rules | str, *, max_listed: int = 1 << 12, memory: int = 1 << 24
@@ -249,7 +254,7 @@ class Joint(ABC):
                 f"The rules have probability zero in {len(zero)} of {self.n_rows} rows ({shown}): "
                 "no label vector that the model, or what was given, thinks possible obeys them."
             )
-        return joint
+        return joint.with_index(self.index)
 
     def log_prob_of(
         self, rules: Rules | str, *, max_listed: int = 1 << 12, memory: int = 1 << 24
@@ -419,7 +424,16 @@ class Joint(ABC):
         return self.n_rows
 
     def __getitem__(self, index: int | slice | ArrayLike) -> Joint:
-        return self.rows(as_rows(index, self.n_rows))
+        chosen = as_rows(index, self.n_rows)
+        return self.rows(chosen).with_index(None if self.index is None else self.index[chosen])
+
+    def with_index(self, index: Any) -> Joint:
+        """Return the joint with the index of a data frame for its rows; None is for none."""
+        if index is self.index:
+            return self
+        joint = copy(self)
+        joint.index = index
+        return joint
 
     def __repr__(self) -> str:
         rows, labels = _counted(self.n_rows, "row"), _counted(self.space.n_labels, "label")

@@ -46,7 +46,7 @@ from colabel.core.schema import (
     refuse_unless,
 )
 from colabel.learn.forest.contents import PlainForest
-from colabel.saving._tree import CannotBeWrittenError
+from colabel.saving._content import CannotBeWrittenError
 
 Floats = NDArray[np.floating[Any]]  # scikit-learn keeps the precision of its rows
 Values = NDArray[Any]

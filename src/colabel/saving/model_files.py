@@ -29,25 +29,29 @@ from colabel.labels import LabelSpace
 from colabel.models import LabelClassifier
 from colabel.models.wrapped import title_of
 from colabel.saving import _other_types as _other_types  # declares the types it lists
-from colabel.saving._archive import (
+from colabel.saving._content import (
     FOREIGN,
     MANIFEST,
     TREE,
     Archive,
+    CannotBeWrittenError,
+    RefusedTypesError,
+    dumped,
+    loaded,
+    made,
+    wanted_types,
     write_archive,
+    written,
 )
-from colabel.saving._foreign import RefusedTypesError, dumped, loaded, wanted_types
-from colabel.saving._tree import CannotBeWrittenError, made, written
 from colabel.tables.model import TableModel
-
-for _room in (models, preprocess):  # what a file may hold is declared where it is defined
-    for _name in _room.__all__:
-        getattr(_room, _name)
 
 if TYPE_CHECKING:
     from os import PathLike
 
 FORMAT = 2
+for _room in (models, preprocess):  # each declares what may stand in a file when it is imported
+    for _name in _room.__all__:
+        getattr(_room, _name)
 
 
 class ModelFileError(ValueError):
