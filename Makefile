@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: help demo test lint types pytest coverage fuzz bench results peers studies docs pictures transcript clean
+.PHONY: help demo test lint types pytest oldest coverage fuzz bench results peers studies docs pictures transcript clean
 
 help:            ## show this list
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*## */\t/'
@@ -15,7 +15,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(READY)
 
-demo: $(READY)   ## train two models on bundled data, print a table, draw the label tree
+demo: $(READY)   ## train four models on bundled data, print a table, draw the label tree
 	$(BIN)/colabel demo
 
 test: lint types pytest ## everything that guards the project
@@ -35,6 +35,19 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 pytest: $(READY) ## tests and doctests
 	$(PYTEST)
+
+# The lower bounds of pyproject.toml, in an environment of their own.
+OLDEST := .venv-oldest
+$(OLDEST)/.ready: pyproject.toml
+	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	sed -n 's/^ *"\([a-z0-9-]*\)>=\([0-9.]*\)",$$/\1==\2.*/p' pyproject.toml > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt -e '.[report,studies]' hypothesis mpmath networkx pytest
+	touch $@
+
+# not tests/golden: the forests of another scikit-learn are other forests
+OLDEST_TESTS := tests/cli/test_cli.py tests/joint tests/labels tests/metrics tests/saving tests/tables
+oldest: $(OLDEST)/.ready ## answers, files and tables with the oldest packages that are supported
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -q $(OLDEST_TESTS)
 
 coverage: $(READY) ## the same, with the lines that no test reaches (half as long again)
 	$(PYTEST) --cov --cov-report=term:skip-covered
@@ -97,4 +110,4 @@ transcript: $(READY) ## type the commands that the pages show again, and write d
 	$(BIN)/python docs/transcript.py
 
 clean:           ## forget the environment and caches
-	rm -rf $(VENV) $(PEERS) $(BOOMER) .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov docs/_build docs/lessons docs/api/generated
+	rm -rf $(VENV) $(PEERS) $(BOOMER) $(OLDEST) .mypy_cache .pytest_cache .ruff_cache .coverage htmlcov docs/_build docs/lessons docs/api/generated

@@ -96,7 +96,10 @@ def cell(set: str, kind: str, rate: float, draw: int, most: int) -> dict[str, An
     started = time.process_time()
     found = colabel.audit("auto", X, given, cv=folds)
     result["audit_s"] = time.process_time() - started
-    result["audit"] = precision(wrong, found.log_odds), precision(wrong.any(axis=1), found.score)
+    result["audit"] = (
+        precision(wrong, found.wrong_log_odds),
+        precision(wrong.any(axis=1), found.score),
+    )
     count = found.n_wrong()
     result["n_wrong"] = int(wrong.sum()), count.rate, count.low, count.high
     result["exact"] = []

@@ -33,13 +33,13 @@ CEILINGS = {
     ("report",): 1500,
     ("comparing",): 1810,  # 1200
     ("saving", "core"): 2385,  # 1300
-    ("tables", "datasets"): 3580,  # 2400
+    ("tables", "datasets"): 3525,  # 2400
     ("models",): 7000,  # 7000
     ("preprocess",): 1050,  # 900
     ("learn",): 8760,  # 6300
     ("decide",): 1000,
     ("rules",): 850,
-    ("joint",): 6650,  # 6300
+    ("joint",): 6440,  # 6300
     ("metrics", "model_selection.py", "labels"): 1250,  # 1000
 }
 # in all
@@ -177,15 +177,20 @@ class Walk:
 
 
 def walk() -> None:
-    """Run three commands on a table of two hundred rows, three columns and three labels.
+    """Fit a tree, then run three commands, on two hundred rows, three columns and three labels.
 
     Each runs twice, and the second run counts: what imports and compiles is not of interest.
     """
+    from colabel import CTBN
     from colabel.cli import app
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     Y = X + rng.normal(size=X.shape) > X[:, [1, 2, 0]]
+    CTBN(random_state=0).fit(X, Y)
+    with Walk() as walked:
+        CTBN(random_state=0).fit(X, Y)
+    print(f"CTBN.fit {walked}")
     with tempfile.TemporaryDirectory() as folder:
         table, model = Path(folder, "table.csv"), str(Path(folder, "model.colabel"))
         with table.open("w", newline="") as file:

@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from benchmarks._common import machine, parser, print_table
 from colabel import LDSMixture, LDSPosterior
 from colabel.decide import decide
-from colabel.joint.lds import DependencySets, FeatureColumns, LDSNetwork
+from colabel.joint.lds.network import DependencySets, FeatureColumns, LDSNetwork
 from colabel.metrics import exact_match, f1_label, joint_log_loss, multilabel_accuracy
 from colabel.preprocess import FeatureBins
 from studies.datasets import iterative_stratification, load

@@ -18,6 +18,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,8 @@ from studies.datasets import iterative_stratification, load
 N_LABELS, DEPTH, MOST_CHILDREN, N_ROOTS = 500, 5, 6, 4
 SETS = "emotions", "yeast", "medical", "genbase", "enron", "eukaryote_go", "water_quality"
 MODELS = {"BinaryRelevance": BinaryRelevance, "CTBN": CTBN, "JointStack": JointStack}
-N_FOLDS, MOST_ROWS, MIN_SUPPORT, SURPRISING = 3, 2400, 10, np.log(1e-3)
+N_FOLDS, MOST_ROWS, MIN_SUPPORT = 3, 2400, 10
+KINDS = {"all": np.inf, "surprising": np.log(1e-3)}  # log-chance of a rule at most
 
 
 def hierarchy(rng: np.random.Generator) -> list[int]:
@@ -97,7 +99,9 @@ def f1(codes: Codes, truth: Codes) -> Array:
     return np.where(total == 0, 1.0, 2 * (codes & truth).sum(axis=1) / np.maximum(total, 1))
 
 
-def real_cell(set: str, model: str, fold: int) -> dict[str, Any]:
+def real_cell(
+    set: str, model: str, fold: int, *, kinds: Sequence[str] = tuple(KINDS)
+) -> dict[str, Any]:
     """Fit a model to two thirds of the rows; return what rules do to its answers on the rest."""
     data = load(set)
     rows = np.random.default_rng(0).permutation(data.X.shape[0])[:MOST_ROWS]
@@ -114,7 +118,7 @@ def real_cell(set: str, model: str, fold: int) -> dict[str, Any]:
     log_prob, mode, marginals = joint.log_prob(truth), joint.mode(), np.asarray(joint.marginals())
     result: dict[str, Any] = {"n": len(test), "fit_s": time.process_time() - started}
     suggested = Rules.suggest(Y[train], names, min_support=MIN_SUPPORT)
-    for kind, most in (("all", np.inf), ("surprising", SURPRISING)):
+    for kind, most in ((kind, KINDS[kind]) for kind in kinds):
         rules = Rules(tuple(one.rule for one in suggested if one.log_chance <= most))
         if not rules:
             continue
@@ -150,7 +154,7 @@ def table(file: Path) -> None:
     """Print a line for each data set and model: sums and means over folds."""
     groups = defaultdict(list)
     for line in finished(file):
-        for kind in ("all", "surprising"):
+        for kind in KINDS:
             if kind in line:
                 groups[line["set"], kind, line["model"]].append((line["n"], line[kind]))
     rows = []
@@ -223,6 +227,7 @@ def main() -> None:
     options.add_argument("file", type=Path, nargs="?", default=Path("rules.jsonl"))
     options.add_argument("--sets", nargs="+", default=list(SETS))
     options.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    options.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     given = options.parse_args()
     warnings.simplefilter("ignore")
     if given.what == "cost":
@@ -232,7 +237,7 @@ def main() -> None:
     else:
         axes = product(range(N_FOLDS), given.models, given.sets)
         cells = ({"set": name, "model": model, "fold": fold} for fold, model, name in axes)
-        resumed(given.file, cells, real_cell)
+        resumed(given.file, cells, partial(real_cell, kinds=given.kinds))
 
 
 if __name__ == "__main__":

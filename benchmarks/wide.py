@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks._common import machine, parser, print_table
 from colabel import BinaryRelevance
-from colabel.core.used_columns import UsedColumns
+from colabel.core.arrays import UsedColumns
 from studies.datasets import load
 
 

@@ -64,7 +64,9 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "github-dark",
 }
-html_sidebars = {"start": [], "changelog": []}
+# pages without pages below them have nothing to list at their left
+_ALONE = ("start", "faq", "glossary", "benchmarks", "peers", "citing", "changelog")
+html_sidebars: dict[str, list[str]] = {page: [] for page in _ALONE}
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

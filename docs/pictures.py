@@ -1,7 +1,7 @@
 """Draw the pictures of the guide that show what the code on their pages makes.
 
 `make pictures` runs the Python of docs/guide/nonlinear.md and draws docs/images/regions.svg of the
-models that it leaves behind.
+models that it leaves behind; docs/images/label_tree.svg is that of `colabel demo`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from matplotlib import rc_context
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+
+from colabel.cli import app
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,5 +95,6 @@ def regions(names: dict[str, Any]) -> Figure:
 
 
 if __name__ == "__main__":
+    app(["demo", "--cv", "2", "--output", str(PICTURE.parent)], standalone_mode=False)
     with rc_context({"svg.hashsalt": "colabel", "svg.fonttype": "none"}):
         regions(left_behind(PAGE)).savefig(PICTURE, metadata={"Date": None})

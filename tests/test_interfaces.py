@@ -25,7 +25,9 @@ NO_QUESTION = frozenset({"rows", "to_frame"})
 
 def exported(room: str) -> frozenset[str]:
     """The class names that a room's own file lists, for the type checker or to import."""
-    tree = ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8"))
+    stub = PACKAGE / room / "__init__.pyi"
+    file = stub if stub.exists() else stub.with_suffix(".py")
+    tree = ast.parse(file.read_text(encoding="utf-8"))
     imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
     names = {alias.name for node in imports for alias in node.names}
     return frozenset(name for name in names if name[0].isupper())

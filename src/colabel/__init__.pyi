@@ -1,6 +1,7 @@
 from colabel._version import __version__ as __version__
 from colabel.comparing import audit as audit
 from colabel.comparing import compare as compare
+from colabel.comparing import describe as describe
 from colabel.comparing import evaluate as evaluate
 from colabel.decide import decide as decide
 from colabel.decide import next_question as next_question

@@ -32,6 +32,9 @@ class LabelKFold(BaseCrossValidator):
     Parameters
     ----------
     n_splits : int, default=5
+    shuffle : bool, default=True
+        Whether chance breaks ties; without it the same folds are made every time, as with
+        ``random_state=0``.
     random_state : int, Generator, RandomState or None, default=None
         Breaks ties and orders the rows.
 
@@ -45,8 +48,11 @@ class LabelKFold(BaseCrossValidator):
     [1, 1, 1, 1]
     """
 
-    def __init__(self, n_splits: int = 5, *, random_state: Any = None) -> None:
+    def __init__(
+        self, n_splits: int = 5, *, shuffle: bool = True, random_state: Any = None
+    ) -> None:
         self.n_splits = n_splits
+        self.shuffle = shuffle
         self.random_state = random_state
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
@@ -82,7 +88,7 @@ class LabelKFold(BaseCrossValidator):
             )
         by_unit = np.zeros((n_units, counts.shape[1]), dtype=np.int64)
         np.add.at(by_unit, unit, counts)
-        rng = self.random_state
+        rng = self.random_state if self.shuffle else 0
         if not isinstance(rng, np.random.Generator):
             if isinstance(rng, np.random.RandomState):
                 rng = check_random_state(rng).randint(2**31)

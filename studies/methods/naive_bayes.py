@@ -220,4 +220,5 @@ class DiscreteNaiveBayes(ClassifierMixin, BaseEstimator):
 
 
 def _dense(X: Any) -> Array:
-    return np.ascontiguousarray(sp.csr_array(X).toarray() if sp.issparse(X) else X)
+    rows: Any = X
+    return np.ascontiguousarray(rows.toarray() if sp.issparse(X) else rows)

@@ -107,9 +107,11 @@ def test_help_names_every_model_and_every_default():
     """The names are read from the sources, and must be those that are accepted."""
     assert list(known_models()) == list(MODEL_NAMES)
     for name, known in known_models().items():
-        assert known == (MODEL_NAMES[name].__name__, description(MODEL_NAMES[name]))
+        assert known[:2] == (MODEL_NAMES[name].__name__, description(MODEL_NAMES[name]))
+        assert known.when.startswith("Take it ")
+        assert known.cost in ("low", "medium", "high", "highest")
     for name, known in known_features().items():
-        assert known == (FEATURE_NAMES[name].__name__, description(FEATURE_NAMES[name]))
+        assert known[:2] == (FEATURE_NAMES[name].__name__, description(FEATURE_NAMES[name]))
     listed = runner.invoke(app, ["models"], env={"COLUMNS": "200"}).output
     assert all(f"{known.kind} " in listed for known in known_models().values())
     for command in ("fit", "compare"):

@@ -131,7 +131,7 @@ def test_what_is_done_is_shown_when_stopped_and_kept(folder, monkeypatch):
         patched.setattr(running, "answers_by_part", stopped)
         result = run(*arguments, code=130)
     assert re.search(r"^br +0\.\d{3}±", result.stdout, re.MULTILINE)
-    assert "Folds done of 3: mlknn 1, baseline 1; of the others all." in result.stdout
+    assert "Folds done of 3: br 3, mlknn 1, baseline 1." in result.stdout
     assert f"kept in {kept}: the same command goes on" in " ".join(result.stderr.split())
     asked = []
 

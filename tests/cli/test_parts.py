@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import re
 import subprocess
 import sys
 
@@ -14,7 +13,6 @@ from typer.testing import CliRunner
 
 import colabel
 from colabel.cli import app
-from colabel.core import progress
 from colabel.tables import read_frame
 
 pytest.importorskip("dask")
@@ -82,22 +80,6 @@ def test_a_forest_says_that_it_learns_from_a_sample(folder):
     assert "sample" not in run(*ask, "max_rows=120").stderr
     found = colabel.load(folder / "m.colabel").predict_proba(read_frame(folder / "all.csv"))
     assert found.shape == (N, 2)
-
-
-def test_passes_and_the_time_left_are_shown(folder, monkeypatch):
-    """A fit on a few rows has told about how many passes there will be."""
-    said, of_pass = [], progress._of_pass
-    monkeypatch.setattr(progress, "_of_pass", lambda *a: said.append(of_pass(*a)) or said[-1])
-    monkeypatch.setattr(sys.modules["colabel.cli.fitting"], "stderr_is_terminal", lambda: True)
-    fit(folder)
-    assert re.fullmatch(r"12, [\d,]+ rows a second", said[11])  # so small a table: no rehearsal
-    said.clear()
-    monkeypatch.setattr("colabel.cli.fitting._PILOT_ROWS", 40)
-    monkeypatch.setattr("colabel.cli.fitting._PILOT_TIMES", 2)
-    fit(folder)
-    form = r"12 of about (\d+), [\d,]+ rows a second, about 0:\d\d:\d\d left"
-    found = re.fullmatch(form, said[11])
-    assert 0.5 < int(found[1]) / len(said) < 2.0
 
 
 def test_answers_of_each_part(folder):

@@ -197,3 +197,18 @@ def test_rules_are_suggested_checked_and_obeyed(spoiled, tmp_path):
     done = CliRunner().invoke(app, known)
     assert done.exit_code == 2
     assert "odd.csv, row 3: what is given" in " ".join(done.output.split())
+
+
+def test_explain_over_all_rows_and_rows_that_are_not_there(spoiled, tmp_path):
+    table, _, names = spoiled
+    model = tmp_path / "m.colabel"
+    run("fit", table, "-l", ",".join(names), "-m", "br", "--set", "C=0.01", "-o", model, "-q")
+    said = run("explain", model, table, "--overall")
+    assert "Columns that matter" in said
+    assert "None do." in said  # labels are independent in this model
+    found = json.loads(run("explain", model, table, "--overall", "--json"))
+    assert len(found["importance"]) == len(found["columns"])
+    assert found["labels"] == list(names)
+    done = CliRunner().invoke(app, ["explain", str(model), str(table), "--row", "0"])
+    assert done.exit_code == 2
+    assert "rows are counted from 1" in " ".join(done.output.split())

@@ -97,9 +97,9 @@ def test_frames_sets_and_class_values_come_back_as_given(spoiled):
     frame = audit(ClassifierChain(C=0.1, random_state=0), X[:120], words, cv=2).to_frame(3)
     assert set(frame["given"]) | set(frame["suggestion"]) <= {"yes", "no"}
     assert list(frame.columns) == [
-        *("row", "label", "given", "probability", "suggestion", "gain", "against")
+        *("row", "label", "given", "probability", "suggestion", "wrong", "gain", "against")
     ]
-    assert frame["gain"].is_monotonic_decreasing
+    assert frame["wrong"].is_monotonic_decreasing
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,14 @@ from colabel import (
     CTBN,
     BayesNetEnsemble,
     BinaryRelevance,
-    ClassifierChain,
     KernelFeatures,
     StackedBinaryRelevance,
     ThresholdedClassifier,
     metrics,
 )
 from colabel.comparing import held_out
-from colabel.comparing.graphs import averaged_graph
 from colabel.comparing.held_out import Ask, Method, Task, answer, cross_validate, learn
 from colabel.comparing.result import COMPARED, MEASURES
-from colabel.joint import Chain, Joint
 from studies.datasets import kfold, load_digit_traits
 
 
@@ -142,7 +139,7 @@ def test_what_is_not_asked_is_not_worked_out(task):
 def test_many_rows_are_answered_in_parts(task, monkeypatch):
     fitted = learn(Method(BinaryRelevance(C=1.0)), task, TRAIN)
     whole = answer(fitted, task, TEST)
-    monkeypatch.setattr(held_out, "_ROWS_AT_ONCE", 30)
+    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
     parts = answer(fitted, task, TEST)
     for name in ("rows", "true", "codes", "log_prob", "marginals", "confidence", "mode_right"):
         np.testing.assert_allclose(getattr(parts, name), getattr(whole, name))
@@ -191,38 +188,3 @@ def test_a_pipeline_answers_as_its_steps_before_the_model_do(task, model):
             np.testing.assert_allclose(found.log_prob, stepwise.log_prob)
             np.testing.assert_array_equal(found.graph.ends, stepwise.graph.ends)
             assert found.graph.names == tuple(task.space.names)
-
-
-def refuse(*_):
-    raise AssertionError("its sums are exact")
-
-
-def refuse_of_estimates(pair_tables):
-    def checked(joint, pairs):
-        assert "sums" in joint.exact
-        return pair_tables(joint, pairs)
-
-    return checked
-
-
-def test_graphs_of_searched_drawn_and_other_models(task, monkeypatch):
-    """Averaged over joints whose sums are exact, counted in one sample of others."""
-    monkeypatch.setattr(Chain, "sample_codes", refuse)
-    monkeypatch.setattr(Joint, "pair_tables", refuse_of_estimates(Joint.pair_tables))
-    every = np.arange(300)
-    searched = GridSearchCV(CTBN(random_state=0), {"C": [0.1, 1.0]}, cv=2)
-    piped = make_pipeline(KernelFeatures(2.0, 20, random_state=0), CTBN(C=0.1, random_state=0))
-    drawn = [CDN(C=0.1, random_state=0), ClassifierChain(C=0.1, random_state=0)]
-    for model in (searched, piped, *drawn):
-        fitted = learn(Method(model), task, every)
-        graph = averaged_graph(fitted.model, task.X)
-        assert graph["labels"] == list(task.space.names)
-        assert len(graph["edges"]) == len(fitted.label_graph.ends) > 0
-        shares = task.codes.mean(axis=0)
-        np.testing.assert_allclose(graph["probability"], shares, atol=0.1)
-        for edge in graph["edges"]:
-            one, other = graph["probability"][edge["from"]], graph["probability"][edge["to"]]
-            total = edge["given_on"] * one + edge["given_off"] * (1 - one)
-            assert total == pytest.approx(other, abs=1e-9)  # the law of total probability
-    for model in (BinaryRelevance(C=1.0), DecisionTreeClassifier(random_state=0)):
-        assert averaged_graph(learn(Method(model), task, every).model, task.X) is None

@@ -17,11 +17,10 @@ from colabel.decide import (
 )
 from colabel.decide.conformal import NONCONFORMITIES
 from colabel.joint import Independent, Tree
-from colabel.joint.chain import chain as chain_module
 from colabel.joint.exactness import Exactness
 from colabel.labels import LabelSpace
 from tests.decide.test_decisions import make_space, random_tree
-from tests.joint.test_mixture import enumerated, smooth
+from tests.joint.test_mixture import Short, enumerated, smooth
 
 
 def vectors_of(joint):
@@ -294,7 +293,7 @@ def test_whether_lists_are_approximate_is_asked_after_the_search(monkeypatch, ki
     codes = np.array([min(row, key=row.get) for row in rarest.rows], dtype=np.int32)
     rule = Nonconformity(kind, max_listed=20)
     proven = rule.of_codes(joint, codes, np.full(4, 0.5))
-    monkeypatch.setattr(chain_module, "_MOST_LISTED", 1)
+    joint = smooth(chain=Short)
     assert "mode" in joint.exact
     scores = rule.of_codes(joint, codes, np.full(4, 0.5))
     if kind == "probability":

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.special import logit
 
 from colabel.decide.corrections import corrections, log_conditionals, pooled, speaking_against
 from colabel.joint import Independent, VectorList
@@ -118,6 +119,15 @@ def test_planted_noise_is_estimated(rng, forgotten, added):
     rates = audit.noise()
     assert rates["forgotten"].rate == pytest.approx(forgotten, abs=0.03)
     assert rates["added"].rate == pytest.approx(added, abs=0.03)
+    if forgotten != added:  # by Bayes' theorem, with the true probabilities and rates
+        q = 1 / (1 + np.exp(-true_odds))
+        noisy = _said(logit((1 - forgotten) * q + added * (1 - q)))
+        audit = audit_of(Independent(space, noisy), given)
+        arrives = np.where(given == 1, added * (1 - q), forgotten * q)
+        stays = np.where(given == 1, (1 - forgotten) * q, (1 - added) * (1 - q))
+        expected = arrives / (arrives + stays)
+        assert np.abs(audit.wrong - expected).mean() < 0.02
+        assert audit.wrong.sum() == pytest.approx(flip.sum(), rel=0.3)
     estimate, true_count = audit.n_wrong(), int(flip.sum())
     assert estimate.low - 0.01 * n * d <= true_count <= estimate.high + 0.01 * n * d
 
@@ -178,5 +188,5 @@ def test_a_level_must_be_a_probability(listed):
     audit = audit_of(joint, np.zeros((5, 3), dtype=np.int32))
     with pytest.raises(ValueError, match=r"at_least is 0\.2"):
         audit.corrected(0.2)
-    likelier = (audit.log_odds > 0).sum()
+    likelier = (audit.wrong > 0.5).sum()
     assert repr(audit) == f"Audit(5 rows, 3 labels: {likelier} likelier to be wrong)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import tempfile
 import tomllib
@@ -54,6 +55,7 @@ def asked(model: Any) -> str:
             model.predict(rows)
             if hasattr(getattr(model, "model", model), "predict_proba"):
                 require_probabilities(model.predict_proba(rows))
+            require_agreement(model, rows)
     except TableError:  # such as a column that the table does not have
         return "refused"
     except ValueError as error:  # a scale of 1e-300 makes numbers that are refused by their column
@@ -61,6 +63,34 @@ def asked(model: Any) -> str:
             raise
         return "refused"
     return "answered"
+
+
+def require_agreement(model: Any, rows: Any) -> None:
+    """Raise unless all answers of a joint are those of its probabilities, added up one by one."""
+    if not hasattr(getattr(model, "model", model), "joint"):
+        return
+    joint = colabel.joint_of(model, rows)
+    sizes = joint.space.cardinalities
+    if np.prod(sizes, dtype=float) > 300 or not {"sums", "log_prob"} <= set(joint.exact):
+        return
+    vectors = np.array(list(itertools.product(*map(range, sizes))), dtype=np.int32)
+    tiled = [np.tile(one, (len(joint), 1)) for one in vectors]
+    prob = np.exp(np.stack([joint.log_prob_codes(codes) for codes in tiled], axis=1))
+    close = functools.partial(np.testing.assert_allclose, rtol=0, atol=1e-6)
+    close(prob.sum(axis=1), 1.0, err_msg="probabilities do not sum to one")
+    for i, table in enumerate(joint.marginal_tables()):
+        sums = [prob[:, vectors[:, i] == code].sum(axis=1) for code in range(sizes[i])]
+        close(table, np.stack(sums, axis=1), err_msg="marginals are no sums")
+    if "mode" in joint.exact:
+        close(np.exp(joint.log_prob_codes(joint.mode_codes())), prob.max(axis=1), err_msg="mode")
+    best = joint.top_k(3)
+    close(np.exp(best.log_prob[:, 0]), prob.max(axis=1), err_msg="top_k")
+    likely = prob[:, vectors[:, 0] == 0].sum(axis=1) > 1e-3
+    if likely.any():
+        known = joint.rows(np.flatnonzero(likely)).given({0: joint.space.classes[0][0]})
+        close(known.marginal_tables()[0][:, 0], 1.0, err_msg="given")
+    if joint.sample(2, 0).shape != (2, len(joint), len(sizes)):
+        raise AssertionError("samples of another shape")
 
 
 def require_probabilities(found: Any) -> None:

@@ -125,15 +125,70 @@ def change_bytes(rng: np.random.Generator, content: bytes) -> bytes:
     return bytes(data)
 
 
+def change_consistently(rng: np.random.Generator, members: dict[str, bytes]) -> None:
+    """Make several changes of a model file that belong together, so that it may be accepted.
+
+    A size is made smaller or larger by one wherever it occurs, in arrays, lists and numbers; or
+    some arrays hold other numbers of their kind: scaled, shuffled, distributions of another shape.
+    """
+    names = [name for name in members if name.endswith(".npy")]
+    arrays = {name: np.load(io.BytesIO(members[name])) for name in names}
+    sizes = sorted({n for array in arrays.values() for n in array.shape if n > 1})
+    if sizes and rng.random() < 0.4:
+        size = int(sizes[rng.integers(len(sizes))])
+        keep = [*range(size - 1)] if rng.random() < 0.5 else [*range(size), size - 1]
+        for name, array in arrays.items():
+            for axis in range(array.ndim):
+                if array.shape[axis] == size:
+                    arrays[name] = np.take(arrays[name], keep, axis=axis)
+        tree = json.loads(members["model.json"])
+        for container, key in places(tree):
+            value = container[key]
+            if isinstance(value, list) and len(value) == size:
+                container[key] = [value[i] for i in keep]
+            elif (
+                type(value) is int
+                and value in (size, size - 1, size + 1)
+                and key
+                not in (
+                    "object",
+                    "array",
+                )
+            ):
+                container[key] = value + len(keep) - size
+        members["model.json"] = json.dumps(tree).encode()
+    else:
+        factor = 10.0 ** rng.integers(-3, 20)
+        for name, array in arrays.items():
+            if rng.random() < 0.5 or not array.size:
+                continue
+            if array.dtype.kind == "f" and array.min() >= 0 and array.max() <= 1 and array.ndim:
+                drawn = rng.random(array.shape) ** rng.integers(1, 9)
+                arrays[name] = drawn / np.maximum(drawn.sum(axis=-1, keepdims=True), 1e-300)
+            elif array.dtype.kind == "f":
+                arrays[name] = (
+                    array * factor if rng.random() < 0.5 else rng.permuted(array, axis=-1)
+                )
+            elif array.dtype.kind == "i":
+                arrays[name] = rng.permutation(array.reshape(-1)).reshape(array.shape)
+    for name, array in arrays.items():
+        out = io.BytesIO()
+        np.save(out, np.ascontiguousarray(array))
+        members[name] = out.getvalue()
+
+
 def change_archive(rng: np.random.Generator, content: bytes) -> bytes:
-    """Change a model file: its JSON, an array, or its bytes."""
-    what = rng.integers(10)
+    """Change a model file: several places that belong together, its JSON, an array, its bytes."""
+    what = rng.integers(15)
     if what == 0:
         return change_bytes(rng, content)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     arrays = [name for name in members if name.endswith(".npy")]
-    for _ in range(int(rng.integers(1, 3))):
+    if what >= 10:
+        for _ in range(int(rng.integers(1, 4))):
+            change_consistently(rng, members)
+    for _ in range(0 if what >= 10 else int(rng.integers(1, 3))):
         if what <= 4 and arrays:
             name = arrays[rng.integers(len(arrays))]
             members[name] = change_array(rng, members[name])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import colabel
-from colabel.comparing.graphs import averaged_graph
+from colabel.comparing.describing import dependence_graph
 from colabel.core.journal import Journal, JournalError
 from colabel.joint import Independent
 from colabel.labels import LabelSpace
@@ -153,7 +153,7 @@ def page_case(rng: np.random.Generator, folder: Path) -> str:
     joint = Independent(space, [np.log([[0.25, 0.75]] * 2)] * 3)
     cells = [((hostile(rng), hostile(rng)),)] * 2
     rows = explored_rows(joint, [hostile(rng), hostile(rng)], cells)
-    graph = averaged_graph(model, X)
+    graph = dependence_graph(model, X)
     graph = json.loads(json.dumps(graph).replace('"y0"', json.dumps(names[0])))
     text = exploration_html(Exploration(space, tuple(rows), "", True, graph), hostile(rng))
     page = Page(text)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from colabel import ProbabilisticClassifierChain
 from colabel.joint import Chain, Independent, Mixture, PairwiseField, Tree, VectorList
 from colabel.joint.chain import TableLinks
-from colabel.joint.chain import chain as chain_module
 from colabel.joint.exactness import APPROXIMATE
 from tests.joint.chain.test_chain import oracle_of
 from tests.joint.oracle import (
@@ -119,13 +118,19 @@ def test_every_answer_given_evidence(instance):
     assert_same(WithoutEntropy(conditioned, expected), expected, rng)
 
 
-def smooth(n_members=6, n_rows=4, d=6, inference="exact"):
+class Short(Chain):
+    """A chain that lists next to nothing."""
+
+    most_listed, few_listed = 1, 2
+
+
+def smooth(n_members=6, n_rows=4, d=6, inference="exact", chain=Chain):
     rng = np.random.default_rng(1)
     space = make_space((2,) * d)
     members = []
     for _ in range(n_members):
         tables = [random_log_table(rng, (n_rows, *(2,) * (k + 1)), "smooth") for k in range(d)]
-        members.append(Chain(space, rng.permutation(d), TableLinks.of(tables), inference=inference))
+        members.append(chain(space, rng.permutation(d), TableLinks.of(tables), inference=inference))
     return Mixture(members)
 
 
@@ -155,9 +160,8 @@ def test_lists_grow_until_they_prove_it():
         assert_best(joint, oracle, k)
 
 
-def test_lists_too_short_to_prove_it_take_the_proof_back(monkeypatch):
-    monkeypatch.setattr(chain_module, "_MOST_LISTED", 1)
-    joint = smooth()
+def test_lists_too_short_to_prove_it_take_the_proof_back():
+    joint = smooth(chain=Short)
     assert joint.exact.all
     joint.mode_codes()
     assert joint.exact == {"sums", "log_prob"}
@@ -165,29 +169,30 @@ def test_lists_too_short_to_prove_it_take_the_proof_back(monkeypatch):
     assert joint[0].exact == {"sums", "log_prob"}
 
 
-def test_lists_of_a_mixture_that_cannot_prove_them_are_cut(monkeypatch):
-    joint = smooth()
+def test_lists_of_a_mixture_that_cannot_prove_them_are_cut():
     least = np.log(np.full(4, 1e-3))
-    assert not joint.listed_above(least).cut.any()
-    monkeypatch.setattr(chain_module, "_MOST_LISTED", 1)
+    assert not smooth().listed_above(least).cut.any()
+    joint = smooth(chain=Short)
     assert joint.exact.all  # it has not been asked yet: only some rows of it
     assert joint.listed_above(least).cut.any()
 
 
-def test_long_lists_of_the_best_are_asked_for_a_few_rows_at_a_time(monkeypatch):
+def test_long_lists_of_the_best_are_asked_for_a_few_rows_at_a_time():
     space, rng = make_space((2,) * 8), np.random.default_rng(0)
     on = rng.uniform(0.2, 0.8, size=(8, 9))
     joint = Independent(space, [np.log(np.stack([1 - p, p], axis=1)) for p in on])
     least = joint.top_k_codes(40)[1][:, -1] - 1e-12
     whole = joint.listed_above(least)
-    monkeypatch.setattr("colabel.joint._listing._CODES_AT_ONCE", 64 * 8 * 2)
-    asked, top_k = [], Independent.top_k_codes
-    monkeypatch.setattr(
-        Independent,
-        "top_k_codes",
-        lambda self, k: (asked.append((self.n_rows, k)), top_k(self, k))[1],
-    )
-    parts = joint.listed_above(least)
+    asked = []
+
+    class Small(Independent):
+        codes_at_once = 64 * 8 * 2
+
+        def top_k_codes(self, k):
+            asked.append((self.n_rows, k))
+            return super().top_k_codes(k)
+
+    parts = Small(space, joint.log_tables).listed_above(least)
     assert max(rows * k for rows, k in asked) <= 64 * 2
     assert not parts.cut.any()
     for found in (whole, parts):
@@ -208,15 +213,14 @@ class CostlyLinks(TableLinks):
 def costly(joint):
     return Mixture(
         [
-            Chain(m.space, m.order, CostlyLinks(m.links.tables), inference=m.inference)
+            type(m)(m.space, m.order, CostlyLinks(m.links.tables), inference=m.inference)
             for m in joint.members
         ]
     )
 
 
-def test_members_that_cannot_list_all_give_candidates(monkeypatch):
-    monkeypatch.setattr(chain_module, "_FEW_LISTED", 2)
-    joint = costly(smooth(inference="greedy"))
+def test_members_that_cannot_list_all_give_candidates():
+    joint = costly(smooth(inference="greedy", chain=Short))
     assert joint.exact == {"sums", "log_prob"}
     assert "scored by the mixture" in joint.how
     own = [joint.log_prob_codes(member.mode_codes()) for member in joint.members]
@@ -344,11 +348,14 @@ def test_long_lists_are_made_for_a_few_rows_at_a_time(monkeypatch, rng):
     space = make_space((2,) * 8)
     vectors = np.array(list(itertools.product(range(2), repeat=8)), dtype=np.int32)
     tables = rng.normal(size=(2, 40, 256))
-    joint = Mixture([VectorList(space, vectors, table) for table in tables])
-    whole = joint.top_k_codes(200)
-    monkeypatch.setattr("colabel.joint.mixture._CODES_AT_ONCE", 1 << 12)
+    members = [VectorList(space, vectors, table) for table in tables]
+    whole = Mixture(members).top_k_codes(200)
+
+    class Small(Mixture):
+        codes_at_once = 1 << 13
+
     lengths = noted_lengths(monkeypatch)
-    parts = joint.top_k_codes(200)
+    parts = Small(members).top_k_codes(200)
     assert max(lengths) <= 8 * 256
     assert max(lengths[2:]) <= 2 * 256
     np.testing.assert_array_equal(parts[0], whole[0])

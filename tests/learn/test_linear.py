@@ -166,8 +166,7 @@ def test_batches_of_any_size_give_the_same_answers(rng, monkeypatch, narrowest):
     wide = learner((1.0, 0.1)).on(data)
     scores = wide.cross_validate(groups, folds, keep, "")
     tables = wide.fit(groups, choices).log_prob(data.X)
-    sizes = linear._BATCH._replace(scores=1, narrowest=narrowest)
-    monkeypatch.setattr(linear, "_BATCH", sizes)
+    monkeypatch.setattr(linear, "_BATCH", (1, narrowest, 1 << 21))
     narrow = learner((1.0, 0.1)).on(data)
     for one, two in zip(scores, narrow.cross_validate(groups, folds, keep, ""), strict=True):
         np.testing.assert_allclose(one.total, two.total, atol=1e-6)
@@ -177,7 +176,7 @@ def test_batches_of_any_size_give_the_same_answers(rng, monkeypatch, narrowest):
 
 
 def test_any_number_of_threads_gives_the_same_bits(rng, monkeypatch):
-    monkeypatch.setattr(linear, "_BATCH", linear._BATCH._replace(scores=1, narrowest=2))
+    monkeypatch.setattr(linear, "_BATCH", (1, 2, 1 << 21))
     data = make_data(rng, sizes=(2,) * 8 + (3,) * 2)
     folds = random_folds(data, 3, seed=0)
     groups = [RowGroup(np.flatnonzero(data.codes[:, j] == 1), np.arange(5)) for j in range(5, 10)]

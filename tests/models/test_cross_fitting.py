@@ -14,7 +14,6 @@ from colabel import CTBN, BinaryRelevance, JointStack
 from colabel.joint import Independent
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import TrainingData
-from colabel.models import lazy
 from colabel.models._cross_fitting import asked_about, fitted_members, require_joint
 
 ALONE = BinaryRelevance(C=0.1, random_state=0)
@@ -39,7 +38,7 @@ def test_rows_held_out_are_asked_a_few_at_a_time(monkeypatch):
     monkeypatch.setattr(
         BinaryRelevance, "joint", lambda self, X: (asked.append(len(X)), joint(self, X))[1]
     )
-    monkeypatch.setattr(lazy, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("colabel.core.chunks.MOST_ROWS", 7)
     parts, _ = asked_about([("alone", ALONE)], data, space, *halves, 3)
     assert asked == [7, 7, 7, 7, 2]
     for name in ("new", "entry", "known", "weight"):

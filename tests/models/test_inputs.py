@@ -17,7 +17,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from colabel import CTBN, IBLR, BinaryRelevance, MLkNN, ThresholdedClassifier, load, save
-from colabel.models import lazy
 
 MODELS = (BinaryRelevance, CTBN)
 TIGHT = {"tol": 1e-10, "max_iter": 3000}
@@ -118,24 +117,6 @@ def test_sparse_features_give_the_answers_of_dense_ones_in_random_folds(kind, da
     same_answers(dense, sparse, X, atol=1e-7)
     if kind is CTBN:
         np.testing.assert_allclose(dense.edge_scores_, sparse.edge_scores_, atol=1e-5)
-
-
-def test_rows_are_answered_in_chunks_of_any_size(kind, data, monkeypatch):
-    X, Y = data
-    model = kind(C=1.0, random_state=0).fit(X, Y)
-    prob, labels = model.predict_proba(X), model.predict(X)
-    monkeypatch.setattr(lazy, "_ROWS_AT_ONCE", 7)
-    np.testing.assert_allclose(model.predict_proba(X), prob, rtol=1e-12)
-    np.testing.assert_array_equal(model.predict(X), labels)
-
-
-def test_tables_of_class_variables_are_answered_in_chunks_too(kind, data, monkeypatch):
-    X, Y = data
-    model = kind(C=1.0, random_state=0).fit(X, np.column_stack([Y[:, 0], Y.sum(axis=1)]))
-    whole = model.predict_proba(X)
-    monkeypatch.setattr(lazy, "_ROWS_AT_ONCE", 7)
-    for table, expected in zip(model.predict_proba(X), whole, strict=True):
-        np.testing.assert_allclose(table, expected, rtol=1e-12)
 
 
 def test_log_probabilities_are_logarithms(kind, data):

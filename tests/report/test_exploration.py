@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from colabel import CTBN, feature_evidence
-from colabel.comparing.graphs import averaged_graph
+from colabel.comparing.describing import dependence_graph
 from colabel.joint import Independent
 from colabel.labels import LabelSpace
 from colabel.report import Exploration, exploration_html, explored_rows, write_exploration_html
@@ -43,7 +43,7 @@ def explored(model, X, n_rows=3, most=200, graph=True):
     names = [f"row {i + 1} {HOSTILE if i == 1 else ''}".strip() for i in range(n_rows)]
     cells = [(("colour", f"shade{i}"), (HOSTILE, HOSTILE)) for i in range(n_rows)]
     rows = explored_rows(joint, names, cells, most)
-    found = averaged_graph(model, X) if graph else None
+    found = dependence_graph(model, X) if graph else None
     return Exploration(joint.space, tuple(rows), joint.how, True, found)
 
 

@@ -23,7 +23,7 @@ from colabel.core.progress import columns, row_counter
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from colabel.tables import ReadingOptions, TableModel, TableRequest
+    from colabel.tables import Frame, ReadingOptions, TableModel, TableRequest
 
 # Exit codes; `colabel --help` lists them.
 INTERNAL = 1  # a fault of colabel
@@ -33,6 +33,8 @@ INTERRUPTED = 130
 
 SCREEN = "the screen: the first rows, or CSV for another program"
 _SHOWN = 20  # rows on a screen
+_CELLS = 30  # columns that are shown of a row
+_LONGEST = 200  # characters of a value
 
 
 class _Console(Console):
@@ -441,3 +443,23 @@ def say(sentence: str, target: Path | None) -> None:
     """Say what was done: beside the answers if these go to a file, away from them if not."""
     console = messages() if target is None else output()
     console.print(sentence, soft_wrap=True, markup=False)
+
+
+def row_cells(frame: Frame) -> list[tuple[tuple[str, str], ...]]:
+    """Write what each row holds; of sparse rows, what is not 0."""
+    own = [(name, frame.column(name)) for name in frame.names[: 10 * _CELLS]]
+    rows = []
+    for i in range(frame.n_rows):
+        held = [(name, column[i]) for name, column in own]
+        if frame.is_sparse:
+            held = [(name, value) for name, value in held if isinstance(value, str) or value]
+        rows.append(tuple((name, shown(value)) for name, value in held[:_CELLS]))
+    return rows
+
+
+def shown(value: Any) -> str:
+    """Write a value of a table; nothing where it is missing."""
+    if value is None or value != value:
+        return ""
+    text = value if isinstance(value, str) else f"{value:.6g}"
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

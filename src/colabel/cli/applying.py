@@ -12,30 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
-from colabel.cli._console import (
-    SCREEN,
-    AsJson,
-    Formulas,
-    Keep,
-    Known,
-    ModelFile,
-    Quiet,
-    Reading,
-    TableFile,
-    TableParts,
-    Trust,
-    command,
-    load_table_model,
-    note,
-    opt,
-    output,
-    page_option,
-    say,
-    stderr_is_terminal,
-    working,
-    write_answers,
-)
+from colabel.cli import _console as ui
 from colabel.core.files import refuse_input
 from colabel.core.progress import columns, row_counter
 
@@ -52,38 +31,42 @@ _ANSWERS = "A .csv, .csv.gz or .parquet file"
 _LOSS = "subset, hamming, f1 or jaccard: what a wrong answer costs; log: to be unsure."
 
 _LABEL, _DEFAULT_LABELS = "A label to explain; repeatable.", "those of the answer or in doubt"
+_OVERALL = "Of a table with labels: which columns matter for which labels, over all rows."
 _AGAINST = "Rows to compare the row's columns with, such as the training table."
 
 _EVIDENCE = "Also what speaks for and against each label, as in explain: slower."
-_CELLS = 30  # columns that are shown of a row
-_LONGEST = 200  # characters of a value
 _AT_ONCE = 100  # rows
 _MOST_SETS = 200_000  # on a page
 
 _SHOWN = 10  # labels and confusions on the screen
 
 
-@command
+@ui.command
 def predict(
-    model: ModelFile,
-    table: TableParts,
-    options: Reading,
+    model: ui.ModelFile,
+    table: ui.TableParts,
+    options: ui.Reading,
     output_file: Annotated[
-        Path | None, opt("FILE", f"{_ANSWERS}, or a folder.", "--output", "-o", default=SCREEN)
+        Path | None,
+        ui.opt("FILE", f"{_ANSWERS}, or a folder.", "--output", "-o", default=ui.SCREEN),
     ] = None,
-    top_k: Annotated[int, opt("K", "Also the K most probable label sets of each row.", min=0)] = 0,
-    known: Known = [],
-    decision: Annotated[str | None, opt("LOSS", _DECISION, default="the model's")] = None,
-    coverage: Annotated[float | None, opt("P", _COVERAGE, default=False)] = None,
-    keep: Keep = [],
+    top_k: Annotated[
+        int, ui.opt("K", "Also the K most probable label sets of each row.", min=0)
+    ] = 0,
+    known: ui.Known = [],
+    decision: Annotated[str | None, ui.opt("LOSS", _DECISION, default="the model's")] = None,
+    coverage: Annotated[float | None, ui.opt("P", _COVERAGE, default=False)] = None,
+    keep: ui.Keep = [],
     probabilities: Annotated[
         bool,
-        opt("", "Also the probability of each label alone.", "--probabilities/--no-probabilities"),
+        ui.opt(
+            "", "Also the probability of each label alone.", "--probabilities/--no-probabilities"
+        ),
     ] = True,
-    formulas: Formulas = False,
-    trust: Trust = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    formulas: ui.Formulas = False,
+    trust: ui.Trust = False,
+    as_json: ui.AsJson = False,
+    quiet: ui.Quiet = False,
 ) -> None:
     """Predict the labels of the rows of a table.
 
@@ -111,7 +94,7 @@ def predict(
         raise tables.TableError("--json prints a summary: say with -o where the predictions go.")
     parts = tables.find_parts(table)
     request = tables.PredictionRequest(decision, probabilities, top_k, known, keep, coverage)
-    fitted = load_table_model(model, trust=trust)
+    fitted = ui.load_table_model(model, trust=trust)
     labels = fitted.label_names_ if fitted.space.is_indicator else ()
     header: list[str] = []
     n_rows = n_finished = 0
@@ -129,7 +112,7 @@ def predict(
                 header = found.column_names
                 yield found
 
-        n_rows += write_answers(
+        n_rows += ui.write_answers(
             noted(), target, "predicting", quiet=quiet, labels=labels, formulas=formulas
         )
 
@@ -154,12 +137,12 @@ def predict(
     seconds = time.perf_counter() - started
     if as_json:
         found = {"rows": n_rows, "seconds": seconds, "file": str(output_file), "columns": header}
-        output().print_json(json.dumps(found))
+        ui.output().print_json(json.dumps(found))
     elif not quiet:
         where = f" to {target}" if target else ""
         before = f" {n_finished} of {len(parts)} parts were finished before." * bool(n_finished)
         speed = f"{n_rows / max(seconds, 1e-9):,.0f} rows a second"
-        say(f"{n_rows:,} rows predicted{where} in {seconds:.1f} s ({speed}).{before}", target)
+        ui.say(f"{n_rows:,} rows predicted{where} in {seconds:.1f} s ({speed}).{before}", target)
 
 
 def _answer_file(given: Path | None) -> Path | None:
@@ -167,21 +150,21 @@ def _answer_file(given: Path | None) -> Path | None:
     return None if given is None or str(given) == "-" else given
 
 
-@command
+@ui.command
 def ask(
-    model: ModelFile,
-    table: TableFile,
-    options: Reading,
+    model: ui.ModelFile,
+    table: ui.TableFile,
+    options: ui.Reading,
     output_file: Annotated[
-        Path | None, opt("FILE", f"{_ANSWERS}.", "--output", "-o", default=SCREEN)
+        Path | None, ui.opt("FILE", f"{_ANSWERS}.", "--output", "-o", default=ui.SCREEN)
     ] = None,
-    loss: Annotated[str | None, opt("LOSS", _LOSS, default="the model's decision")] = None,
-    top: Annotated[int, opt("N", "How many labels to name.", min=1)] = 1,
-    known: Known = [],
-    keep: Keep = [],
-    formulas: Formulas = False,
-    trust: Trust = False,
-    quiet: Quiet = False,
+    loss: Annotated[str | None, ui.opt("LOSS", _LOSS, default="the model's decision")] = None,
+    top: Annotated[int, ui.opt("N", "How many labels to name.", min=1)] = 1,
+    known: ui.Known = [],
+    keep: ui.Keep = [],
+    formulas: ui.Formulas = False,
+    trust: ui.Trust = False,
+    quiet: ui.Quiet = False,
 ) -> None:
     """Say which label of each row to check first.
 
@@ -203,28 +186,28 @@ def ask(
         tables.answers.check_ending(target)
         refuse_input(target, table, model)
     source = tables.open_table(table, options)
-    asker = tables.Asker(load_table_model(model, trust=trust), source, loss, top, known, keep)
+    asker = tables.Asker(ui.load_table_model(model, trust=trust), source, loss, top, known, keep)
     started = time.perf_counter()
-    n_rows = write_answers(asker.answers(), target, "asking", quiet=quiet, formulas=formulas)
+    n_rows = ui.write_answers(asker.answers(), target, "asking", quiet=quiet, formulas=formulas)
     if quiet:
         return
     where = f" to {target}" if target else ""
-    say(f"{n_rows:,} rows asked about{where} in {time.perf_counter() - started:.1f} s.", target)
+    ui.say(f"{n_rows:,} rows asked about{where} in {time.perf_counter() - started:.1f} s.", target)
     if n_rows and not asker.n_open:
-        note(
+        ui.note(
             f"{table} knows every label of every row, so there was nothing to ask: leave cells "
             "empty whose label is not known, or the label columns out."
         )
 
 
-@command
+@ui.command
 def evaluate(
-    model: ModelFile,
-    table: TableFile,
-    options: Reading,
-    page: Annotated[Path | None, page_option("Also a page.")] = None,
-    trust: Trust = False,
-    as_json: AsJson = False,
+    model: ui.ModelFile,
+    table: ui.TableFile,
+    options: ui.Reading,
+    page: Annotated[Path | None, ui.page_option("Also a page.")] = None,
+    trust: ui.Trust = False,
+    as_json: ui.AsJson = False,
 ) -> None:
     """Measure a fitted model on rows that it has not seen.
 
@@ -242,11 +225,11 @@ def evaluate(
     from colabel import comparing, report, tables
 
     refuse_input(page, table, model)
-    fitted = load_table_model(model, trust=trust)
+    fitted = ui.load_table_model(model, trust=trust)
     scores = comparing.evaluate_table(fitted, tables.open_table(table, options))
     if page is not None:
         report.write_evaluation_html(page, scores, f"{model.name} on {table.name}")
-    console = output()
+    console = ui.output()
     if as_json:
         console.print_json(scores.to_json())
         return
@@ -266,35 +249,40 @@ def evaluate(
         console.print("\nConfused", markup=False)
         console.print(shown)
     if page is not None:
-        say(f"The page is {page}.", page)
+        ui.say(f"The page is {page}.", page)
 
 
-@command
+@ui.command
 def explain(
-    model: ModelFile,
-    options: Reading,
+    model: ui.ModelFile,
+    options: ui.Reading,
     table: Annotated[
         Path | None, typer.Argument(metavar="TABLE", help="A table, to explain a row of it.")
     ] = None,
-    row: Annotated[int, opt("N", "Its row; the first below the header is 1.")] = 1,
-    known: Known = [],
-    top_k: Annotated[int, opt("K", "Runner-up label sets to list.", min=1)] = 3,
-    labels: Annotated[list[str], opt("NAME", _LABEL, "--label", default=_DEFAULT_LABELS)] = [],
-    against: Annotated[Path | None, opt("TABLE", _AGAINST, default="the rows around it")] = None,
-    page: Annotated[Path | None, page_option("Write it as a page, too.")] = None,
-    trust: Trust = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    row: Annotated[int, ui.opt("N", "Its row; the first below the header is 1.")] = 1,
+    known: ui.Known = [],
+    top_k: Annotated[int, ui.opt("K", "Runner-up label sets to list.", min=1)] = 3,
+    labels: Annotated[list[str], ui.opt("NAME", _LABEL, "--label", default=_DEFAULT_LABELS)] = [],
+    against: Annotated[Path | None, ui.opt("TABLE", _AGAINST, default="the rows around it")] = None,
+    page: Annotated[Path | None, ui.page_option("Write it as a page, too.")] = None,
+    overall: Annotated[bool, ui.opt("", _OVERALL, "--overall")] = False,
+    trust: ui.Trust = False,
+    as_json: ui.AsJson = False,
+    quiet: ui.Quiet = False,
 ) -> None:
     """Show the label graph of a model, or why a row has the labels it has.
 
-    For a row: the most probable label set and the runners-up, which columns
+    With --overall: which columns matter, by how much the joint log-loss grows
+    where a column is shuffled, and which labels depend on each other given
+    the columns. For a row: the most probable label set and the runners-up, which columns
     and words speak for and against each label, which labels go together, and
     which label, if it were known, would change the answer most.
 
     [bold]Examples[/bold]
 
       [cyan]colabel explain model.colabel[/cyan]
+
+      [cyan]colabel explain model.colabel test.csv --overall[/cyan]
 
       [cyan]colabel explain model.colabel new.csv --row 17[/cyan]
 
@@ -305,10 +293,13 @@ def explain(
     from colabel.report import text
 
     refuse_input(page, table, model, against)
-    fitted = load_table_model(model, trust=trust)
-    console = output()
+    fitted = ui.load_table_model(model, trust=trust)
+    console = ui.output()
     if table is None:
         _explain_model(console, fitted, as_json=as_json, quiet=quiet)
+        return
+    if overall:
+        _explain_overall(console, fitted, tables.open_table(table, options), as_json=as_json)
         return
     if row < 1:
         raise tables.TableError(
@@ -335,7 +326,7 @@ def explain(
             if code >= 0
         }
         chosen = explained or [i for i in why.in_question if codes[i] < 0]
-        with working("asking what speaks for and against each label", shown=not quiet):
+        with ui.working("asking what speaks for and against each label", shown=not quiet):
             evidence = fitted.feature_evidence(
                 own, background=around, given=facts or None, labels=chosen or None
             )
@@ -387,6 +378,37 @@ def _explain_model(console: Console, model: TableModel, *, as_json: bool, quiet:
         console.print(report.graph_text(graph), markup=False, soft_wrap=True)
 
 
+def _explain_overall(console: Console, model: TableModel, source: Any, *, as_json: bool) -> None:
+    from colabel import comparing
+    from colabel.comparing.evaluating import labelled_rows
+
+    found = comparing.describe(model, *labelled_rows(model, source))
+    if as_json:
+        console.print_json(json.dumps(found.to_dict()))
+        return
+    console.print("[bold]Columns that matter[/bold]: nats of joint log-loss lost where shuffled\n")
+    shown = columns("column", ">importance", "for the labels")
+    for k, name in enumerate(found.columns[: 2 * _SHOWN]):
+        figure = f"{found.importance[k]:.3f} ± {found.errors[k]:.3f}"
+        shown.add_row(escape(name), figure, escape(", ".join(found.matters_for(k))))
+    console.print(shown)
+    if found.graph is not None:
+        console.print(
+            "\n[bold]Labels that depend on each other[/bold] given the columns, in nats\n"
+        )
+        shown = columns("one", "other", ">nats", "")
+        for edge in found.graph["edges"][:_SHOWN]:
+            ends = (escape(found.graph["labels"][edge[end]]) for end in ("from", "to"))
+            kind = {1: "attract", -1: "repel"}.get(_sign(edge), "")
+            shown.add_row(*ends, f"{edge['nats']:.3f}", kind)
+        console.print(shown if found.graph["edges"] else "None do.")
+
+
+def _sign(edge: Any) -> int:
+    change = edge["given_on"] - edge["given_off"]
+    return 0 if change != change else 1 if change > 0 else -1
+
+
 def _find_row(predictor: Predictor, row: int) -> tuple[Frame, int]:
     """Return the part of the table that has a row, which counts from 1, and its place there."""
     from colabel.tables import TableError
@@ -399,19 +421,19 @@ def _find_row(predictor: Predictor, row: int) -> tuple[Frame, int]:
     raise TableError(f"{predictor.source.path} has {start - 1} rows, so no row {row}.")
 
 
-@command
+@ui.command
 def explore(
-    model: ModelFile,
-    table: TableFile,
-    options: Reading,
-    page: Annotated[Path, opt("FILE", "The page.", "--output", "-o")] = Path("explore.html"),
-    rows: Annotated[int, opt("N", "Most rows on the page.", min=1, max=5000)] = 200,
-    start: Annotated[int, opt("N", "The first of them, from 1.", min=1)] = 1,
-    top_k: Annotated[int, opt("K", "Most label sets of a row.", min=1, max=2000)] = 200,
-    keep: Keep = [],
-    evidence: Annotated[bool, opt("", _EVIDENCE, "--evidence")] = False,
-    trust: Trust = False,
-    quiet: Quiet = False,
+    model: ui.ModelFile,
+    table: ui.TableFile,
+    options: ui.Reading,
+    page: Annotated[Path, ui.opt("FILE", "The page.", "--output", "-o")] = Path("explore.html"),
+    rows: Annotated[int, ui.opt("N", "Most rows on the page.", min=1, max=5000)] = 200,
+    start: Annotated[int, ui.opt("N", "The first of them, from 1.", min=1)] = 1,
+    top_k: Annotated[int, ui.opt("K", "Most label sets of a row.", min=1, max=2000)] = 200,
+    keep: ui.Keep = [],
+    evidence: Annotated[bool, ui.opt("", _EVIDENCE, "--evidence")] = False,
+    trust: ui.Trust = False,
+    quiet: ui.Quiet = False,
 ) -> None:
     """Write a page to ask the joint: set labels of a row, watch the others follow.
 
@@ -426,18 +448,18 @@ def explore(
       [cyan]colabel explore model.colabel new.csv --keep title --start 1001 --rows 100[/cyan]
     """
     from colabel import comparing, report, tables
-    from colabel.core.wrapping import model_inside
+    from colabel.core.estimators import model_inside
     from colabel.models import ConformalSets
     from colabel.rules import Rules
 
     refuse_input(page, table, model)
-    fitted = load_table_model(model, trust=trust)
+    fitted = ui.load_table_model(model, trust=trust)
     source = tables.open_table(table, options)
     predictor = tables.Predictor(fitted, source, tables.PredictionRequest(keep=keep))
     most = max(1, min(top_k, _MOST_SETS // rows))
     frames: list[Frame] = []
     found, joint, first, more = [], None, 1, False
-    with row_counter("asking", shown=stderr_is_terminal() and not quiet) as count:
+    with row_counter("asking", shown=ui.stderr_is_terminal() and not quiet) as count:
         for frame in predictor.frames(_AT_ONCE):
             last = first + frame.n_rows
             wanted = frame.rows(slice(max(0, start - first), max(0, start + rows - first)))
@@ -445,7 +467,9 @@ def explore(
                 number = max(start, first)
                 joint = predictor.joint(wanted, number)
                 names = _names(wanted, keep, number)
-                for i, row in enumerate(report.explored_rows(joint, names, _cells(wanted), most)):
+                for i, row in enumerate(
+                    report.explored_rows(joint, names, ui.row_cells(wanted), most)
+                ):
                     if evidence and frame.n_rows > 1:
                         own = fitted.feature_evidence(wanted, i, background=frame)
                         row = replace(row, evidence=own)
@@ -458,21 +482,23 @@ def explore(
             first = last
     if joint is None:
         raise tables.TableError(f"{source.path} has {first - 1} rows, so none from row {start} on.")
-    X = fitted.preprocessor.transform(tables.Frame.stacked(frames))
-    graph = comparing.averaged_graph(fitted.model, X)
+    graph = None
+    if set(joint.space.cardinalities) == {2}:
+        X = fitted.preprocessor.transform(tables.Frame.stacked(frames))
+        graph = comparing.dependence_graph(fitted.model, X)
     exact = "log_prob" in joint.exact
     inside = model_inside(fitted.model)
     inside = inside.members_[0] if isinstance(inside, ConformalSets) else inside
     rules = Rules.parse(getattr(inside, "rules_", "")).compiled(joint.space)
     explored = report.Exploration(joint.space, tuple(found), joint.how, exact, graph, rules)
     report.write_exploration_html(page, explored, f"{table.name}: ask the joint")
-    say(
+    ui.say(
         f"{len(found):,} rows with {explored.n_vectors:,} label sets, {explored.listed_text} of "
         f"the probability of a row on average, are in {page}.",
         page,
     )
     if more and not quiet:
-        say(
+        ui.say(
             f"The table has more rows: --rows {2 * rows} writes more of them, "
             f"--start {start + rows} goes on.",
             page,
@@ -484,25 +510,6 @@ def _names(frame: Frame, keep: Sequence[str], number: int) -> list[str]:
     kept = [name for name in frame.names if name in keep]
     names = []
     for i in range(frame.n_rows):
-        said = [_shown(frame.column(name)[i]) for name in kept]
+        said = [ui.shown(frame.column(name)[i]) for name in kept]
         names.append(" · ".join([f"row {number + i}", *(text for text in said if text)]))
     return names
-
-
-def _cells(frame: Frame) -> list[tuple[tuple[str, str], ...]]:
-    """Write what each row holds; of sparse rows, what is not 0."""
-    columns = [(name, frame.column(name)) for name in frame.names[: 10 * _CELLS]]
-    rows = []
-    for i in range(frame.n_rows):
-        held = [(name, column[i]) for name, column in columns]
-        if frame.is_sparse:
-            held = [(name, value) for name, value in held if isinstance(value, str) or value]
-        rows.append(tuple((name, _shown(value)) for name, value in held[:_CELLS]))
-    return rows
-
-
-def _shown(value: Any) -> str:
-    if value is None or value != value:
-        return ""
-    text = value if isinstance(value, str) else f"{value:.6g}"
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import shlex
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,26 +17,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from colabel.cli._console import (
-    INTERRUPTED,
-    AsJson,
-    Folds,
-    LabelledTable,
-    LearnedTable,
-    Quiet,
-    RulesFile,
-    Seed,
-    Thresholds,
-    command,
-    fail,
-    messages,
-    note,
-    opt,
-    output,
-    page_option,
-    stderr_is_terminal,
-    working,
-)
+from colabel.cli import _console as ui
 from colabel.core.files import refuse_input, written_whole
 from colabel.core.progress import columns
 
@@ -70,34 +52,35 @@ _FIX = (
     " what changed."
 )
 _SHOWN = 15  # labels on the screen
-_LONGEST = 300  # characters of a cell on the page
 
 
-@command
+@ui.command
 def compare(
-    request: LearnedTable,
-    models: Annotated[str, opt("NAMES", _MODELS, "--models", "-m", default=_DEFAULTS)] = "default",
-    cv: Folds = 5,
-    measure: Annotated[str, opt("NAME", _MEASURE, default=_DECISIVE)] = "",
-    decision: Annotated[str, opt("LOSS", "subset, hamming, f1 or jaccard.")] = "subset",
-    thresholds: Thresholds = False,
-    calibrate: Annotated[bool, opt("", _CALIBRATE, "--calibrate")] = False,
-    coverage: Annotated[float | None, opt("P", _COVERAGE, default=False)] = None,
-    max_rows: Annotated[int | None, opt("N", _MAX_ROWS, default="5000", min=0)] = None,
-    jobs: Annotated[int, opt("N", "Processes; -1 for all cores.", "--jobs", "-j")] = 1,
-    report_file: Annotated[Path, opt("FILE", "The HTML report.", "--report")] = Path(
+    request: ui.LearnedTable,
+    models: Annotated[
+        str, ui.opt("NAMES", _MODELS, "--models", "-m", default=_DEFAULTS)
+    ] = "default",
+    cv: ui.Folds = 5,
+    measure: Annotated[str, ui.opt("NAME", _MEASURE, default=_DECISIVE)] = "",
+    decision: Annotated[str, ui.opt("LOSS", "subset, hamming, f1 or jaccard.")] = "subset",
+    thresholds: ui.Thresholds = False,
+    calibrate: Annotated[bool, ui.opt("", _CALIBRATE, "--calibrate")] = False,
+    coverage: Annotated[float | None, ui.opt("P", _COVERAGE, default=False)] = None,
+    max_rows: Annotated[int | None, ui.opt("N", _MAX_ROWS, default="5000", min=0)] = None,
+    jobs: Annotated[int, ui.opt("N", "Processes; -1 for all cores.", "--jobs", "-j")] = 1,
+    report_file: Annotated[Path, ui.opt("FILE", "The HTML report.", "--report")] = Path(
         "compare.html"
     ),
-    no_report: Annotated[bool, opt("", "Write no report.", "--no-report")] = False,
-    groups: Annotated[str, opt("COLUMN", _GROUPS, default=False)] = "",
-    time: Annotated[str, opt("COLUMN", _TIME, default=False)] = "",
-    weights: Annotated[str, opt("COLUMN", _WEIGHTS, default=False)] = "",
-    time_limit: Annotated[float | None, opt("SECONDS", _TIME_LIMIT, default=False)] = None,
-    rules: Annotated[Path | None, opt("FILE", _COMPARED_RULES, default=False)] = None,
-    checkpoint: Annotated[Path, opt("FOLDER", _CHECKPOINT)] = Path("compare.part"),
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    no_report: Annotated[bool, ui.opt("", "Write no report.", "--no-report")] = False,
+    groups: Annotated[str, ui.opt("COLUMN", _GROUPS, default=False)] = "",
+    time: Annotated[str, ui.opt("COLUMN", _TIME, default=False)] = "",
+    weights: Annotated[str, ui.opt("COLUMN", _WEIGHTS, default=False)] = "",
+    time_limit: Annotated[float | None, ui.opt("SECONDS", _TIME_LIMIT, default=False)] = None,
+    rules: Annotated[Path | None, ui.opt("FILE", _COMPARED_RULES, default=False)] = None,
+    checkpoint: Annotated[Path, ui.opt("FOLDER", _CHECKPOINT)] = Path("compare.part"),
+    seed: ui.Seed = 0,
+    as_json: ui.AsJson = False,
+    quiet: ui.Quiet = False,
 ) -> None:
     """Check a table, cross-validate models on it, recommend one, write a report.
 
@@ -148,7 +131,7 @@ def compare(
     request = replace(request, drop=[*request.drop, *filter(None, (groups, time, weights))])
     data = tables.load_table(request)
     summary = tables.summarise(data)
-    console = output()
+    console = ui.output()
     if not (quiet or as_json):
         text.show_summary(console, summary)
         if wanted.max_rows is not None and data.features.n_rows > wanted.max_rows:
@@ -156,12 +139,12 @@ def compare(
                 f"  [yellow]![/yellow] Compared on {wanted.max_rows:,} of these rows, drawn at"
                 " random: --max-rows takes more, or all with 0. The model is fitted to all of them."
             )
-    with watched(bar=stderr_is_terminal() and not quiet, lines=not quiet) as watch:
-        try:
+    reached: list[Progress] = []
+    try:
+        with watched(reached, quiet=quiet) as watch:
             comparison = comparing.run_comparison(data, wanted, watch, checkpoint)
-        except KeyboardInterrupt:
-            watch.stop()
-            _show_stopped(console, watch.last, checkpoint)
+    except KeyboardInterrupt:
+        _show_stopped(console, reached[-1] if reached else None, checkpoint)
 
     command = _fit_command(request, comparison, weights, rules)
     if report is not None:
@@ -190,62 +173,33 @@ def compare(
         console.print(f"The report is in {report}.", markup=False, soft_wrap=True)
 
 
-class _Watch:
-    """Prints a line for each model that is done, and moves a bar where there is one."""
-
-    def __init__(self, bar: Any, *, lines: bool) -> None:
-        self.bar, self.lines = bar, lines
-        self.last: Progress | None = None
-        self.printed: set[str] = set()
-        self.task = None if bar is None else bar.add_task("", total=None, at_work="", left="")
-
-    def __call__(self, progress: Progress) -> None:
-        self.last = progress
-        for name in progress.finished if self.lines else ():
-            if name not in self.printed:
-                self.printed.add(name)
-                line = progress.line(name)
-                if self.bar is None:
-                    sys.stderr.write(f"{line}\n")
-                else:
-                    self.bar.console.print(line, markup=False, highlight=False)
-        if self.bar is None:
-            return
-        at_work, seconds, left = "what was learned", progress.seconds_left, ""
-        if progress.left:
-            name, fold = progress.left[0]
-            at_work = f"{name}, fold {fold + 1} of {progress.n_folds}"
-        if seconds >= 90:
-            left = f"about {round(seconds / 60)} min left"
-        elif seconds > 0:
-            left = f"about {max(1, round(seconds / 10)) * 10} s left"
-        done = {"completed": progress.n_parts - len(progress.left), "total": progress.n_parts}
-        self.bar.update(self.task, **done, at_work=at_work, left=left)
-
-    def stop(self) -> None:
-        """Take the bar away."""
-        if self.bar is not None:
-            self.bar.stop()
-
-
 @contextmanager
-def watched(*, bar: bool, lines: bool) -> Iterator[_Watch]:
-    """Give what is to be called with every `Progress`: for a terminal a bar, and lines."""
-    if not bar:
-        yield _Watch(None, lines=lines)
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
+def watched(
+    reached: list[Progress] | None = None, *, quiet: bool
+) -> Iterator[Callable[[Progress], None]]:
+    """Give what is to be called with every `Progress`: it prints a line for each model done.
 
-    parts = (
-        TextColumn("{task.fields[at_work]}", style="bold"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-    )
-    with Bar(*parts, console=messages(), transient=True) as shown:
-        yield _Watch(shown, lines=lines)
+    The last one is left in `reached`. On a terminal it also says what is at work, and how long the
+    rest will take.
+    """
+    console, printed = ui.messages(), set[str]()
+    moving = console.status("") if console.is_terminal and not quiet else nullcontext()
+    with moving as status:
+
+        def watch(progress: Progress) -> None:
+            if reached is not None:
+                reached[:] = [progress]
+            for name in progress.finished:
+                if name not in printed and not quiet:
+                    console.print(progress.line(name), markup=False, soft_wrap=True)
+                printed.add(name)
+            if status is not None and progress.left:
+                (name, fold), seconds = progress.left[0], progress.seconds_left
+                done = f"{progress.n_parts - len(progress.left)} of {progress.n_parts} folds done"
+                left = f", about {timedelta(seconds=round(seconds))} left" if seconds > 0 else ""
+                status.update(f"{name}, fold {fold + 1}: {done}{left}")
+
+        yield watch
 
 
 def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
@@ -256,13 +210,11 @@ def _show_stopped(console: Console, last: Progress | None, kept: Path) -> None:
     if last is not None and done:
         results = {name: last.result(name) for name in done}
         text.show_scores(console, results, last.n_folds, last.request.measure)
-        few = [f"{name} {len(own)}" for name, own in done.items() if len(own) < last.n_folds]
-        rest = "; of the others all" if len(few) < len(done) else ""
-        if few:
-            console.print(f"Folds done of {last.n_folds}: {', '.join(few)}{rest}.")
-    fail(
+        folds = ", ".join(f"{name} {len(own)}" for name, own in done.items())
+        console.print(f"Folds done of {last.n_folds}: {folds}.")
+    ui.fail(
         f"Stopped. What is finished is kept in {kept}: the same command goes on from there.",
-        INTERRUPTED,
+        ui.INTERRUPTED,
     )
 
 
@@ -300,25 +252,25 @@ def _fit_command(
     return shlex.join([*words, "-o", "model.colabel"])
 
 
-@command
+@ui.command
 def audit(
-    request: LearnedTable,
-    model: Annotated[str, opt("NAME", _MODEL, "--model", "-m")] = "auto",
-    cv: Folds = 5,
+    request: ui.LearnedTable,
+    model: Annotated[str, ui.opt("NAME", _MODEL, "--model", "-m")] = "auto",
+    cv: ui.Folds = 5,
     output_file: Annotated[
-        Path, opt("FILE", "A .csv, .csv.gz or .parquet file.", "--output", "-o")
+        Path, ui.opt("FILE", "A .csv, .csv.gz or .parquet file.", "--output", "-o")
     ] = Path("audit.csv"),
-    page: Annotated[Path | None, page_option("Also a page to read, with the rows.")] = None,
-    fix: Annotated[Path | None, opt("FILE", _FIX, default=False)] = None,
+    page: Annotated[Path | None, ui.page_option("Also a page to read, with the rows.")] = None,
+    fix: Annotated[Path | None, ui.opt("FILE", _FIX, default=False)] = None,
     at_least: Annotated[
-        float, opt("P", "How probable a correction must be.", min=0.5, max=1.0)
-    ] = 0.95,
-    most: Annotated[int, opt("N", "Most labels in the file and on the page.", min=1)] = 1000,
-    rules: RulesFile = None,
-    groups: Annotated[str, opt("COLUMN", _GROUPS, default=False)] = "",
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+        float, ui.opt("P", "How probably wrong a label must be.", min=0.5, max=1.0)
+    ] = 0.9,
+    most: Annotated[int, ui.opt("N", "Most labels in the file and on the page.", min=1)] = 1000,
+    rules: ui.RulesFile = None,
+    groups: Annotated[str, ui.opt("COLUMN", _GROUPS, default=False)] = "",
+    seed: ui.Seed = 0,
+    as_json: ui.AsJson = False,
+    quiet: ui.Quiet = False,
 ) -> None:
     """Rank the labels of a table by how wrong they look, the worst first.
 
@@ -343,7 +295,7 @@ def audit(
     own = tables.loading.column_of(request.path, request.options, groups) if groups else None
     request = replace(request, drop=[*request.drop, *filter(None, [groups])])
     data = tables.load_table(request)
-    with working("fitting models to folds", shown=not quiet):
+    with ui.working("fitting models to folds", shown=not quiet):
         known = None if rules is None else Rules.load(rules)
         found = comparing.audit_table(data, model, cv, seed, known, own)
     cells = found.worst_labels[:most]
@@ -355,6 +307,7 @@ def audit(
         "given": [str(value) for value in found.values_at(found.codes, cells)],
         "probability": found.probability[cells[:, 0], at],
         "suggestion": [str(value) for value in found.values_at(found.suggestion, cells)],
+        "wrong": found.wrong[cells[:, 0], at],
         "gain": found.log_odds[cells[:, 0], at],
         "against": found.said_against(cells),
         "surprise": found.surprise[cells[:, 0]],
@@ -362,31 +315,31 @@ def audit(
     with tables.answers_written(output_file) as write:
         write(pa.table(listed))
     if page is not None:
-        report.write_audit_html(page, found, data.row_numbers, _row_cells(data), most)
+        report.write_audit_html(page, found, data.row_numbers, partial(_row_cells, data), most)
     n_changed = None if fix is None else _write_fixed(fix, request, data, found, at_least)
     n_wrong = found.n_wrong()
     if as_json:
         noise = {kind: asdict(rate) for kind, rate in found.noise().items()}
         summary = {"n_wrong": asdict(n_wrong), "noise": noise, "n_changed": n_changed}
-        output().print_json(json.dumps({**summary, "output": str(output_file)}))
+        ui.output().print_json(json.dumps({**summary, "output": str(output_file)}))
         return
     if quiet:
         return
-    console = output()
-    shown = columns(">row", "label", "given", ">P(given)", "rather", ">gain, nats", "against it")
-    n_suspicious = int((listed["gain"] > 0).sum())
-    for row, name, was, p, rather, gain, against, _ in list(zip(*listed.values(), strict=True))[
+    console = ui.output()
+    shown = columns(">row", "label", "given", ">P(given)", "rather", ">P(wrong)", "against it")
+    n_suspicious = int((listed["wrong"] > 0.1).sum())
+    for row, name, was, p, rather, wrong, _, against, _ in list(zip(*listed.values(), strict=True))[
         : min(_SHOWN, n_suspicious)
     ]:
-        shown.add_row(str(row), name, was, f"{p:.3f}", rather, f"{gain:+.1f}", against)
+        shown.add_row(str(row), name, was, f"{p:.3f}", rather, f"{wrong:.3f}", against)
     if n_suspicious:
         console.print(shown)
     else:
-        console.print("No given label is less probable than another value would be.")
+        console.print("No given label is wrong with a probability above 0.1.")
     console.print(
         f"About {n_wrong.rate:,.0f} of {int(found.known.sum()):,} labels look wrong (between "
-        f"{n_wrong.low:,.0f} and {n_wrong.high:,.0f}); {_rates(found)}. The worst "
-        f"{len(cells):,} are in {output_file}.",
+        f"{n_wrong.low:,.0f} and {n_wrong.high:,.0f}); {_rates(found)}. {output_file} "
+        f"lists {len(cells):,} labels, the most suspicious first.",
         markup=False,
         soft_wrap=True,
     )
@@ -396,12 +349,12 @@ def audit(
         console.print(f"The page is {page}.", markup=False, soft_wrap=True)
     if found.broken.any():
         rows_broken = data.row_numbers[found.broken.any(axis=1)] + 1
-        note(
+        ui.note(
             f"{len(rows_broken):,} rows break a rule, such as "
             f"{', '.join(map(str, rows_broken[:5]))}: their labels come first."
         )
     if data.n_unlabelled:
-        note(f"{data.n_unlabelled:,} rows without any label were left out.")
+        ui.note(f"{data.n_unlabelled:,} rows without any label were left out.")
 
 
 def _rates(found: Audit) -> str:
@@ -418,15 +371,10 @@ def _rates(found: Audit) -> str:
     return said
 
 
-def _row_cells(data: TableData) -> Any:
-    """Return a function that gives what the columns of a row hold, for people."""
-
-    def cells(row: int) -> list[tuple[str, str]]:
-        frame = data.features.rows(slice(row, row + 1))
-        values = ((name, str(frame.column(name)[0])) for name in frame.names[:30])
-        return [(name, text[:_LONGEST]) for name, text in values if text not in ("", "nan", "None")]
-
-    return cells
+def _row_cells(data: TableData, row: int) -> list[tuple[str, str]]:
+    """What the columns of a row hold, for people."""
+    (cells,) = ui.row_cells(data.features.rows(slice(row, row + 1)))
+    return [(name, text) for name, text in cells if text]
 
 
 def _write_fixed(
@@ -477,17 +425,19 @@ def _write_fixed(
     return int(changed.sum())
 
 
-@command
+@ui.command
 def rules(
-    request: LabelledTable,
+    request: ui.LabelledTable,
     output_file: Annotated[
-        Path | None, opt("FILE", "Where the rules go; else the screen.", "--output", "-o")
+        Path | None, ui.opt("FILE", "Where the rules go; else the screen.", "--output", "-o")
     ] = None,
     check: Annotated[
         Path | None,
-        opt("FILE", "Say which rows break the rules of this file instead.", default=False),
+        ui.opt("FILE", "Say which rows break the rules of this file instead.", default=False),
     ] = None,
-    support: Annotated[int, opt("N", "Rows that could have broken a rule, at least.", min=1)] = 10,
+    support: Annotated[
+        int, ui.opt("N", "Rows that could have broken a rule, at least.", min=1)
+    ] = 10,
 ) -> None:
     """Suggest rules on label sets: implications, exclusions and counts that all rows obey.
 
@@ -507,7 +457,7 @@ def rules(
 
     refuse_input(output_file, request.path)
     data = load_table(request)
-    console = output()
+    console = ui.output()
     if check is not None:
         found = Rules.load(check).violations(data.labels.Y, data.labels.names)
         numbered = found._replace(rows=data.row_numbers[found.rows] + 1)

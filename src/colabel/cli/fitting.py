@@ -6,37 +6,22 @@ import json
 import logging
 import re
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Console
 from rich.markup import escape
 
-from colabel.cli._console import (
-    AsJson,
-    LearnedParts,
-    Quiet,
-    RulesFile,
-    Seed,
-    Thresholds,
-    command,
-    note,
-    opt,
-    output,
-    stderr_is_terminal,
-)
+from colabel.cli import _console as ui
 from colabel.core.files import refuse_input, scratch_folder
-from colabel.core.progress import Rehearsal, pass_counter, row_counter
+from colabel.core.progress import pass_counter, row_counter
 
 if TYPE_CHECKING:
-    from colabel.tables import PreparedTable, TableModel, TableRequest, TableSummary
-
-Result = TypeVar("Result")
+    from colabel.tables import TableModel, TableRequest, TableSummary
 
 _MOST_THRESHOLDS = 12
 _SET = (
@@ -55,36 +40,34 @@ _SCRATCH = "Where prepared rows lie meanwhile; workers must reach it."
 _CHECKPOINT = "Of a table in parts: go on where a stopped fit with the same file was."
 
 _ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/:]+:\d{1,5}$|tcp://\[[0-9a-fA-F:]+\]:\d{1,5}$")
-# A table of so many times the rows of a pilot fit has one, which takes two hundredths of its time.
-_PILOT_ROWS, _PILOT_TIMES = 1 << 13, 50
 _WAIT = 10  # seconds for a scheduler to answer, and for a first worker
 
 
-@command
+@ui.command
 def fit(
-    asked: LearnedParts,
-    model: Annotated[str, opt("TEXT", "One of {models}. {features}", "--model", "-m")] = "ctbn",
-    output_file: Annotated[Path, opt("FILE", "Where the model goes.", "--output", "-o")] = Path(
+    asked: ui.LearnedParts,
+    model: Annotated[str, ui.opt("TEXT", "One of {models}. {features}", "--model", "-m")] = "ctbn",
+    output_file: Annotated[Path, ui.opt("FILE", "Where the model goes.", "--output", "-o")] = Path(
         "model.colabel"
     ),
-    settings: Annotated[list[str], opt("NAME=VALUE", _SET, "--set", default=False)] = [],
-    conformal: Annotated[bool, opt("", _CONFORMAL, "--conformal")] = False,
-    device: Annotated[str, opt("NAME", _DEVICE, default=False)] = "",
-    calibrate: Annotated[bool, opt("", _CALIBRATE, "--calibrate")] = False,
-    thresholds: Thresholds = False,
-    rules: RulesFile = None,
+    settings: Annotated[list[str], ui.opt("NAME=VALUE", _SET, "--set", default=False)] = [],
+    conformal: Annotated[bool, ui.opt("", _CONFORMAL, "--conformal")] = False,
+    device: Annotated[str, ui.opt("NAME", _DEVICE, default=False)] = "",
+    calibrate: Annotated[bool, ui.opt("", _CALIBRATE, "--calibrate")] = False,
+    thresholds: ui.Thresholds = False,
+    rules: ui.RulesFile = None,
     weights: Annotated[
-        str, opt("COLUMN", "How many rows each row stands for.", default=False)
+        str, ui.opt("COLUMN", "How many rows each row stands for.", default=False)
     ] = "",
-    workers: Annotated[int, opt("N", _WORKERS, default=False, min=0)] = 0,
-    cluster: Annotated[str, opt("ADDRESS", _CLUSTER, default=False)] = "",
+    workers: Annotated[int, ui.opt("N", _WORKERS, default=False, min=0)] = 0,
+    cluster: Annotated[str, ui.opt("ADDRESS", _CLUSTER, default=False)] = "",
     scratch: Annotated[
-        Path | None, opt("FOLDER", _SCRATCH, default="that of the model file")
+        Path | None, ui.opt("FOLDER", _SCRATCH, default="that of the model file")
     ] = None,
-    checkpoint: Annotated[Path | None, opt("FILE", _CHECKPOINT, default=False)] = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    checkpoint: Annotated[Path | None, ui.opt("FILE", _CHECKPOINT, default=False)] = None,
+    seed: ui.Seed = 0,
+    as_json: ui.AsJson = False,
+    quiet: ui.Quiet = False,
 ) -> None:
     """Fit a model to a table and save it.
 
@@ -144,8 +127,8 @@ def fit(
         estimator = estimator.set_params(estimator=ruled) if conformal else ruled
     refuse_input(output_file, *parts)
     refuse_input(checkpoint, *parts)
-    is_watched = stderr_is_terminal() and not quiet
-    console = output()
+    is_watched = ui.stderr_is_terminal() and not quiet
+    console = ui.output()
     summary: TableSummary | None = None
 
     def show(found: TableSummary) -> None:
@@ -159,12 +142,20 @@ def fit(
     if in_parts or (is_large([part for part in parts if part.exists()]) and fits_parts(estimator)):
         if weights:
             raise tables.TableError("--weights is for tables that are read as a whole.")
-        folder = scratch or output_file.absolute().parent
-        place = Workplace(cluster, workers, folder, is_watched, checkpoint)
         if not quiet:
             n_parts = f"{len(parts)} parts are" if len(parts) > 1 else "The table is"
-            note(f"{n_parts} read in passes and never in memory as a whole.")
-        fitted = place.fit(estimator, request, parts, show)
+            ui.note(f"{n_parts} read in passes and never in memory as a whole.")
+        fitted = _fit_parts(
+            estimator,
+            request,
+            parts,
+            show,
+            cluster=cluster,
+            workers=workers,
+            scratch=scratch or output_file.absolute().parent,
+            checkpoint=checkpoint,
+            shown=is_watched,
+        )
     else:
         weight = column_of(request.path, request.options, weights) if weights else None
         drop = [*request.drop, *filter(None, [weights])]
@@ -196,250 +187,170 @@ def _show_progress(model: Any, *, shown: bool) -> None:
 
 
 def _show_end(console: Console, model: TableModel, file: Path, seconds: float) -> None:
-    from colabel.models.wrapped import title_of
+    """Say where the model is, and what calibration and thresholds came to."""
+    from colabel.models.wrapped import model_inside, title_of
 
-    size = file.stat().st_size / 1000
     n_held_out = getattr(model.model, "n_held_out_", 0)
     held_out = f" {n_held_out:,} rows held out for predict --coverage." * bool(n_held_out)
     console.print(
         f"\n{title_of(model.model)} fitted in {seconds:.1f} s and saved to "
-        f"[bold]{escape(str(file))}[/bold] ({size:,.0f} kB).{held_out}",
+        f"[bold]{escape(str(file))}[/bold] ({file.stat().st_size / 1000:,.0f} kB).{held_out}",
         soft_wrap=True,
     )
-    for sentence in _remedies(model):
-        console.print(escape(sentence))
-
-
-def _remedies(model: TableModel) -> list[str]:
-    """Say what calibration and thresholds came to, where they were asked for."""
-    from colabel.models.wrapped import model_inside
-
     inner = model_inside(model.model)
-    said = []
     if hasattr(inner, "thresholds_"):
         pairs = zip(model.label_names_, inner.thresholds_.tolist(), strict=True)
         shown = [f"{name} {cut:.2f}" for name, cut in list(pairs)[:_MOST_THRESHOLDS]]
         more = ", …" if len(inner.thresholds_) > len(shown) else ""
-        said.append(f"A label is predicted above its threshold: {', '.join(shown)}{more}.")
+        said = f"A label is predicted above its threshold: {', '.join(shown)}{more}."
+        console.print(escape(said))
         inner = inner.estimator_
     if hasattr(inner, "calibration_"):
-        found = inner.calibration_
-        price = ""
-        if found.price_of_new > 0:
-            price = f", and {found.price_of_new:.2f} nats off a label set that no row has"
-        said.append(
-            f"Calibrated on rows held out: temperature {found.temperature:.2f} (above 1, it was "
-            f"too sure of itself){price}."
+        temperature, price = inner.calibration_.temperature, inner.calibration_.price_of_new
+        off = f", and {price:.2f} nats off a label set that no row has" if price > 0 else ""
+        console.print(
+            f"Calibrated on rows held out: temperature {temperature:.2f} (above 1, it was too sure"
+            f" of itself){off}."
         )
-    return said
 
 
-@dataclass(frozen=True)
-class Workplace:
-    """Where a table in parts is read and learned from.
+def _fit_parts(
+    estimator: Any,
+    request: TableRequest,
+    parts: Sequence[Path],
+    seen: Callable[[TableSummary], None],
+    *,
+    cluster: str,  # address of a running Dask scheduler; "" for none
+    workers: int,  # processes to start here; 0 for threads of this one
+    scratch: Path,  # folder in which the prepared rows lie for a while
+    checkpoint: Path | None,  # file in which the results of passes are kept until the end
+    shown: bool,
+) -> TableModel:
+    """Fit a model to a table in parts; `seen` is called with what was seen before it is learned."""
+    from colabel.core.optional import require
+    from colabel.learn.chunks.chunked_data import counting_passes
+    from colabel.models.wrapped import title_of
+    from colabel.tables import TableError, TableModel, prepare_parts
+    from colabel.tables.streaming import one_by_one
 
-    Attributes
-    ----------
-    cluster : str
-        Address of a running Dask scheduler; "" for none.
-    workers : int
-        Worker processes to start here; 0 for threads of this process.
-    scratch : Path
-        Folder in which the prepared rows lie for a while.
-    shown : bool
-        Whether progress is shown.
-    checkpoint : Path, optional
-        File in which the results of passes are kept until the fit is finished.
-    """
+    if cluster and workers:
+        raise TableError("--cluster names workers and --workers starts some: give one of them.")
+    if cluster and not _ADDRESS.match(cluster):
+        raise TableError(
+            f"--cluster {cluster!r} is no address of a Dask scheduler: write it like "
+            "tcp://host:8786."
+        )
+    if not scratch.is_dir():
+        raise TableError(f"{scratch} is no folder: make it, or name another (--scratch).")
+    require("dask", "A table in parts")
+    if cluster or workers:
+        require("distributed", "A cluster")
+    if not fits_parts(estimator):
+        raise TableError(
+            f"{title_of(estimator)} learns from rows in memory only: fit one file of a sample"
+            " of the rows, or another model, such as ctbn."
+        )
 
-    cluster: str
-    workers: int
-    scratch: Path
-    shown: bool
-    checkpoint: Path | None = None
-    _n_rows: dict[str, int] = field(default_factory=dict)  # of the passes that were made
+    def by_threads(what: str, function: Any, parts: Sequence[Path], combine: Any = None) -> Any:
+        with row_counter(what, shown=shown) as count:
+            return one_by_one(what, partial(function, count=count), parts, combine)
 
-    def __post_init__(self) -> None:
-        """Refuse what cannot be meant, before anything is read."""
-        from colabel.core.optional import require
-        from colabel.tables import TableError
-
-        if self.cluster and self.workers:
-            raise TableError("--cluster names workers and --workers starts some: give one of them.")
-        if self.cluster and not _ADDRESS.match(self.cluster):
-            raise TableError(
-                f"--cluster {self.cluster!r} is no address of a Dask scheduler: write it like "
-                "tcp://host:8786."
-            )
-        if not self.scratch.is_dir():
-            raise TableError(f"{self.scratch} is no folder: make it, or name another (--scratch).")
-        require("dask", "A table in parts")
-        if self.cluster or self.workers:
-            require("distributed", "A cluster")
-
-    def fit(
-        self,
-        estimator: Any,
-        request: TableRequest,
-        parts: Sequence[Path],
-        seen: Callable[[TableSummary], None],
-    ) -> TableModel:
-        """Fit a model; `seen` is called with what was seen in the table before it is learned."""
-        from colabel.learn.chunks.chunked_data import counting_passes
-        from colabel.models.wrapped import title_of
-        from colabel.tables import TableError, TableModel, prepare_parts
-
-        if not fits_parts(estimator):
-            raise TableError(
-                f"{title_of(estimator)} learns from rows in memory only: fit one file of a sample"
-                " of the rows, or another model, such as ctbn."
-            )
-        files = [part.absolute() for part in parts] if self.cluster else parts
-        try:
-            with (
-                self._client() as client,
-                scratch_folder(self.scratch, ".colabel-rows-") as folder,
-            ):
-                run = self._one_by_one if client is None else self._by_workers
-                table = prepare_parts(request, files, folder.absolute(), run)
-                seen(table.summary)
-                most = getattr(estimator, "samples_chunks", False) and estimator.max_rows
-                if most and table.n_rows > most:
-                    note(
-                        f"{type(estimator).__name__} learns from a sample of about {most:,} of the"
-                        f" {table.n_rows:,} rows; --set max_rows={table.n_rows} takes all, in"
-                        " memory."
-                    )
-                rehearsal = _pilot_fit(estimator, table) if self.shown else None
-                with (
-                    pass_counter("learning", shown=self.shown, rehearsal=rehearsal) as count,
-                    counting_passes(count),
-                    self._checkpoint(estimator, request, parts),
-                ):
-                    return TableModel.fit_parts(estimator, table)
-        except (RuntimeError, TypeError) as error:
-            if "Dask" not in str(error):
-                raise
-            # sentences of the fit on chunks: a scheduler that is gone, a parameter it cannot have
-            raise TableError(str(error)) from error
-        except Exception as error:
-            if type(error).__name__ != "KilledWorker":  # distributed need not be imported
-                raise
-            raise TableError(
-                "One worker after the other failed at the same rows: they may lack memory. Give "
-                "them more, or take fewer of them (--workers)."
-            ) from error
-
-    @contextmanager
-    def _checkpoint(
-        self, estimator: Any, request: TableRequest, parts: Sequence[Path]
-    ) -> Iterator[None]:
-        """Go on after the passes that a stopped fit has left in a file, if one is named."""
-        if self.checkpoint is None:
-            yield
-            return
-        from colabel._version import __version__
-        from colabel.core.journal import Journal
-        from colabel.learn.chunks.chunked_data import journaled
-
-        states = [(part.name, part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
-        key = repr((__version__, estimator.get_params(), type(estimator), request, states))
-        with Journal(self.checkpoint, key) as journal:
-            if journal.n_recorded:
-                note(f"Goes on after {journal.n_recorded} passes, which {self.checkpoint} has.")
-            with journaled(journal):
-                yield
-
-    def _one_by_one(
-        self,
-        what: str,
-        function: Callable[..., Result],
-        parts: Sequence[Path],
-        combine: Callable[[Result, Result], Result] | None = None,
-    ) -> list[Result]:
-        from colabel.tables.streaming import one_by_one
-
-        total = self._n_rows.get("counting")
-        with row_counter(what, shown=self.shown, total=total) as count:
-
-            def counted(n_rows: int) -> None:
-                self._n_rows[what] = self._n_rows.get(what, 0) + n_rows
-                count(n_rows)
-
-            return one_by_one(what, partial(function, count=counted), parts, combine)
-
-    def _by_workers(
-        self,
-        what: str,
-        function: Callable[..., Result],
-        parts: Sequence[Path],
-        combine: Callable[[Result, Result], Result] | None = None,
-    ) -> list[Result]:
+    def by_workers(what: str, function: Any, parts: Sequence[Path], combine: Any = None) -> Any:
         from dask import delayed
 
         from colabel.learn.chunks.chunked_data import active_client, computed, reduced
 
         call = delayed(partial(function), pure=False, traverse=False)
-        with pass_counter(f"{what} {len(parts)} parts", shown=self.shown) as count:
+        with pass_counter(f"{what} {len(parts)} parts", shown=shown) as count:
             count(0)
             results = list(map(call, parts))
             nodes = results if combine is None else [reduced(results, combine)]
             return list(computed(*nodes, client=active_client()))
 
-    @contextmanager
-    def _client(self) -> Iterator[Any]:
-        """Give a client of the cluster or of workers here; None for threads of this process."""
-        if not (self.cluster or self.workers):
-            yield None
-            return
-        from distributed import Client, LocalCluster
+    files = [part.absolute() for part in parts] if cluster else parts
+    try:
+        with _client(cluster, workers) as client, scratch_folder(scratch, ".colabel-rows-") as rows:
+            run = by_threads if client is None else by_workers
+            table = prepare_parts(request, files, rows.absolute(), run)
+            seen(table.summary)
+            most = getattr(estimator, "samples_chunks", False) and estimator.max_rows
+            if most and table.n_rows > most:
+                ui.note(
+                    f"{type(estimator).__name__} learns from a sample of about {most:,} of the"
+                    f" {table.n_rows:,} rows; --set max_rows={table.n_rows} takes all, in memory."
+                )
+            with (
+                pass_counter("learning", shown=shown) as count,
+                counting_passes(count),
+                _going_on(checkpoint, estimator, request, parts),
+            ):
+                return TableModel.fit_parts(estimator, table)
+    except (RuntimeError, TypeError) as error:
+        if "Dask" not in str(error):
+            raise
+        # sentences of the fit on chunks: a scheduler that is gone, a parameter it cannot have
+        raise TableError(str(error)) from error
+    except Exception as error:
+        if type(error).__name__ != "KilledWorker":  # distributed need not be imported
+            raise
+        raise TableError(
+            "One worker after the other failed at the same rows: they may lack memory. Give "
+            "them more, or take fewer of them (--workers)."
+        ) from error
 
-        from colabel.tables import TableError
 
-        _silence("distributed", "tornado", "asyncio")
-        if self.workers:
-            options = {"threads_per_worker": 1, "dashboard_address": None}
-            with LocalCluster(self.workers, **options) as local, Client(local) as client:
-                yield client
-            return
-        try:
-            client = Client(self.cluster, timeout=_WAIT)
-        except OSError as error:  # a TimeoutError is one
-            raise TableError(
-                f"No Dask scheduler answers at {self.cluster}: start one (dask scheduler), or "
-                "check the address."
-            ) from error
-        with client:
-            try:
-                client.wait_for_workers(1, timeout=_WAIT)
-            except TimeoutError as error:
-                raise TableError(
-                    f"The Dask scheduler at {self.cluster} has no workers: start some (dask "
-                    f"worker {self.cluster})."
-                ) from error
+@contextmanager
+def _going_on(
+    checkpoint: Path | None, estimator: Any, request: TableRequest, parts: Sequence[Path]
+) -> Iterator[None]:
+    """Go on after the passes that a stopped fit has left in a file, if one is named."""
+    if checkpoint is None:
+        yield
+        return
+    from colabel._version import __version__
+    from colabel.core.journal import Journal
+    from colabel.learn.chunks.chunked_data import journaled
+
+    states = [(part.name, part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
+    key = repr((__version__, estimator.get_params(), type(estimator), request, states))
+    with Journal(checkpoint, key) as journal, journaled(journal):
+        if journal.n_recorded:
+            ui.note(f"Goes on after {journal.n_recorded} passes, which {checkpoint} has.")
+        yield
+
+
+@contextmanager
+def _client(cluster: str, workers: int) -> Iterator[Any]:
+    """Give a client of the cluster or of workers here; None for threads of this process."""
+    if not (cluster or workers):
+        yield None
+        return
+    from distributed import Client, LocalCluster
+
+    from colabel.tables import TableError
+
+    _silence("distributed", "tornado", "asyncio")
+    if workers:
+        options = {"threads_per_worker": 1, "dashboard_address": None}
+        with LocalCluster(workers, **options) as local, Client(local) as client:
             yield client
-
-
-def _pilot_fit(estimator: Any, table: PreparedTable) -> Rehearsal | None:
-    """Fit a model to the first rows of a table, to say how long all of them will take.
-
-    A solver takes about as many passes over few rows as over many. None where the table is small,
-    or a label does not vary in these rows.
-    """
-    if table.n_rows < _PILOT_TIMES * _PILOT_ROWS:
-        return None
-    from colabel.learn.chunks.chunked_data import counting_passes
-    from colabel.tables import TableModel
-
-    started, began = time.monotonic(), list[float]()
-    count = lambda _: began.append(time.monotonic() - started)  # noqa: E731
-    with warnings.catch_warnings(), counting_passes(count):
-        warnings.simplefilter("ignore")
+        return
+    try:
+        client = Client(cluster, timeout=_WAIT)
+    except OSError as error:  # a TimeoutError is one
+        raise TableError(
+            f"No Dask scheduler answers at {cluster}: start one (dask scheduler), or "
+            "check the address."
+        ) from error
+    with client:
         try:
-            TableModel.fit_parts(estimator, table.first_rows(_PILOT_ROWS))
-        except ValueError:
-            return None
-    return Rehearsal(tuple(began), time.monotonic() - started) if began else None
+            client.wait_for_workers(1, timeout=_WAIT)
+        except TimeoutError as error:
+            raise TableError(
+                f"The Dask scheduler at {cluster} has no workers: start some (dask "
+                f"worker {cluster})."
+            ) from error
+        yield client
 
 
 def fits_parts(estimator: Any) -> bool:

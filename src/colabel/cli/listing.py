@@ -13,19 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from colabel.cli._console import (
-    WRONG_USE,
-    Folds,
-    Plain,
-    PlainGroup,
-    Seed,
-    command,
-    fail,
-    opt,
-    output,
-    say,
-    stderr_is_terminal,
-)
+from colabel.cli import _console as ui
 from colabel.core.files import written_whole
 from colabel.core.progress import columns
 
@@ -34,14 +22,17 @@ if TYPE_CHECKING:
     from colabel.joint import Joint
 
 _CLASS = re.compile(r'(?m)^class (\w+)\(([^)]*)\):\n    r?"""(.*)\n((?:[ \n].*\n?|\n)*)')
+_ADVICE = re.compile(r"\n    (Take it [^.]*\.) Cost: (\w+)\.\n")
 _SHORT_NAME = re.compile(r'\n    short_name.* = "(\w+)"')
 
 
 class Known(NamedTuple):
-    """The class of a model or of features, and the first line of its docstring."""
+    """The class of a model or of features, and what its docstring says of it."""
 
     kind: str
     description: str
+    when: str = ""
+    cost: str = ""
 
 
 @cache
@@ -52,9 +43,11 @@ def known_models() -> dict[str, Known]:
     found = {}
     for name, bases, description, body in _classes("models"):
         learns = " def _joint(" in body or " short_name" in body
-        if name in models.__all__ and learns and "Mixin" not in bases:
+        if name in models.__all__ and learns and "AroundModel" not in bases:
             short = _SHORT_NAME.search(body)
-            found[short[1] if short else name.lower()] = Known(name, description)
+            advice = _ADVICE.search(body)
+            own = Known(name, description, *(advice.groups() if advice else ()))
+            found[short[1] if short else name.lower()] = own
     return dict(sorted(found.items()))
 
 
@@ -72,7 +65,7 @@ def _classes(room: str) -> list[tuple[str, str, str, str]]:
     return [found for text in texts for found in _CLASS.findall(text)]
 
 
-@command
+@ui.command
 def models() -> None:
     """List the models by the names that fit and compare take.
 
@@ -80,13 +73,19 @@ def models() -> None:
 
       [cyan]colabel models[/cyan]
     """
-    table = columns("name", "class", "what it is")
-    for name, known in known_models().items():
-        table.add_row(name, *known)
-    table.add_section()
-    for name, known in known_features().items():
-        table.add_row(f"{name}+…", *known)
-    output().print(table)
+    table = columns("name and class", "what it is, and when to take it", "cost")
+    features = {f"{name}+…": known for name, known in known_features().items()}
+    for name, known in (known_models() | features).items():
+        said = f"{known.description} {known.when}".strip()
+        table.add_row(f"[bold]{name}[/bold]\n{known.kind}", said, known.cost)
+    ui.output().print(table)
+    ui.say(
+        "All of them learn from rows with missing labels; the forest and the stack also take "
+        "missing features, which commands fill in for the others. Cost: of fitting 1,000 rows with "
+        "20 labels, low means hundredths of a second, medium less than one, high several, and the "
+        "stack takes as long as about ten forests.",
+        Path(),
+    )
 
 
 BUNDLED = "digit-traits"
@@ -94,7 +93,7 @@ _SHOWN = ("br", "ctbn", "mlknn", "forest")  # models of the demo
 _MOST_CELLS = 50_000_000
 
 datasets = typer.Typer(
-    cls=PlainGroup,
+    cls=ui.PlainGroup,
     name="datasets",
     help="List the data sets the library knows by name, or write one as a CSV file.",
     invoke_without_command=True,
@@ -102,8 +101,8 @@ datasets = typer.Typer(
 )
 
 
-@datasets.command(cls=Plain)
-@command
+@datasets.command(cls=ui.Plain)
+@ui.command
 def export(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help=f"{BUNDLED}, or a name of colabel datasets.")
@@ -130,7 +129,7 @@ def export(
     if data.n_rows * (data.n_features + data.n_labels) > _MOST_CELLS:
         raise TableError(f"{name!r} is too large for a CSV file: load it in Python.")
     _write(data, file)
-    output().print(
+    ui.output().print(
         f"{data.n_rows:,} rows, {data.n_features:,} features and {data.n_labels:,} labels "
         f"({', '.join(data.label_names[:8])}{', …' if data.n_labels > 8 else ''}) written to "
         f"{file}.",
@@ -162,17 +161,17 @@ def listed(context: typer.Context) -> None:
     table.add_row(BUNDLED, "scikit-learn's digits, part of the library")
     for name, number in OPENML.items():
         table.add_row(name, f"OpenML {number}, fetched when it is asked for")
-    output().print(table)
+    ui.output().print(table)
 
 
-@command
+@ui.command
 def demo(
-    output_dir: Annotated[Path, opt("DIR", "Folder for the picture.", "--output")] = Path(
+    output_dir: Annotated[Path, ui.opt("DIR", "Folder for the picture.", "--output")] = Path(
         "demo-output"
     ),
-    cv: Folds = 10,
-    quick: Annotated[bool, opt("", "Use a third of the rows.", "--quick")] = False,
-    seed: Seed = 0,
+    cv: ui.Folds = 10,
+    quick: Annotated[bool, ui.opt("", "Use a third of the rows.", "--quick")] = False,
+    seed: ui.Seed = 0,
 ) -> None:
     """Compare models on bundled data and show what they have learned.
 
@@ -189,24 +188,26 @@ def demo(
     try:
         output_dir.mkdir(parents=True, exist_ok=True)  # before any work is done for it
     except (FileExistsError, NotADirectoryError):
-        fail(f"The folder {output_dir} is a file: choose another one with --output.", WRONG_USE)
+        ui.fail(
+            f"The folder {output_dir} is a file: choose another one with --output.", ui.WRONG_USE
+        )
     data = datasets.load_digit_traits()
     if quick:
         data = replace(data, X=data.X[:600], Y=data.Y[:600])
     if not 2 <= cv <= data.n_rows:
-        fail(
+        ui.fail(
             f"Cannot cut {data.n_rows} rows into {cv} folds: choose between 2 and {data.n_rows}.",
-            WRONG_USE,
+            ui.WRONG_USE,
         )
     folds = list(KFold(cv, shuffle=True, random_state=seed).split(data.X))
-    console = output()
+    console = ui.output()
     console.print(
         f"{data.n_rows} images of handwritten digits, {data.n_features} pixels each, "
         f"{data.n_labels} labels: {', '.join(data.label_names)}."
     )
     table = tables.table_of(data.X, data.Y, data.label_names)
     request = comparing.ComparisonRequest(_SHOWN, folds, seed, max_rows=None, graph=False)
-    with watched(bar=stderr_is_terminal(), lines=False) as watch:
+    with watched(quiet=not ui.stderr_is_terminal()) as watch:
         found = comparing.run_comparison(table, request, watch)
     show_scores(console, found.results, found.n_folds, "exact_match")
     right = {n: f"{100 * own.mean('exact_match'):.0f}" for n, own in found.results.items()}
@@ -223,7 +224,7 @@ def demo(
     console.print(report.graph_text(graph), markup=False)
     with written_whole(output_dir / "label_tree.svg") as part:
         part.write_text(report.graph_svg(graph, 356, alone=True), encoding="utf-8")
-    say(f"\nThe picture is in {output_dir / 'label_tree.svg'}.", output_dir)
+    ui.say(f"\nThe picture is in {output_dir / 'label_tree.svg'}.", output_dir)
     train, test = folds[0]
     rest = tables.table_of(data.X[train], data.Y[train], data.label_names)
     model = tables.TableModel.fit(

@@ -30,6 +30,7 @@ from colabel.comparing.result import (
     THRESHOLDS,
     ModelResult,
     is_better,
+    plain,
 )
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.core.optional import require
@@ -277,15 +278,6 @@ class CoveredSets:
             lines.append((covered, found.size.mean(), found.cut.mean()))
         return cls(coverage, *np.array(lines).T)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return {
-            "coverage": self.coverage,
-            "covered": self.covered.tolist(),
-            "size": self.size.tolist(),
-            "cut": self.cut.tolist(),
-        }
-
     @property
     def sentence(self) -> str:
         """What was found, for people."""
@@ -523,7 +515,7 @@ class TableComparison:
             "failed": dict(self.failed),
             "models": {name: _plain(result) for name, result in self.results.items()},
             "calibrated": None if self.calibrated is None else _plain(self.calibrated),
-            "sets": None if self.sets is None else self.sets.to_dict(),
+            "sets": None if self.sets is None else plain(vars(self.sets)),
         }
 
     def __repr__(self) -> str:
@@ -567,22 +559,17 @@ def _framed(records: list[dict[str, Any]], *index: str) -> pd.DataFrame | list[d
 
 
 def _plain(result: ModelResult) -> dict[str, Any]:
-    return {
-        "title": result.title,
-        **{
-            measure.title: {
-                "mean": _finite(result.mean(key)),
-                "standard_error": _finite(result.standard_error(key)),
-                "folds": [_finite(v) for v in result.scores[key].tolist()],
-            }
-            for key, measure in COMPARED.items()
-        },
-        "decisions": {
-            loss: {COMPARED[m].title: _finite(result.decided_mean(loss, m)) for m in scores}
-            for loss, scores in result.decisions.items()
-        },
+    scores = {
+        measure.title: {
+            "mean": result.mean(key),
+            "standard_error": result.standard_error(key),
+            "folds": result.scores[key],
+        }
+        for key, measure in COMPARED.items()
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None  # JSON has no infinity
+    decisions = {
+        loss: {COMPARED[m].title: result.decided_mean(loss, m) for m in own}
+        for loss, own in result.decisions.items()
+    }
+    found: dict[str, Any] = plain({"title": result.title, **scores, "decisions": decisions})
+    return found

@@ -17,7 +17,7 @@ from sklearn.metrics import (
 )
 
 from colabel.comparing.held_out import Ask, Fitted, HeldOut, Task, answer
-from colabel.comparing.result import MEASURES
+from colabel.comparing.result import MEASURES, plain
 from colabel.core.arrays import Array, Codes, Indices
 from colabel.labels import MISSING, LabelSpace
 from colabel.models.wrapped import model_inside, unwrapped
@@ -99,18 +99,8 @@ class Evaluation:
 
     def to_json(self) -> str:
         """Return everything as JSON; what is not defined is null."""
-
-        def plain(value: Any) -> Any:
-            if isinstance(value, tuple) and hasattr(value, "_asdict"):
-                return {key: plain(part) for key, part in value._asdict().items()}
-            if isinstance(value, dict):
-                return {key: plain(part) for key, part in value.items()}
-            if isinstance(value, list):
-                return [plain(part) for part in value]
-            return None if isinstance(value, float) and not math.isfinite(value) else value
-
         names = ("n_rows", "n_unseen", "coverage", "measures", "labels", "confusions")
-        return json.dumps({name: plain(getattr(self, name)) for name in names}, indent=1)
+        return json.dumps(plain({name: getattr(self, name) for name in names}), indent=1)
 
     def __str__(self) -> str:
         lines = [f"{self.n_rows:,} rows"]
@@ -184,12 +174,19 @@ def evaluate(model: Any, X: Any, Y: Any, *, label_names: Sequence[str] | None = 
 
 def evaluate_table(model: TableModel, source: Source) -> Evaluation:
     """Measure a fitted table model on a table that has its label columns, too."""
+    frame, Y = labelled_rows(model, source)
+    X = model.preprocessor.transform(frame)
+    return evaluate(model.model, X, Y, label_names=model.space.names)
+
+
+def labelled_rows(model: TableModel, source: Source) -> tuple[Frame, Any]:
+    """Read the columns that a table model takes, and the labels beside them."""
     columns, separator = model.label_source.columns, model.label_source.separator
     lacking = [name for name in columns if name not in source.names]
     if lacking:
         raise TableError(
-            f"{source.path} lacks the label columns {', '.join(lacking)}: to evaluate a model, "
-            "give rows whose labels are known."
+            f"{source.path} lacks the label columns {', '.join(lacking)}: give rows whose labels "
+            "are known."
         )
     read = source.storage()
     storage = {**{name: read[name] for name in columns}, **model.storage}
@@ -201,8 +198,7 @@ def evaluate_table(model: TableModel, source: Source) -> Evaluation:
         at = {name: i for i, name in enumerate(labels.names)}
         absent = np.zeros(len(Y), dtype=int)
         Y = np.stack([Y[:, at[n]] if n in at else absent for n in model.space.names], axis=1)
-    X = model.preprocessor.transform(frame)
-    return evaluate(model.model, X, Y, label_names=model.space.names)
+    return frame, Y
 
 
 def _every_value(

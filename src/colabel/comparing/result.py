@@ -222,6 +222,19 @@ class ModelResult:
         return sorted(found, key=lambda own: -own[1])
 
 
+def plain(value: Any) -> Any:
+    """Return records, arrays and numbers as what JSON has; None for what is not finite."""
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _scores(folds: Sequence[HeldOut], measures: Sequence[str]) -> dict[str, Array]:
     return {name: np.array([COMPARED[name].take(own) for own in folds]) for name in measures}
 

@@ -24,7 +24,7 @@ from colabel.comparing.comparison import (
     Models,
     TableComparison,
 )
-from colabel.comparing.graphs import dependence_graph
+from colabel.comparing.describing import dependence_graph
 from colabel.comparing.held_out import (
     COLUMNS,
     Ask,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["row_slices"]
+import sys
+
+MOST_ROWS = sys.maxsize
+"""Rows of a slice at most, however much memory there is; a test sets it to see seams."""
 
 
 def row_slices(n_rows: int, numbers: int, numbers_each: float = 1.0) -> list[slice]:
@@ -19,5 +22,5 @@ def row_slices(n_rows: int, numbers: int, numbers_each: float = 1.0) -> list[sli
     >>> row_slices(0, 100)
     [slice(0, 0, None)]
     """
-    step = max(1, int(numbers // max(numbers_each, 1.0)))
+    step = min(max(1, int(numbers // max(numbers_each, 1.0))), MOST_ROWS)
     return [slice(start, min(start + step, n_rows)) for start in range(0, max(1, n_rows), step)]

@@ -14,6 +14,8 @@ are sorted before or after them (`tests/core/test_compiling.py`).
 from __future__ import annotations
 
 import logging
+import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +30,7 @@ MESSAGE = (
     "are kept, and later runs start at once."
 )
 _LOCK = threading.RLock()
+_TOLD = "COLABEL_TOLD_OF_COMPILING"  # names a file that the first process to tell makes
 
 
 def njit(**options: Any) -> Callable[[Function], Function]:
@@ -136,7 +139,18 @@ class _Watch:
             self._seconds = seconds
         if seconds >= self.noticed and not self._told:
             self._told = True
-            self.tell(MESSAGE)
+            if _first_to_tell():
+                self.tell(MESSAGE)
+
+
+def _first_to_tell() -> bool:
+    """Whether no other process of the same command has told."""
+    mark = os.environ.get(_TOLD)
+    with suppress(FileExistsError):
+        if mark is not None:
+            os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+        return True
+    return False
 
 
 _WATCH = _Watch()
@@ -159,9 +173,12 @@ def _watch_compiling() -> None:
 
 @contextmanager
 def told_when_compiling(tell: Callable[[str], None]) -> Iterator[None]:
-    """Call `tell` instead of writing to the log of "colabel" where compiling is noticed."""
+    """Call `tell` instead of writing to the log of "colabel" where compiling is noticed, once."""
     before, _WATCH.tell = _WATCH.tell, tell
-    try:
-        yield
-    finally:
-        _WATCH.tell = before
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[_TOLD] = os.path.join(folder, "told")  # for worker processes, too
+        try:
+            yield
+        finally:
+            _WATCH.tell = before
+            del os.environ[_TOLD]

@@ -1,21 +1,21 @@
-"""Checks of parameters, each with a sentence that says what was given and what may be."""
+"""Checks of parameters, rows and weights, each with a sentence that says what to do instead."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-__all__ = [
-    "check_choice",
-    "check_flag",
-    "check_integer",
-    "check_jobs",
-    "check_positive",
-    "checked_grid",
-]
+from colabel.core.arrays import Array, is_sparse
+
+# Squares are summed over rows and columns, and multiplied by weights, all below 1.8e308.
+_LARGEST_SQUARED = 1e140
+# Solvers keep gradients, sums of features over rows, in single precision, all below 3.4e38.
+LARGEST_FEATURE = 1e30
+_WEIGHTS = (1e-100, 1e20)
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -84,3 +84,126 @@ def checked_grid(name: str, value: Any) -> tuple[float, ...]:
             f"{name}={value!r} must be a positive number or a sequence of positive numbers."
         )
     return tuple(grid.tolist())
+
+
+def refuse_huge(X: Any, names: Any = None, most: float = _LARGEST_SQUARED) -> None:
+    """Raise ValueError for the first column of X (n, p) with a number that is too large.
+
+    A column that is huge but never varies is refused too: its mean and variance overflow.
+    """
+    values = X.data if is_sparse(X) else X
+    if not values.size:
+        return
+    # NaN, which some models take, is larger than nothing: there may be nothing else
+    largest = float(np.fmax.reduce(values, axis=None))
+    smallest = float(np.fmin.reduce(values, axis=None))
+    if not (largest > most or smallest < -most):
+        return
+    if is_sparse(X):
+        column = int(X.indices[np.abs(X.data) > most].min())
+        worst = float(X.data[(X.indices == column) & (np.abs(X.data) > most)][0])
+    else:
+        row, column = np.argwhere(np.abs(X) > most)[0]
+        worst = float(X[row, column])
+    called = f"column {column}" if names is None else f"the column {str(names[column])!r}"
+    raise ValueError(
+        f"X holds {worst:g} in {called}; squares of numbers beyond {most:g} cannot be "
+        "summed. Divide the column by a power of ten, or leave it out."
+    )
+
+
+def refuse_nan(X: Any, names: Any, model: str) -> None:
+    """Raise ValueError for the first NaN of X (n, p), and say which models take it."""
+    values = X.data if is_sparse(X) else X
+    if not np.isnan(values).any():
+        return
+    if is_sparse(X):
+        row, column = (int(each[np.isnan(X.data)][0]) for each in X.tocoo().coords)
+    else:
+        row, column = np.argwhere(np.isnan(X))[0]
+    called = f"column {column}" if names is None else f"the column {str(names[column])!r}"
+    raise ValueError(
+        f"Input X contains NaN (first in row {row}, {called}), which {model} cannot learn from. "
+        "JointStack and JointForest take missing features as they are. Or fill them in first: "
+        f"make_pipeline(SimpleImputer(), {model}())."
+    )
+
+
+def refuse_extreme_weights(weight: Array) -> None:
+    """Raise ValueError for weights (n,) so small or large that counting with them is noise."""
+    low, high = _WEIGHTS
+    positive = weight[weight > 0]
+    worst = positive.max() if positive.max() > high else positive.min()
+    if not low <= worst <= high:
+        raise ValueError(
+            f"sample_weight holds {worst:g}. A weight says how many rows a row counts for: give "
+            f"numbers between {low:g} and {high:g}, or zero."
+        )
+
+
+def refuse_twins(X: Any) -> None:
+    """Raise ValueError for the first name that two columns of a data frame share.
+
+    A lazy frame of polars is refused too: its rows are not there yet.
+    """
+    if hasattr(X, "collect_schema") and hasattr(X, "sink_parquet"):
+        raise ValueError("X is a LazyFrame, whose rows are not there yet: give X.collect().")
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))  # of pyarrow, or others
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ValueError(
+            f"X has more than one column {twice!r}: rename all but one, or leave them out."
+        )
+
+
+def refuse_texts(X: Any) -> None:
+    """Raise ValueError for the first column of X that holds text or dates, by name."""
+    for called, column in _columns(X):
+        kind = column.dtype.kind
+        if kind in "Mm":
+            found = f"a {'date' if kind == 'M' else 'span of time'}"
+        elif kind in "OUST":
+            text = next((own for own in column.tolist() if _is_text(own)), None)
+            if text is None:
+                continue
+            found = f"the text {text[:30]!r}"
+        else:
+            continue
+        raise ValueError(
+            f"X holds {found} in {called}: models take numbers. Encode it first (OneHotEncoder, "
+            "TfidfVectorizer, or a ColumnTransformer of several), or use colabel.compare, "
+            "TableModel or colabel fit, which prepare the columns of a table themselves."
+        )
+
+
+def _columns(X: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Columns that may hold something else than numbers, with what they are called."""
+    if is_sparse(X):
+        return
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        for name in X.columns:
+            if getattr(X[name].dtype, "kind", "O") not in "biufc":
+                yield f"the column {name!r}", np.asarray(X[name])
+        return
+    kind = getattr(X, "dtype", None)
+    if getattr(kind, "kind", "O") in "biufc":
+        return
+    try:
+        values = np.asarray(X)
+    except (TypeError, ValueError):  # rows of different lengths: said better elsewhere
+        return
+    if values.ndim == 1:
+        yield "each of its rows", values
+    elif values.ndim == 2 and values.dtype.kind not in "biufc":
+        yield from ((f"column {j}", column) for j, column in enumerate(values.T))
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is text that says no number."""
+    if not isinstance(value, str | bytes):
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return True
+    return False

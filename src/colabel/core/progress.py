@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,12 +29,8 @@ def _showing(
 
 
 @contextmanager
-def row_counter(
-    description: str, *, shown: bool, total: int | None = None
-) -> Iterator[Callable[[int], None]]:
+def row_counter(description: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
     """Give a function to be called with the number of rows done since the last call.
-
-    With the `total` number of rows the time left is shown too.
 
     Examples
     --------
@@ -45,10 +40,8 @@ def row_counter(
     if not shown:
         yield lambda n_rows: None
         return
-    text = "{task.description}: {task.completed:,}" + ("" if total is None else f" of {total:,}")
-    left = () if total is None else ("TimeRemainingColumn",)
-    text += " rows{task.fields[speed]}"
-    with _showing(description, text, "TimeElapsedColumn", *left, total=total, speed="") as update:
+    text = "{task.description}: {task.completed:,} rows{task.fields[speed]}"
+    with _showing(description, text, "TimeElapsedColumn", speed="") as update:
         started, n_done = time.monotonic(), 0
 
         def count(n_rows: int) -> None:
@@ -60,33 +53,11 @@ def row_counter(
         yield count
 
 
-class Rehearsal(NamedTuple):
-    """When each pass of a like computation began, and when all were done, in seconds."""
-
-    began: tuple[float, ...]
-    total: float
-
-    def left(self, n_passes: int, elapsed: float) -> float | None:
-        """Seconds that are left when pass `n_passes` begins; None where that cannot be said.
-
-        Examples
-        --------
-        >>> Rehearsal((0.0, 1.0, 2.0), 4.0).left(3, 100.0)
-        100.0
-        """
-        if n_passes > len(self.began) or self.began[n_passes - 1] <= 0.0:
-            return None
-        return elapsed * (self.total / self.began[n_passes - 1] - 1.0)
-
-
 @contextmanager
-def pass_counter(
-    description: str, *, shown: bool, rehearsal: Rehearsal | None = None
-) -> Iterator[Callable[[int], None]]:
+def pass_counter(description: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
     """Give a function to be called before every pass over the rows, with the number of its rows.
 
-    How many passes there will be is not known: they end when the solver has converged. A
-    rehearsal tells about how many, and so the time left.
+    How many passes there will be is not known: they end when the solver has converged.
 
     Examples
     --------
@@ -103,23 +74,10 @@ def pass_counter(
         def count(n_rows: int) -> None:
             nonlocal n_passes, n_done, n_pending
             n_passes, n_done, n_pending = n_passes + 1, n_done + n_pending, n_rows
-            elapsed = time.monotonic() - started
-            update(said=_of_pass(n_passes, n_done, elapsed, rehearsal))
+            speed = n_done / max(time.monotonic() - started, 1e-9)
+            update(said=f"{n_passes:,}" + (f", {speed:,.0f} rows a second" if n_done else ""))
 
         yield count
-
-
-def _of_pass(n_passes: int, n_done: int, elapsed: float, rehearsal: Rehearsal | None) -> str:
-    """Say which pass begins, how fast rows were done, and how long it will take."""
-    said = f"{n_passes:,}"
-    if rehearsal is not None and n_passes <= len(rehearsal.began):
-        said += f" of about {len(rehearsal.began):,}"
-    if n_done:
-        said += f", {n_done / max(elapsed, 1e-9):,.0f} rows a second"
-    left = None if rehearsal is None else rehearsal.left(n_passes, elapsed)
-    if left is not None:
-        said += f", about {timedelta(seconds=round(left))} left"
-    return said
 
 
 @contextmanager

@@ -44,6 +44,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -323,7 +324,8 @@ def check(
             _require(number, value, where, wanted)
             marks = _with_range(marks, "i" if annotation is int else "f")
         elif annotation in _PLAIN:
-            _require(_PLAIN[annotation](value), value, where, _PLAIN_NAMES[annotation])
+            is_plain, wanted = _PLAIN[annotation]
+            _require(is_plain(value), value, where, wanted)
             _bind_part(value, dims, where, shape)
         else:
             _check_part(value, annotation, where)
@@ -362,22 +364,14 @@ def _is_setting(value: Any) -> bool:
     return all(isinstance(each, plain) for each in several)
 
 
-_PLAIN: dict[Any, Callable[[Any], bool]] = {
-    Any: _is_finite,
-    object: _is_finite,
-    Hashable: _is_finite,
-    Setting: _is_setting,
-    str: is_unicode,
-    bool: lambda value: isinstance(value, bool),
-    NoneType: lambda value: value is None,
-    None: lambda value: value is None,
-}
-_PLAIN_NAMES: dict[Any, str] = {
-    **dict.fromkeys((Any, object, Hashable), "finite numbers"),
-    **dict.fromkeys((NoneType, None), "None"),
-    Setting: "a plain value",
-    str: "a text",
-    bool: "true or false",
+_FINITE = (_is_finite, "finite numbers")
+_NOTHING = (lambda value: value is None, "None")
+_PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys((Any, object, Hashable), _FINITE),
+    **dict.fromkeys((NoneType, None), _NOTHING),
+    Setting: (_is_setting, "a plain value"),
+    str: (is_unicode, "a text"),
+    bool: (lambda value: isinstance(value, bool), "true or false"),
 }
 
 
@@ -476,16 +470,15 @@ class Declared:
     type : type
     annotations : {name: annotation}
         Beside those of the class.
-    is_estimator : bool
-        Whether it has state beside its parameters; without, it is always checked in full.
-    check : function of (fields, dims), optional
-        Raises `NotAsDeclaredError` for what annotations cannot say.
+    spec : type, optional
+        Whose annotations, and whose ``_check_stored(fields, dims)``, are meant instead of those of
+        the type. That function raises `NotAsDeclaredError` for what annotations cannot say.
+    has_state : bool
+        Whether an estimator has state beside its parameters; without, it is checked in full.
     taken, made
         From an object to its fields, and back, where that is not plain.
     others
         Annotation of parameters that have none.
-    spec : type, optional
-        Whose annotations are meant instead of those of the type.
     accepts : function of an object, optional
         Whether the annotations allow its settings: others are foreign.
     """
@@ -493,13 +486,22 @@ class Declared:
     tag: str
     type: type
     annotations: Mapping[str, Any] = field(default_factory=dict)
-    is_estimator: bool = False
-    check: Callable[[Fields, Dims], None] | None = None
+    spec: Any = None
+    has_state: bool = True
     taken: Callable[[Any], Fields] | None = None
     made: Callable[[Fields], Any] | None = None
     others: Any = Any
-    spec: Any = None
-    accepts: Callable[[Any], bool] | None = None
+    accepts: Callable[[Any], bool] = lambda value: True
+
+    @property
+    def is_estimator(self) -> bool:
+        """Whether it has state beside its parameters."""
+        return self.has_state and hasattr(self.type, "get_params")
+
+    @property
+    def check(self) -> Callable[[Fields, Dims], None] | None:
+        """Return the check by hand."""
+        return getattr(self.spec or self.type, "_check_stored", None)
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -541,10 +543,6 @@ class Declared:
         optional = NoneType in get_args(kind)
         marked = any(isinstance(mark, Sometimes) for mark in get_args(self.fields[name])[1:])
         return optional or marked or name in _NOT_KEPT
-
-    def holds(self, value: Any) -> bool:
-        """Whether an object is one that the annotations allow."""
-        return self.accepts is None or self.accepts(value)
 
     def take(self, value: Any) -> Fields:
         """Return the fields of an object."""
@@ -629,36 +627,15 @@ def stored(tag: str) -> Callable[[Class], Class]:
     return register
 
 
-def declare(
-    cls: type,
-    tag: str,
-    fields: Mapping[str, Any] | None = None,
-    check: Callable[[Fields, Dims], None] | None = None,
-    *,
-    spec: type | None = None,
-    accepts: Callable[[Any], bool] | None = None,
-    take: Callable[[Any], Fields] | None = None,
-    make: Callable[[Fields], Any] | None = None,
-    has_state: bool = True,
-    others: Any = Any,
-) -> None:
-    """Do what `stored` does, for a class that is not ours to annotate.
-
-    Its fields are given as a dict or as the annotations of another class, `spec`. An estimator
-    without state of its own (`has_state` false) is always checked in full; see `Declared` for the
-    other arguments.
-    """
-    check = check or getattr(spec or cls, "_check_stored", None)
-    is_estimator = has_state and hasattr(cls, "get_params")
-    _BY_TAG[tag] = _BY_TYPE[cls] = Declared(
-        tag, cls, fields or {}, is_estimator, check, take, make, others, spec, accepts
-    )
+def declare(cls: type, tag: str, **options: Any) -> None:
+    """Do what `stored` does, for a class that is not ours to annotate; see `Declared`."""
+    _BY_TAG[tag] = _BY_TYPE[cls] = Declared(tag, cls, **options)
 
 
 def declared_for(value: Any) -> Declared | None:
     """Return the declaration of an object's type, if it holds for the object."""
     declared = _BY_TYPE.get(type(value))
-    return declared if declared is not None and declared.holds(value) else None
+    return declared if declared is not None and declared.accepts(value) else None
 
 
 def declared_by_tag(tag: str) -> Declared:
@@ -716,21 +693,30 @@ def checked(declared: Declared, fields: Fields) -> Dims:
 
 def refuse_cycles(parents: Sequence[Sequence[int]]) -> None:
     """Refuse parents (of each node) among which a node is its own ancestor."""
-    left = [set(above) for above in parents]
-    free = [node for node, above in enumerate(left) if not above]
-    children: list[list[int]] = [[] for _ in left]
-    for node, above in enumerate(left):
-        for parent in above:
-            children[parent].append(node)
-    n_ordered = 0
-    while free:
-        node = free.pop()
-        n_ordered += 1
-        for child in children[node]:
-            left[child].discard(node)
-            if not left[child]:
-                free.append(child)
-    refuse_unless(n_ordered == len(left), "a label is its own ancestor")
+    try:
+        TopologicalSorter(dict(enumerate(parents))).prepare()
+    except CycleError:
+        raise NotAsDeclaredError("a label is its own ancestor") from None
+
+
+class _Csr:
+    shape: tuple[int, int]
+    indptr: Annotated[Indices, "_"]
+    indices: Annotated[Indices, "z"]
+    data: Annotated[Array, "z"]
+
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        """Refuse a CSR array whose parts point outside of it: compiled code does not look."""
+        n_rows, n_columns = fields["shape"]
+        starts, indices = fields["indptr"], fields["indices"]
+        bind(dims, "rows", n_rows, "shape")
+        bind(dims, "columns", n_columns, "shape")
+        refuse_unless(len(starts) == n_rows + 1 and starts[0] == 0, "indptr does not fit the rows")
+        refuse_unless((np.diff(starts) >= 0).all(), "indptr does not ascend")
+        refuse_unless(starts[-1] == len(indices), "indptr does not end where indices does")
+        Below(n_columns).check(indices, dims, "indices")
+        refuse_unless(indices.dtype == starts.dtype, "indices and indptr are of different types")
 
 
 def _csr_fields(value: Any) -> Fields:
@@ -738,28 +724,9 @@ def _csr_fields(value: Any) -> Fields:
     return {"data": value.data, "indices": value.indices, "indptr": value.indptr, "shape": shape}
 
 
-def _check_csr(fields: Fields, dims: Dims) -> None:
-    """Refuse a CSR array whose parts point outside of it: compiled code does not look."""
-    n_rows, n_columns = fields["shape"]
-    starts, indices = fields["indptr"], fields["indices"]
-    bind(dims, "rows", n_rows, "shape")
-    bind(dims, "columns", n_columns, "shape")
-    refuse_unless(len(starts) == n_rows + 1 and starts[0] == 0, "indptr does not fit the rows")
-    refuse_unless((np.diff(starts) >= 0).all(), "indptr does not ascend")
-    refuse_unless(starts[-1] == len(indices), "indptr does not end where indices does")
-    Below(n_columns).check(indices, dims, "indices")
-    refuse_unless(indices.dtype == starts.dtype, "indices and indptr are of different types")
-
-
 def _make_csr(cls: Any) -> Callable[[Fields], Any]:
     return lambda f: cls((f["data"], f["indices"], f["indptr"]), shape=f["shape"])
 
 
-_CSR = {
-    "shape": tuple[int, int],
-    "indptr": Annotated[Indices, "_"],
-    "indices": Annotated[Indices, "z"],
-    "data": Annotated[Array, "z"],
-}
 for _cls, _tag in ((sp.csr_array, "csr"), (sp.csr_matrix, "csr-matrix")):
-    declare(_cls, _tag, _CSR, _check_csr, take=_csr_fields, make=_make_csr(_cls))
+    declare(_cls, _tag, spec=_Csr, taken=_csr_fields, made=_make_csr(_cls))

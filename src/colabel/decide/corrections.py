@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import expit, logsumexp
+from scipy.special import expit, logit, logsumexp
 from scipy.stats import beta
 
 from colabel.core.arrays import Array, Codes, Flags, Indices
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _MOST_LOG_ODDS = 30.0
 # Where the noise is read off: the cells that the others predict most confidently.
 _CONFIDENT_SHARE = 0.3
+_ALIKE = 4.0  # one kind of error may seem so much more frequent than another and be as frequent
 _SUREST = 10.0  # nats: no expert in a pool is heard to be surer
 _PRIOR = 5.0  # how many nats it takes to move an expert's weight by one
 
@@ -140,7 +142,7 @@ class Audit:
 
     def __repr__(self) -> str:
         n_rows, n_labels = self.codes.shape
-        likelier = int((self.log_odds > 0).sum())
+        likelier = int((self.wrong_log_odds > 0).sum())
         return f"Audit({n_rows:,} rows, {n_labels:,} labels: {likelier:,} likelier to be wrong)"
 
     @property
@@ -148,14 +150,51 @@ class Audit:
         """Which labels are given, (n, d)."""
         return np.asarray(self.codes != MISSING)
 
+    @cached_property
+    def wrong_log_odds(self) -> Array:
+        r"""Log-odds (n, d) that a given label is wrong; -inf where it is missing.
+
+        `probability` is of labels as they are given, errors included. If a share :math:`f` of the
+        true ones was forgotten and a share :math:`a` of the true zeros added, a one is given with
+        probability :math:`p = (1 - f) q + a (1 - q)`, where :math:`q` is that of a true one. Hence
+        the odds that a given 0 is wrong are :math:`f q / (1 - a)(1 - q)`, and those of a given 1
+        are :math:`a (1 - q) / (1 - f) q`.
+
+        Both shares are taken to be the same unless `noise` finds one four times as large as the
+        other, and together they make up `n_wrong`. Errors of other variables are spread evenly
+        over the other values.
+        """
+        n_known, n_wrong = max(int(self.known.sum()), 1), max(self.n_wrong().rate, 0.5)
+        values = np.array(self.space.cardinalities, dtype=np.float64)
+        leaving = np.full(self.codes.shape, n_wrong / n_known)
+        arriving = leaving / np.maximum(values - 1.0, 1.0)
+        if self.space.is_indicator:
+            forgotten, added = (max(rate.rate, 1e-5) for rate in self.noise().values())
+            ratio = np.log(forgotten / added)
+            times = np.exp(np.sign(ratio) * max(abs(ratio) - np.log(_ALIKE), 0.0))
+            true_ones = self._true_ones(forgotten, added)
+            added = n_wrong / (times * true_ones + n_known - true_ones)
+            leaving = np.where(self.codes == 1, times * added, added)
+            arriving = np.where(self.codes == 1, added, times * added)
+        leaving, arriving = np.minimum(leaving, 0.45), np.minimum(arriving, 0.45)
+        right = np.clip((self.probability - arriving) / (1.0 - leaving - arriving), 1e-4, 1 - 1e-4)
+        odds = np.log(arriving / (1.0 - leaving)) - logit(right)
+        # beyond the clip by how improbable they are
+        return np.where(self.known, odds + 1e-3 * np.where(self.known, self.log_odds, 0.0), -np.inf)
+
+    @property
+    def wrong(self) -> Array:
+        """Probability (n, d) that a given label is wrong; 0 where it is missing."""
+        return np.asarray(expit(self.wrong_log_odds))
+
     @property
     def score(self) -> Array:
         """How likely it is that a row holds a wrong label, (n,); only its order has a meaning.
 
-        The log-odds that one label or another is wrong, ``log sum_i exp(log_odds_i)``.
+        The log-odds that one label or another is wrong, ``log sum_i exp(wrong_log_odds_i)``.
         """
         with np.errstate(divide="ignore"):
-            score = logsumexp(self.log_odds, axis=1)
+            score = logsumexp(self.wrong_log_odds, axis=1)
         first = _MOST_LOG_ODDS + np.maximum(score, 0.0)
         return np.asarray(np.where(self.broken.any(axis=1), first, score))
 
@@ -171,7 +210,7 @@ class Audit:
         Labels in a rule that their row breaks come before all others.
         """
         rows, labels = np.nonzero(self.known)
-        order = np.lexsort((-self.log_odds[rows, labels], ~self.broken[rows, labels]))
+        order = np.lexsort((-self.wrong_log_odds[rows, labels], ~self.broken[rows, labels]))
         return np.stack([rows, labels], axis=1)[order]
 
     def noise(self, label: int | str | None = None) -> dict[str, NoiseRate]:
@@ -207,32 +246,36 @@ class Audit:
         if "wrong" in noise:
             wrong = noise["wrong"]
             return NoiseRate(wrong.rate * n_known, wrong.low * n_known, wrong.high * n_known)
-        n_ones = int((self.codes == 1).sum())
         counts = []
         for end in ("rate", "low", "high"):
             forgotten, added = (getattr(noise[kind], end) for kind in ("forgotten", "added"))
-            # given ones = true ones that were kept + true zeros that became ones
-            kept = max(1.0 - forgotten - added, 0.05)
-            true_ones = min(max((n_ones - added * n_known) / kept, 0.0), float(n_known))
+            true_ones = self._true_ones(forgotten, added)
             counts.append(forgotten * true_ones + added * (n_known - true_ones))
         return NoiseRate(*counts)
 
-    def corrected(self, at_least: float = 0.95) -> tuple[Any, Flags]:
-        """Return the labels with corrections as sure as that, and which cells changed.
+    def _true_ones(self, forgotten: float, added: float) -> float:
+        """True ones: those given are true ones that were kept, and zeros that became ones."""
+        n_known, n_ones = int(self.known.sum()), int((self.codes == 1).sum())
+        kept = max(1.0 - forgotten - added, 0.05)
+        return min(max((n_ones - added * n_known) / kept, 0.0), float(n_known))
+
+    def corrected(self, at_least: float = 0.9) -> tuple[Any, Flags]:
+        """Return the labels without those that are wrong as surely as that, and which changed.
 
         Missing labels are filled in where their suggestion is as probable. Labels come back in
         the form in which they were given.
         """
         if not 0.5 <= at_least <= 1.0:
             raise ValueError(f"at_least is {at_least}: give a probability between 0.5 and 1.")
-        sure = np.where(self.known, expit(self.log_odds), self.probability) >= at_least
+        sure = np.where(self.known, self.wrong, self.probability) >= at_least
         return self.space.decode(np.where(sure, self.suggestion, self.codes)), sure
 
     def to_frame(self, n: int | None = None) -> pd.DataFrame:
         """Return the `n` most suspicious labels (all by default) as a data frame, worst first.
 
-        One line per label: row, label, what is given, its probability, the suggestion, by how many
-        nats the row's label vector would gain, and the other label that speaks most against it.
+        One line per label: row, label, what is given, its probability, the suggestion, how probably
+        it is wrong, by how many nats the row's label vector would gain, and the other label that
+        speaks most against it.
         """
         from colabel.joint.views import require_pandas
 
@@ -248,6 +291,7 @@ class Audit:
                 "given": self.values_at(self.codes, cells),
                 "probability": self.probability[rows, labels],
                 "suggestion": self.values_at(self.suggestion, cells),
+                "wrong": self.wrong[rows, labels],
                 "gain": self.log_odds[rows, labels],
                 "against": self.said_against(cells),
             }

@@ -27,7 +27,6 @@ from colabel.joint.sizes import (
 )
 from colabel.labels import MISSING
 
-_ENTRIES_AT_ONCE = 2**22
 _N_BEST = 10  # most probable vectors among the candidates
 
 
@@ -228,7 +227,7 @@ def _by_chunks(joint: Joint, answer: Callable[[Joint], NDArray[Any]]) -> NDArray
     """Return what `answer` finds, (n, ...), for rows in chunks of a few megabytes."""
     d = joint.space.n_labels
     # of each row and label there are d + 1 sizes, several times over, and perhaps draws
-    chunks = row_slices(joint.n_rows, _ENTRIES_AT_ONCE, d * max(8 * (d + 1), N_DRAWS))
+    chunks = row_slices(joint.n_rows, joint.codes_at_once // 2, d * max(8 * (d + 1), N_DRAWS))
     if len(chunks) == 1:
         return answer(joint)
     return np.concatenate([answer(joint.rows(chunk)) for chunk in chunks])
@@ -331,9 +330,6 @@ def tuned_threshold(prob: Array, truth: NDArray[Any], weight: Array) -> tuple[fl
     return 0.5, 2 * float(positive[half].sum()) / total if total > 0 else 0.0
 
 
-_CODES_AT_ONCE = 1 << 22
-
-
 @runtime_checkable
 class RiskMinimiser(Protocol):
     """A decision that minimises an expected loss between 0 and 1, and says how large that is."""
@@ -385,7 +381,7 @@ class Seen(Decision):
         step = 1
         # Lists look up many vectors at a time; other families would copy their rows for each.
         if type(joint).log_prob_at is not Joint.log_prob_at:
-            step = max(1, _CODES_AT_ONCE // max(1, codes.size))
+            step = max(1, joint.codes_at_once // 2 // max(1, codes.size))
         for start in range(0, len(vectors), step):
             some = vectors[start : start + step]
             values = _log_prob_of_each(joint, some)

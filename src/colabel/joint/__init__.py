@@ -11,7 +11,7 @@ from colabel.joint.gibbs import (
     DiscreteDependencyNetwork,
     LinearConditionals,
 )
-from colabel.joint.lds import LDSPosterior
+from colabel.joint.lds.posterior import LDSPosterior
 from colabel.joint.mixture import Mixture
 from colabel.joint.reweighted import Reweighted
 from colabel.joint.tree import Independent, Tree

@@ -6,17 +6,17 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from colabel.core.arrays import Array, Codes, Indices, Rows
+from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
 from colabel.core.chunks import row_slices
 from colabel.core.parameters import check_integer
-from colabel.joint._listing import Listed, listed_by_top_k
 from colabel.joint.exactness import Exactness
 from colabel.joint.sizes import SizeMarginals, require_zero_one, sizes_by_counting
 from colabel.joint.user_terms import as_rows, codes_of_evidence, codes_of_labels
@@ -28,7 +28,10 @@ from colabel.rules import CompiledRules, Rules
 if TYPE_CHECKING:
     import pandas as pd
 
-_CODES_AT_ONCE = 1 << 23  # numbers of the vectors that are asked about at once
+# Lengths of the lists asked of a family that can only name its best: the first, and the last.
+_FIRST, _LONGEST = 16, 4096
+# A list that would be about so long is not begun: far beyond the longest, for it is a guess.
+_HOPELESS = 1 << 16
 
 
 class TopK(NamedTuple):
@@ -45,6 +48,24 @@ class TopK(NamedTuple):
 
     labels: NDArray[Any]
     log_prob: Array
+
+
+class Listed(NamedTuple):
+    """Label vectors of several rows.
+
+    Attributes
+    ----------
+    rows : (m,)
+        Row of the batch each vector belongs to.
+    codes : (m, d)
+        The vectors.
+    cut : (n,)
+        Rows that may lack some vector that should be listed.
+    """
+
+    rows: Indices
+    codes: Codes
+    cut: Flags
 
 
 class Joint(ABC):
@@ -65,6 +86,8 @@ class Joint(ABC):
         and ``"log_prob"``, or all of them, ``joint.exact.all``. `how` names the approximations.
     how : str
         One sentence that says how the answers are computed.
+    index : index of pandas, or None
+        That of the data frame the rows came in; `to_frame` has it.
 
     Examples
     --------
@@ -88,6 +111,9 @@ class Joint(ABC):
 
     exact: Exactness
     how: str
+    index: Any = None
+    # numbers of the vectors that are asked about, or named, at once
+    codes_at_once: ClassVar[int] = 1 << 23
 
     def __init__(self, space: LabelSpace, n_rows: int) -> None:
         self.space = space
@@ -177,7 +203,8 @@ class Joint(ABC):
         ValueError
             If some row gives the evidence probability zero.
         """
-        return self.given_codes(codes_of_evidence(self.space, evidence, self.n_rows))
+        codes = codes_of_evidence(self.space, evidence, self.n_rows)
+        return self.given_codes(codes).with_index(self.index)
 
     def subject_to(
         self, rules: Rules | str, *, max_listed: int = 1 << 12, memory: int = 1 << 24
@@ -227,7 +254,7 @@ class Joint(ABC):
                 f"The rules have probability zero in {len(zero)} of {self.n_rows} rows ({shown}): "
                 "no label vector that the model, or what was given, thinks possible obeys them."
             )
-        return joint
+        return joint.with_index(self.index)
 
     def log_prob_of(
         self, rules: Rules | str, *, max_listed: int = 1 << 12, memory: int = 1 << 24
@@ -314,7 +341,7 @@ class Joint(ABC):
         A row may be asked about many vectors: what this costs depends on the vectors, not on how
         much is known about the row.
         """
-        chunks = row_slices(len(rows), _CODES_AT_ONCE, self.space.n_labels)
+        chunks = row_slices(len(rows), self.codes_at_once, self.space.n_labels)
         return np.concatenate([self.rows(rows[c]).log_prob_codes(codes[c]) for c in chunks])
 
     @abstractmethod
@@ -397,7 +424,16 @@ class Joint(ABC):
         return self.n_rows
 
     def __getitem__(self, index: int | slice | ArrayLike) -> Joint:
-        return self.rows(as_rows(index, self.n_rows))
+        chosen = as_rows(index, self.n_rows)
+        return self.rows(chosen).with_index(None if self.index is None else self.index[chosen])
+
+    def with_index(self, index: Any) -> Joint:
+        """Return the joint with the index of a data frame for its rows; None is for none."""
+        if index is self.index:
+            return self
+        joint = copy(self)
+        joint.index = index
+        return joint
 
     def __repr__(self) -> str:
         rows, labels = _counted(self.n_rows, "row"), _counted(self.space.n_labels, "label")
@@ -410,3 +446,47 @@ class Joint(ABC):
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def listed_by_top_k(joint: Joint, least: Array) -> Listed:
+    """List the vectors of log-probability at least `least` (n,), by ever longer lists of the best.
+
+    Rows whose best vectors are approximate are asked about once, and all that is named is listed.
+    Nor is anybody asked again in rows where the list would be hopelessly long.
+    """
+    cut, d = least < np.inf, joint.space.n_labels
+    open_rows, length = np.flatnonzero(cut), _FIRST
+    rows: list[Indices] = [np.empty(0, dtype=np.intp)]
+    codes: list[Codes] = [np.empty((0, d), dtype=np.int32)]
+    while open_rows.size:
+        going_on = [open_rows[:0]]
+        for chunk in row_slices(open_rows.size, joint.codes_at_once, length * d):
+            part = open_rows[chunk]
+            some = joint.rows(part)
+            found, log_prob = some.top_k_codes(length)
+            exact = "mode" in some.exact  # as the search says that has just been made
+            complete = found.shape[1] == joint._at_most_all(length + 1)
+            ended = complete | (log_prob[:, -1] < least[part])
+            done = ended | (length >= _LONGEST) | (not exact)
+            done |= _expected_length(log_prob, least[part]) > _HOPELESS
+            wanted = (log_prob >= least[part, None]) | (not exact)
+            place, rank = np.nonzero(wanted & (log_prob > -np.inf) & done[:, None])
+            rows.append(part[place])
+            codes.append(found[place, rank])
+            if exact:
+                cut[part[ended]] = False
+            going_on.append(part[~done])
+        open_rows, length = np.concatenate(going_on), 4 * length
+    return Listed(np.concatenate(rows), np.concatenate(codes), cut)
+
+
+def _expected_length(log_prob: Array, least: Array) -> Array:
+    """About how many vectors (n,) there are down to `least`, going by the best ones (n, k).
+
+    Each nat down multiplies their number by about the same: k within log P_1 - log P_k.
+    """
+    reach, gap = log_prob[:, 0] - log_prob[:, -1], log_prob[:, 0] - least
+    # ties say nothing of what comes after them
+    share = np.divide(gap, reach, out=np.zeros(len(gap)), where=reach > 1e-3)
+    with np.errstate(over="ignore"):
+        return np.power(float(log_prob.shape[1]), share)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,11 +23,48 @@ __all__ = ["Mixture"]
 
 
 _SLACK = 1e-9  # nats; so that vectors tied with the best are candidates too
-# Numbers of listed vectors that are compared at once; of how many rows, before that is known.
-_CODES_AT_ONCE, _FIRST_ROWS = 1 << 22, 8
+_FIRST_ROWS = 8  # whose lists are compared at once, before it is known how long they are
 
 
-class Mixture(Joint):
+class SumOfJoints(Joint):
+    """Base of joints that are sums of others: P(y | x) = sum_m f_m(x) P_m(y | x).
+
+    A subclass implements `_parts`; factors may be negative.
+    """
+
+    @abstractmethod
+    def _parts(self) -> Sequence[tuple[Joint, Array]]:
+        """The joints and their factors (n,)."""
+
+    def _summed(self, tables: Sequence[Sequence[Array]]) -> list[Array]:
+        """Sum tables[part][i] (n, ...) by the factors of the parts."""
+        found = []
+        for of_label in zip(*tables, strict=True):
+            scaled = (
+                table * factor.reshape(-1, *[1] * (table.ndim - 1))
+                for table, (_, factor) in zip(of_label, self._parts(), strict=True)
+            )
+            found.append(np.asarray(sum(scaled)))
+        return found
+
+    def marginal_tables(self) -> list[Array]:
+        """Return P(y_i) for each label as an array (n, K_i)."""
+        return self._summed([part.marginal_tables() for part, _ in self._parts()])
+
+    def pair_table(self, i: int, j: int) -> Array:
+        """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
+        return self.pair_tables([(i, j)])[0]
+
+    def pair_tables(self, pairs: Sequence[tuple[int, int]]) -> list[Array]:
+        """Return P(y_i, y_j) of several pairs (i, j) as arrays (n, K_i, K_j)."""
+        return self._summed([part.pair_tables(pairs) for part, _ in self._parts()])
+
+    def _size_marginals(self) -> SizeMarginals:
+        sizes = self._summed([part._size_marginals() for part, _ in self._parts()])
+        return SizeMarginals(*sizes)
+
+
+class Mixture(SumOfJoints):
     r"""A weighted mean of distributions: P(y | x) = sum_m w_m P_m(y | x).
 
     This is the joint of ensembles. Probabilities, marginals and samples are those of the
@@ -104,7 +142,7 @@ class Mixture(Joint):
 
     def _with(self, members: Sequence[Joint], log_weights: Array) -> Mixture:
         """Return a mixture that needs no check."""
-        joint = Mixture.__new__(Mixture)
+        joint = type(self).__new__(type(self))
         joint._set(members, log_weights)
         return joint
 
@@ -112,6 +150,9 @@ class Mixture(Joint):
     def weights(self) -> Array:
         """Weights (n, M) of the members, rows summing to one."""
         return np.exp(self.log_weights)
+
+    def _parts(self) -> Sequence[tuple[Joint, Array]]:
+        return list(zip(self.members, self.weights.T, strict=True))
 
     def mode_codes(self) -> Codes:
         """Return the codes (n, d) of the most probable vectors."""
@@ -161,7 +202,7 @@ class Mixture(Joint):
             vectors = np.concatenate([known, *(part.codes for part in listed)])
             codes[chunk], log_prob[chunk] = some._best(rows, vectors, k)
             start += len(chunk)
-            fitting = _CODES_AT_ONCE * len(chunk) // max(1, vectors.size)
+            fitting = self.codes_at_once // 2 * len(chunk) // max(1, vectors.size)
             step = min(max(1, fitting), 4 * len(chunk))
         self._take_back(n_cut)
         return codes, log_prob
@@ -180,22 +221,6 @@ class Mixture(Joint):
             self.exact = self.exact.without("mode")
             self.how += f" In {n_cut} rows there were too many to prove it."
 
-    def marginal_tables(self) -> list[Array]:
-        """Return P(y_i) for each label as an array (n, K_i)."""
-        return self._averaged([member.marginal_tables() for member in self.members])
-
-    def pair_table(self, i: int, j: int) -> Array:
-        """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
-        return self.pair_tables([(i, j)])[0]
-
-    def pair_tables(self, pairs: Sequence[tuple[int, int]]) -> list[Array]:
-        """Return P(y_i, y_j) of several pairs (i, j) as arrays (n, K_i, K_j)."""
-        return self._averaged([member.pair_tables(pairs) for member in self.members])
-
-    def _size_marginals(self) -> SizeMarginals:
-        sizes = self._averaged([member._size_marginals() for member in self.members])
-        return SizeMarginals(sizes[0], sizes[1])
-
     def vote_tables(self) -> list[Array]:
         """Return the weighted share of members whose mode has each value, arrays (n, K_i).
 
@@ -203,7 +228,7 @@ class Mixture(Joint):
         """
         modes = [member.mode_codes() for member in self.members]
         sizes = self.space.cardinalities
-        return self._averaged(
+        return self._summed(
             [[(m[:, i, None] == np.arange(k)) * 1.0 for i, k in enumerate(sizes)] for m in modes]
         )
 
@@ -211,14 +236,6 @@ class Mixture(Joint):
         """Return the codes (n, d) with most votes for each label; the smaller code wins a tie."""
         best = [table.argmax(axis=1) for table in self.vote_tables()]
         return np.stack(best, axis=1).astype(np.int32)
-
-    def _averaged(self, tables: Sequence[Sequence[Array]]) -> list[Array]:
-        """Average tables[m][i] (n, ...) over the members."""
-        weights = self.weights
-        return [
-            np.asarray(sum(_scaled(table, weights[:, m]) for m, table in enumerate(of_label)))
-            for of_label in zip(*tables, strict=True)
-        ]
 
     def log_prob_codes(self, codes: Codes) -> Array:
         """Return the log-probability (n,) of the observed entries of codes (n, d)."""
@@ -298,10 +315,6 @@ class Mixture(Joint):
         joint = self._with([m.rows(index) for m in self.members], self.log_weights[index])
         joint.exact = common([joint.exact, self.exact])
         return joint
-
-
-def _scaled(table: Array, weight: Array) -> Array:
-    return table * weight.reshape(-1, *[1] * (table.ndim - 1))
 
 
 def _check_members(members: Sequence[Joint]) -> None:

@@ -232,15 +232,6 @@ def n_draws(joint: Joint) -> int:
     return min(_MOST_DRAWS, max(_FEWEST_DRAWS, fitting))
 
 
-def _list_of(space: LabelSpace, codes: Codes, log_weights: Array) -> VectorList:
-    """Return draws (S, n, d) with log-weights (S, n) as lists."""
-    size, n_rows, d = codes.shape
-    vectors = codes.transpose(1, 0, 2).reshape(n_rows * size, d)
-    vectors = vectors if n_rows else np.zeros((1, d), dtype=np.int32)
-    indptr, entries = np.arange(n_rows + 1) * size, np.arange(n_rows * size)
-    return VectorList.of_lists(space, vectors, indptr, entries, log_weights.T.ravel())
-
-
 def drawn(
     joint: Joint,
     rules: CompiledRules,
@@ -263,7 +254,7 @@ def drawn(
         fill_impossible(found, count, joint.space.cardinalities)
         return found, np.minimum(log_prob - log_mass[:, None], 0.0)
 
-    listed = _list_of(joint.space, codes, weights)
+    listed = VectorList.of_draws(joint.space, codes, weights)
     how = f"{how} Before the rules: {joint.how}"
     return Obeying(joint, rules, log_mass, listed, candidates, APPROXIMATE, how)
 
@@ -288,7 +279,7 @@ def proposals(joint: Joint, rules: CompiledRules) -> tuple[Joint, Codes]:
     ).reshape(1, joint.n_rows, -1)
     vectors = np.concatenate([best, draws])
     weights = np.where(np.concatenate([np.ones((1, joint.n_rows), bool), obeys]), 0.0, -np.inf)
-    listed = _list_of(joint.space, vectors, weights)
+    listed = VectorList.of_draws(joint.space, vectors, weights)
     return listed, listed.sample_codes(size, rng)
 
 

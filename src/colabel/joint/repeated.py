@@ -8,8 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
-from colabel.joint._listing import Listed
-from colabel.joint.base import Joint
+from colabel.joint.base import Joint, Listed
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING

@@ -13,7 +13,7 @@ from colabel.core.numeric import first_occurrences
 from colabel.joint.base import Joint
 from colabel.joint.chain.prefixes import Prefixes, best_distinct
 from colabel.joint.exactness import APPROXIMATE, Exactness
-from colabel.joint.sizes import SizeMarginals
+from colabel.joint.mixture import SumOfJoints
 from colabel.joint.user_terms import impossible_evidence
 from colabel.joint.vectors import VectorList
 from colabel.labels import MISSING
@@ -24,7 +24,7 @@ __all__ = ["Reweighted"]
 _ROUNDS = 64  # of draws that look for vectors which are not listed
 
 
-class Reweighted(Joint):
+class Reweighted(SumOfJoints):
     r"""A joint P_0 in which the vectors of a list L have new weights; the others keep theirs.
 
     .. math::
@@ -106,7 +106,7 @@ class Reweighted(Joint):
 
     # Sums
 
-    def _parts(self) -> tuple[tuple[Joint, Array], ...]:
+    def _parts(self) -> Sequence[tuple[Joint, Array]]:
         """The joints of which this one is the weighted sum, with their factors (n,)."""
         of_base = np.exp(self.log_scale - self._log_norm)
         return (
@@ -116,35 +116,17 @@ class Reweighted(Joint):
         )
 
     def _summed(self, tables: Sequence[Sequence[Array]]) -> list[Array]:
-        """Sum tables[part][i] (n, ...) by the factors of the parts."""
-        factors = [factor for _, factor in self._parts()]
-        found = []
-        for of_label in zip(*tables, strict=True):
-            scaled = (
-                table * factor.reshape(-1, *[1] * (table.ndim - 1))
-                for table, factor in zip(of_label, factors, strict=True)
-            )
-            # differences of nearly equal sums may be below zero by rounding
-            found.append(np.maximum(np.asarray(sum(scaled)), 0.0))
-        return found
+        # differences of nearly equal sums may be below zero by rounding
+        return [np.maximum(table, 0.0) for table in super()._summed(tables)]
 
     def marginal_tables(self) -> list[Array]:
         """Return P(y_i) for each label as an array (n, K_i)."""
-        tables = self._summed([part.marginal_tables() for part, _ in self._parts()])
-        return [table / table.sum(axis=1, keepdims=True) for table in tables]
-
-    def pair_table(self, i: int, j: int) -> Array:
-        """Return P(y_i, y_j) as an array (n, K_i, K_j)."""
-        return self.pair_tables([(i, j)])[0]
+        return [table / table.sum(axis=1, keepdims=True) for table in super().marginal_tables()]
 
     def pair_tables(self, pairs: Sequence[tuple[int, int]]) -> list[Array]:
         """Return P(y_i, y_j) of several pairs (i, j) as arrays (n, K_i, K_j)."""
-        tables = self._summed([part.pair_tables(pairs) for part, _ in self._parts()])
+        tables = super().pair_tables(pairs)
         return [table / table.sum(axis=(1, 2), keepdims=True) for table in tables]
-
-    def _size_marginals(self) -> SizeMarginals:
-        sizes = self._summed([part._size_marginals() for part, _ in self._parts()])
-        return SizeMarginals(sizes[0], sizes[1])
 
     def entropy(self) -> Array:
         """Return the entropy of each row's distribution in nats, shape (n,)."""

@@ -41,14 +41,14 @@ def marginals_frame(joint: Joint) -> pd.DataFrame:
     marginals = joint.marginals()
     space = joint.space
     if isinstance(marginals, np.ndarray):
-        return pd.DataFrame(marginals, columns=list(space.names))
+        return pd.DataFrame(marginals, joint.index, list(space.names))
     pairs = [
         (name, value)
         for name, classes in zip(space.names, space.classes, strict=True)
         for value in classes.tolist()
     ]
     columns = pd.MultiIndex.from_tuples(pairs, names=["label", "value"])
-    return pd.DataFrame(np.concatenate(marginals, axis=1), columns=columns)
+    return pd.DataFrame(np.concatenate(marginals, axis=1), joint.index, columns)
 
 
 def top_k_frame(joint: Joint, k: int) -> pd.DataFrame:
@@ -58,7 +58,8 @@ def top_k_frame(joint: Joint, k: int) -> pd.DataFrame:
 
     labels, log_prob = joint.top_k(k)
     n_rows, n_sets = log_prob.shape
-    index = pd.MultiIndex.from_product([range(n_rows), range(1, n_sets + 1)], names=["row", "rank"])
+    rows = range(n_rows) if joint.index is None else joint.index
+    index = pd.MultiIndex.from_product([rows, range(1, n_sets + 1)], names=["row", "rank"])
     flat = labels.reshape(n_rows * n_sets, -1)
     frame = pd.DataFrame(flat, columns=list(joint.space.names), index=index)
     frame.insert(0, "probability", np.exp(log_prob).ravel())

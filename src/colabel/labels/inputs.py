@@ -71,6 +71,8 @@ def read(Y: Any, *, lists: Lists = "asked") -> Columns | Indicator | LabelRows:
         Y = np.ma.getdata(Y).astype(object)
         Y[masked] = None
     if not isinstance(Y, np.ndarray):
+        if hasattr(Y, "collect_schema") and hasattr(Y, "sink_parquet"):
+            raise ValueError("Y is a LazyFrame, whose rows are not there yet: give Y.collect().")
         if hasattr(Y, "columns"):
             unique_names(getattr(Y, "column_names", Y.columns))
         Y = nw.from_native(Y, eager_only=True, allow_series=True, pass_through=True)

@@ -21,11 +21,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from colabel.core.arrays import Array, Codes, Flags, Indices, dense, is_sparse
+from colabel.core.arrays import Array, Codes, Flags, Indices, UsedColumns, dense, is_sparse
 from colabel.core.chunks import row_slices
 from colabel.core.compiling import njit
 from colabel.core.numeric import eigenvectors
-from colabel.core.used_columns import UsedColumns
 
 # Reassociation lets sums and products be vectorised; infinities keep their meaning.
 _SUMS = {"reassoc", "contract", "nsz", "arcp"}
@@ -89,37 +88,55 @@ class Coordinates(Protocol):
 
 @dataclass(frozen=True)
 class Axes:
-    """z = (x - mean) @ basis; the last `n_plain` features are centred but not rotated."""
+    """z = (x - mean) @ basis; the last `n_extra` features are centred but not turned.
 
-    mean: Array  # (p,)
-    basis: Array | None  # (p - n_plain, r) orthonormal columns, None for the identity
-    n_plain: int = 0
+    Scores are linear: where rows are in chunks, they are only centred, and coefficients and
+    gradients, which are small, are turned `back` and `to_axes` in every pass.
+    """
 
-    def rotate(self, features: Array) -> Array:
-        """Turn features (..., p) to the axes."""
+    mean: Array  # (p,); of none, the constant is the only coordinate
+    basis: Array | None  # (p - n_extra, r) orthonormal columns, None for the identity
+    n_extra: int = 0
+
+    @property
+    def n_coordinates(self) -> int:
+        """Number of coordinates q, the constant included."""
+        return 1 + (len(self.mean) if self.basis is None else self.basis.shape[1] + self.n_extra)
+
+    def to_axes(self, vectors: Array) -> Array:
+        """Vectors (..., p + 1) of centred features and a constant, turned to the axes: (..., q)."""
         if self.basis is None:
-            return features
-        cut = features.shape[-1] - self.n_plain
-        turned = features[..., :cut] @ self.basis
-        if not self.n_plain:
-            return np.asarray(turned)
-        return np.concatenate([turned, features[..., cut:]], axis=-1)
+            return vectors
+        cut = len(self.basis)
+        return np.concatenate([vectors[..., :cut] @ self.basis, vectors[..., cut:]], axis=-1)
+
+    def back(self, vectors: Array) -> Array:
+        """Inverse of `to_axes` for coefficients."""
+        if self.basis is None:
+            return vectors
+        cut = self.basis.shape[1]
+        return np.concatenate([vectors[..., :cut] @ self.basis.T, vectors[..., cut:]], axis=-1)
 
     def enter(self, coef: Array) -> Array:
-        weights, constant = coef[..., :-1], coef[..., -1:]
-        constant = constant + (weights @ self.mean)[..., None]
-        return np.concatenate([self.rotate(weights), constant], axis=-1)
+        centred = coef.copy()
+        centred[..., -1] += coef[..., :-1] @ self.mean
+        return self.to_axes(centred)
 
     def leave(self, coef: Array) -> Array:
-        turned, constant = coef[..., :-1], coef[..., -1:]
-        if self.basis is None:
-            weights = turned
-        else:
-            cut = self.basis.shape[1]
-            parts = [turned[..., :cut] @ self.basis.T, turned[..., cut:]]
-            weights = np.concatenate(parts, axis=-1)
-        constant = constant - (weights @ self.mean)[..., None]
-        return np.concatenate([weights, constant], axis=-1)
+        found = self.back(coef).copy()
+        found[..., -1] -= found[..., :-1] @ self.mean
+        return found
+
+    def rows(self, X: Array, extra: Array | None, turned: bool) -> Array:
+        """Rows X (n, p), extra features (n, e) and a constant; centred, and turned or not."""
+        if not len(self.mean):
+            return np.ones((X.shape[0], 1))
+        rows = np.ones((len(X), self.n_coordinates if turned else len(self.mean) + 1))
+        for part in row_slices(len(X), _ROWS_AT_ONCE):  # no second array as large as X
+            joined = X[part] if extra is None else np.hstack([X[part], extra[part]])
+            centred = joined - self.mean
+            rows[part, :-1] = self.to_axes(centred) if turned else centred
+        return rows
 
 
 @dataclass(frozen=True)
@@ -128,6 +145,8 @@ class Columns:
 
     used: UsedColumns | None
     outer: Coordinates | None = None
+    n_coordinates: int = 0
+    n_extra: int = 0
 
     def enter(self, coef: Array) -> Array:
         coef = coef if self.outer is None else self.outer.enter(coef)
@@ -136,6 +155,20 @@ class Columns:
     def leave(self, coef: Array) -> Array:
         spread = coef if self.used is None else self.used.spread(coef)
         return spread if self.outer is None else self.outer.leave(spread)
+
+    def to_axes(self, vectors: Array) -> Array:
+        """See `Axes`: nothing is turned."""
+        return vectors
+
+    back = to_axes
+
+    def rows(self, X: Any, extra: Array | None, turned: bool) -> sp.csr_array:
+        """Rows X (n, p), extra features (n, e) and a constant."""
+        ones = np.ones((X.shape[0], 1))
+        more = ones if extra is None else np.hstack([extra, ones])
+        whole = sp.hstack([sp.csr_array(X, dtype=np.float64), sp.csr_array(more)], "csr")
+        whole.sort_indices()
+        return sp.csr_array(whole) if self.used is None else self.used.gather(sp.csr_array(whole))
 
 
 @dataclass(frozen=True)
@@ -219,22 +252,28 @@ class Design:
         """
         n_extra = 0 if extra is None else extra.shape[1]
         if is_sparse(X):
-            ones = np.ones((X.shape[0], 1))
-            added = ones if extra is None else np.hstack([extra, ones])
-            whole = sp.hstack([sp.csr_array(X, dtype=np.float64), sp.csr_array(added)], "csr")
-            whole.sort_indices()
-            return _sparse(sp.csr_array(whole), weight, Columns(None), n_extra)
+            every = Columns(None)
+            return _sparse(every.rows(X, extra, True), weight, every, n_extra)
         X = np.asarray(X, dtype=np.float64)
         axes = _principal_axes(X, weight)
         if extra is not None:
             mean = np.average(extra, axis=0, weights=weight)
             axes = Axes(np.concatenate([axes.mean, mean]), axes.basis, n_extra)
-        rank = X.shape[1] if axes.basis is None else axes.basis.shape[1]
-        rows = np.ones((X.shape[0], rank + n_extra + 1))
-        for part in row_slices(len(X), _ROWS_AT_ONCE):  # no second array as large as X
-            joined = X[part] if extra is None else np.hstack([X[part], extra[part]])
-            rows[part, :-1] = axes.rotate(joined - axes.mean)
-        return cls(rows, None, weight, axes, n_extra=n_extra)
+        return cls.at(axes, X, weight, extra)
+
+    @classmethod
+    def at(
+        cls,
+        coordinates: Axes | Columns,
+        X: Any,
+        weight: Array | None,
+        extra: Array | None = None,
+        turned: bool = True,
+    ) -> Design:
+        """Rows in coordinates that are known; not `turned`, dense ones are only centred."""
+        rows = coordinates.rows(X, extra, turned)
+        columns = sp.csr_array(rows.T) if is_sparse(rows) else None
+        return cls(rows, columns, weight, coordinates, n_extra=coordinates.n_extra)
 
     @classmethod
     def constant(cls, n_features: int, weight: Array | None = None) -> Design:

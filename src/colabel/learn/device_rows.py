@@ -22,7 +22,7 @@ from colabel.learn.glm.device import (
     sent_rows,
 )
 from colabel.learn.glm.path import LocalRows
-from colabel.learn.linear import LOOSER, Batch, BatchSizes, RowsInMemory
+from colabel.learn.linear import LOOSER, Batch, RowsInMemory
 
 # Below this many multiplications a pass, the device's launches cost more than the work.
 LEAST_WORK = 1 << 28
@@ -32,7 +32,7 @@ WIDE = 0.3
 _PADDING = 1.5
 # Numbers of a batch for each score, each coefficient and each number of gathered rows.
 _PER_SCORE, _PER_COEF, _PER_GATHERED = 8, 40, 3
-_SIZES = BatchSizes(scores=1 << 21, narrowest=64, most=1 << 25)
+_SIZES = (1 << 21, 64, 1 << 25)
 
 
 @dataclass(frozen=True)

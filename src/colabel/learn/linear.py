@@ -32,31 +32,24 @@ from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm.device import torch_device
 from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.glm.losses import loss_for
-from colabel.learn.glm.path import Block, LocalRows, fit_block, held_out_path
-from colabel.learn.glm.tasks import FittedTasks, Tasks, best_points, informed_tasks
+from colabel.learn.glm.path import (
+    Block,
+    FittedTasks,
+    LocalRows,
+    Tasks,
+    best_points,
+    fit_block,
+    held_out_path,
+    informed_tasks,
+)
 
 Result = TypeVar("Result")
 
 
-class BatchSizes(NamedTuple):
-    """How many tasks are solved together.
-
-    Attributes
-    ----------
-    scores : int
-        Scores of a batch that stay in the processor's cache.
-    narrowest : int
-        Fewer tasks would leave the products too narrow to be fast, as long as rows are few.
-    most : int
-        Most scores of a batch.
-    """
-
-    scores: int
-    narrowest: int
-    most: int
-
-
-_BATCH = BatchSizes(scores=1 << 18, narrowest=64, most=1 << 21)
+# How many tasks are solved together: scores of a batch that stay in the processor's cache; fewer
+# tasks would leave the products too narrow to be fast, as long as rows are few; most scores.
+BatchSizes = tuple[int, int, int]
+_BATCH: BatchSizes = (1 << 18, 64, 1 << 21)
 # Points of a path without improvement after which a penalty is not weakened further: the weakest
 # are the dearest, and held-out curves that have turned twice do not come back.
 PATIENCE = 2
@@ -182,7 +175,8 @@ class LinearLearner:
     def on(self, data: TrainingData) -> LinearLearning:
         frequencies = tuple(data.class_frequencies(label) for label in range(data.n_labels))
         if not is_chunked(data):
-            torch_device(self.device)  # complains at once, if it must
+            if self.device is not None:
+                torch_device(self.device)  # complains at once, if it must
             return LinearLearning(
                 self, data, Design.of(data.X, data.weight, data.extra), frequencies
             )
@@ -190,10 +184,10 @@ class LinearLearner:
             raise ValueError(
                 f"device={self.device!r} is for rows in memory: leave it out for Dask arrays."
             )
-        from colabel.learn.chunks.chunked_design import ChunkedDesign
+        from colabel.learn.chunks.chunked_block import coordinates_of
 
         rows: Any = data
-        return LinearLearning(self, rows, ChunkedDesign.of(data), frequencies)
+        return LinearLearning(self, rows, coordinates_of(data), frequencies)
 
 
 class Batch(NamedTuple):
@@ -229,12 +223,13 @@ class RowsInMemory:
 
     def batches(self, n_fits: int, sizes: BatchSizes | None = None) -> list[Batch]:
         """Targets of a group that have as many values, some at a time; large groups first."""
-        found, sizes = [], sizes or _BATCH
+        found = []
+        cached, narrowest, most = sizes or _BATCH
         for group in sorted(range(len(self.groups)), key=lambda g: -self.n_rows(g)):
             for n_classes, positions, label in self.learning.by_size(self.groups[group]):
                 scores = max(1, self.n_rows(group)) * (1 if n_classes == 2 else n_classes)
-                width = max(sizes.narrowest, sizes.scores // scores)
-                step = max(1, max(1, min(width, sizes.most // scores)) // n_fits)
+                width = min(max(narrowest, cached // scores), most // scores)
+                step = max(1, max(1, width) // n_fits)
                 for start in range(0, len(positions), step):
                     own = slice(start, start + step)
                     of_group = np.full(len(positions[own]), group)
@@ -271,7 +266,7 @@ class LinearLearning:
     ----------
     learner : LinearLearner
     data : TrainingData or ChunkedData
-    design : Design or ChunkedDesign
+    design : Design, or coordinates of rows in chunks
     frequencies : d arrays (K_i,)
         Smoothed frequencies of the labels' values.
     known : dict
@@ -303,7 +298,7 @@ class LinearLearning:
 
             return ChunkedRows.of(*known)
         here = RowsInMemory(*known)
-        if torch_device(self.learner.device) is None:
+        if self.learner.device is None:
             return here
         from colabel.learn.device_rows import RowsOnDevice
 

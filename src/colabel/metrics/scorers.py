@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import make_scorer
 
-from colabel.core.wrapping import unwrapped
+from colabel.core.estimators import unwrapped
 from colabel.metrics.scores import (
     exact_match,
     f1_score,

@@ -121,7 +121,8 @@ def linear_learner(
         raise ValueError(f"tol={tol!r} must be positive.")
     if max_iter < 1:
         raise ValueError(f"max_iter={max_iter!r} must be at least 1.")
-    return LinearLearner(grid, tol, max_iter, n_jobs, bool(verbose), checked_device(device))
+    device = None if device is None else checked_device(device)
+    return LinearLearner(grid, tol, max_iter, n_jobs, bool(verbose), device)
 
 
 def make_folds(data: TrainingData, cv: Any, seed: int) -> Folds:

@@ -16,20 +16,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from colabel.core import parameters
 from colabel.core.arrays import Array, Codes, is_dask, one_entry_each
-from colabel.core.estimators import Parameters, attribute
-from colabel.core.extremes import (
-    LARGEST_FEATURE,
-    refuse_extreme_weights,
-    refuse_huge,
-    refuse_nan,
-    refuse_texts,
-    refuse_twins,
-)
+from colabel.core.estimators import Parameters, attribute, unfitted_copy
 from colabel.core.optional import require
-from colabel.core.parameters import check_choice, check_flag, check_jobs
 from colabel.core.progress import row_counter
-from colabel.core.refitting import unfitted_copy
 from colabel.core.schema import Between, CodesOf, Is, NotEmpty, Sometimes
 from colabel.decide import Decision, Seen, resolve_decision
 from colabel.joint import Joint
@@ -275,7 +266,7 @@ class LabelClassifier(Parameters, PredictionFrames, ClassifierMixin, BaseEstimat
                 f"{type(self).__name__} requires y to be passed, but the target y is None: call"
                 " fit(X, y) with the labels of each row."
             )
-        check_jobs(getattr(self, "n_jobs", None))
+        parameters.check_jobs(getattr(self, "n_jobs", None))
         self._check_parameters()
         fresh = unfitted_copy(self)
         if is_dask(X):
@@ -359,8 +350,8 @@ class LabelClassifier(Parameters, PredictionFrames, ClassifierMixin, BaseEstimat
         return LabelGraph.without_edges(self.label_names_, meaning)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        refuse_twins(X)
-        refuse_texts(X)
+        parameters.refuse_twins(X)
+        parameters.refuse_texts(X)
         checked = validate_data(
             self,
             one_entry_each(X),
@@ -371,8 +362,12 @@ class LabelClassifier(Parameters, PredictionFrames, ClassifierMixin, BaseEstimat
         )
         checked = one_entry_each(checked)  # other sparse formats are CSR by now
         if not self._allows_nan():
-            refuse_nan(checked, getattr(self, "feature_names_in_", None), type(self).__name__)
-        refuse_huge(checked, getattr(self, "feature_names_in_", None), LARGEST_FEATURE)
+            parameters.refuse_nan(
+                checked, getattr(self, "feature_names_in_", None), type(self).__name__
+            )
+        parameters.refuse_huge(
+            checked, getattr(self, "feature_names_in_", None), parameters.LARGEST_FEATURE
+        )
         return checked
 
     def _allows_nan(self) -> bool:
@@ -454,7 +449,7 @@ class JointClassifier(LabelClassifier):
         """Return the joint distribution for checked rows."""
 
     def _check_parameters(self) -> None:
-        check_flag("calibrate", self.calibrate)
+        parameters.check_flag("calibrate", self.calibrate)
         if self.decision != "seen":  # which only a fitted model can resolve
             self.decision_rule()
 
@@ -476,7 +471,9 @@ class JointClassifier(LabelClassifier):
         given: Any = dict.fromkeys(space.names, self.blank) if one else self.blank
         meaning = {space.names[space.index(label)]: value for label, value in given.items()}
         for name, value in meaning.items():
-            check_choice(f"blank of {name!r}", value, ("missing", "absent", "unlabelled"))
+            parameters.check_choice(
+                f"blank of {name!r}", value, ("missing", "absent", "unlabelled")
+            )
         blank = positive_only(data.codes) & space.is_indicator
         absent, drawn = (
             np.array([i for i in np.flatnonzero(blank) if meaning.get(space.names[i]) == wanted])
@@ -539,7 +536,7 @@ class JointClassifier(LabelClassifier):
             self._check_columns(X, reset=False)
             lazy: Any = LazyJoint(self.label_space_, X, self.joint)
             return lazy  # type: ignore[no-any-return]
-        return self._calibrated(self._checked(X, reset=False))
+        return self._calibrated(self._checked(X, reset=False)).with_index(_index(X))
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of each label alone.
@@ -623,7 +620,7 @@ def _training_data(X: Any, codes: Codes, space: LabelSpace, sample_weight: Any) 
             raise ValueError(
                 "All sample weights are zero. Give at least one row a positive weight."
             )
-        refuse_extreme_weights(weight)
+        parameters.refuse_extreme_weights(weight)
         weight = None if (weight == 1.0).all() else weight
     data = TrainingData(X, codes, space.cardinalities, weight)
     return data if of_labels is None else layered(data, of_labels)

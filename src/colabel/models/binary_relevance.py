@@ -124,6 +124,8 @@ def one_label(data: TrainingData, label: int, weights: Array) -> TrainingData:
 class BinaryRelevance(Regressions):
     r"""One classifier per label, independent of each other.
 
+    Take it as a baseline, or where labels are used one at a time. Cost: low.
+
     .. math:: P(y_1, \dots, y_d \mid x) = \prod_i P(y_i \mid x)
 
     Fast and hard to beat label by label, but blind to labels that go together: what the other

@@ -142,6 +142,8 @@ def allowed_columns(cardinalities: Sequence[int]) -> Flags:
 class CDN(MayLackProbabilities, StacksEstimator):
     r"""Each label given all others: Gibbs sampling, or fixed points without probabilities.
 
+    Take it for hundreds of labels that depend on each other in all directions. Cost: low.
+
     .. math:: p(y_i \mid x, y_1, \dots, y_{i-1}, y_{i+1}, \dots, y_d), \quad i = 1, \dots, d
 
     Learning is d separate regressions, solved in one batch, with the other labels as further

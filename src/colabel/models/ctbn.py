@@ -387,6 +387,8 @@ def _fit_both(
 class CTBN(StacksEstimator):
     r"""A tree over the labels, learned from the data; all answers are exact.
 
+    Take it where every answer must be exact, or a picture of the labels is wanted. Cost: medium.
+
     .. math:: P(y_1, \dots, y_d \mid x) = \prod_i P(y_i \mid x, y_{\pi(i)})
 
     Every label has at most one parent :math:`\pi(i)` among the labels, and one classifier for

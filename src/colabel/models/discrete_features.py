@@ -11,7 +11,7 @@ import numpy as np
 from colabel.core.arrays import Array, Codes, dense
 from colabel.core.parameters import check_integer
 from colabel.core.schema import Ascending, Between, refuse_unless, stored
-from colabel.joint.lds import FeatureColumns
+from colabel.joint.lds.network import FeatureColumns
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData, distinct_rows
 from colabel.preprocess import FeatureBins

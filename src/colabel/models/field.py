@@ -263,6 +263,8 @@ _MOST_PAIRS = 2016  # all pairs of 64 labels
 class CollectiveCRF(FieldModel):
     r"""A random field whose weights of label pairs do not depend on x.
 
+    Take it where pairs of labels go together whatever the features are. Cost: high.
+
     .. math:: P(y \mid x) \propto \exp\Bigl(\sum_i x \cdot v_i^{y_i}
               + \sum_{i < j} w_{ij}^{y_i, y_j}\Bigr)
 
@@ -425,6 +427,8 @@ def _resolved(training: Any, cardinalities: tuple[int, ...]) -> Training:
 @stored("pairwise-crf")
 class PairwiseCRF(FieldModel):
     r"""A random field over labels and pairs of labels; its graph is learned.
+
+    Take it where whole label sets must be right, and training may take longer. Cost: high.
 
     .. math:: P(y \mid x) \propto \exp\Bigl(\sum_i x \cdot v_i^{y_i}
               + \sum_{(i, j) \in E} x_e \cdot w_{ij}^{y_i, y_j}\Bigr)

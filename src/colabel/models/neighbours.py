@@ -317,6 +317,8 @@ def _parts(rows: Indices, asked: int) -> list[Indices]:
 class MLkNN(NeighbourClassifier):
     r"""Independent labels, each by the number of nearest rows that have it.
 
+    Take it where similar rows have similar labels, such as images. Cost: low.
+
     With c the number of neighbours of x that have label i, N training rows and n_i of them with
     the label,
 
@@ -424,6 +426,8 @@ def _log_table(log_odds: Array, n_values: int) -> Array:
 @stored("iblr")
 class IBLR(NeighbourClassifier, Regressions):
     r"""Independent labels, each by a regression on the labels of the nearest rows.
+
+    Take it where similar rows have similar labels, and few labels are rare. Cost: low.
 
     With w_j(x) the share of the k nearest neighbours of x that have label j,
 

@@ -144,6 +144,8 @@ def _log_likelihoods(
 class StackedBinaryRelevance(MayLackProbabilities):
     r"""A second classifier per label that also sees what the first ones say of all labels.
 
+    Take it where labels decided one at a time should know of each other. Cost: low.
+
     .. math:: P(y_i \mid x) = f_i\bigl(x, \; g_1(x), \dots, g_d(x)\bigr)
 
     where g_j is the output of a first layer of binary relevance: a probability, or the score or the

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from colabel.core.wrapping import model_inside, unwrapped
+from colabel.core.estimators import model_inside, unwrapped
 from colabel.joint import Joint
 
 __all__ = [

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
 from colabel.core.arrays import Array
+from colabel.core.estimators import fits_afresh
 from colabel.core.parameters import check_choice, check_integer
-from colabel.core.refitting import fits_afresh
 from colabel.core.schema import stored
 from colabel.preprocess._cut_points import CutPoints, between
 

@@ -17,11 +17,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from colabel.core import parameters
 from colabel.core.arrays import Array, Flags, is_sparse
-from colabel.core.extremes import refuse_extreme_weights
+from colabel.core.estimators import fits_afresh
 from colabel.core.label_features import column_owner, n_label_columns
-from colabel.core.parameters import check_choice, check_integer, check_positive
-from colabel.core.refitting import fits_afresh
 from colabel.core.schema import Between, Dims, Fields, Is, stored
 from colabel.labels import LabelSpace
 from colabel.learn.conditional import Folds, RowGroup, TrainingData, random_folds
@@ -185,7 +184,7 @@ class _LabelFeatures(TransformerMixin, BaseEstimator):
                 raise ValueError(
                     "All sample weights are zero. Give at least one row a positive weight."
                 )
-            refuse_extreme_weights(weight)
+            parameters.refuse_extreme_weights(weight)
         return TrainingData(rows, codes, space.cardinalities, weight)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
@@ -360,10 +359,10 @@ class ForestFeatures(_LabelFeatures):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice("kind", self.kind, KINDS)
-        check_integer("n_estimators", self.n_estimators, 1)
+        parameters.check_choice("kind", self.kind, KINDS)
+        parameters.check_integer("n_estimators", self.n_estimators, 1)
         if self.cv is not None:
-            check_integer("cv", self.cv, 2, "None")
+            parameters.check_integer("cv", self.cv, 2, "None")
 
 
 @stored("boosted-features")
@@ -492,11 +491,11 @@ class BoostedFeatures(_LabelFeatures):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_integer("n_rounds", self.n_rounds, 1)
-        check_integer("max_leaf_nodes", self.max_leaf_nodes, 2)
-        check_integer("min_samples_leaf", self.min_samples_leaf, 1)
-        check_integer("cv", self.cv, 2)
-        check_positive("learning_rate", self.learning_rate)
+        parameters.check_integer("n_rounds", self.n_rounds, 1)
+        parameters.check_integer("max_leaf_nodes", self.max_leaf_nodes, 2)
+        parameters.check_integer("min_samples_leaf", self.min_samples_leaf, 1)
+        parameters.check_integer("cv", self.cv, 2)
+        parameters.check_positive("learning_rate", self.learning_rate)
         if not 0 < self.subsample <= 1:
             raise ValueError(
                 f"subsample={self.subsample!r} must be a share of the rows, at most 1."

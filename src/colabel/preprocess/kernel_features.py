@@ -13,12 +13,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from colabel.core import parameters
 from colabel.core.arrays import Array, is_sparse
 from colabel.core.chunks import row_slices
-from colabel.core.extremes import refuse_huge
-from colabel.core.parameters import check_choice, check_flag, check_integer, check_positive
+from colabel.core.estimators import fits_afresh
 from colabel.core.progress import Advance, progress_bar
-from colabel.core.refitting import fits_afresh
 from colabel.core.schema import Between, Dims, Fields, Is, Matrix, refuse_unless, stored
 from colabel.core.threads import map_threads
 from colabel.preprocess._kernel import (
@@ -305,20 +304,20 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
-        refuse_huge(X, getattr(self, "feature_names_in_", None))
+        parameters.refuse_huge(X, getattr(self, "feature_names_in_", None))
         return X
 
     def _checked_parameters(self) -> tuple[float | None, int | None]:
         """Width and number of landmarks, None where they are to be chosen."""
-        check_choice("scaling", self.scaling, ("auto", *SCALINGS))
-        check_choice("sampling", self.sampling, SAMPLINGS)
-        check_flag("linear", self.linear)
-        check_positive("balance", self.balance)
+        parameters.check_choice("scaling", self.scaling, ("auto", *SCALINGS))
+        parameters.check_choice("sampling", self.sampling, SAMPLINGS)
+        parameters.check_flag("linear", self.linear)
+        parameters.check_positive("balance", self.balance)
         width, number = _unless_auto(self.width), _unless_auto(self.n_landmarks)
         if width is not None and not _is_positive(width):
             raise ValueError(f"width={width!r} must be a positive number or 'auto'.")
         if number is not None:
-            check_integer("n_landmarks", number, 1, "'auto'")
+            parameters.check_integer("n_landmarks", number, 1, "'auto'")
         return None if width is None else float(width), None if number is None else int(number)
 
     def _standardised(self, rows: Any) -> Any:

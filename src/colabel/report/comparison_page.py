@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from colabel.comparing import (
+from colabel.comparing.comparison import TableComparison, ordered
+from colabel.comparing.result import (
     BASELINE,
     COMPARED,
     DECIDED_MEASURES,
     THRESHOLDS,
     ModelResult,
-    TableComparison,
-    ordered,
 )
 from colabel.labels import MISSING
 from colabel.metrics import f1_score

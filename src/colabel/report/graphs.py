@@ -551,27 +551,22 @@ def page_graph(graph: Mapping[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     graph : mapping
-        See `averaged_graph` and `dependence_graph` in `colabel.compare`; the edges of the latter
-        are measured in nats.
+        See `colabel.comparing.dependence_graph`.
     """
     from markupsafe import Markup
 
-    measured = any("nats" in edge for edge in graph["edges"])
     edges = sorted(graph["edges"], key=lambda edge: -abs(_change(edge)))
     drawn = edges[:_MOST_DRAWN]
     changes = np.array([_change(edge) for edge in drawn])
     ends = np.array([(edge["from"], edge["to"]) for edge in drawn], dtype=np.intp).reshape(-1, 2)
     names = tuple(map(str, graph["labels"]))
-    record = LabelGraph(
-        names, ends, "", bool(graph["directed"]), np.abs(changes), np.where(changes < 0, -1.0, 1.0)
-    )
+    record = LabelGraph(names, ends, "", False, np.abs(changes), np.where(changes < 0, -1.0, 1.0))
     chances = [float(p) for p in graph["probability"]]
     spoken = [f"{name}, probability {fixed(p, 2)}" for name, p in zip(names, chances, strict=True)]
     sizes = [WIDE, NARROW] if lay_out(record, numbers=False).width > NARROW else [NARROW]
     svgs = [Markup(graph_svg(record, s, numbers=False, spoken=spoken)) for s in sizes]
-    change = "says much of the other once the features are known"
     caption = (
-        f"Wide edges: the one label {change if measured else 'changes the other much'}. Solid: it"
+        "Wide edges: the one label says much of the other once the features are known. Solid: it"
         " makes it likelier; dashed: less likely."
     )
     n_lone = len(names) - len({edge[end] for edge in edges for end in ("from", "to")})
@@ -579,24 +574,22 @@ def page_graph(graph: Mapping[str, Any]) -> dict[str, Any]:
         caption += f" {counted(n_lone, 'label has', 'labels have')} no edge."
     if len(edges) > len(drawn):
         caption += f" The strongest {len(drawn)} edges are drawn; the table has the others."
-    one, other = ("from", "to") if graph["directed"] else ("one", "other")
     rows = []
     for edge in edges:
         values = [float(edge[key]) for key in _PROBABILITIES]
         cells: list[Any] = [{"text": fixed(value, 2), "key": value} for value in values]
-        nats = edge.get("nats", math.nan)
         rows.append(
             [
                 names[edge["from"]],
                 names[edge["to"]],
-                *([{"text": fixed(nats, 3), "key": nats}] if measured else []),
+                {"text": fixed(edge["nats"], 3), "key": edge["nats"]},
                 *cells[:2],
                 {"text": signed(values[0] - values[1], 2), "key": values[0] - values[1]},
                 *cells[2:],
             ]
         )
-    columns = [one, other, *(["#nats"] if measured else []), f"#P({other} | {one} on)", "#off"]
-    columns += ["#change", f"#P({one} | {other} on)", "#off"]
+    columns = ["one", "other", "#nats", "#P(other | one on)", "#off", "#change"]
+    columns += ["#P(one | other on)", "#off"]
 
     def rounded(value: float) -> float | None:
         return round(float(value), 4) if math.isfinite(value) else None
@@ -621,12 +614,9 @@ def page_graph(graph: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _change(edge: Mapping[str, Any]) -> float:
-    """By how much the probability of the end changes with the beginning, or its like in nats.
+    """What labels say of each other, I nats: ``sqrt(1 - exp(-2 I))``, with the sign of the change.
 
-    Of I nats it is ``sqrt(1 - exp(-2 I))``, the correlation of two normal variables that say as
-    much of each other (Linfoot, 1957).
+    That is the correlation of two normal variables that say as much of each other (Linfoot, 1957).
     """
     change = float(edge["given_on"] - edge["given_off"])
-    if "nats" in edge:
-        return math.copysign(math.sqrt(1.0 - math.exp(-2.0 * float(edge["nats"]))), change)
-    return change if math.isfinite(change) else 0.0
+    return math.copysign(math.sqrt(1.0 - math.exp(-2.0 * float(edge["nats"]))), change)

@@ -35,7 +35,7 @@ def write_audit_html(
         Labels on the page.
     """
     worst = found.worst_labels[:most]
-    looked = found.log_odds[worst[:, 0], worst[:, 1]] > 0
+    looked = found.wrong[worst[:, 0], worst[:, 1]] > 0.1
     by_row: dict[int, list[int]] = {}
     for row, label in worst[looked]:
         by_row.setdefault(int(row), []).append(int(label))
@@ -62,10 +62,7 @@ def write_audit_html(
                     value(found.codes, row, label),
                     _number(found.probability[row, label], 3),
                     value(found.suggestion, row, label),
-                    {
-                        "text": signed(found.log_odds[row, label], 1),
-                        "key": float(found.log_odds[row, label]),
-                    },
+                    _number(found.wrong[row, label], 3),
                     against(row, label),
                 ]
                 for label in by_row[row]

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from colabel.comparing import BASELINE, COMPARED, DECIDED_MEASURES
+from colabel.comparing.result import BASELINE, COMPARED, DECIDED_MEASURES
 from colabel.core.progress import columns
 
 if TYPE_CHECKING:

@@ -19,10 +19,8 @@ from scipy.interpolate import BSpline
 from sklearn import preprocessing as pre
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
-from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
@@ -48,7 +46,7 @@ from colabel.core.schema import (
     refuse_unless,
 )
 from colabel.learn.forest.contents import PlainForest
-from colabel.saving._tree import CannotBeWrittenError
+from colabel.saving._content import CannotBeWrittenError
 
 Floats = NDArray[np.floating[Any]]  # scikit-learn keeps the precision of its rows
 Values = NDArray[Any]
@@ -56,15 +54,12 @@ Spec = type
 _POSITIVE = Between(1e-300)
 
 
-def _describes(
-    *classes: type, accepts: Callable[[Any], bool] | None = None
-) -> Callable[[Spec], Spec]:
+def _describes(*classes: type, **options: Any) -> Callable[[Spec], Spec]:
     """Declare estimators whose fields are the annotations of a class."""
 
     def register(spec: Spec) -> Spec:
         for cls in classes:
-            tag = f"sklearn.{cls.__name__}"
-            declare(cls, tag, spec=spec, others=Setting, accepts=accepts)
+            declare(cls, f"sklearn.{cls.__name__}", spec=spec, others=Setting, **options)
         return spec
 
     return register
@@ -118,15 +113,6 @@ class _Counted(_Classes):
     feature_all_: Annotated[Floats, "p", Between(0.0), Sometimes()]
 
 
-@_describes(DummyClassifier)
-class _Dummy(_Classes):
-    n_classes_: Annotated[int, Is("k")]
-    n_outputs_: Literal[1]
-    class_prior_: Annotated[Floats, "k", Distribution()]
-    sparse_output_: Literal[False]
-    _strategy: str
-
-
 # ------------------------------------------------------------------------ transformers
 
 
@@ -161,25 +147,6 @@ class _Scaler(_Columns):
 @_describes(pre.Normalizer)
 class _Normalizer(_Columns):
     norm: Literal["l1", "l2", "max"]
-
-
-@_describes(pre.FunctionTransformer)
-class _Function(_Columns):
-    func: None
-    inverse_func: None
-    kw_args: None
-    inv_kw_args: None
-    feature_names_out: Literal["one-to-one"] | None
-
-
-@_describes(VarianceThreshold)
-class _Varying(_Features):
-    variances_: Annotated[Floats, "p"]
-    threshold: Annotated[float, Between(0.0)]
-
-    @staticmethod
-    def _check_stored(fields: Fields, dims: Dims) -> None:
-        dims["made"] = int((fields["variances_"] > fields["threshold"]).sum())
 
 
 @_describes(PCA, TruncatedSVD)
@@ -247,17 +214,16 @@ class _Imputer(_Features):
             dims["made"] += fields["indicator_"].dims["made"]
 
 
-_BSPLINE: dict[str, Any] = {
-    "t": Annotated[Array, "knots", Ascending(strictly=False)],
-    "c": Annotated[Array, "rows splines"],
-    "k": Annotated[int, Between(0, 20), Is("degree")],
-    "extrapolate": bool | Literal["periodic"],
-    "axis": Literal[0],
-}
+class _BSpline:
+    t: Annotated[Array, "knots", Ascending(strictly=False)]
+    c: Annotated[Array, "rows splines"]
+    k: Annotated[int, Between(0, 20), Is("degree")]
+    extrapolate: bool | Literal["periodic"]
+    axis: Literal[0]
 
-
-def _check_bspline(fields: Fields, dims: Dims) -> None:
-    bind(dims, "knots", dims["rows"] + dims["degree"] + 1, "t")
+    @staticmethod
+    def _check_stored(fields: Fields, dims: Dims) -> None:
+        bind(dims, "knots", dims["rows"] + dims["degree"] + 1, "t")
 
 
 @_describes(pre.SplineTransformer)
@@ -393,11 +359,13 @@ class _Pipeline:
         # the whole takes what its first step takes, and is of its last what that is
         of_the_last = ("d", "sizes", "k", "made")
         dims.update({name: last.dims[name] for name in of_the_last if name in last.dims})
-        dims["last"], dims["fitted"] = last.last, last.dims.get("fitted", True)
+        known = [step.dims["fitted"] for step in steps if "fitted" in step.dims]
+        dims["last"], dims["fitted"] = last.last, all(known)
         if isinstance(fields["steps"][0][1], Node) and "p" in steps[0].dims:
             dims["p"] = steps[0].dims["p"]
-        alike = all(step.dims.get("fitted", True) == dims["fitted"] for step in steps)
-        refuse_unless(alike, "some steps of the pipeline are fitted and some are not")
+        refuse_unless(
+            len(set(known)) <= 1, "some steps of the pipeline are fitted and some are not"
+        )
 
 
 # ------------------------------------------------------------------------ forests
@@ -441,22 +409,21 @@ def _make_forest(cls: Any) -> Callable[[Fields], Any]:
 _SELECTOR = {"pattern": str | None, "dtype_include": Any, "dtype_exclude": Any}
 
 declare(Pipeline, "sklearn.Pipeline", spec=_Pipeline, has_state=False)
-declare(make_column_selector, "sklearn.make_column_selector", _SELECTOR)
 declare(
     BSpline,
     "scipy.BSpline",
-    _BSPLINE,
-    _check_bspline,
-    take=lambda spline: {name: getattr(spline, name) for name in _BSPLINE},
-    make=lambda fields: BSpline(**fields),
+    spec=_BSpline,
+    taken=lambda spline: {
+        name: getattr(spline, name) for name in ("t", "c", "k", "extrapolate", "axis")
+    },
+    made=lambda fields: BSpline(**fields),
 )
-_TREES = (DecisionTreeClassifier, ExtraTreeClassifier)
-for _cls in (RandomForestClassifier, ExtraTreesClassifier, *_TREES):
-    declare(
-        _cls,
-        f"sklearn.{_cls.__name__}",
-        spec=_Forest,
-        take=_take_forest,
-        make=_make_forest(_cls),
-        others=Setting,
-    )
+declare(make_column_selector, "sklearn.make_column_selector", annotations=_SELECTOR)
+for _cls in (
+    RandomForestClassifier,
+    ExtraTreesClassifier,
+    DecisionTreeClassifier,
+    ExtraTreeClassifier,
+):
+    options: Any = {"taken": _take_forest, "made": _make_forest(_cls), "others": Setting}
+    declare(_cls, f"sklearn.{_cls.__name__}", spec=_Forest, **options)

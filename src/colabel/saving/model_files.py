@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from colabel import models
 from colabel import preprocess as preprocess  # declares the transformers
 from colabel._version import __version__
 from colabel.core.files import written_whole
@@ -29,21 +30,28 @@ from colabel.labels import LabelSpace
 from colabel.models import LabelClassifier
 from colabel.models.wrapped import title_of
 from colabel.saving import _other_types as _other_types  # declares the types it lists
-from colabel.saving._archive import (
+from colabel.saving._content import (
     FOREIGN,
     MANIFEST,
     TREE,
     Archive,
+    CannotBeWrittenError,
+    RefusedTypesError,
+    dumped,
+    loaded,
+    made,
+    wanted_types,
     write_archive,
+    written,
 )
-from colabel.saving._foreign import RefusedTypesError, dumped, loaded, wanted_types
-from colabel.saving._tree import CannotBeWrittenError, made, written
 from colabel.tables.model import TableModel
 
 if TYPE_CHECKING:
     from os import PathLike
 
 FORMAT = 2
+for _name in models.__all__:  # a model declares what may stand in a file when it is imported
+    getattr(models, _name)
 
 
 class ModelFileError(ValueError):

@@ -133,9 +133,9 @@ class Frame:
     def exceeds(self, limit: float) -> bool:
         """Whether a number is larger than a limit, or infinite."""
         values: Any = self.numbers.data if self.is_sparse else self.numbers
-        flat = values.ravel(order="K")
-        # the sum of squares is the fastest bound; NaN makes it NaN
-        return not np.vdot(flat, flat) < limit**2 and bool((np.abs(flat) > limit).any())
+        # NaN makes the bounds NaN
+        is_within = values.max(initial=0.0) <= limit and values.min(initial=0.0) >= -limit
+        return not is_within and bool((np.abs(values) > limit).any())
 
     def __len__(self) -> int:
         return self.n_rows

@@ -268,8 +268,9 @@ def _names_of(data: Any) -> tuple[str, ...] | None:
         return data.names
     if isinstance(data, Mapping):
         return tuple(map(str, data))
-    frame = nw.from_native(data, eager_only=True, pass_through=True)
-    return tuple(map(str, frame.columns)) if isinstance(frame, nw.DataFrame) else None
+    frame: Any = nw.from_native(data, pass_through=True)
+    is_frame = isinstance(frame, nw.DataFrame | nw.LazyFrame)
+    return tuple(map(str, frame.collect_schema().names())) if is_frame else None
 
 
 def column_of(

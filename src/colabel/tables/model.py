@@ -114,7 +114,8 @@ class TableModel:
 
     def joint(self, frame: Any) -> Joint:
         """Return the joint distribution of the labels for each row of a frame."""
-        return joint_of(self.model, self.preprocessor.transform(Frame.of(frame)))
+        joint = joint_of(self.model, self.preprocessor.transform(Frame.of(frame)))
+        return joint.with_index(frame.index if hasattr(frame, "iloc") else None)
 
     def predict(self, frame: Any) -> Any:
         """Predict the labels of each row of a frame, (n, d)."""

@@ -183,11 +183,6 @@ class PreparedTable:
         """Number of rows."""
         return sum(block.n_rows for block in self.blocks)
 
-    def first_rows(self, n_rows: int) -> PreparedTable:
-        """Return some of the rows, no more than the first block has."""
-        first = self.blocks[0]
-        return replace(self, blocks=[replace(first, n_rows=min(n_rows, first.n_rows))])
-
     def dask_arrays(self) -> tuple[Any, Any]:
         """Return features (n, p) and labels (n, d) as Dask arrays, a chunk for each block."""
         require("dask", "A fit on parts of a table")

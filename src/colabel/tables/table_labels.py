@@ -367,8 +367,8 @@ def _values_of(
 
 def _refuse_stray(name: str, text: str, first: Mapping[str, str], others: str) -> None:
     raise TableError(
-        f"{first[text]}The label column {name!r} holds {text!r}, while {others}: correct it, leave "
-        "it empty, or name the column as a category (--category) if it is a value like the others."
+        f"{first[text]}The label column {name!r} holds {text!r}, while {others}: correct it or "
+        "leave it empty; where it is a value, fit with the column as a category (--category)."
     )
 
 

@@ -11,6 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Protocol, TextIO, TypeAlias
 
+import numpy as np
+
 FilePath: TypeAlias = str | PathLike[str]
 
 LONGEST_LINE = 1 << 24  # characters; a small compressed file can unpack to one endless line
@@ -156,7 +158,7 @@ def open_blocks(path: Path, encoding: str = "utf-8", quote: bytes = b"") -> Iter
             return bool(piece)
 
         def line_end(start: int) -> int:
-            """Return where the line after a place ends, reading on if need be."""
+            """Return where the line at a place ends, reading on if need be."""
             while not (end := held.find(b"\n", start) + 1):
                 if len(held) - start >= LONGEST_LINE:
                     raise at(
@@ -172,21 +174,23 @@ def open_blocks(path: Path, encoding: str = "utf-8", quote: bytes = b"") -> Iter
         def take(n_lines: int = 1, n_bytes: int = 1 << 62) -> tuple[bytes, int]:
             nonlocal held, n_before
             end = 0
-            if not n_lines:
-                if len(held) < n_bytes:
-                    more(n_bytes - len(held))
-                end = line_end(max(0, min(n_bytes, len(held)) - 1))
             for _ in range(n_lines):
                 end = line_end(end)
                 if end >= n_bytes:
                     break
-            if quote:
+            if not n_lines:
+                while len(held) < n_bytes and more(n_bytes - len(held)):
+                    pass
+                end = held.rfind(b"\n") + 1 if len(held) >= n_bytes else len(held)
+                end = end or line_end(0)
+            if quote and quote in held:
                 is_open, limit = held.count(quote, 0, end) % 2, end + LONGEST_LINE
                 while is_open and end < limit and (end < len(held) or more(1 << 20)):
                     start, end = end, line_end(end)
                     is_open ^= held.count(quote, start, end) % 2
             block, held, before = held[:end], held[end:], n_before
-            n_before += block.count(b"\n")
+            # NumPy counts faster than bytes do
+            n_before += int(np.count_nonzero(np.frombuffer(block, dtype=np.uint8) == 10))
             return block, before
 
         yield take

@@ -364,7 +364,7 @@ def test_errors_say_what_to_do():
     for bad in (lambda: BeamSearch(0), lambda: EpsilonSearch(1.0), lambda: MonteCarlo(0)):
         with pytest.raises(ValueError, match="must be at least"):
             bad()
-    with pytest.raises(ValueError, match="limit=0 must be at least 1"):
+    with pytest.raises(ValueError, match="limit=0 must be an integer of at least 1"):
         Chain(space, order, links, limit=0)
 
 

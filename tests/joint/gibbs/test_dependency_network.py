@@ -184,21 +184,6 @@ def test_marginals_are_never_certain_without_evidence():
     assert joint.given({"y0": 0}).marginals()[0, 0] == 0.0
 
 
-def test_pseudo_log_likelihood():
-    network = random_network(np.random.default_rng(0), 3, (2, 3), symmetric=False)
-    joint = build(network)
-    codes = np.array([[0, 2], [1, 1], [1, 0]])
-    expected = sum(
-        np.take_along_axis(network.log_prob(codes[None], i)[0], codes[:, i, None], 1)[:, 0]
-        for i in range(2)
-    )
-    np.testing.assert_allclose(joint.pseudo_log_likelihood(codes), expected)
-    alone = joint.given({"y0": 1}).pseudo_log_likelihood([1, 2])
-    np.testing.assert_allclose(alone, network.log_prob(np.tile([1, 2], (1, 3, 1)), 1)[0, :, 2])
-    with pytest.raises(ValueError, match=r"3 labels are missing.*Use log_prob"):
-        joint.pseudo_log_likelihood([[np.nan, 2], [np.nan, 1], [np.nan, 0]])
-
-
 def test_diagnostics_are_computed_once_and_see_trouble():
     calm = build(random_network(np.random.default_rng(0), 3, (2, 2, 3), 0.3), n_chains=2)
     found = calm.diagnostics()
@@ -211,12 +196,12 @@ def test_diagnostics_are_computed_once_and_see_trouble():
     assert (build(stuck, n_chains=4).diagnostics().r_hat > 1.5).any()
 
 
-def test_large_runs_are_diagnosed_in_blocks(monkeypatch):
+def test_large_runs_are_diagnosed_in_blocks():
     network = random_network(np.random.default_rng(0), 7, (2, 2, 3))
     whole = build(network, n_sweeps=40)
     expected, top = whole.diagnostics(), whole.top_k(3)
-    monkeypatch.setattr("colabel.joint.gibbs.dependency_network._NUMBERS_AT_ONCE", 3 * 40 * 2)
     blocks = build(network, n_sweeps=40)
+    blocks.codes_at_once = 3 * 40 * 2
     np.testing.assert_array_equal(blocks.diagnostics().ess, expected.ess)
     np.testing.assert_array_equal(blocks.top_k(3).labels, top.labels)
 

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from colabel.joint.lds import DependencySets, FeatureColumns, LDSNetwork
+from colabel.joint.lds.network import DependencySets, FeatureColumns, LDSNetwork
 from colabel.labels import MISSING
 
 

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from colabel.joint.lds import DependencySets, FeatureColumns
+from colabel.joint.lds.network import DependencySets, FeatureColumns
 from colabel.labels import MISSING
 from tests.joint.lds.oracle import draw_rows, random_network, slow_copy
 
@@ -36,11 +36,10 @@ def test_scores(case):
     np.testing.assert_allclose(network.seen_scores(features), expected, rtol=1e-10)
 
 
-def test_chunks_do_not_change_the_scores(case, monkeypatch):
+def test_chunks_do_not_change_the_scores(case):
     network, _, features, labels = case
     expected = network.log_joint(features, labels)
-    monkeypatch.setattr("colabel.joint.lds.network._ENTRIES_AT_ONCE", 1)
-    np.testing.assert_array_equal(network.log_joint(features, labels), expected)
+    np.testing.assert_array_equal(network.log_joint(features, labels, 1), expected)
 
 
 def test_every_vector_is_listed_once_with_its_score(case):

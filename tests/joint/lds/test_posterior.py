@@ -10,8 +10,7 @@ import pytest
 
 from colabel.joint import LDSPosterior
 from colabel.joint.exactness import APPROXIMATE
-from colabel.joint.lds import chosen_inference
-from colabel.joint.lds import posterior as module
+from colabel.joint.lds.posterior import chosen_inference
 from colabel.labels import MISSING
 from tests.joint.lds.oracle import draw_rows, random_network, slow_copy
 from tests.joint.oracle import Oracle, make_space, random_evidence
@@ -79,15 +78,14 @@ def test_every_exact_answer_given_evidence(case, rng):
     assert np.isfinite([expected.log_prob(codes) for codes in drawn]).all()
 
 
-def test_chunks_do_not_change_the_answers(case, monkeypatch):
+def test_chunks_do_not_change_the_answers(case):
     network, features, _ = case
     for inference in ("exact", "search"):
         whole = make(network, features, inference)
         expected = whole.top_k_codes(3), whole.marginal_tables(), whole.sample_codes(4, fixed())
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "_SCORES_AT_ONCE", 1)
-            parts = make(network, features, inference)
-            found = parts.top_k_codes(3), parts.marginal_tables(), parts.sample_codes(4, fixed())
+        parts = make(network, features, inference)
+        parts.rows_at_once = 1
+        found = parts.top_k_codes(3), parts.marginal_tables(), parts.sample_codes(4, fixed())
         np.testing.assert_array_equal(found[0][0], expected[0][0])
         np.testing.assert_allclose(found[0][1], expected[0][1])
         for one, two in zip(found[1], expected[1], strict=True):

@@ -16,9 +16,8 @@ from colabel.learn.glm import path
 from colabel.learn.glm.lbfgs import LBFGS, Ridge, Solution
 from colabel.learn.glm.losses import Loss, loss_for
 from colabel.learn.glm.objective import RowsObjective
-from colabel.learn.glm.path import Block, LocalRows
-from colabel.learn.glm.tasks import Tasks as SmallTasks
-from colabel.learn.glm.tasks import informed_tasks, log_probabilities
+from colabel.learn.glm.path import Block, LocalRows, informed_tasks, log_probabilities
+from colabel.learn.glm.path import Tasks as SmallTasks
 
 TIGHT = LBFGS(tol=1e-9, max_iter=3000)
 

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm.losses import loss_for
-from colabel.learn.glm.tasks import best_points
+from colabel.learn.glm.path import best_points
 from tests.learn.glm.oracle import (
     TIGHT,
     Tasks,

@@ -9,7 +9,7 @@ import pytest
 
 from colabel.learn.design import Design
 from colabel.learn.glm.lbfgs import LBFGS
-from colabel.learn.glm.tasks import best_points
+from colabel.learn.glm.path import best_points
 from tests.learn.glm.oracle import (
     TIGHT,
     Tasks,

@@ -8,7 +8,7 @@ import pytest
 from colabel import CTBN, BinaryRelevance, ClassifierChain
 from colabel.learn.design import Design
 from colabel.learn.glm.lbfgs import LBFGS
-from colabel.learn.glm.tasks import best_points
+from colabel.learn.glm.path import best_points
 from tests.learn.glm.oracle import Tasks, held_out_path
 
 GRID = (0.001, 0.1, 10.0, 1000.0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from colabel import BayesNetEnsemble
-from colabel.joint.lds import FeatureColumns
+from colabel.joint.lds.network import FeatureColumns
 from colabel.learn.structure.bayes_network import label_state, parent_set_scores
 from colabel.models.lds.learning import TrainingRows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from colabel.joint.lds import DependencySets, FeatureColumns
+from colabel.joint.lds.network import DependencySets, FeatureColumns
 from colabel.labels import MISSING
 from colabel.models.lds.learning import EMOptions, TrainingRows, fit_parameters
 from tests.joint.lds.oracle import SlowMixture, draw_rows, random_network, slow_copy

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from colabel.joint.lds import FeatureColumns
+from colabel.joint.lds.network import FeatureColumns
 from colabel.labels import MISSING
 from colabel.models.lds.learning import (
     EMOptions,

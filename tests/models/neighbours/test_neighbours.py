@@ -214,14 +214,6 @@ def test_metric_parameters(rng):
     np.testing.assert_allclose(power.predict_proba(X), expected)
 
 
-def test_rows_in_chunks_count_alike(rng, monkeypatch):
-    X, Y = make_data(rng)
-    whole = MLkNN(5).fit(X, Y).predict_proba(X)
-    monkeypatch.setattr("colabel.models.neighbours._ROWS_AT_ONCE", 7)
-    monkeypatch.setattr("colabel.models.neighbours._ENTRIES_AT_ONCE", 20)
-    np.testing.assert_array_equal(MLkNN(5).fit(X, Y).predict_proba(X), whole)
-
-
 @pytest.mark.parametrize("model", [MLkNN(), IBLR(C=1.0)])
 def test_fewer_rows_than_neighbours(rng, model):
     X, Y = make_data(rng, n_rows=6)

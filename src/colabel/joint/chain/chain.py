@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.core.numeric import bin_sums
-from colabel.joint._listing import Listed
-from colabel.joint.base import Joint
+from colabel.core.parameters import check_integer
+from colabel.joint.base import Joint, Listed
 from colabel.joint.chain import _sums as sums
 from colabel.joint.chain import prefixes as grown
 from colabel.joint.chain._links import Links, PrunedLinks
@@ -29,8 +29,6 @@ from colabel.rules import CompiledRules
 __all__ = ["Chain", "as_order"]
 
 
-# Vectors of a row that are listed for a mixture; fewer where a greedy chain asks classifiers.
-_MOST_LISTED, _FEW_LISTED = 4096, 64
 # Draws that tell which value of each label is likelier, where a search was cut short.
 _GUESS_DRAWS = 100
 
@@ -101,6 +99,10 @@ class Chain(Joint):
     (array([[0.4 , 0.34]]), array([[0.12, 1.  ]]))
     """
 
+    # vectors of a row that are listed for a mixture; fewer where a greedy chain asks classifiers
+    most_listed: ClassVar[int] = 4096
+    few_listed: ClassVar[int] = 64
+
     def __init__(
         self,
         space: LabelSpace,
@@ -119,7 +121,9 @@ class Chain(Joint):
                 f"The links are of labels with {links.cardinalities} values but the chain has "
                 f"{wanted}: give one link per label, in the order of the chain."
             )
-        effort = sums.Effort(_at_least(1, limit=limit), _at_least(1, n_samples=n_samples), seed)
+        check_integer("limit", limit, 1)
+        check_integer("n_samples", n_samples, 1)
+        effort = sums.Effort(limit, n_samples, seed)
         known = np.full((links.n_rows, space.n_labels), MISSING, dtype=np.int32)
         self._set(space, order, links, as_search(inference), effort, known)
 
@@ -162,7 +166,7 @@ class Chain(Joint):
 
     def _with(self, links: Links, known: Codes) -> Chain:
         """Return the chain of other rows or with other evidence."""
-        joint = Chain.__new__(Chain)
+        joint = type(self).__new__(type(self))
         joint._set(self.space, self.order, links, self.inference, self._effort, known)
         return joint
 
@@ -213,7 +217,7 @@ class Chain(Joint):
 
     def listed_above(self, least: Array) -> Listed:
         """Return the vectors whose log-probability is at least `least` (n,) in their row."""
-        width = _MOST_LISTED if self.lists_all else _FEW_LISTED
+        width = self.most_listed if self.lists_all else self.few_listed
         found = above(self.links, self._known, least + self._evidence_mass(), width)
         return Listed(found.vectors.rows, self._to_labels(found.vectors.codes), found.cut)
 
@@ -374,10 +378,3 @@ def as_order(order: Any, space: LabelSpace) -> Indices:
             "or by position."
         )
     return positions
-
-
-def _at_least(least: int, **named: int) -> int:
-    ((name, value),) = named.items()
-    if value < least:
-        raise ValueError(f"{name}={value!r} must be at least {least}.")
-    return value

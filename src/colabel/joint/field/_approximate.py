@@ -17,10 +17,18 @@ from colabel.core.label_features import column_owner
 from colabel.joint.elimination import Elimination, eliminate
 from colabel.joint.exactness import APPROXIMATE, Exactness
 from colabel.joint.field._engine import FieldEngine, FieldOptions, FieldSums, k_best_rows
-from colabel.joint.field._flat import FlatField, by_blocks, joined, run_rows, wires_of
-from colabel.joint.field._search import WALL, climbed, neighbourhood
+from colabel.joint.field._flat import (
+    WALL,
+    FlatField,
+    by_blocks,
+    climbed,
+    joined,
+    neighbourhood,
+    run_rows,
+    wires_of,
+)
 from colabel.joint.field._tables import FieldTables
-from colabel.joint.gibbs.diagnostics import SUSPICIOUS, split_r_hat
+from colabel.joint.gibbs.diagnostics import SUSPICIOUS, diagnose
 from colabel.joint.gibbs.random import chain_keys
 from colabel.joint.gibbs.sampler import (
     Compiled,
@@ -205,9 +213,6 @@ class Approximate(FieldEngine):
         return [p.reshape(-1, *shape) for p, shape in zip(parts, shapes, strict=True)]
 
 
-_KEPT = 2**23  # beliefs of edges (64 MB) that are kept without being asked for
-
-
 class BeliefPropagation(Approximate):
     """Marginals by damped sum-product; log Z by Bethe's estimate. Both are exact on trees.
 
@@ -227,7 +232,7 @@ class BeliefPropagation(Approximate):
 
     def edge_tables(self) -> list[Array]:
         """Return the beliefs of every edge as arrays (n, K_i, K_j)."""
-        return self._by_edge(self._sums_of_pairs[1])
+        return self._by_edge(self._pair_beliefs)
 
     def ended(self) -> tuple[Flags, Indices, Array] | None:
         """Return how sum-product ended in each row."""
@@ -243,17 +248,11 @@ class BeliefPropagation(Approximate):
 
     @cached_property
     def _sums(self) -> tuple[Array, Array, Array]:
-        if "_sums_of_pairs" in self.__dict__ or self._n_pair_beliefs <= _KEPT:
-            return self._sums_of_pairs
         return self._propagated(self._options.max_iter, maximise=False, with_pairs=False)
 
     @cached_property
-    def _sums_of_pairs(self) -> tuple[Array, Array, Array]:
-        return self._propagated(self._options.max_iter, maximise=False, with_pairs=True)
-
-    @property
-    def _n_pair_beliefs(self) -> int:
-        return self._field.n_rows * sum(int(table[0].size) for table in self._field.tables)
+    def _pair_beliefs(self) -> Array:
+        return self._propagated(self._options.max_iter, maximise=False, with_pairs=True)[1]
 
 
 class GibbsField(Approximate):
@@ -283,16 +282,9 @@ class GibbsField(Approximate):
         """Return whether the chains agree: the residual is the largest split R-hat minus one."""
         options = self._options
 
-        def largest(rows: slice) -> Array:
-            samples = self._samples(rows)
-            worst = np.ones(len(samples))
-            for i, size in enumerate(self._field.cardinalities):
-                traces = np.moveaxis(samples[..., i], 0, -1)  # (chains, sweeps, m)
-                for value in range(1, size):
-                    worst = np.maximum(worst, split_r_hat((traces == value).astype(np.float64)))
-            return worst
-
-        excess = np.concatenate(self._by_chunks(largest)) - 1.0
+        names, sizes = ("",) * self._field.n_labels, self._field.cardinalities
+        worst = self._by_chunks(lambda rows: diagnose(names, self._samples(rows), sizes).r_hat)
+        excess = np.concatenate(worst).max(axis=1) - 1.0
         sweeps = np.full(len(excess), options.burn_in + options.n_sweeps, dtype=np.intp)
         return excess <= SUSPICIOUS - 1.0, sweeps, excess
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from scipy.sparse.csgraph import connected_components
 
 from colabel.core.arrays import Array, Codes, Indices, Rows
 from colabel.joint._long_sums import is_far
@@ -149,21 +151,11 @@ class FieldTables:
 
     def components(self) -> list[Indices]:
         """Return the labels of each connected component, ascending; smallest label first."""
-        unseen = dict.fromkeys(range(self.n_labels))
-        found = []
-        while unseen:
-            stack = [next(iter(unseen))]
-            del unseen[stack[0]]
-            members = []
-            while stack:
-                i = stack.pop()
-                members.append(i)
-                new = [j for j in self.neighbours[i] if j in unseen]
-                stack.extend(new)
-                for j in new:
-                    del unseen[j]
-            found.append(np.array(sorted(members), dtype=np.intp))
-        return found
+        ends = np.array(self.edges, dtype=np.intp).reshape(-1, 2).T
+        graph = sp.coo_array((np.ones(ends.shape[1]), ends), shape=(self.n_labels,) * 2)
+        _, of_label = connected_components(graph, directed=False)
+        first = np.sort(np.unique(of_label, return_index=True)[1])
+        return [np.flatnonzero(of_label == of_label[i]) for i in first]
 
     def restricted(self, labels: Indices) -> FieldTables:
         """Return the field of some of the labels (ascending) and the edges among them."""

@@ -21,13 +21,13 @@ from colabel.joint.field._approximate import BeliefPropagation, GibbsField
 from colabel.joint.field._engine import (
     ComponentReport,
     Engine,
+    Enumeration,
     FieldEngine,
     FieldOptions,
     FieldReport,
     FieldSums,
     JunctionTree,
 )
-from colabel.joint.field._enumeration import Enumeration
 from colabel.joint.field._tables import FieldTables, checked_field, checked_start
 from colabel.joint.user_terms import impossible_evidence
 from colabel.labels import MISSING, LabelSpace
@@ -221,17 +221,9 @@ class PairwiseField(Joint):
         random_state: int = 0,
         n_jobs: int | None = None,
     ) -> None:
+        iterations = (damping, tol, max_iter)
         options = FieldOptions(
-            engine=engine,
-            memory=memory,
-            damping=damping,
-            tol=tol,
-            max_iter=max_iter,
-            n_chains=n_chains,
-            n_sweeps=n_sweeps,
-            burn_in=burn_in,
-            random_state=random_state,
-            n_jobs=n_jobs,
+            engine, memory, *iterations, n_chains, n_sweeps, burn_in, random_state, n_jobs
         )
         field = checked_field(space, unary, edges, tables)
         row_keys = np.arange(field.n_rows, dtype=np.uint64)

@@ -5,9 +5,8 @@ By Gibbs sampling where conditionals are probabilities, by fixed points where th
 
 from __future__ import annotations
 
-import itertools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NoReturn
@@ -31,11 +30,11 @@ from colabel.joint.gibbs.sampler import (
     GibbsOptions,
     LinearConditionals,
     Run,
-    evaluate,
     interleaved,
     run,
 )
-from colabel.joint.user_terms import codes_of_labels, merged_evidence
+from colabel.joint.user_terms import merged_evidence
+from colabel.joint.vectors import VectorList
 from colabel.labels import MISSING, LabelSpace
 from colabel.rules import CompiledRules
 
@@ -43,8 +42,6 @@ Marginals = Literal["best", "plain"]
 
 # A conditional that saturates in floating point is still not certain.
 _SMALLEST_PROBABILITY = 1e-15
-# Targets are held for blocks of rows of about this many numbers.
-_NUMBERS_AT_ONCE = 1 << 25
 _CONSTRAINED_SWEEPS = 10  # of each of many chains, under rules
 
 
@@ -62,8 +59,7 @@ class DependencyNetwork(Joint):
       (Rao-Blackwell), which are never exactly 0 or 1.
     - `log_prob` and `pair_marginals` are the probability that one more sweep over the observed
       labels ends there, averaged over the samples (Ritter & Tanner, 1992): positive, summing to
-      one, and equal to the marginals for a single label. The product of conditionals, which is
-      not a probability, is `pseudo_log_likelihood`.
+      one, and equal to the marginals for a single label.
     - `top_k` are the most frequent samples, ordered by `log_prob`.
     - `sample` runs new chains; its draws are successive sweeps, so they are not independent.
 
@@ -178,7 +174,7 @@ class DependencyNetwork(Joint):
     def _by_blocks(self, answer: Callable[[DependencyNetwork, Run], Any]) -> list[Any]:
         """Ask for the samples of a block of rows at a time; those of all may not fit."""
         row = self._plan.n_chains * self._plan.n_sweeps * self.space.n_labels
-        blocks = [self.rows(chunk) for chunk in row_slices(self.n_rows, _NUMBERS_AT_ONCE, row)]
+        blocks = [self.rows(chunk) for chunk in row_slices(self.n_rows, self.codes_at_once, row)]
         return [answer(block, block._run(keep_samples=True)) for block in blocks]
 
     # Answers
@@ -217,10 +213,7 @@ class DependencyNetwork(Joint):
 
         def answer(block: DependencyNetwork, found: Run) -> tuple[Codes, Array]:
             n_samples = self._plan.n_chains * self._plan.n_sweeps
-            flat = found.samples.reshape(block.n_rows, n_samples, self.space.n_labels)
-            pairs = zip(flat, block._evidence, strict=True)
-            rows = [self._candidates(samples, known, k) for samples, known in pairs]
-            codes = np.array(rows, dtype=np.int32).reshape(block.n_rows, k, self.space.n_labels)
+            codes, _ = VectorList.of_draws(self.space, interleaved(found, n_samples)).top_k_codes(k)
             log_prob = block._log_prob_of(codes)
             order = np.argsort(-log_prob, axis=1, kind="stable")
             sorted_codes = np.take_along_axis(codes, order[:, :, None], axis=1)
@@ -271,28 +264,6 @@ class DependencyNetwork(Joint):
 
         return obeying_list(self, rules) or _constrained_gibbs(self, rules)
 
-    def pseudo_log_likelihood(self, Y: ArrayLike) -> Array:
-        r"""Return the log-product of the conditionals at label vectors, shape (n,).
-
-        .. math:: \sum_i \log p(y_i \mid x, y_{-i})
-
-        over the labels that are not known by evidence. It ranks the samples in Algorithm 1; it
-        is not the logarithm of a probability, and does not sum to one.
-
-        Parameters
-        ----------
-        Y : array-like of shape (n, d) or (d,)
-            Label values, none missing.
-        """
-        codes = codes_of_labels(self.space, Y, self.n_rows)
-        if (codes == MISSING).any():
-            raise ValueError(
-                f"{int((codes == MISSING).sum())} labels are missing, but the product of"
-                " conditionals needs all of them. Use log_prob, which leaves them out."
-            )
-        log_product, _ = evaluate(codes[None], self.conditionals, self._evidence)
-        return np.asarray(log_product[0])
-
     def diagnostics(self) -> GibbsDiagnostics:
         """Return split R-hat, effective sample size and flips a sweep, per row and label.
 
@@ -327,16 +298,6 @@ class DependencyNetwork(Joint):
         edges = np.searchsorted(owner, np.arange(1, self.space.n_labels))
         return np.split(shares, edges, axis=1)
 
-    def _candidates(self, samples: NDArray[np.int16], known: Codes, k: int) -> list[list[int]]:
-        """Return k different vectors: the most frequent of samples (m, d), then others."""
-        distinct, counts = np.unique(samples, axis=0, return_counts=True)
-        chosen: list[list[int]] = distinct[np.argsort(-counts, kind="stable")[:k]].tolist()
-        if len(chosen) == k:
-            return chosen
-        seen = {tuple(vector) for vector in chosen}
-        others = (y for y in _vectors(self.space.cardinalities, known) if y not in seen)
-        return chosen + [list(y) for y in itertools.islice(others, k - len(chosen))]
-
 
 def _constrained_gibbs(joint: DependencyNetwork, rules: CompiledRules) -> tuple[Joint, Array]:
     """Sweep over labels as far as the rules let them change, from many starts that obey.
@@ -370,36 +331,20 @@ def _constrained_gibbs(joint: DependencyNetwork, rules: CompiledRules) -> tuple[
     log_mass = np.log((obeying + 0.5) / (size + 1.0))
     log_mass[~obeyed.any(axis=0)] = -np.inf
     log_weights = np.where(obeyed, 0.0, -np.inf)
+    dead = np.isneginf(log_mass)
 
     def best(k: int) -> Prefixes:
-        rows, vectors = np.tile(np.arange(n_rows), size), codes.reshape(-1, d)
-        kept = log_weights.ravel() > -np.inf
-        keyed = np.column_stack([rows, vectors])[kept]
-        distinct, count = np.unique(keyed, axis=0, return_counts=True)
-        order = np.lexsort((-count, distinct[:, 0]))
-        distinct = distinct[order]
-        rank = np.arange(len(order)) - np.searchsorted(distinct[:, 0], distinct[:, 0])
-        distinct = distinct[rank < k]
-        place, most = distinct[:, 0].astype(np.intp), distinct[:, 1:].astype(np.int32)
-        return Prefixes(place, most, joint.log_prob_at(place, most))
+        listed = VectorList.of_draws(joint.space, codes, np.where(dead, 0.0, log_weights))
+        most, of_most = listed.top_k_codes(k)
+        place, rank = np.nonzero((of_most > -np.inf) & ~dead[:, None])
+        vectors = most[place, rank]
+        return Prefixes(place, vectors, joint.log_prob_at(place, vectors))
 
     how = (
         f"Approximate: Gibbs sampling of labels that obey the rules, {size} chains a row of "
         f"{_CONSTRAINED_SWEEPS} sweeps each from draws of independent labels that obey."
     )
     return drawn(joint, rules, codes, log_weights, log_mass, best, how), log_mass
-
-
-def _vectors(cardinalities: tuple[int, ...], known: Codes) -> Iterator[tuple[int, ...]]:
-    """All label vectors once: those that agree with the known labels first."""
-    allowed = [
-        range(size) if code == MISSING else (int(code),)
-        for size, code in zip(cardinalities, known, strict=True)
-    ]
-    yield from itertools.product(*allowed)
-    for vector in itertools.product(*map(range, cardinalities)):
-        if any(value not in values for value, values in zip(vector, allowed, strict=True)):
-            yield vector
 
 
 def shared_order(seed: int, n_labels: int) -> Indices:

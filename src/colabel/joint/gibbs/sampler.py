@@ -8,7 +8,7 @@ draw the same samples from the same streams.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -96,7 +96,6 @@ def network_of(
     return Network(first.astype(np.intp), sizes, floor, start.astype(np.intp), targets)
 
 
-@dataclass(frozen=True, eq=False)
 class LinearConditionals:
     r"""Conditionals whose scores are linear in the other labels.
 
@@ -126,11 +125,6 @@ class LinearConditionals:
     array([[[0.05, 0.95]]])
     """
 
-    base: Array
-    weights: Array
-    cardinalities: tuple[int, ...]
-    floor: Array = field(default_factory=lambda: np.zeros(0))
-
     def __init__(
         self,
         base: Array,
@@ -152,11 +146,9 @@ class LinearConditionals:
             )
         # A label that pushed its own score would not be a conditional given the others.
         others = np.where(owner[:, None] == owner, 0.0, np.asarray(weights, dtype=np.float64))
-        object.__setattr__(self, "base", base)
-        object.__setattr__(self, "weights", np.ascontiguousarray(others))
-        object.__setattr__(self, "cardinalities", tuple(int(size) for size in cardinalities))
-        absent = np.zeros(len(owner)) if floor is None else np.array(floor, dtype=np.float64)
-        object.__setattr__(self, "floor", absent)
+        self.base, self.weights = base, np.ascontiguousarray(others)
+        self.cardinalities = tuple(int(size) for size in cardinalities)
+        self.floor = np.zeros(len(owner)) if floor is None else np.array(floor, dtype=np.float64)
 
     @property
     def n_rows(self) -> int:
@@ -307,7 +299,8 @@ def run(
 def interleaved(found: Run, size: int) -> Codes:
     """Return the first samples of all chains as draws (size, n, d)."""
     drawn = found.samples.transpose(2, 1, 0, 3)  # (sweeps, chains, n, d)
-    return drawn.reshape(-1, *drawn.shape[2:])[:size].astype(np.int32)
+    n_draws = drawn.shape[0] * drawn.shape[1]
+    return drawn.reshape(n_draws, *drawn.shape[2:])[:size].astype(np.int32)
 
 
 def column_shares(labels: NDArray[np.int16], cardinalities: Sequence[int]) -> Array:

@@ -66,6 +66,15 @@ class Seen(NamedTuple):
     vectors: Codes
 
 
+class Model(NamedTuple):
+    """What all rows share: the sets, the vectors seen, `log_alpha` (d, S), `common` (d, S, C)."""
+
+    blocks: Blocks
+    seen: Seen
+    log_alpha: Array
+    common: Array
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def key_of(words: Keys, vector: Codes) -> np.uint64:
     """Key of a label vector (d,)."""
@@ -166,11 +175,8 @@ def score_block(
     columns: Indices,
     vector: Codes,
     evidence: Codes,
-    blocks: Blocks,
-    seen: Seen,
     seen_scores: Array,
-    log_alpha: Array,
-    common: Array,
+    model: Model,
     scores: Array,
 ) -> None:
     """Fill scores (S_k,): log Pr(labels, features) for all values of the labels of set k.
@@ -178,6 +184,7 @@ def score_block(
     The other labels stay as in `vector` (d,), which is unchanged afterwards. Values that
     contradict the evidence (d,), where that is not negative, score -inf.
     """
+    blocks, seen, log_alpha, common = model
     n_labels = vector.size
     labels = blocks.labels[blocks.first[k] : blocks.first[k + 1]]
     touched = blocks.touched[blocks.touched_first[k] : blocks.touched_first[k + 1]]
@@ -231,35 +238,21 @@ def ascend(
     columns: Indices,
     vectors: Codes,
     evidence: Codes,
-    blocks: Blocks,
-    seen: Seen,
     seen_scores: Array,
-    log_alpha: Array,
-    common: Array,
+    model: Model,
 ) -> None:
     """Improve vectors (n, d) in place, one dependency set of `which` after the other.
 
     Each set takes the values of its labels that are best given all the others, for at most
     `max_sweeps` sweeps or until nothing changes. In a tie the values stay as they are.
     """
-    scores = np.empty(log_alpha.shape[1])
+    blocks, scores = model.blocks, np.empty(model.log_alpha.shape[1])
     for row in range(len(vectors)):
-        vector = vectors[row]
+        vector, known = vectors[row], evidence[row]
         for _ in range(max_sweeps):
             moved = False
             for k in which:
-                score_block(
-                    k,
-                    columns[row],
-                    vector,
-                    evidence[row],
-                    blocks,
-                    seen,
-                    seen_scores[row],
-                    log_alpha,
-                    common,
-                    scores,
-                )
+                score_block(k, columns[row], vector, known, seen_scores[row], model, scores)
                 present = 0
                 for i in blocks.labels[blocks.first[k] : blocks.first[k + 1]]:
                     present += blocks.strides[k, i] * vector[i]
@@ -280,11 +273,8 @@ def neighbours(
     columns: Indices,
     vectors: Codes,
     evidence: Codes,
-    blocks: Blocks,
-    seen: Seen,
     seen_scores: Array,
-    log_alpha: Array,
-    common: Array,
+    model: Model,
     codes: Codes,
     keys: Keys,
     scores: Array,
@@ -294,23 +284,12 @@ def neighbours(
     codes (n, N, d), their keys and scores (n, N), with N the number of states of all sets
     together; a score of -inf marks vectors seen in training and contradictions.
     """
-    within = np.empty(log_alpha.shape[1])
+    blocks, seen, within = model.blocks, model.seen, np.empty(model.log_alpha.shape[1])
     for row in range(len(vectors)):
-        vector = vectors[row]
+        vector, known = vectors[row], evidence[row]
         place = 0
         for k in range(len(blocks.n_states)):
-            score_block(
-                k,
-                columns[row],
-                vector,
-                evidence[row],
-                blocks,
-                seen,
-                seen_scores[row],
-                log_alpha,
-                common,
-                within,
-            )
+            score_block(k, columns[row], vector, known, seen_scores[row], model, within)
             for state in range(blocks.n_states[k]):
                 for i in range(vector.size):
                     codes[row, place, i] = vector[i]

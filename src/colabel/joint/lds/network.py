@@ -182,7 +182,6 @@ def sums_by_state(state: Indices, n_states: int, values: Array) -> Array:
 # Seed of the random words behind the keys of label vectors; keys never show in an answer.
 _KEY_SEED = 20160829
 _ROWS_AT_ONCE = 256
-_ENTRIES_AT_ONCE = 2**22
 _MOST_SWEEPS = 100
 
 
@@ -281,6 +280,10 @@ class LDSNetwork:
             np.concatenate([np.array(each, dtype=np.intp) for each in overlap]),
         )
 
+    @cached_property
+    def _model(self) -> kernels.Model:
+        return kernels.Model(self._blocks, self._seen, self.log_alpha, self._common)
+
     # Scores
 
     def seen_positions(self, codes: Codes) -> Indices:
@@ -307,10 +310,10 @@ class LDSNetwork:
         )
         return table
 
-    def log_joint(self, features: Codes, codes: Codes) -> Array:
+    def log_joint(self, features: Codes, codes: Codes, entries_at_once: int = 1 << 22) -> Array:
         """Log Pr(labels, features) of each row's own label vector: (n, p), (n, d) to (n,)."""
         found = self.log_prior(codes)
-        for chunk in row_slices(len(codes), _ENTRIES_AT_ONCE, self.columns.n_columns):
+        for chunk in row_slices(len(codes), entries_at_once, self.columns.n_columns):
             table = self.log_conditional(codes[chunk])
             place = self.columns.positions(features[chunk])
             found[chunk] += np.take_along_axis(table, place, axis=1).sum(axis=1)
@@ -393,9 +396,8 @@ class LDSNetwork:
         def work(chunk: slice) -> None:
             own = features[chunk]
             scores = self.seen_scores(own) if seen_scores is None else seen_scores[chunk]
-            kernels.ascend(
-                which, max_sweeps, *self._arguments(own, codes[chunk], known[chunk], scores)
-            )
+            at = self.columns.positions(own)
+            kernels.ascend(which, max_sweeps, at, codes[chunk], known[chunk], scores, self._model)
 
         map_threads(work, row_slices(len(codes), _ROWS_AT_ONCE), n_jobs, lambda: None)
         return codes
@@ -416,30 +418,15 @@ class LDSNetwork:
         found = np.empty((len(codes), n_places, self.sets.n_labels), dtype=np.int32)
         scores = np.empty((len(codes), n_places))
         own = np.array(codes, dtype=np.int32, order="C")
-        arguments = self._arguments(features, own, known, self.seen_scores(features))
+        at, of_seen = self.columns.positions(features), self.seen_scores(features)
         keys = np.empty((len(codes), n_places), dtype=np.uint64)
-        kernels.neighbours(*arguments, found, keys, scores)
+        kernels.neighbours(at, own, known, of_seen, self._model, found, keys, scores)
         # equal keys side by side: all but the first are repetitions
         order = np.argsort(keys, axis=1, kind="stable")
         keys = np.take_along_axis(keys, order, axis=1)
         row, step = np.nonzero(keys[:, 1:] == keys[:, :-1])
         scores[row, order[row, step + 1]] = -np.inf
         return found, scores
-
-    def _arguments(
-        self, features: Codes, codes: Codes, known: Codes, seen_scores: Array
-    ) -> tuple[Indices, Codes, Codes, kernels.Blocks, kernels.Seen, Array, Array, Array]:
-        """What the search kernels ask for."""
-        return (
-            self.columns.positions(features),
-            codes,
-            known,
-            self._blocks,
-            self._seen,
-            seen_scores,
-            self.log_alpha,
-            self._common,
-        )
 
 
 def _evidence_or_none(evidence: Codes | None, codes: Codes) -> Codes:

@@ -105,11 +105,11 @@ class LDSPosterior(ListsByChunks):
         self.exact = EXACT if chosen == "exact" else APPROXIMATE
         self.how = _sentence(chosen, network)
         if chosen == "exact":
-            self._rows_at_once = _SCORES_AT_ONCE // math.prod(space.cardinalities)
+            self.rows_at_once = _SCORES_AT_ONCE // math.prod(space.cardinalities)
         else:
             own = int(network.sets.n_states.sum()) * space.n_labels
             most = min(_OWN_CODES_AT_ONCE // own, _SCORES_AT_ONCE // len(network.vectors))
-            self._rows_at_once = most
+            self.rows_at_once = most
 
     # Answers
 

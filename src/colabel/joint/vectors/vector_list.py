@@ -17,8 +17,7 @@ from colabel.core.arrays import Array, Codes, Flags, Indices, Rows
 from colabel.core.chunks import row_slices
 from colabel.core.numeric import as_bytes, bin_sums
 from colabel.core.threads import map_threads
-from colabel.joint._listing import Listed
-from colabel.joint.base import Joint
+from colabel.joint.base import Joint, Listed
 from colabel.joint.exactness import EXACT, Exactness
 from colabel.joint.sizes import SizeMarginals
 from colabel.joint.user_terms import fill_impossible, impossible_evidence, merged_evidence
@@ -164,6 +163,16 @@ class VectorList(Joint):
             np.concatenate([everywhere, of_row], axis=1).astype(np.int32).ravel(),
             log_weights.ravel(),
         )
+
+    @classmethod
+    def of_draws(cls, space: LabelSpace, codes: Codes, log_weights: Array | None = None) -> Self:
+        """Make a joint of draws (S, n, d) and their log-weights (S, n), by default equal ones."""
+        size, n_rows, d = codes.shape
+        vectors = codes.transpose(1, 0, 2).reshape(n_rows * size, d)
+        vectors = vectors if n_rows else np.zeros((1, d), dtype=np.int32)
+        weights = np.zeros((size, n_rows)) if log_weights is None else log_weights
+        ends, entries = np.arange(n_rows + 1) * size, np.arange(n_rows * size)
+        return cls.of_lists(space, vectors, ends, entries, weights.T.ravel())
 
     @classmethod
     def _unchecked(cls, *parts: Any) -> Self:
@@ -482,7 +491,7 @@ class ListsByChunks(Joint):
         self._evidence = np.full((n_rows, space.n_labels), MISSING, dtype=np.int32)
         self._rules: CompiledRules | None = None
         self._n_jobs = n_jobs
-        self._rows_at_once = _SCORES_AT_ONCE
+        self.rows_at_once = _SCORES_AT_ONCE
 
     @abstractmethod
     def _list(self, chunk: slice) -> VectorList:
@@ -499,7 +508,7 @@ class ListsByChunks(Joint):
                 listed, _ = listed._obeying(self._rules)
             return work(listed, chunk)
 
-        chunks = row_slices(self.n_rows, self._rows_at_once)
+        chunks = row_slices(self.n_rows, self.rows_at_once)
         return map_threads(done, chunks, self._n_jobs, lambda: None)
 
     def _joined(self, work: Callable[[VectorList], Sequence[Array]]) -> list[Array]:
@@ -613,7 +622,7 @@ class WrittenOut(ListsByChunks):
     def __init__(self, space: LabelSpace, scores: Callable[[Indices], Array], n_rows: int) -> None:
         super().__init__(space, n_rows)
         self._scores, self._vectors = scores, all_vectors(space.cardinalities)
-        self._rows_at_once = _SCORES_AT_ONCE // len(self._vectors)
+        self.rows_at_once = _SCORES_AT_ONCE // len(self._vectors)
         self.how = f"Exact: all {len(self._vectors)} label vectors are written out."
 
     def _list(self, chunk: slice) -> VectorList:

@@ -13,16 +13,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colabel.core.arrays import Array, Flags, Indices
-from colabel.learn.chunks.chunked_data import ChunkedData, joined_rows
-from colabel.learn.chunks.chunked_design import ChunkedDesign, Survey
+from colabel.core.arrays import Array, Flags, Indices, UsedColumns, is_sparse
+from colabel.learn.chunks.chunked_data import ChunkedData, ChunkedFolds, joined_rows
 from colabel.learn.conditional import Folds, RowGroup, TrainingData
-from colabel.learn.design import prefers_row_space
+from colabel.learn.design import (
+    LARGEST_ROTATION,
+    Axes,
+    Columns,
+    Design,
+    Moments,
+    half_way,
+    prefers_row_space,
+)
 from colabel.learn.glm.lbfgs import LBFGS
 from colabel.learn.glm.losses import Sums
 from colabel.learn.glm.objective import Objective, hessian_cost
-from colabel.learn.glm.path import Block, LocalRows
-from colabel.learn.glm.tasks import Tasks
+from colabel.learn.glm.path import Block, LocalRows, Tasks
 from colabel.learn.linear import Batch, LinearLearning, RowsInMemory
 
 # Rows whose folds are scored together: each fold's own are few of them.
@@ -30,6 +36,115 @@ _HELD_OUT_AT_ONCE = 1 << 14
 _MOST_IN_HESSIANS = 1 << 21  # numbers that travel from every chunk
 # Coefficients of tasks that are solved together: thirty times as many numbers remember curvature.
 _MOST_COEFFICIENTS = 1 << 22
+
+
+def _moments(part: TrainingData, with_gram: bool) -> Moments:
+    return Moments.of(part.X, part.weight, with_gram)
+
+
+def _extra_sums(part: TrainingData) -> Array:
+    assert part.extra is not None
+    return np.asarray(part.row_weights @ part.extra)
+
+
+def _filled_columns(part: TrainingData) -> Indices:
+    return np.bincount(part.X.indices, minlength=part.n_features)
+
+
+def coordinates_of(data: ChunkedData) -> Axes | Columns:
+    """Find the coordinates of rows: at most one pass, and one for extra features."""
+    if data.sparse:
+        if "filled" not in data.known:
+            data.known["filled"] = data.total(_filled_columns)
+        used = UsedColumns.among(data.known["filled"] > 0, data.n_extra + 1)
+        width = data.n_features + data.n_extra + 1 if used is None else len(used.positions)
+        return Columns(used, None, width, data.n_extra)
+    if "axes" not in data.known:
+        with_gram = data.n_features <= LARGEST_ROTATION
+        moments = data.total(_moments, with_gram, combine=Moments.pooled)
+        data.known["axes"] = moments.axes(data.n_rows)
+    axes: Axes = data.known["axes"]
+    if not data.n_extra:
+        return axes
+    mean = data.total(_extra_sums) / data.total_weight
+    return Axes(np.concatenate([axes.mean, mean]), axes.basis, data.n_extra)
+
+
+_MOST_USED = 0.9  # as in `UsedColumns`
+
+
+class Survey(NamedTuple):
+    """What one pass says of G groups of rows.
+
+    Attributes
+    ----------
+    n_rows, weight : (G,)
+    energy : (G, q)
+        Weighted sums of squares of the coordinates.
+    filled : (G, q)
+        Number of rows in which each coordinate is stored; of sparse rows.
+    counts : (G, 1 + F, d, K)
+        Weight of the rows with each value of each label: never held out, then in each fold.
+    """
+
+    n_rows: Indices
+    weight: Array
+    energy: Array
+    filled: Indices
+    counts: Array
+
+    @classmethod
+    def of(
+        cls, data: ChunkedData, design: Axes | Columns, groups: Any, folds: ChunkedFolds | None
+    ) -> Survey:
+        """Look at all groups; without folds all rows count as never held out."""
+        fold = None if folds is None else folds.at_rows
+        n_folds = 0 if folds is None else folds.n_folds
+        selected = [group.rows for group in groups]
+        return data.total(_survey, design, n_folds, max(data.cardinalities), fold, *selected)
+
+    def scale(self, sparse: bool) -> Array:
+        """See `Design.scale`, (G, q)."""
+        if not sparse:
+            return self.energy
+        mean = self.energy.sum(axis=1) / np.maximum(1, self.used().sum(axis=1))
+        scales: Array = half_way(self.energy, mean[:, None])
+        return scales
+
+    def used(self) -> Flags:
+        """Which coordinates of a group are not empty, or all where few are, (G, q)."""
+        filled = self.filled > 0
+        nearly_all = filled.sum(axis=1) > _MOST_USED * filled.shape[1]
+        return np.asarray(filled | nearly_all[:, None])
+
+
+def _survey(
+    part: TrainingData,
+    design: Axes | Columns,
+    n_folds: int,
+    n_values: int,
+    fold: Indices | None,
+    *selected: Flags | None,
+) -> Survey:
+    found = []
+    place = np.zeros(part.n_rows, dtype=np.intp) if fold is None else fold.astype(np.intp) + 1
+    rows, weight = Design.at(design, part.X, part.weight, part.extra), part.row_weights
+    label = np.arange(part.n_labels)
+    cells = (place[:, None] * part.n_labels + label) * n_values + part.codes
+    shape = (1 + n_folds, part.n_labels, n_values)
+    for marks in selected:
+        at = np.arange(part.n_rows) if marks is None else np.flatnonzero(marks)
+        own = rows if marks is None else rows.take(at)
+        known = part.codes[at] >= 0
+        heavy = np.broadcast_to(weight[at, None], known.shape)[known]
+        counts = np.bincount(cells[at][known], heavy, minlength=int(np.prod(shape)))
+        filled = np.zeros(design.n_coordinates, dtype=np.intp)
+        if is_sparse(own.rows):
+            filled = np.bincount(own.rows.indices, minlength=design.n_coordinates)
+            filled[-1 - design.n_extra :] = 1
+        total = float(weight[at].sum())
+        found.append(Survey(len(at), total, own.energy(), filled, counts.reshape(shape)))  # type: ignore[arg-type]
+    return Survey(*(np.stack(each) for each in zip(*found, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -45,7 +160,7 @@ class ChunkedRows:
     groups : sequence of RowGroup
     folds, offsets, over
         Known for each part of the rows; see `LinearLearning.cross_validate`.
-    design : ChunkedDesign
+    design : Axes or Columns
     survey : Survey
     few : {group: RowsInMemory}
         Groups that were brought here.
@@ -56,7 +171,7 @@ class ChunkedRows:
     folds: Any
     offsets: Any
     over: Any
-    design: ChunkedDesign
+    design: Axes | Columns
     survey: Survey
     few: dict[int, RowsInMemory] = field(default_factory=dict)
     n_jobs = 1  # Dask spreads the chunks
@@ -74,8 +189,8 @@ class ChunkedRows:
     ) -> ChunkedRows:
         """Look at the groups: one pass, and one to bring those of few rows here."""
         data: Any = learning.data
-        whole: ChunkedDesign = learning.design
-        design = whole.constants() if constant else whole
+        whole: Axes | Columns = learning.design
+        design = Axes(np.zeros(0), None) if constant else whole
         survey = Survey.of(data, design, groups, folds)
         found = cls(learning, groups, folds, offsets, over, design, survey)
         size = whole.n_coordinates, whole.n_extra
@@ -90,18 +205,17 @@ class ChunkedRows:
         at_rows = None if folds is None else folds.at_rows
         brought = data.total(_bring, at_rows, offsets, over, *marks, combine=_brought_together)
         for index, (part, fold, offset, own_over) in zip(few, brought, strict=True):
-            local = replace(learning, data=part, design=whole.turned(part))
+            here = Design.at(whole, part.X, part.weight, part.extra)
+            local = replace(learning, data=part, design=here)
             group = replace(groups[index], rows=np.arange(part.n_rows))
             own_folds = None if folds is None else Folds(fold, folds.n_folds)
-            here = RowsInMemory(local, (group,), own_folds, offset, own_over, False)
-            found.few[index] = here
+            found.few[index] = RowsInMemory(local, (group,), own_folds, offset, own_over, False)
         return found
 
     @property
-    def data(self) -> ChunkedData:
-        """The rows."""
-        rows: Any = self.learning.data
-        return rows  # type: ignore[no-any-return]
+    def sparse(self) -> bool:
+        """Whether the rows are CSR."""
+        return isinstance(self.learning.design, Columns)
 
     @property
     def deviates(self) -> bool:
@@ -144,18 +258,20 @@ class ChunkedRows:
 
     def used(self, tasks: Tasks) -> Array | None:
         """Which coordinates (T, 1, q) of a task are not empty, where that matters."""
-        used = None if self.design.bare else self.survey.used(self.data.sparse)
-        return None if used is None else used[tasks.group][:, None]
+        if not isinstance(self.design, Columns):
+            return None
+        return self.survey.used()[tasks.group][:, None].astype(np.float64)
 
     def total(self, function: Any, block: Block, *arguments: Any, **options: Any) -> Any:
         """Sum ``function(local blocks, *arguments)`` over the chunks: one pass."""
-        travelling = replace(block, rows=Travelling(self.design))
+        travelling = replace(block, rows=self.design)
         fold = None if self.folds is None else self.folds.at_rows
         known = (fold, self.offsets, self.over, *(group.rows for group in self.groups))
-        return self.data.total(_at_part, function, travelling, arguments, *known, **options)
+        data: Any = self.learning.data
+        return data.total(_at_part, function, travelling, arguments, *known, **options)
 
     def objective(self, block: Block, solver: LBFGS, coef: Array) -> ChunksObjective:
-        scale = self.survey.scale(self.data.sparse)[block.tasks.group][:, None]
+        scale = self.survey.scale(self.sparse)[block.tasks.group][:, None]
         return ChunksObjective(self, block, scale, coef)
 
     def slope_objective(self, block: Block, coef: Array) -> tuple[ChunksObjective, Any]:
@@ -166,30 +282,26 @@ class ChunkedRows:
 
     def held_out(self, block: Block, coef: Array) -> Array:
         """See `LocalRows.held_out`: one pass."""
-        over = (self.design.of_rows(coef),)
+        over = (self.design.back(coef),)
         found: Array = self.total(_held_out, block, *over, rows_at_once=_HELD_OUT_AT_ONCE)
         return found
 
 
-@dataclass(frozen=True)
-class Travelling:
-    """Of the rows of a block what travels to the chunks."""
+def _at_part(
+    part: TrainingData,
+    function: Any,
+    block: Block,
+    arguments: tuple[Any, ...],
+    fold: Indices | None,
+    offsets: tuple[Array, ...] | None,
+    over: Array | None,
+    *selected: Flags | None,
+) -> Any:
+    """Call a function of a block without rows and, for each group, its tasks and their block."""
 
-    design: ChunkedDesign
-    coordinates = None
-    deviates = False
-
-    def blocks(
-        self,
-        block: Block,
-        part: TrainingData,
-        fold: Indices | None,
-        offsets: tuple[Array, ...] | None,
-        over: Array | None,
-        *selected: Flags | None,
-    ) -> Iterator[tuple[Indices, Block]]:
-        """Tasks of each group, and the block of both in memory."""
-        whole, tasks = self.design.rows(part), block.tasks
+    def blocks() -> Iterator[tuple[Indices, Block]]:
+        tasks = block.tasks
+        whole = Design.at(block.rows, part.X, part.weight, part.extra, turned=False)
         codes = np.ascontiguousarray(part.codes.T, dtype=np.int16)
         for number in np.unique(tasks.group):
             marks = selected[number]
@@ -208,9 +320,7 @@ class Travelling:
             local = block.take(own)
             yield own, replace(local, rows=rows, tasks=replace(local.tasks, label=base))
 
-
-def _at_part(part: TrainingData, function: Any, block: Block, arguments: Any, *known: Any) -> Any:
-    return function(block, block.rows.blocks(block, part, *known), *arguments)
+    return function(block, blocks(), *arguments)
 
 
 Blocks = Iterator[tuple[Indices, Block]]
@@ -316,13 +426,13 @@ class ChunksObjective(Objective):
         return n_tasks, n_scores, n_coordinates
 
     def _of_rows(self, coef: Array) -> Array:
-        return coef if self._by_slope else self._rows.design.of_rows(coef)
+        return coef if self._by_slope else self._rows.design.back(coef)
 
     def _evaluate(self) -> None:
         self._sums: Sums
         point = self._of_rows(self._coef)
         self._sums, slope = self._rows.total(_at, self._block, point, self._by_slope)
-        self._gradient = slope if self._by_slope else self._rows.design.gradient(slope)
+        self._gradient = slope if self._by_slope else self._rows.design.to_axes(slope)
 
     def gradient(self) -> Array:
         return self._gradient.copy()
@@ -335,7 +445,7 @@ class ChunksObjective(Objective):
 
     @property
     def hessian_cost(self) -> float:
-        if self._by_slope or self._rows.data.sparse or self._rows.design.bare:
+        if self._by_slope or self._rows.sparse or self.shape[2] == 1:
             return np.inf
         n_rows = int(self._rows.survey.n_rows.sum())
         return hessian_cost(*self.shape, n_rows, _MOST_IN_HESSIANS)
@@ -343,8 +453,8 @@ class ChunksObjective(Objective):
     def hessian(self, tasks: Indices) -> Array:
         design, coef = self._rows.design, self._of_rows(self._coef[tasks])
         found = self._rows.total(_hessian, self._block.take(tasks), coef)
-        turned = design.gradient(found)  # (t, K, q, K, q), either side
-        turned = design.gradient(turned.transpose(0, 3, 4, 1, 2))
+        turned = design.to_axes(found)  # (t, K, q, K, q), either side
+        turned = design.to_axes(turned.transpose(0, 3, 4, 1, 2))
         size = turned.shape[1] * turned.shape[2]
         return turned.reshape(len(tasks), size, size)
 
@@ -367,25 +477,17 @@ class ChunksObjective(Objective):
         self._sums = Sums(*(part[tasks] for part in self._sums))
 
 
-class _Brought(NamedTuple):
-    """Rows that were brought here, and what is known of them."""
-
-    part: TrainingData
-    fold: Indices
-    offsets: tuple[Array, ...] | None
-    over: Array | None
-
-
 def _bring(
     part: TrainingData,
     fold: Indices | None,
     offsets: tuple[Array, ...] | None,
     over: Array | None,
     *selected: Flags,
-) -> list[_Brought]:
+) -> list[Any]:
+    """Rows to be brought here, and what is known of them."""
     every = np.full(part.n_rows, -1) if fold is None else fold
     return [
-        _Brought(
+        (
             replace(part.take(marks), folds=()),
             every[marks].astype(np.intp),
             None if offsets is None else tuple(own[:, marks] for own in offsets),
@@ -395,13 +497,13 @@ def _bring(
     ]
 
 
-def _brought_together(one: list[_Brought], other: list[_Brought]) -> list[_Brought]:
+def _brought_together(one: list[Any], other: list[Any]) -> list[Any]:
     def beside(a: Any, b: Any) -> Any:
         if isinstance(a, tuple):
             return tuple(map(beside, a, b))
         return None if a is None else np.concatenate([a, b], axis=-1)
 
     return [
-        _Brought(joined_rows(a.part, b.part), *map(beside, a[1:], b[1:]))
+        (joined_rows(a[0], b[0]), *map(beside, a[1:], b[1:]))
         for a, b in zip(one, other, strict=True)
     ]

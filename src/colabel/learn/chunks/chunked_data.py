@@ -20,7 +20,6 @@ import scipy.sparse as sp
 from colabel.core.arrays import Array, Flags, Indices, is_sparse
 from colabel.core.hashing import mix
 from colabel.core.journal import Journal
-from colabel.core.optional import require
 from colabel.core.threads import one_blas_thread
 from colabel.learn.conditional import AtFolds, FoldModels, LabelSummary, Rows, TrainingData
 from colabel.learn.row_chance import FoldRule, RowRanks, column_range, wider_range
@@ -161,11 +160,6 @@ def _lost() -> RuntimeError:
     )
 
 
-def require_dask() -> None:
-    """Raise an ImportError that says what to install, unless Dask is there."""
-    require("dask", "A fit on chunks of rows")
-
-
 def joined_rows(one: TrainingData, other: TrainingData) -> TrainingData:
     """Return the rows of one part and then those of another."""
 
@@ -290,8 +284,6 @@ class ChunkedData(Rows):
         Number of values of every variable.
     sparse : bool
         Whether the chunks of X are CSR.
-    weighted : bool
-        Whether rows have weights.
     n_extra : int
         Number of further features.
     client : distributed.Client or None
@@ -305,7 +297,6 @@ class ChunkedData(Rows):
     n_features: int
     cardinalities: tuple[int, ...]
     sparse: bool
-    weighted: bool
     n_extra: int = 0
     client: Any = None
     known: dict[Any, Any] = field(default_factory=dict)
@@ -354,35 +345,31 @@ class ChunkedData(Rows):
         A part for which it returns None has nothing to add.
         """
         announce(self.n_rows)
-        work = _Work(function, arguments, combine, rows_at_once)
-        (result,) = computed(reduced(self._mapped(work), combine), client=self.client)
+        parts = self._mapped((function, combine, rows_at_once), arguments)
+        (result,) = computed(reduced(parts, combine), client=self.client)
         found: Result = result
         return found
 
-    def _mapped(self, work: _Work) -> list[Any]:
-        """Delayed results of a function of every part."""
+    def _mapped(self, work: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Delayed results of a function of every part, see `_run`."""
         from dask import delayed
 
-        every = [one.folds for one in work.arguments if isinstance(one, AtRows)]
-        folds = list({id(one): one for one in every if one is not None}.values())
+        at_rows = [one for one in arguments if isinstance(one, AtRows)]
+        folds = list({id(one.folds): one.folds for one in at_rows if one.folds}.values())
         places = {id(one): place for place, one in enumerate(folds)}
-        travelling = tuple(
-            replace(one, folds=None, place=places.get(id(one.folds)))
-            if isinstance(one, AtRows)
-            else one
-            for one in work.arguments
-        )
+
+        def sent(one: Any) -> Any:
+            place = places.get(id(one.folds)) if isinstance(one, AtRows) else None
+            return replace(one, folds=None, place=place) if isinstance(one, AtRows) else one
+
         # one object that every chunk's task refers to, not a copy in each of them
-        shared = delayed(replace(work, arguments=travelling), pure=False, traverse=False)
-        run = delayed(_run, pure=False)
-        return [
-            run(shared, part, [own.chunks[place] for own in folds])
-            for place, part in enumerate(self.parts)
-        ]
+        shared = delayed((*work, tuple(map(sent, arguments))), pure=False, traverse=False)
+        chunks = zip(self.parts, *(own.chunks for own in folds), strict=True)
+        return tuple(_delayed(_run, shared, *own) for own in chunks)
 
     def _derived(self, function: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
         """Other parts, each ``function(part, *arguments)``; computed in every pass anew."""
-        return tuple(self._mapped(_Work(function, arguments, added, 0)))
+        return self._mapped((function, added, 0), arguments)
 
     def with_extra(
         self, columns: Callable[..., Array], *arguments: Any, n_extra: int
@@ -434,38 +421,23 @@ class ChunkedData(Rows):
 
     def sampled(self, n_rows: int, seed: int) -> TrainingData:
         """Bring about so many rows here, drawn at random; all, where they are no more."""
-        every, share = (
-            self.n_rows <= n_rows,
-            AtRows(partial(drawn_rows, n_rows / self.n_rows, seed)),
-        )
-        (rows,) = self.gathered(None if every else share)
-        return rows
+        share = n_rows / self.n_rows
+        return self.gathered(None if share >= 1 else AtRows(partial(drawn_rows, share, seed)))[0]
 
 
-@dataclass(frozen=True)
-class _Work:
-    """What is done to every chunk; of all rows at once where `rows_at_once` is zero."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    combine: Callable[[Any, Any], Any]
-    rows_at_once: int
-
-
-def _run(work: _Work, part: TrainingData, folds: Sequence[Indices]) -> Any:
-    part = replace(part, folds=tuple(folds))
+def _run(work: Any, part: TrainingData, *folds: Indices) -> Any:
+    """Call a function for a part, some rows at a time, or for all at once (0), and combine."""
+    function, combine, rows_at_once, arguments = work
+    part = replace(part, folds=folds)
 
     def called(rows: TrainingData) -> Any:
-        arguments = (a(rows) if isinstance(a, AtRows) else a for a in work.arguments)
-        return work.function(rows, *arguments)
+        return function(rows, *(a(rows) if isinstance(a, AtRows) else a for a in arguments))
 
     with one_blas_thread:
-        if not work.rows_at_once:
+        if not rows_at_once:
             return called(_slice(part, 0, part.n_rows))
-        starts = range(0, part.n_rows, work.rows_at_once)
-        return combined(
-            (called(_slice(part, at, work.rows_at_once)) for at in starts), work.combine
-        )
+        starts = range(0, part.n_rows, rows_at_once)
+        return combined((called(_slice(part, at, rows_at_once)) for at in starts), combine)
 
 
 def _slice(part: TrainingData, start: int, n_rows: int) -> TrainingData:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from colabel.core.arrays import is_dask, is_sparse, one_entry_each
-from colabel.core.extremes import LARGEST_FEATURE, refuse_extreme_weights
+from colabel.core.optional import require
+from colabel.core.parameters import LARGEST_FEATURE, refuse_extreme_weights
 from colabel.labels.space import LabelSpace, SeenLabels
 from colabel.learn.chunks.chunked_data import (
     ChunkedData,
     active_client,
     computed,
     reduced,
-    require_dask,
 )
 from colabel.learn.conditional import TrainingData
 
@@ -45,7 +46,7 @@ class Blocks(NamedTuple):
     @classmethod
     def of(cls, collection: Any) -> Blocks:
         """Split an array of shape (n, p) or (n,), or a data frame, by rows."""
-        require_dask()
+        require("dask", "A fit on chunks of rows")
         if hasattr(collection, "to_dask_array"):  # a data frame or a series
             n_columns = len(collection.columns) if hasattr(collection, "columns") else 1
             chunks = list(np.ravel(collection.to_delayed()))
@@ -169,12 +170,32 @@ def chunked_data(
         rows.n_columns,
         space.cardinalities,
         bool(sp.issparse(rows.meta)),
-        sample_weight is not None,
         client=active_client(),
     )
     if not data.first_look.weight:
         raise ValueError("All sample weights are zero. Give at least one row a positive weight.")
-    return replace(data, parts=parts)  # checked by now
+    # checked by now; from here on, every pass must find the same rows
+    look, same = delayed(_fingerprint, pure=False), delayed(_unchanged, pure=False)
+    prints = computed(*map(look, parts), client=active_client())
+    return replace(data, parts=tuple(map(same, parts, prints)))
+
+
+def _fingerprint(part: TrainingData) -> int:
+    """Return a checksum of some sixteen rows, and of how many there are."""
+    some = slice(None, None, max(1, part.n_rows // 16))
+    x = part.X[some]
+    held = crc32(np.ascontiguousarray(x.data if is_sparse(x) else x).tobytes(), part.n_rows)
+    return crc32(np.ascontiguousarray(part.codes[some]).tobytes(), held)
+
+
+def _unchanged(part: TrainingData, expected: int) -> TrainingData:
+    if _fingerprint(part) != expected:
+        raise RuntimeError(
+            "Rows of a Dask collection are not what they were in the pass before: what was learned "
+            "so far is of other rows. Give data that do not change: persist them, or draw random "
+            "ones with a seed."
+        )
+    return part
 
 
 def _part(x: Any, y: Any, weight: Any, first: int, space: LabelSpace) -> TrainingData:

@@ -11,7 +11,6 @@ import numpy as np
 
 from colabel.core.arrays import Array, Flags, Indices
 from colabel.learn.chunks.chunked_data import ChunkedData, added, joined_rows
-from colabel.learn.chunks.chunked_design import ChunkedDesign
 from colabel.learn.conditional import LabelSummary, TrainingData
 from colabel.learn.crf.pseudo_likelihood import (
     FieldData,
@@ -20,7 +19,7 @@ from colabel.learn.crf.pseudo_likelihood import (
     Score,
     pair_sums,
 )
-from colabel.learn.design import Design, half_way
+from colabel.learn.design import Axes, Columns, Design, half_way
 from colabel.learn.structure.screening import score_statistics
 
 
@@ -30,12 +29,12 @@ class SummedDesign(Design):
 
     Attributes
     ----------
-    chunked : ChunkedDesign or None
+    chunked : Axes, Columns or None
         None for one constant that all rows share.
     energies : (q,)
     """
 
-    chunked: ChunkedDesign | None = None
+    chunked: Axes | Columns | None = None
     energies: Any = None
 
     @property
@@ -47,23 +46,23 @@ class SummedDesign(Design):
 
     def scale(self) -> Array:
         energy = self.energy()
-        sparse = self.chunked is not None and self.chunked.axes is None
+        sparse = isinstance(self.chunked, Columns)
         return half_way(energy, energy.mean()) if sparse else energy
 
     def of_part(self, part: TrainingData, *, turned: bool) -> Design:
         """Rows of a part, turned to the coordinates or (cheaper) only centred."""
         if self.chunked is None:
             return Design.constant(part.n_features, part.row_weights)
-        design = self.chunked.turned(part) if turned else self.chunked.rows(part)
+        design = Design.at(self.chunked, part.X, part.weight, part.extra, turned)
         return design if self.level == 1.0 else design.with_level(self.level)
 
     def of_rows(self, theta: Array) -> Array:
         """Parameters (q, c) of coordinates as those of centred rows."""
-        return theta if self.chunked is None else self.chunked.of_rows(theta.T).T
+        return theta if self.chunked is None else self.chunked.back(theta.T).T
 
     def gradient(self, slope: Array) -> Array:
         """Gradients by parameters of centred rows as gradients by coordinates."""
-        return slope if self.chunked is None else self.chunked.gradient(slope.T).T
+        return slope if self.chunked is None else self.chunked.to_axes(slope.T).T
 
 
 class _Look(NamedTuple):
@@ -104,7 +103,7 @@ class ChunkedFieldData:
                 ' "all" or "none".'
             )
         look = data.total(_look, None, design)
-        nodes = SummedDesign(None, None, None, design.coordinates, chunked=design)
+        nodes = SummedDesign(None, None, None, design, chunked=design)
         if len(edge_columns):
             level = float(np.sqrt(look.energy[:-1].sum() / look.weight)) or 1.0
             edges = replace(nodes, level=level)
@@ -226,12 +225,12 @@ class ChunkedScores:
         return self.score, self.layout, self.theta
 
 
-def _look(part: TrainingData, marks: Flags | None, design: ChunkedDesign) -> _Look:
+def _look(part: TrainingData, marks: Flags | None, design: Axes | Columns) -> _Look:
     part = part if marks is None else part.take(marks)
     labels = LabelSummary.of(part)
     weight = float(part.row_weights.sum())
     n_heavy = int((part.row_weights > 0).sum())
-    return _Look(design.turned(part).energy(), n_heavy, weight, labels.weights)
+    return _Look(Design.at(design, part.X, part.weight).energy(), n_heavy, weight, labels.weights)
 
 
 def _at_part(

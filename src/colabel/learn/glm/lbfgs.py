@@ -193,16 +193,16 @@ class Solution:
         Newton decrement at the last look, see `LBFGS`.
     n_iter : (T,)
         Iterations of every task.
+    pairs : CurvaturePairs
+        What was learned of each task's curvature.
     converged : (T,) of bool
-    pairs : CurvaturePairs or None
-        What was learned of each task's curvature, where that is handed on.
     """
 
     coef: Array
     decrement: Array
     n_iter: Indices
-    converged: Flags
-    pairs: CurvaturePairs | None
+    pairs: CurvaturePairs
+    converged: Any = None
 
 
 @dataclass(frozen=True)
@@ -269,54 +269,55 @@ class LBFGS:
         lanes = positions(pairs.known)
         if len(lanes):
             pairs.invert(lanes, ridge.take(lanes))
-        state = _State(positions(xp.ones_like(losses)), start, ridge)
-        found = _Found(start)
+        task, coef = positions(xp.ones_like(losses)), start
+        found = Solution(
+            np.empty(start.shape), np.empty(n_tasks), np.empty(n_tasks, dtype=np.intp), pairs
+        )
         done = stalled = xp.zeros_like(losses) > 0
         cost = objective.hessian_cost + _SOME_ITERATIONS
-        value = losses + ridge.value(start)
-        gradient = ridge.add_gradient(start, objective.gradient())
+        value = losses + ridge.value(coef)
+        gradient = ridge.add_gradient(coef, objective.gradient())
         since, length = xp.zeros_like(losses), xp.ones_like(losses)
         first = since + np.inf
         for iteration in range(self.max_iter + 1):
-            direction = _direction(objective, state, gradient, pairs)
-            slope = _dot(gradient, direction)
-            decrement = (-slope).clip(0.0) ** 0.5
+            direction, slope, decrement = _direction(objective, task, ridge, gradient, pairs)
             slow = ~done & (self._iterations_left(decrement, first, since) > cost)
             if slow.any():
                 slow &= objective.curved()
             if slow.any():
-                tasks = positions(slow)
-                own, hessian = state.ridge.take(tasks), objective.hessian(tasks)
-                pairs.start_from(state.task[tasks], hessian, own)
-                direction = _direction(objective, state, gradient, pairs)
-                slope = _dot(gradient, direction)
-                decrement = (-slope).clip(0.0) ** 0.5
+                at = positions(slow)
+                pairs.start_from(task[at], objective.hessian(at), ridge.take(at))
+                direction, slope, decrement = _direction(objective, task, ridge, gradient, pairs)
             begun = slow | (since == 0)
             first, since = xp.where(begun, decrement, first), xp.where(slow, 1.0, since + 1.0)
             # steps longer than one show that an old Hessian is too steep by as much
-            steep = xp.where(pairs.known[state.task] & ~slow, length.clip(1.0), 1.0)
+            steep = xp.where(pairs.known[task] & ~slow, length.clip(1.0), 1.0)
             ready = (decrement * steep**0.5 <= self.tol) | stalled | (iteration == self.max_iter)
-            found.store(state, ready & ~done, decrement, iteration)
+            leaving = ready & ~done
+            at = host(task[leaving])
+            found.coef[at], found.n_iter[at] = host(coef[leaving]), iteration
+            found.decrement[at] = host(decrement[leaving])
             done = done | ready
             if done.all():
                 break
             if done.sum() >= _SHARE_TO_LEAVE * len(done):
                 active = ~done
                 objective.keep(active)
-                state, value, gradient = state.keep(active), value[active], gradient[active]
-                direction, slope, done = direction[active], slope[active], done[active]
-                since, first = since[active], first[active]
-            known = pairs.known[state.task]
-            length, value = _search_line(objective, state, direction, slope, value, done, known)
+                task, coef, ridge = task[active], coef[active], ridge.take(active)
+                value, gradient, direction = value[active], gradient[active], direction[active]
+                slope, since, first = slope[active], since[active], first[active]
+                done = done[active]
+            known = pairs.known[task]
+            point = (coef, direction, slope, value, done, known)
+            length, value = _search_line(objective, ridge, *point)
             # where a Newton step leads nowhere, a smaller one along the gradient may lead on
             stalled = (length == 0.0) & ~known
-            pairs.known[state.task[(length == 0.0) & known & ~done]] = False
+            pairs.known[task[(length == 0.0) & known & ~done]] = False
             step = length[:, None, None] * direction
-            state = _State(state.task, state.coef + step, state.ridge)
-            previous = gradient
-            gradient = state.ridge.add_gradient(state.coef, objective.gradient())
-            pairs.remember(state.task, _flat(step), _flat(gradient - previous))
-        return found.solution(self.tol, pairs)
+            coef, previous = coef + step, gradient
+            gradient = ridge.add_gradient(coef, objective.gradient())
+            pairs.remember(task, _flat(step), _flat(gradient - previous))
+        return replace(found, converged=found.decrement <= self.tol)
 
     def _iterations_left(self, decrement: Array, first: Array, since: Array) -> Array:
         """Iterations (T,) to the tolerance, at the rate of those since a first decrement."""
@@ -325,36 +326,6 @@ class LBFGS:
         left = xp.log((decrement / self.tol).clip(1.0)) / rate.clip(1e-300)
         found: Array = xp.where(since >= _SOME_ITERATIONS, left, 0.0)
         return found
-
-
-@dataclass(frozen=True)
-class _State:
-    """The tasks still at work: their positions (T,), coefficients (T, K, q) and penalties."""
-
-    task: Indices
-    coef: Array
-    ridge: Ridge
-
-    def keep(self, active: Flags) -> _State:
-        return _State(self.task[active], self.coef[active], self.ridge.take(active))
-
-
-class _Found:
-    """Collects the tasks as they leave."""
-
-    def __init__(self, start: Array) -> None:
-        self.coef = np.empty(start.shape)
-        self.decrement = np.empty(len(start))
-        self.n_iter = np.empty(len(start), dtype=np.intp)
-
-    def store(self, state: _State, done: Flags, decrement: Array, iteration: int) -> None:
-        task = host(state.task[done])
-        self.coef[task] = host(state.coef[done])
-        self.decrement[task] = host(decrement[done])
-        self.n_iter[task] = iteration
-
-    def solution(self, tol: float, pairs: CurvaturePairs) -> Solution:
-        return Solution(self.coef, self.decrement, self.n_iter, self.decrement <= tol, pairs)
 
 
 def _flat(array: Array) -> Array:
@@ -367,28 +338,26 @@ def _dot(left: Array, right: Array) -> Array:
     return found
 
 
-def _direction(objective: Any, state: _State, gradient: Array, pairs: CurvaturePairs) -> Array:
+def _direction(
+    objective: Any, task: Indices, ridge: Ridge, gradient: Array, pairs: CurvaturePairs
+) -> tuple[Array, Array, Array]:
+    """Where to go next (T, K, q), the slope there (T,), and the Newton decrement (T,)."""
     # No floor relative to the largest: it would still the coordinates of a narrow feature beside a
     # wide one, and call them converged.
-    diagonal = (objective.diagonal() + state.ridge.strength).clip(1e-300)
+    diagonal = (objective.diagonal() + ridge.strength).clip(1e-300)
     on_host = isinstance(gradient, np.ndarray)
-    direction = quasi_newton_direction if on_host else device.quasi_newton_direction
-    return direction(
-        _flat(gradient),
-        pairs.steps,
-        pairs.changes,
-        pairs.inverse_products,
-        state.task,
-        pairs.newest,
-        _flat(diagonal),
-        pairs.inverse,
-        pairs.known,
-    ).reshape(gradient.shape)
+    two_loops = quasi_newton_direction if on_host else device.quasi_newton_direction
+    known = (pairs.steps, pairs.changes, pairs.inverse_products, task, pairs.newest)
+    flat = two_loops(_flat(gradient), *known, _flat(diagonal), pairs.inverse, pairs.known)
+    direction = flat.reshape(gradient.shape)
+    slope = _dot(gradient, direction)
+    return direction, slope, (-slope).clip(0.0) ** 0.5
 
 
 def _search_line(
     objective: Any,
-    state: _State,
+    ridge: Ridge,
+    coef: Array,
     direction: Array,
     slope: Array,
     value: Array,
@@ -400,7 +369,7 @@ def _search_line(
     The length is zero for tasks that are done and for those that cannot move.
     """
     xp, (curvature, farthest) = xp_of(direction), objective.along(direction)
-    curvature = curvature + _dot(state.ridge.strength * direction, direction)
+    curvature = curvature + _dot(ridge.strength * direction, direction)
     # Where the objective is nearly quadratic this is the exact minimum along the line. Rows far out
     # bound a step by a metric that does not know them, not a Newton step.
     length = -slope / curvature.clip(1e-300)
@@ -409,7 +378,7 @@ def _search_line(
     noise = objective.noise * abs(value)
     for _ in range(_MOST_HALVINGS):
         losses = objective.move(length)
-        new = losses + state.ridge.value(state.coef + length[:, None, None] * direction)
+        new = losses + ridge.value(coef + length[:, None, None] * direction)
         enough = done | (new <= value + _SUFFICIENT_DECREASE * length * slope + noise)
         if enough.all():
             return length, xp.where(done, value, new)

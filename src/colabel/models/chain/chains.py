@@ -177,6 +177,8 @@ def _path_tables(joint: Any) -> list[Array]:
 class ClassifierChain(ChainModel):
     r"""Each label given the features and the labels before it; greedy answers.
 
+    Take it where one pass over the labels must do. Cost: low.
+
     .. math:: P(y \mid x) = \prod_k P(y_{o(k)} \mid x, y_{o(0)}, \dots, y_{o(k-1)})
 
     `predict` goes along the chain and takes the most probable value of each label given those
@@ -246,6 +248,8 @@ class ClassifierChain(ChainModel):
 @stored("probabilistic-chain")
 class ProbabilisticClassifierChain(ChainModel):
     r"""A classifier chain with exact, ε-approximate, beam or Monte-Carlo search.
+
+    Take it where whole label sets must be right, or many labels are missing. Cost: low.
 
     .. math:: P(y \mid x) = \prod_k P(y_{o(k)} \mid x, y_{o(0)}, \dots, y_{o(k-1)})
 
@@ -329,6 +333,8 @@ class ProbabilisticClassifierChain(ChainModel):
 @stored("ensemble-of-chains")
 class EnsembleOfChains(Chained):
     r"""A mixture of classifier chains in random orders.
+
+    Take it where the order of a single chain would matter too much. Cost: low.
 
     .. math:: P(y \mid x) = \frac{1}{M} \sum_m P_m(y \mid x)
 

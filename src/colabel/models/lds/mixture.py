@@ -10,19 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from colabel.core import parameters
 from colabel.core.arrays import Array, Codes
 from colabel.core.estimators import attribute
-from colabel.core.parameters import (
-    check_choice,
-    check_flag,
-    check_integer,
-    check_positive,
-    checked_grid,
-)
 from colabel.core.schema import Below, Between, CodesOf, Distribution, stored
 from colabel.joint import Joint, LDSPosterior
-from colabel.joint.lds import Inference, chosen_inference
 from colabel.joint.lds.network import LDSNetwork
+from colabel.joint.lds.posterior import Inference, chosen_inference
 from colabel.labels import MISSING
 from colabel.learn.conditional import TrainingData
 from colabel.learn.smoothing import choose_smoothing
@@ -128,6 +122,8 @@ _MOST_WEIGHTS = 2**28
 @stored("lds-mixture")
 class LDSMixture(JointClassifier):
     r"""Generative: features given small sets of labels that depend on each other, by EM.
+
+    Take it where features are counts or categories and rows are few. Cost: medium.
 
     .. math:: P(y, x) = \prod_i P(y_i \mid y_{Pa(i)}) \prod_j \sum_k \theta^y_{jk}
               \phi_{jk}(x_j \mid y_{LS_k}), \qquad LS_k = \{k\} \cup Pa(k)
@@ -359,15 +355,15 @@ class LDSMixture(JointClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_bins(self.bins)
-        check_flag("unseen", self.unseen)
-        checked_grid("smoothing", self.smoothing)
+        parameters.check_flag("unseen", self.unseen)
+        parameters.checked_grid("smoothing", self.smoothing)
         for name in ("tol", "equivalent_sample_size"):
-            check_positive(name, getattr(self, name))
+            parameters.check_positive(name, getattr(self, name))
         for name, least in (("n_folds", 2), ("max_parents", 0), ("max_rounds", 0), ("max_iter", 1)):
-            check_integer(name, getattr(self, name), least)
-        check_choice("criterion", self.criterion, CRITERIA)
-        check_choice("network_score", self.network_score, ("bdeu", "bic"))
-        check_choice("m_step", self.m_step, get_args(MStep))
+            parameters.check_integer(name, getattr(self, name), least)
+        parameters.check_choice("criterion", self.criterion, CRITERIA)
+        parameters.check_choice("network_score", self.network_score, ("bdeu", "bic"))
+        parameters.check_choice("m_step", self.m_step, get_args(MStep))
 
     def _learn(self, data: TrainingData) -> None:
         chosen_inference(self.inference, data.cardinalities)
@@ -417,7 +413,7 @@ class LDSMixture(JointClassifier):
     def _choose_smoothing(
         self, data: TrainingData, structure: StructureLearner, options: EMOptions
     ) -> float:
-        grid = checked_grid("smoothing", self.smoothing)
+        grid = parameters.checked_grid("smoothing", self.smoothing)
         if len(grid) == 1:
             return grid[0]
         rows = self._rows(complete_rows(data, self._seed()))

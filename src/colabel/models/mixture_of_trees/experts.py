@@ -20,7 +20,7 @@ from colabel.learn.design import Design, linear_scores
 from colabel.learn.glm.lbfgs import LBFGS, Ridge
 from colabel.learn.glm.losses import Sums, loss_for
 from colabel.learn.glm.objective import RowsObjective
-from colabel.learn.glm.tasks import FittedTasks, shut_scores
+from colabel.learn.glm.path import FittedTasks, shut_scores
 from colabel.learn.linear import LinearLearner, LinearLearning, LinearModels
 from colabel.models.chain.learning import (
     LearnedChain,

@@ -303,6 +303,8 @@ def _log_prob(em: EM, mixture: Experts, out: TrainingData) -> Array:
 class MixtureOfTrees(Penalised):
     r"""A mixture of label trees, or of chains, by EM; its weights may depend on x.
 
+    Take it where labels depend on each other in one way here and another there. Cost: high.
+
     .. math:: P(y \mid x) = \sum_k \pi_k(x) \, T_k(y \mid x)
 
     Every :math:`T_k` is a tree as in `CTBN`, with arcs and regressions of its own; together they

@@ -1,19 +1,33 @@
-"""A model as a flat list of declared objects in JSON, with its arrays apart.
+"""What a model file holds: a zip archive of a list of objects in JSON, arrays, and foreign objects.
 
-Objects stand in an order in which each names only earlier ones, so that neither a cycle nor deep
-nesting can be written down; an object named twice is stored, checked and made once. Reading has
-two passes: all objects are checked against their declarations (`colabel.core.schema`), and only
-then is any of them made.
+Nothing in the archive is compressed, and all members together are no larger than the file, so that
+no small file unpacks to a large one. Arrays are .npy members without Python objects: `numpy.load`
+reads them too. Objects stand in an order in which each names only earlier ones, so that neither a
+cycle nor deep nesting can be written down; an object named twice is stored, checked and made once.
+Reading has two passes: all objects are checked against their declarations (`colabel.core.schema`),
+and only then is any of them made.
+
+Estimators of other packages are written by skops. What such an object holds cannot be checked, and
+its code runs when it is made: it is made only if the caller has named its type, and every further
+type that skops finds in it. skops reads an array anew each time it is named, and looks again at all
+that an object holds whenever it is named again: how often that is, is counted before skops is asked
+anything.
 """
 
 from __future__ import annotations
 
+import io
+import json
 import math
-from collections.abc import Callable, Sequence
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
@@ -32,8 +46,8 @@ _DEEPEST = 60
 _MOST_NAMED = 1_000_000
 # What colabel writes names an object or an array once or twice. A file that names the same ones
 # again and again would have them checked, and asked, as often: work beyond what its size allows.
-MOST_TIMES = 20
-SPARE_OBJECTS = 1_000
+_MOST_TIMES = 20
+_SPARE_OBJECTS = 1_000
 _SPARE_BYTES = 1 << 26
 _MOST_AXES = 8
 _PLAIN_DTYPES = "biufUSMm"
@@ -183,8 +197,8 @@ class _Reader:
             "its list of objects is not as it was saved",
         )
         self._arrays = arrays
-        self._most_named = min(_MOST_NAMED, SPARE_OBJECTS + MOST_TIMES * len(tree["objects"]))
-        self._bytes_left = _SPARE_BYTES + MOST_TIMES * sum(array.nbytes for array in arrays)
+        self._most_named = min(_MOST_NAMED, _SPARE_OBJECTS + _MOST_TIMES * len(tree["objects"]))
+        self._bytes_left = _SPARE_BYTES + _MOST_TIMES * sum(array.nbytes for array in arrays)
         self._objects: list[Node] = []
         self._foreign: dict[int, Node] = {}
         self._sizes: dict[int, tuple[int, int]] = {}  # of each node: objects in it, levels
@@ -303,3 +317,173 @@ def _with_made(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _with_made(each) for key, each in value.items()}
     return value
+
+
+# ------------------------------------------------------------------------ the archive
+
+MANIFEST, TREE = "colabel.json", "model.json"
+ARRAY, FOREIGN = "arrays/{}.npy", "foreign/{}.skops"
+_MOST_MEMBERS = 100_000
+_LARGEST_JSON = 1 << 25
+_MOST_BRACKETS = 1_000_000  # an empty list of two characters takes 64 bytes
+
+
+def write_archive(
+    stream: IO[bytes], manifest: dict[str, Any], model: Written, foreign: Sequence[bytes]
+) -> None:
+    """Write all members of a model file."""
+    with ZipFile(stream, "w", compression=ZIP_STORED) as archive:
+        archive.writestr(MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False))
+        archive.writestr(TREE, json.dumps(model.tree, ensure_ascii=False, allow_nan=False))
+        for position, array in enumerate(model.arrays):
+            large = array.nbytes > 1 << 30
+            with archive.open(ARRAY.format(position), "w", force_zip64=large) as part:
+                npy.write_array(part, array, allow_pickle=False)
+        for position, content in enumerate(foreign):
+            archive.writestr(FOREIGN.format(position), content)
+
+
+class Archive:
+    """The members of a model file, looked at before any is unpacked."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.n_bytes = stream.seek(0, os.SEEK_END)
+        stream.seek(0)
+        self._zip = ZipFile(stream)
+        members = self._zip.infolist()
+        self.names = {member.filename for member in members}
+        once = len(members) <= _MOST_MEMBERS and len(self.names) == len(members)
+        refuse_unless(once, "its table of contents is not as it was saved")
+        for member in members:
+            plain = member.compress_type == ZIP_STORED and member.compress_size == member.file_size
+            if not plain:
+                reason = f"its {member.filename} is compressed, which colabel never does"
+                refuse_unless(False, reason)
+        total = sum(member.file_size for member in members)
+        refuse_unless(total <= self.n_bytes, "its members are larger than the file")
+
+    def refuse_strangers(self) -> None:
+        """Refuse members that colabel never writes."""
+        pattern = re.compile(r"arrays/\d+\.npy|foreign/\d+\.skops", re.ASCII)
+        others = sorted(self.names - {MANIFEST, TREE})
+        strange = [name for name in others if not pattern.fullmatch(name)]
+        refuse_unless(not strange, f"it holds {strange[:1]}, which colabel never writes")
+
+    def size(self, name: Any) -> int:
+        """Return how many bytes a member has."""
+        refuse_unless(name in self.names, f"it has no {name}")
+        return self._zip.getinfo(name).file_size
+
+    def bytes(self, name: str) -> bytes:
+        """Return the content of a member."""
+        refuse_unless(name in self.names, f"it has no {name}")
+        return self._zip.read(name)
+
+    def json(self, name: str) -> Any:
+        """Return what a JSON member holds."""
+        refuse_unless(self.size(name) <= _LARGEST_JSON, f"its {name} is too large")
+        content = self.bytes(name)
+        n_brackets = content.count(b"[") + content.count(b"{")
+        refuse_unless(n_brackets <= _MOST_BRACKETS, f"its {name} holds too many lists")
+        return json.loads(content.decode("utf-8"), parse_constant=_no_constant)
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """Return all arrays, if there are not more than the list of objects has names for."""
+        count = sum(name.startswith("arrays/") for name in self.names)
+        n_named = self.bytes(TREE).count(b'"array"')
+        refuse_unless(count <= n_named, "it holds arrays that nothing in it names")
+        return [self._array(ARRAY.format(position)) for position in range(count)]
+
+    def _array(self, name: str) -> NDArray[Any]:
+        n_bytes = self.size(name)
+        with self._zip.open(name) as part:
+            refuse_unless(npy.read_magic(part) == (1, 0), f"{name} is no array")
+            shape, fortran, dtype = npy.read_array_header_1_0(part)
+            known = dtype.kind in "biufUSMm" and dtype.itemsize > 0
+            refuse_unless(known, f"{name} holds {dtype}, which no model does")
+            whole = all(n >= 0 for n in shape)
+            right = whole and math.prod(shape) * dtype.itemsize == n_bytes - part.tell()
+            refuse_unless(right, f"{name} is not as large as it says")
+            flat = np.frombuffer(bytearray(part.read()), dtype)
+        native = flat if dtype.isnative else flat.astype(dtype.newbyteorder("="))
+        return native.reshape(shape, order="F" if fortran else "C")
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+# ------------------------------------------------------------------------ objects of others
+
+_SCHEMA = "schema.json"
+
+
+class RefusedTypesError(ValueError):
+    """An object of types that are not trusted; `names` are their full names."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = sorted(names)
+        super().__init__(", ".join(self.names))
+
+
+def dumped(value: Any) -> bytes:
+    """Return an estimator as skops writes it."""
+    from skops import io as skops_io
+
+    buffer = io.BytesIO()
+    try:
+        skops_io.dump(value, buffer, compression=ZIP_STORED)
+    except Exception as error:  # whatever a stranger's object raises
+        reason = " ".join(str(error).split())
+        raise CannotBeWrittenError(
+            f"its {type(value).__name__} holds an object that is no data ({reason:.200})"
+        ) from error
+    return buffer.getvalue()
+
+
+def wanted_types(content: bytes) -> set[str]:
+    """Full names of the types one has to trust to load what `dumped` gave."""
+    from skops import io as skops_io
+
+    archive = Archive(io.BytesIO(content))
+    outermost = archive.json(_SCHEMA)
+    _refuse_bombs(outermost, archive)
+    own = f"{outermost['__module__']}.{outermost['__class__']}"
+    return {own, *skops_io.get_untrusted_types(data=content)}
+
+
+def loaded(content: bytes, trusted: Iterable[str]) -> Any:
+    """Make the object, if all of its types are trusted; else raise `RefusedTypesError`."""
+    from skops import io as skops_io
+
+    allowed = set(trusted)
+    unknown = wanted_types(content) - allowed
+    if unknown:
+        raise RefusedTypesError(unknown)
+    return skops_io.loads(content, trusted=sorted(allowed))
+
+
+def _refuse_bombs(outermost: Any, archive: Archive) -> None:
+    """Refuse a schema whose objects, if each were written out, are many more than are there."""
+    sizes: dict[int, int] = {}  # of the objects with a number, which others may name again
+    n_entries = n_bytes = 0
+
+    def size_of(entry: Any) -> int:
+        nonlocal n_entries, n_bytes
+        n_entries += 1
+        if not isinstance(entry, dict):
+            return 1 + (sum(map(size_of, entry)) if isinstance(entry, list) else 0)
+        number = entry.get("__id__") or 0  # which is none, to skops too
+        refuse_unless(isinstance(number, int), "an object of another package has a false number")
+        if number and number in sizes:
+            refuse_unless(sizes[number], "an object of another package holds itself")
+            return sizes[number]
+        sizes[number] = 0  # while it is open
+        if isinstance(entry.get("file"), str):
+            n_bytes += archive.size(entry["file"])
+        sizes[number] = 1 + sum(map(size_of, entry.values()))
+        return sizes[number]
+
+    size = size_of(outermost)
+    often = size > _SPARE_OBJECTS + _MOST_TIMES * n_entries or n_bytes > 2 * archive.n_bytes
+    refuse_unless(not often, "an object of another package names the same parts too often")
